@@ -1,0 +1,44 @@
+# Allotment: everything sets itself up on a machine with python3 and make. `make help` lists the targets.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+# Programs built from other people's source live outside the checkout, one folder a version.
+CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/allotment
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test soak check format bench upstream differential clean
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+
+venv: $(READY) ## make the virtual environment in .venv
+
+$(READY): pyproject.toml constraints.txt
+	@echo "setting up $(VENV) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(READY) ## allocate the examples and show who got what, and why the rest does not fit
+	@$(BIN)/python examples/demo.py
+
+test: $(READY) ## run the tests (under five minutes)
+	@$(BIN)/pytest -n auto -m "not soak and not upstream"
+
+soak: $(READY) ## long random runs
+	@$(BIN)/pytest -n auto -m soak
+
+check: $(READY) ## formatting, lint, types and the import contracts between layers
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(READY) ## format and fix what can be fixed
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

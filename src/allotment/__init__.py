@@ -1,0 +1,1 @@
+"""Allotment: device allocation the way Kubernetes DRA does it, with reasons."""

@@ -1,0 +1,1 @@
+"""Which devices satisfy these claims on this node; if none, why not."""

@@ -1,0 +1,1 @@
+"""Who holds what, how much is left, how many more fit."""
