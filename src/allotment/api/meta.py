@@ -1,0 +1,125 @@
+"""What every Kubernetes object carries around its own content: metadata, conditions, label selectors.
+
+All API structs derive from :class:`ApiStruct`. They are frozen views of JSON: attributes in snake_case, JSON
+names in camelCase. The conventions, here and in the sibling modules:
+
+* an optional scalar is ``None`` when absent; a list is ``()``; a map is ``{}``;
+* an optional struct is ``None`` when its absence means something, else an empty struct, so that
+  ``claim.status.allocation`` needs no check of ``status``;
+* a field that the API requires has its type's zero value when the sender left it out (decoding never fails
+  on it; validation does) and is always written, as Kubernetes itself does. :func:`stated` marks these;
+* times stay RFC 3339 strings: nothing in ``api`` reads a clock.
+
+Decoding and encoding are in ``codec``, because quantities need its hooks.
+"""
+
+from typing import Any, ClassVar
+
+import msgspec
+
+
+class ApiStruct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
+    """The ancestor of all API structs.
+
+    ``gc=False`` is safe because decoded JSON has no cycles and frozen structs cannot gain one; it keeps
+    hundreds of thousands of devices out of the garbage collector's sight.
+
+    ``NOT_READ`` names JSON fields that the API has and the struct leaves out, as nothing of ours reads
+    them: they are known, so they are not reported as misspelt, but the typed view does not carry them.
+    """
+
+    NOT_READ: ClassVar[frozenset[str]] = frozenset()
+
+
+def stated(value: Any, *, name: str | None = None) -> Any:
+    """A field default that is written out even when nobody changed it. ``value`` must be immutable."""
+    return msgspec.field(default_factory=lambda: value, name=name)
+
+
+class OwnerReference(ApiStruct, frozen=True, kw_only=True):
+    """The object that this one belongs to and is garbage-collected with."""
+
+    api_version: str = stated("")
+    kind: str = stated("")
+    name: str = stated("")
+    uid: str = stated("")
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ManagedFieldsEntry(ApiStruct, frozen=True, kw_only=True):
+    """Which fields one writer owns (server-side apply). ``fields_v1`` is kept as plain JSON."""
+
+    manager: str | None = None
+    operation: str | None = None
+    api_version: str | None = None
+    time: str | None = None
+    fields_type: str | None = None
+    fields_v1: Any = msgspec.field(default=None, name="fieldsV1")
+    subresource: str | None = None
+
+
+class ObjectMeta(ApiStruct, frozen=True, kw_only=True):
+    """Identity and bookkeeping of an object.
+
+    Name, namespace, uid and resource version are never meaningfully empty, so they read as ``""`` when
+    absent instead of ``None``.
+    """
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    self_link: str | None = None
+    uid: str = ""
+    resource_version: str = ""  # opaque, set by the server on each write
+    generation: int | None = None  # counts changes of the spec, set by the server
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None  # set: the object is going away once its finalizers are gone
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    managed_fields: tuple[ManagedFieldsEntry, ...] = ()
+
+
+class ShardInfo(ApiStruct, frozen=True, kw_only=True):
+    """The part of a collection that a sharded list covers."""
+
+    selector: str = stated("")
+
+
+class ListMeta(ApiStruct, frozen=True, kw_only=True):
+    """Bookkeeping of a list: the revision it shows and how to get the rest of it."""
+
+    resource_version: str = ""
+    self_link: str | None = None
+    continue_: str | None = msgspec.field(default=None, name="continue")
+    remaining_item_count: int | None = None
+    shard_info: ShardInfo | None = None
+
+
+class Condition(ApiStruct, frozen=True, kw_only=True):
+    """One observed fact about an object: ``status`` is ``True``, ``False`` or ``Unknown``."""
+
+    type: str = stated("")
+    status: str = stated("")
+    observed_generation: int | None = None
+    last_transition_time: str | None = stated(None)
+    reason: str = stated("")
+    message: str = stated("")
+
+
+class LabelSelectorRequirement(ApiStruct, frozen=True, kw_only=True):
+    """One test of a label: ``operator`` is In, NotIn, Exists or DoesNotExist."""
+
+    key: str = stated("")
+    operator: str = stated("")
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(ApiStruct, frozen=True, kw_only=True):
+    """All of its tests must hold. An empty selector matches everything; an absent one matches nothing."""
+
+    match_labels: dict[str, str] = msgspec.field(default_factory=dict)
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
