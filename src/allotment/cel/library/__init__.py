@@ -1,0 +1,1 @@
+"""Function libraries: one leaf module each, exporting ``LIBRARY``."""

@@ -1,0 +1,132 @@
+"""Types of the expression language as terms: a kind, a name and parameters.
+
+Types are immutable and compare by structure. ``dyn`` and ``any`` stand for "found out at run time", a
+parameter such as ``A`` for "any one type, the same everywhere in this signature". The device types of
+Kubernetes are of two kinds that behave alike here but are costed differently upstream: *objects*
+(``kubernetes.Quantity``, ``kubernetes.Semver``, ``kubernetes.URL``, named formats) and *opaques*
+(``net.IP``, ``net.CIDR``, ``optional_type``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class Kind(Enum):
+    """What shape of type a term is; costs and assignability are decided on it."""
+
+    DYN = auto()
+    ANY = auto()
+    ERROR = auto()
+    NULL = auto()
+    BOOL = auto()
+    INT = auto()
+    UINT = auto()
+    DOUBLE = auto()
+    STRING = auto()
+    BYTES = auto()
+    TIMESTAMP = auto()
+    DURATION = auto()
+    LIST = auto()
+    MAP = auto()
+    TYPE = auto()
+    OBJECT = auto()
+    OPAQUE = auto()
+    PARAM = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """One type term. ``str(t)`` is the notation of error messages: ``map(string, list(int))``."""
+
+    kind: Kind
+    name: str
+    params: tuple[Type, ...] = ()
+    nullable: bool = False
+    """A wrapper such as ``wrapper(int)``: the primitive or null."""
+
+    def __str__(self) -> str:
+        text = self.name
+        if self.params:
+            text = f"{self.name}({', '.join(map(str, self.params))})"
+        return f"wrapper({text})" if self.nullable else text
+
+
+DYN = Type(Kind.DYN, "dyn")
+ANY = Type(Kind.ANY, "any")
+ERROR = Type(Kind.ERROR, "!error!")
+NULL = Type(Kind.NULL, "null_type")
+BOOL = Type(Kind.BOOL, "bool")
+INT = Type(Kind.INT, "int")
+UINT = Type(Kind.UINT, "uint")
+DOUBLE = Type(Kind.DOUBLE, "double")
+STRING = Type(Kind.STRING, "string")
+BYTES = Type(Kind.BYTES, "bytes")
+TIMESTAMP = Type(Kind.TIMESTAMP, "google.protobuf.Timestamp")
+DURATION = Type(Kind.DURATION, "google.protobuf.Duration")
+
+
+def list_of(element: Type) -> Type:
+    return Type(Kind.LIST, "list", (element,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    return Type(Kind.MAP, "map", (key, value))
+
+
+def type_of(inner: Type) -> Type:
+    """The type of a type: ``type(int)`` is what the identifier ``int`` has."""
+    return Type(Kind.TYPE, "type", (inner,))
+
+
+def optional_of(inner: Type) -> Type:
+    return Type(Kind.OPAQUE, "optional_type", (inner,))
+
+
+def object_type(name: str) -> Type:
+    """A named type with fields or methods of its own, such as ``kubernetes.Quantity``."""
+    return Type(Kind.OBJECT, name)
+
+
+def opaque_type(name: str, *params: Type) -> Type:
+    """A named type of which the language knows nothing, such as ``net.IP``."""
+    return Type(Kind.OPAQUE, name, params)
+
+
+def param(name: str) -> Type:
+    """A type parameter of a signature: ``param("T")``."""
+    return Type(Kind.PARAM, name)
+
+
+def wrapper_of(primitive: Type) -> Type:
+    """The primitive or null (``google.protobuf.Int64Value`` and its siblings)."""
+    return Type(primitive.kind, primitive.name, primitive.params, nullable=True)
+
+
+def is_optional(type_: Type) -> bool:
+    return type_.kind is Kind.OPAQUE and type_.name == "optional_type"
+
+
+def is_dynamic(type_: Type) -> bool:
+    return type_.kind in _DYNAMIC
+
+
+def parts(type_: Type) -> Iterator[Type]:
+    """The term and every term inside it."""
+    pending = [type_]
+    while pending:
+        term = pending.pop()
+        yield term
+        pending.extend(term.params)
+
+
+_DYNAMIC = frozenset({Kind.DYN, Kind.ANY, Kind.ERROR})
+
+QUANTITY = object_type("kubernetes.Quantity")
+SEMVER = object_type("kubernetes.Semver")
+URL = object_type("kubernetes.URL")
+FORMAT = object_type("kubernetes.NamedFormat")
+IP = opaque_type("net.IP")
+CIDR = opaque_type("net.CIDR")

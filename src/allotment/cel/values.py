@@ -1,0 +1,253 @@
+"""What values are at run time: Python's own where one fits, small classes where none does.
+
+| CEL | Python | | CEL | Python |
+|---|---|---|---|---|
+| null | None | | list | list (never changed after it is made) |
+| bool | bool | | map | dict; a bool key is stored as :class:`BoolKey` (Python holds ``True == 1``) |
+| int | int | | timestamp | :class:`Timestamp` |
+| uint | :class:`UInt` | | duration | :class:`Duration` |
+| double | float | | optional | :class:`Optional` |
+| string | str | | type | :class:`TypeValue` |
+| bytes | bytes | | others | the class its library declares (Quantity, Semver, …) |
+
+Python's bool is an int and UInt is an int: tell them apart with ``type(value) is int``, never isinstance.
+Numbers of different types are equal, and the same map key, when they are numerically equal; ``equal`` and
+``compare`` implement that and everything else the language says about equality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from allotment.cel.errors import CelNoSuchOverload, CelRuntimeError
+from allotment.cel.types import Type
+
+Value: TypeAlias = Any
+
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+UINT_MAX: Final = 2**64 - 1
+TIMESTAMP_MIN: Final = -62135596800 * 10**9
+TIMESTAMP_MAX: Final = 253402300799 * 10**9 + 999_999_999
+
+
+class UInt(int):
+    """An unsigned 64-bit integer. Arithmetic on it gives plain ints: wrap the result again."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Timestamp:
+    """Nanoseconds since 1970-01-01T00:00:00Z, within the years 1 to 9999."""
+
+    ns: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """Nanoseconds, within 64 bits."""
+
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """``optional.of(value)``; ``OPTIONAL_NONE`` is ``optional.none()``."""
+
+    value: Value
+    present: bool = True
+
+
+OPTIONAL_NONE: Final = Optional(None, present=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """The value of ``type(x)``: only the name counts."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoolKey:
+    """A bool as a map key, apart from the ints 0 and 1."""
+
+    value: bool
+
+
+TRUE_KEY: Final = BoolKey(True)
+FALSE_KEY: Final = BoolKey(False)
+
+
+def checked_int(number: int) -> int:
+    if INT_MIN <= number <= INT_MAX:
+        return number
+    raise CelRuntimeError("integer overflow")
+
+
+def checked_uint(number: int) -> UInt:
+    if 0 <= number <= UINT_MAX:
+        return UInt(number)
+    raise CelRuntimeError("unsigned integer overflow")
+
+
+def checked_timestamp(ns: int) -> Timestamp:
+    if TIMESTAMP_MIN <= ns <= TIMESTAMP_MAX:
+        return Timestamp(ns)
+    raise CelRuntimeError("timestamp overflow")
+
+
+def checked_duration(ns: int) -> Duration:
+    if INT_MIN <= ns <= INT_MAX:
+        return Duration(ns)
+    raise CelRuntimeError("duration overflow")
+
+
+def map_key(value: Value) -> Any:
+    """A value as it is stored in a dict; raises for what cannot be a key."""
+    kind = type(value)
+    if kind is str or kind is int or kind is UInt:
+        return value
+    if kind is bool:
+        return TRUE_KEY if value else FALSE_KEY
+    raise CelRuntimeError(f"unsupported key type: {type_name(value)}")
+
+
+def key_value(key: Any) -> Value:
+    """The value a dict key stands for."""
+    return key.value if type(key) is BoolKey else key
+
+
+def make_map(entries: Iterable[tuple[Value, Value]]) -> dict[Any, Value]:
+    """A map of these entries; the last of equal keys wins. Literals check for repeated keys themselves."""
+    return {map_key(key): value for key, value in entries}
+
+
+def find(mapping: Mapping[Any, Value], key: Value) -> tuple[Value, bool]:
+    """The value under a key and whether there is one. Numbers find keys they are equal to."""
+    kind = type(key)
+    if kind is bool:
+        key = TRUE_KEY if key else FALSE_KEY
+    elif kind is not str and kind is not int and kind is not UInt and kind is not float:
+        return None, False
+    value = mapping.get(key, _ABSENT)
+    return (None, False) if value is _ABSENT else (value, True)
+
+
+_ABSENT: Final = object()
+_NUMBERS: Final = frozenset({int, UInt, float})
+
+
+def equal(left: Value, right: Value) -> bool:
+    """The language's ``==``: numbers by value, containers by element, other types never across."""
+    kind = type(left)
+    other = type(right)
+    if kind is other:
+        if kind is list:
+            return _equal_lists(left, right)
+        if isinstance(left, dict):
+            return _equal_maps(left, right)
+        if kind is Optional:
+            return left.present == right.present and equal(left.value, right.value)
+        return bool(left == right)
+    if kind in _NUMBERS and other in _NUMBERS:
+        return _order_numbers(left, right) == 0
+    if isinstance(left, dict) and isinstance(right, dict):
+        return _equal_maps(left, right)
+    return False
+
+
+def _equal_lists(left: list[Value], right: list[Value]) -> bool:
+    return len(left) == len(right) and all(map(equal, left, right))
+
+
+def _equal_maps(left: Mapping[Any, Value], right: Mapping[Any, Value]) -> bool:
+    if len(left) != len(right):
+        return False
+    return all(key in right and equal(value, right[key]) for key, value in left.items())
+
+
+def _order_numbers(left: Value, right: Value) -> int | None:
+    """-1, 0, 1, or None beside NaN. Integers beside doubles are compared as doubles, as upstream does."""
+    if type(left) is float or type(right) is float:
+        if type(left) is not float and -(2.0**63) <= right < 2.0**64:
+            left = float(left)
+        elif type(right) is not float and -(2.0**63) <= left < 2.0**64:
+            right = float(right)
+        if left != left or right != right:
+            return None
+    return int(left > right) - int(left < right)
+
+
+def compare(left: Value, right: Value) -> int | None:
+    """-1, 0 or 1; None where nothing holds (NaN). Raises where the types have no common order."""
+    kind = type(left)
+    if kind in _NUMBERS and type(right) in _NUMBERS:
+        return _order_numbers(left, right)
+    if kind is type(right) and kind in _ORDERED:
+        return int(left > right) - int(left < right)
+    raise CelNoSuchOverload(f"{type_name(left)} has no order with {type_name(right)}")
+
+
+_ORDERED: Final = frozenset({str, bytes, bool, Timestamp, Duration})
+
+
+def size_of(value: Value) -> int:
+    """The size that costs are reckoned by: characters, bytes, entries; 1 for whatever has no size.
+
+    A library's class takes part by defining ``__len__``.
+    """
+    kind = type(value)
+    if kind is str or kind is list or kind is dict or kind is bytes:
+        return len(value)
+    if kind is int or kind is float or kind is bool or value is None:
+        return 1
+    if kind is Optional:
+        return size_of(value.value) if value.present else 1
+    return len(value) if hasattr(kind, "__len__") else 1
+
+
+def traversal_size(value: Value) -> int:
+    """What walking through the whole value costs: a tenth a character (down), one for any other leaf."""
+    kind = type(value)
+    if kind is str:
+        return int(len(value.encode()) * 0.1)
+    if kind is bytes:
+        return int(len(value) * 0.1)
+    if kind is list:
+        return sum(map(traversal_size, value))
+    if isinstance(value, dict):
+        return sum(traversal_size(key_value(k)) + traversal_size(v) for k, v in value.items())
+    return 1
+
+
+CLASS_NAMES: Final[dict[type, str]] = {
+    type(None): "null_type",
+    bool: "bool",
+    int: "int",
+    UInt: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    list: "list",
+    dict: "map",
+    Timestamp: "google.protobuf.Timestamp",
+    Duration: "google.protobuf.Duration",
+    Optional: "optional_type",
+    TypeValue: "type",
+}
+
+
+def type_name(value: Value) -> str:
+    """The name ``type(value)`` has. A library's class carries its type as ``cel_type``."""
+    kind = type(value)
+    name = CLASS_NAMES.get(kind)
+    if name is not None:
+        return name
+    declared = getattr(kind, "cel_type", None)
+    if isinstance(declared, Type):
+        return declared.name
+    return "map" if issubclass(kind, dict) else kind.__name__
