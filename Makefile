@@ -40,5 +40,23 @@ format: $(READY) ## format and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+# The Go program over Kubernetes' own allocator: a new version or a changed source gets a folder of its own.
+UPSTREAM_SOURCES := $(sort $(wildcard tests/upstream/*.go)) tests/upstream/go.mod tests/upstream/go.sum
+UPSTREAM_VERSION  = $(shell sed -n 's|.*k8s.io/dynamic-resource-allocation v||p' tests/upstream/go.mod)
+UPSTREAM          = $(abspath $(CACHE))/upstream-$(UPSTREAM_VERSION)-$(shell cat $(UPSTREAM_SOURCES) | cksum | cut -d' ' -f1)/upstream
+
+upstream: ## build the real Kubernetes allocator, which the differential test and the benchmarks compare with
+	@command -v go >/dev/null || { echo "make upstream needs Go $$(sed -n 's/^go //p' tests/upstream/go.mod) or newer: install it from https://go.dev/dl/ and put it on the PATH"; exit 1; }
+	@mkdir -p $(dir $(UPSTREAM))
+	@test -x $(UPSTREAM) || go build -C tests/upstream -trimpath -o $(UPSTREAM) .
+	@echo $(UPSTREAM)
+
+.PHONY: upstream-path
+upstream-path: # where `make upstream` puts the program
+	@echo $(UPSTREAM)
+
+differential: $(READY) upstream ## compare our answers with the real allocator's on random problems
+	@$(BIN)/pytest -m upstream
+
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
