@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
@@ -59,18 +60,26 @@ func tryNode(ctx context.Context, allocator structured.Allocator, node *v1.Node,
 		reply.Error = err.Error()
 	case results != nil:
 		reply.OK = true
-		normaliseShares(results)
+		normalise(results)
 		reply.Results = results
 	}
 	return reply
 }
 
-func normaliseShares(results []resourceapi.AllocationResult) {
+// normalise makes results comparable: share IDs are random, and quantities from 1e21 on lose their exponent when
+// written in decimal format.
+func normalise(results []resourceapi.AllocationResult) {
 	for i := range results {
 		for j := range results[i].Devices.Results {
-			if device := &results[i].Devices.Results[j]; device.ShareID != nil {
+			device := &results[i].Devices.Results[j]
+			if device.ShareID != nil {
 				share := normalShareID
 				device.ShareID = &share
+			}
+			for name, quantity := range device.ConsumedCapacity {
+				if written, err := resource.ParseQuantity(quantity.String()); err != nil || written.Cmp(quantity) != 0 {
+					device.ConsumedCapacity[name] = *resource.NewDecimalQuantity(*quantity.AsDec(), resource.DecimalExponent)
+				}
 			}
 		}
 	}

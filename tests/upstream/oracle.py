@@ -27,7 +27,9 @@ def find() -> Path:
         raise Absent(f"make upstream-path failed: {made.stderr.strip()}")
     path = Path(made.stdout.strip())
     if not path.exists():
-        raise Absent(f"the upstream allocator is not built ({path} is absent): run `make upstream`, which needs Go")
+        raise Absent(
+            f"the upstream allocator is not built ({path} is absent): run `make upstream`, which needs Go"
+        )
     return path
 
 
@@ -70,7 +72,11 @@ class Oracle:
 
     def _start(self, command: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [*self._arguments, command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+            [*self._arguments, command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
         )
         self._processes[command] = process
         return process

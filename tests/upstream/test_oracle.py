@@ -1,5 +1,6 @@
 """The Go program itself agrees with the recorded cases, so that a difference from it means something."""
 
+import json
 import math
 from typing import Any
 
@@ -12,7 +13,9 @@ pytestmark = pytest.mark.upstream
 
 
 def test_it_agrees_with_every_recorded_allocation(upstream: Oracle) -> None:
-    wrong = [case["name"] for case in corpus("allocator_cases.json") if not _allocation_agrees(upstream, case)]
+    wrong = [
+        case["name"] for case in corpus("allocator_cases.json") if not _allocation_agrees(upstream, case)
+    ]
     assert wrong == []
 
 
@@ -20,10 +23,12 @@ def _allocation_agrees(upstream: Oracle, case: dict[str, Any]) -> bool:
     answer = upstream.allocate(case)
     if case["expectError"]:
         return not answer["ok"] and case["expectError"] in answer["error"]
+    if not case["claimsToAllocate"]:
+        return bool(answer["ok"]) and answer["results"] == []  # the corpus cannot tell this from a "no"
     if not case["expectResults"]:
         return not answer["ok"] and answer["error"] == ""
     expected = [
-        _comparable(result, order)
+        _comparable(_with_exact_quantities(result), order)
         for result, order in zip(case["expectResults"], case["expectOrder"], strict=True)
     ]
     orders = dict.fromkeys(case["expectOrder"])
@@ -44,6 +49,12 @@ def _comparable(result: dict[str, Any], order: str) -> tuple[str, Any]:
     return order, {**result, "devices": {**devices, "results": unordered}}
 
 
+def _with_exact_quantities(result: dict[str, Any]) -> dict[str, Any]:
+    """The corpus writes 1e21 in full; Kubernetes itself cannot write it in decimal format."""
+    text: dict[str, Any] = json.loads(json.dumps(result).replace('"1000000000000000000000"', '"1e21"'))
+    return text
+
+
 def test_it_agrees_with_every_recorded_device_expression(upstream: Oracle) -> None:
     wrong = []
     for case in corpus("cel_cases.json"):
@@ -52,15 +63,32 @@ def test_it_agrees_with_every_recorded_device_expression(upstream: Oracle) -> No
             answer = upstream.cel(question)
             same = (
                 answer["compileError"] == run["compileError"]
-                and answer["match"] == run["match"]
-                and answer.get("attribute") == run.get("attribute")
-                and answer["matchError"] == run["matchError"]
                 and answer["maxCost"] == run["maxCost"]
-                and answer["cost"] == run["actualCost"]
+                and (case["table"] == "derived-compile" or _evaluation_agrees(answer, run))
             )
             if not same:
                 wrong.append((case["name"], run, answer))
     assert wrong == []
+
+
+def _evaluation_agrees(answer: dict[str, Any], run: dict[str, Any]) -> bool:
+    return (
+        answer["match"] == run["match"]
+        and answer.get("attribute") == run.get("attribute")
+        and answer["matchError"] == run["matchError"]
+        and answer["cost"] == run["actualCost"]
+    )
+
+
+# What cel-go itself does otherwise than the specification's cases say.
+CEL_GO_DIFFERS = {
+    "fields/map_fields/map_bad_key_type_or_true": "a bad key type is fatal even beside || true",
+    "fields/qualified_identifier_resolution/map_key_float": "a double key is allowed",
+    "fields/qualified_identifier_resolution/map_value_repeat_key": "a repeated key overwrites",
+    "optionals/optionals/map_null_entry_no_such_key": "a field of null is absent, not an error",
+    "optionals/optionals/map_present_key_invalid_field": "a field of a number is absent, not an error",
+    "parse/bytes_literals/triple_double_quoted_unescaped_punctuation": "the recorded bytes keep a backslash",
+}
 
 
 def test_it_agrees_with_the_recorded_conformance_cases(upstream: Oracle) -> None:
@@ -70,8 +98,8 @@ def test_it_agrees_with_the_recorded_conformance_cases(upstream: Oracle) -> None
         failed = bool(answer["compileError"] or answer["error"])
         expect = case["expect"]
         if failed != ("error" in expect) or (not failed and not same_value(answer["value"], expect["value"])):
-            wrong.append((case["name"], expect, answer))
-    assert wrong == []
+            wrong.append(case["name"])
+    assert wrong == list(CEL_GO_DIFFERS)
 
 
 def same_value(ours: Any, theirs: Any) -> bool:
@@ -91,7 +119,9 @@ def same_value(ours: Any, theirs: Any) -> bool:
     return ours == theirs
 
 
-@pytest.mark.parametrize("line", ["", "{", "[]", '{"name": "x"}', '{"name": "x", "node": 3}', "null", "\\x00"])
+@pytest.mark.parametrize(
+    "line", ["", "{", "[]", '{"name": "x"}', '{"name": "x", "node": 3}', "null", "\\x00"]
+)
 def test_a_broken_line_is_answered_with_an_error_and_the_next_is_served(upstream: Oracle, line: str) -> None:
     answer = upstream.ask_line("allocate", line or " ")
     assert answer["error"]
@@ -110,7 +140,10 @@ def test_a_search_beyond_the_time_cap_says_so(upstream: Oracle) -> None:
             "name": "21 of 20",
             "node": {"metadata": {"name": "n"}},
             "slices": [
-                {"metadata": {"name": "s"}, "spec": {"driver": "d", "nodeName": "n", "pool": pool, "devices": devices}}
+                {
+                    "metadata": {"name": "s"},
+                    "spec": {"driver": "d", "nodeName": "n", "pool": pool, "devices": devices},
+                }
             ],
             "classes": [{"metadata": {"name": "c"}, "spec": {}}],
             "claims": [{"metadata": {"name": "claim"}, "spec": {"devices": {"requests": requests}}}],
