@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import msgspec
 
-from allotment.api.meta import ApiStruct, LabelSelector, ObjectMeta, stated
+from allotment.api.meta import ApiStruct, Int64, LabelSelector, ObjectMeta, stated
 from allotment.api.quantity import Quantity
 
 # --- selectors and tolerations ---
@@ -51,13 +51,13 @@ class Toleration(ApiStruct, frozen=True, kw_only=True):
     operator: str | None = None  # Exists, Equal (when absent), Lt or Gt
     value: str | None = None
     effect: str | None = None  # absent: every effect
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
 
 class PreferredSchedulingTerm(ApiStruct, frozen=True, kw_only=True):
     """A wish for nodes of a kind, weighing 1 to 100."""
 
-    weight: int = stated(0)
+    weight: Int64 = stated(0)
     preference: NodeSelectorTerm = stated(NodeSelectorTerm())
 
 
@@ -86,7 +86,7 @@ class PodAffinityTerm(ApiStruct, frozen=True, kw_only=True):
 class WeightedPodAffinityTerm(ApiStruct, frozen=True, kw_only=True):
     """A wish to be near (or far from) some pods, weighing 1 to 100."""
 
-    weight: int = stated(0)
+    weight: Int64 = stated(0)
     pod_affinity_term: PodAffinityTerm = stated(PodAffinityTerm())
 
 
@@ -112,11 +112,11 @@ class Affinity(ApiStruct, frozen=True, kw_only=True):
 class TopologySpreadConstraint(ApiStruct, frozen=True, kw_only=True):
     """How evenly pods of a kind spread over the values of a node label."""
 
-    max_skew: int = stated(0)
+    max_skew: Int64 = stated(0)
     topology_key: str = stated("")
     when_unsatisfiable: str = stated("")  # DoNotSchedule or ScheduleAnyway
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int64 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: tuple[str, ...] = ()
@@ -210,8 +210,8 @@ class ContainerPort(ApiStruct, frozen=True, kw_only=True):
     """A port a container listens on; with a host port, no two such pods fit on one node."""
 
     name: str | None = None
-    container_port: int = stated(0)
-    host_port: int | None = None
+    container_port: Int64 = stated(0)
+    host_port: Int64 | None = None
     host_ip: str | None = msgspec.field(default=None, name="hostIP")
     protocol: str | None = None
 
@@ -332,13 +332,13 @@ class PodSpec(ApiStruct, frozen=True, kw_only=True):
     scheduler_name: str | None = None
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     scheduling_group: PodSchedulingGroup | None = None
-    priority: int | None = None
+    priority: Int64 | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
     runtime_class_name: str | None = None
     restart_policy: str | None = None
     host_network: bool | None = None
-    termination_grace_period_seconds: int | None = None
+    termination_grace_period_seconds: Int64 | None = None
 
 
 class PodCondition(ApiStruct, frozen=True, kw_only=True):
@@ -346,7 +346,7 @@ class PodCondition(ApiStruct, frozen=True, kw_only=True):
 
     type: str = stated("")
     status: str = stated("")
-    observed_generation: int | None = None
+    observed_generation: Int64 | None = None
     last_probe_time: str | None = None
     last_transition_time: str | None = None
     reason: str | None = None
@@ -421,7 +421,7 @@ class PodStatus(ApiStruct, frozen=True, kw_only=True):
 
     phase: str | None = None
     conditions: tuple[PodCondition, ...] = ()
-    observed_generation: int | None = None
+    observed_generation: Int64 | None = None
     reason: str | None = None
     message: str | None = None
     nominated_node_name: str | None = None  # where the scheduler means to put it once there is room

@@ -13,9 +13,12 @@ names in camelCase. The conventions, here and in the sibling modules:
 Decoding and encoding are in ``codec``, because quantities need its hooks.
 """
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""Whole numbers as Kubernetes has them: anything larger is refused when it is read."""
 
 
 class ApiStruct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
@@ -26,9 +29,12 @@ class ApiStruct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
 
     ``NOT_READ`` names JSON fields that the API has and the struct leaves out, as nothing of ours reads
     them: they are known, so they are not reported as misspelt, but the typed view does not carry them.
+
+    ``SHORT_FORM`` names the JSON field that a bare string in place of the struct stands for, if that is allowed.
     """
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset()
+    SHORT_FORM: ClassVar[str | None] = None
 
 
 def stated(value: Any, *, name: str | None = None) -> Any:
@@ -72,10 +78,10 @@ class ObjectMeta(ApiStruct, frozen=True, kw_only=True):
     self_link: str | None = None
     uid: str = ""
     resource_version: str = ""  # opaque, set by the server on each write
-    generation: int | None = None  # counts changes of the spec, set by the server
+    generation: Int64 | None = None  # counts changes of the spec, set by the server
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None  # set: the object is going away once its finalizers are gone
-    deletion_grace_period_seconds: int | None = None
+    deletion_grace_period_seconds: Int64 | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     owner_references: tuple[OwnerReference, ...] = ()
@@ -95,7 +101,7 @@ class ListMeta(ApiStruct, frozen=True, kw_only=True):
     resource_version: str = ""
     self_link: str | None = None
     continue_: str | None = msgspec.field(default=None, name="continue")
-    remaining_item_count: int | None = None
+    remaining_item_count: Int64 | None = None
     shard_info: ShardInfo | None = None
 
 
@@ -104,7 +110,7 @@ class Condition(ApiStruct, frozen=True, kw_only=True):
 
     type: str = stated("")
     status: str = stated("")
-    observed_generation: int | None = None
+    observed_generation: Int64 | None = None
     last_transition_time: str | None = stated(None)
     reason: str = stated("")
     message: str = stated("")

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from allotment.api.core import NodeSelector
-from allotment.api.meta import ApiStruct, Condition, ListMeta, ObjectMeta, stated
+from allotment.api.meta import ApiStruct, Condition, Int64, ListMeta, ObjectMeta, stated
 from allotment.api.quantity import Quantity
 
 API_VERSION = "resource.k8s.io/v1"
@@ -32,11 +32,11 @@ class DeviceAttribute(ApiStruct, frozen=True, kw_only=True):
     An empty list is not the same as no list: to an expression it is a value, to a constraint it is none.
     """
 
-    int_value: int | None = msgspec.field(default=None, name="int")
+    int_value: Int64 | None = msgspec.field(default=None, name="int")
     bool_value: bool | None = msgspec.field(default=None, name="bool")
     string_value: str | None = msgspec.field(default=None, name="string")
     version_value: str | None = msgspec.field(default=None, name="version")  # semver 2.0.0
-    int_values: tuple[int, ...] | None = msgspec.field(default=None, name="ints")
+    int_values: tuple[Int64, ...] | None = msgspec.field(default=None, name="ints")
     bool_values: tuple[bool, ...] | None = msgspec.field(default=None, name="bools")
     string_values: tuple[str, ...] | None = msgspec.field(default=None, name="strings")
     version_values: tuple[str, ...] | None = msgspec.field(default=None, name="versions")
@@ -141,8 +141,8 @@ class ResourcePool(ApiStruct, frozen=True, kw_only=True):
     """Which pool a slice is part of; the pool is complete when all slices of its newest generation exist."""
 
     name: str = stated("")
-    generation: int = stated(0)
-    resource_slice_count: int = stated(0)
+    generation: Int64 = stated(0)
+    resource_slice_count: Int64 = stated(0)
 
 
 class ResourceSliceSpec(ApiStruct, frozen=True, kw_only=True):
@@ -224,7 +224,7 @@ class DeviceToleration(ApiStruct, frozen=True, kw_only=True):
     operator: str | None = None  # Equal (when absent) or Exists
     value: str | None = None
     effect: str | None = None  # absent: every effect
-    toleration_seconds: int | None = None  # how long a NoExecute taint is borne
+    toleration_seconds: Int64 | None = None  # how long a NoExecute taint is borne
 
 
 class CapacityRequirements(ApiStruct, frozen=True, kw_only=True):
@@ -246,7 +246,7 @@ class ExactDeviceRequest(ApiStruct, frozen=True, kw_only=True):
     device_class_name: str = stated("")
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str | None = None  # ExactCount (when absent) or All
-    count: int | None = None  # for ExactCount; 1 when absent
+    count: Int64 | None = None  # for ExactCount; 1 when absent
     admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
@@ -260,7 +260,7 @@ class DeviceSubRequest(ApiStruct, frozen=True, kw_only=True):
     device_class_name: str = stated("")
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str | None = None
-    count: int | None = None
+    count: Int64 | None = None
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
     derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()

@@ -1,0 +1,268 @@
+"""resource.k8s.io/v1alpha2: claims with semantic parameters and the ``partitionable`` model of node resources.
+
+This is the early design of KEP-4381. A driver publishes one or more :class:`NodeResourceSlice` per node, a tree
+of instances that may be split in alternative ways. A claim names a :class:`ResourceClass`; what exactly it
+needs stands in a :class:`ResourceClaimParameters` object, often generated from a vendor's own type, and the
+class may narrow that down by :class:`ResourceClassParameters`. The scheduler writes the result as a
+:class:`SemanticResourceHandle` into the claim's status.
+
+The KEP contradicts itself in places. We decided:
+
+* a slice's content is under ``spec``, as in its examples and Go types;
+* ``commonAttributesRefs`` and ``attributes`` are allowed on partition groups, and ``vendorParameters`` on both
+  kinds of parameters, as in its examples, although its Go types lack them;
+* a request's ``partitionable`` holds ``required``, a list, as in its examples;
+* allocated instances are written as objects with an ``id``, as in its Go types, and also read as bare strings,
+  as in its examples;
+* ``semanticParameters`` marks a class whose claims the scheduler allocates, as in its Go types.
+"""
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from allotment.api.core import NodeSelector
+from allotment.api.meta import ApiStruct, Int64, ObjectMeta, stated
+from allotment.api.quantity import Quantity
+from allotment.api.resource import ResourceClaimConsumerReference
+
+API_VERSION = "resource.k8s.io/v1alpha2"
+
+# --- node resources: a tree of instances ---
+
+
+class Attribute(ApiStruct, frozen=True, kw_only=True):
+    """A named property of an instance; exactly one value is set."""
+
+    name: str = stated("")
+    quantity_value: Quantity | None = msgspec.field(default=None, name="quantity")
+    bool_value: bool | None = msgspec.field(default=None, name="bool")
+    int_value: Int64 | None = msgspec.field(default=None, name="int")
+    int_slice_value: tuple[Int64, ...] | None = msgspec.field(default=None, name="intSlice")
+    string_value: str | None = msgspec.field(default=None, name="string")
+    string_slice_value: tuple[str, ...] | None = msgspec.field(default=None, name="stringSlice")
+    version_value: str | None = msgspec.field(default=None, name="version")  # tolerant semver
+
+
+class AttributeGroup(ApiStruct, frozen=True, kw_only=True):
+    """Attributes that several instances refer to by the group's name."""
+
+    name: str = stated("")
+    attributes: tuple[Attribute, ...] = ()
+
+
+class ResourceInstanceGroup(ApiStruct, frozen=True, kw_only=True):
+    """One way to split an instance. While any part of it is in use, the instance's other ways are locked."""
+
+    name: str = stated("")
+    common_attributes_refs: tuple[str, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
+    resource_instances: tuple["ResourceInstance", ...] = ()
+
+
+class ResourceInstance(ApiStruct, frozen=True, kw_only=True):
+    """Something that can be allocated as a whole or, if it has partitions, only in parts."""
+
+    name: str = stated("")
+    common_attributes_refs: tuple[str, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
+    partitions: tuple[ResourceInstanceGroup, ...] = ()
+
+
+class PartitionableResources(ApiStruct, frozen=True, kw_only=True):
+    """Instances of a node and the attribute groups they share."""
+
+    common_attributes: tuple[AttributeGroup, ...] = ()
+    resource_instances: tuple[ResourceInstance, ...] = ()
+
+
+class NodeResourceSliceSpec(ApiStruct, frozen=True, kw_only=True):
+    """What one driver offers on one node. With no model that we know, nothing of it can be used."""
+
+    node_name: str = stated("")
+    driver_name: str = stated("")
+    partitionable: PartitionableResources | None = None
+
+
+class NodeResourceSlice(ApiStruct, frozen=True, kw_only=True):
+    """Node resources as a driver's kubelet plugin publishes them."""
+
+    api_version: str = stated(API_VERSION)
+    kind: str = stated("NodeResourceSlice")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeResourceSliceSpec = stated(NodeResourceSliceSpec())
+
+
+# --- classes and parameters ---
+
+
+class ResourceClassParametersReference(ApiStruct, frozen=True, kw_only=True):
+    """Points at a class's parameters; ``uid`` only where it says what the parameters were generated from."""
+
+    api_group: str | None = None
+    kind: str = stated("")
+    name: str = stated("")
+    namespace: str | None = None
+    uid: str | None = None
+
+
+class ResourceClaimParametersReference(ApiStruct, frozen=True, kw_only=True):
+    """Points at a claim's parameters in the claim's namespace; ``uid`` as for classes."""
+
+    api_group: str | None = None
+    kind: str = stated("")
+    name: str = stated("")
+    uid: str | None = None
+
+
+class ResourceClass(ApiStruct, frozen=True, kw_only=True):
+    """Which driver serves a claim, and with which parameters of the cluster's operator."""
+
+    api_version: str = stated(API_VERSION)
+    kind: str = stated("ResourceClass")
+    metadata: ObjectMeta = ObjectMeta()
+    driver_name: str = stated("")
+    parameters_ref: ResourceClassParametersReference | None = None
+    suitable_nodes: NodeSelector | None = None  # absent: all nodes
+    semantic_parameters: bool | None = None  # true: the scheduler allocates, not a driver's controller
+
+
+class PartitionableResourceFilter(ApiStruct, frozen=True, kw_only=True):
+    """An expression that must hold for every instance given to a claim of the class."""
+
+    selector: str = stated("")
+
+
+class ResourceFilter(ApiStruct, frozen=True, kw_only=True):
+    """A class's filter on the resources of one driver."""
+
+    driver_name: str = stated("")
+    partitionable: PartitionableResourceFilter | None = None
+
+
+class ResourceClassParameters(ApiStruct, frozen=True, kw_only=True):
+    """What a class adds to its claims: filters, and parameters only the driver understands (plain JSON)."""
+
+    api_version: str = stated(API_VERSION)
+    kind: str = stated("ResourceClassParameters")
+    metadata: ObjectMeta = ObjectMeta()
+    generated_from: ResourceClassParametersReference | None = None
+    vendor_parameters: Any = None
+    filters: tuple[ResourceFilter, ...] = ()
+
+
+class PartitionableResourceRequest(ApiStruct, frozen=True, kw_only=True):
+    """One instance for which the selector holds."""
+
+    name: str | None = None  # not used so far
+    selector: str = stated("")
+
+
+class PartitionableResourceRequests(ApiStruct, frozen=True, kw_only=True):
+    """Instances that are all needed."""
+
+    required: tuple[PartitionableResourceRequest, ...] = ()
+
+
+class ResourceRequest(ApiStruct, frozen=True, kw_only=True):
+    """What is needed from one driver."""
+
+    driver_name: str = stated("")
+    partitionable: PartitionableResourceRequests | None = None
+
+
+class ResourceClaimParameters(ApiStruct, frozen=True, kw_only=True):
+    """What a claim needs, from one or more drivers; vendor parameters are plain JSON."""
+
+    api_version: str = stated(API_VERSION)
+    kind: str = stated("ResourceClaimParameters")
+    metadata: ObjectMeta = ObjectMeta()
+    generated_from: ResourceClaimParametersReference | None = None
+    vendor_parameters: Any = None
+    shareable: bool | None = None  # true: several pods may use the claim at the same time
+    requests: tuple[ResourceRequest, ...] = ()
+
+
+# --- claims ---
+
+
+class AllocatedResourceInstance(ApiStruct, frozen=True, kw_only=True):
+    """An instance by all names on the way to it, joined by ``/``."""
+
+    SHORT_FORM: ClassVar[str | None] = "id"
+
+    id: str = stated("")
+
+
+class PartitionableAllocationResult(ApiStruct, frozen=True, kw_only=True):
+    """The instances given to one claim from one driver."""
+
+    instances: tuple[AllocatedResourceInstance, ...] = ()
+
+
+class SemanticResourceHandle(ApiStruct, frozen=True, kw_only=True):
+    """What the scheduler gave: on which node, which instances, and the parameters of that moment."""
+
+    vendor_class_parameters: Any = None
+    vendor_claim_parameters: Any = None
+    node_name: str = stated("")
+    partitionable: PartitionableAllocationResult | None = None
+
+
+class ResourceHandle(ApiStruct, frozen=True, kw_only=True):
+    """What a driver's kubelet plugin gets: opaque data of its controller, or the scheduler's result."""
+
+    driver_name: str | None = None
+    data: str | None = None
+    semantic_data: SemanticResourceHandle | None = None
+
+
+class AllocationResult(ApiStruct, frozen=True, kw_only=True):
+    """What a claim got, on which nodes it can be used, and whether by several pods at a time."""
+
+    resource_handles: tuple[ResourceHandle, ...] = ()
+    available_on_nodes: NodeSelector | None = None  # absent: all nodes
+    shareable: bool | None = None
+
+
+class ResourceClaimSpec(ApiStruct, frozen=True, kw_only=True):
+    """What a claim asks for, by reference to a class and to parameters."""
+
+    resource_class_name: str = stated("")
+    parameters_ref: ResourceClaimParametersReference | None = None
+    allocation_mode: str | None = None  # WaitForFirstConsumer (when absent) or Immediate
+
+
+class ResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
+    """What the claim got and who uses it."""
+
+    driver_name: str | None = None
+    allocation: AllocationResult | None = None
+    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
+    deallocation_requested: bool | None = None
+
+
+class ResourceClaim(ApiStruct, frozen=True, kw_only=True):
+    """A request for resources of a class and, once allocated, the resources."""
+
+    api_version: str = stated(API_VERSION)
+    kind: str = stated("ResourceClaim")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = stated(ResourceClaimSpec())
+    status: ResourceClaimStatus = ResourceClaimStatus()
+
+
+class ResourceClaimTemplateSpec(ApiStruct, frozen=True, kw_only=True):
+    """What each claim made from the template looks like."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = stated(ResourceClaimSpec())
+
+
+class ResourceClaimTemplate(ApiStruct, frozen=True, kw_only=True):
+    """The pattern of claims that are made for one pod each and go away with it."""
+
+    api_version: str = stated(API_VERSION)
+    kind: str = stated("ResourceClaimTemplate")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimTemplateSpec = stated(ResourceClaimTemplateSpec())

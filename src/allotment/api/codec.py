@@ -1,0 +1,138 @@
+"""JSON to API structs and back.
+
+The fast path is msgspec's typed decoder, one per type. Only what it refuses is walked again, against the
+type's shape, for one of two ends: it holds ``null`` where Kubernetes reads "absent", and is accepted after all;
+or it is wrong, and the error names the field as a user would. Quantities come in as strings or numbers and go
+out as strings in the form they came in.
+
+Errors of this package, apart from those of single values (quantities, versions)::
+
+    ApiError
+    ├── DecodeError      data that is no object of the wanted type; carries the field's path
+    └── ManifestError    text that holds no such objects; carries source, line and field (module manifest)
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from itertools import islice
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from allotment.api.meta import ApiStruct
+from allotment.api.nesting import MAX_DEPTH, too_deep
+from allotment.api.quantity import Quantity
+from allotment.api.shape import Misfit, shape_of
+
+MAX_SIZE = 64 * 1024 * 1024
+"""Bytes of JSON, or characters of a manifest, that we look at."""
+
+MAX_UNKNOWN = 100
+"""Unknown fields reported for one object; a document of nothing else must not cost more."""
+
+T = TypeVar("T", bound=ApiStruct)
+
+
+class ApiError(ValueError):
+    """Something from outside is not what the API allows."""
+
+
+class DecodeError(ApiError):
+    """Data is not an object of the wanted type.
+
+    ``path`` names the field (``spec.devices[0].attributes[model]``), empty for the whole object.
+    """
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
+        self.message = message
+
+
+def decode(kind: type[T], data: bytes | Mapping[str, Any]) -> T:
+    """The typed view of one object, given as JSON or as plain values.
+
+    Fields that the type does not have are ignored (:func:`unknown_fields` finds them). Required fields may be
+    missing: that is for validation to judge. Raises :class:`DecodeError`.
+    """
+    try:
+        if isinstance(data, bytes):
+            _check_bounds(data)
+            return cast(T, _decoder(kind).decode(data))
+        return msgspec.convert(data, kind, dec_hook=_dec_hook)
+    except msgspec.ValidationError:
+        return _decode_leniently(kind, data)
+    except msgspec.DecodeError as exc:
+        raise _not_json(exc) from exc
+    except RecursionError as exc:
+        raise _too_deep() from exc
+
+
+def encode(obj: ApiStruct) -> bytes:
+    """The object as JSON. Absent fields stay absent."""
+    return _ENCODER.encode(obj)
+
+
+def to_builtins(obj: ApiStruct) -> dict[str, Any]:
+    """The object as plain JSON values: dicts, lists, strings, numbers, booleans."""
+    return cast(dict[str, Any], msgspec.json.decode(_ENCODER.encode(obj)))
+
+
+def unknown_fields(kind: type[ApiStruct], data: Mapping[str, Any]) -> list[str]:
+    """Paths of fields in ``data`` that the API does not have, with a guess at what was meant.
+
+    For example ``spec.devices.requests[0].exactly.cuont (did you mean count?)``. At most
+    ``MAX_UNKNOWN`` of them.
+    """
+    try:
+        return [path.removeprefix(".") for path in islice(shape_of(kind).unknown(data), MAX_UNKNOWN)]
+    except RecursionError as exc:
+        raise _too_deep() from exc
+
+
+def _decode_leniently(kind: type[T], data: bytes | Mapping[str, Any]) -> T:
+    try:
+        plain = msgspec.json.decode(data) if isinstance(data, bytes) else data
+        return msgspec.convert(shape_of(kind).conform(plain, ""), kind, dec_hook=_dec_hook)
+    except Misfit as exc:
+        raise DecodeError(exc.path.removeprefix("."), exc.message) from exc
+    except msgspec.DecodeError as exc:  # broken further on than the typed decoder had come
+        raise _not_json(exc) from exc
+    except RecursionError as exc:
+        raise _too_deep() from exc
+
+
+def _check_bounds(data: bytes) -> None:
+    if len(data) > MAX_SIZE:
+        raise DecodeError("", f"is {len(data)} bytes long; at most {MAX_SIZE} are read")
+    if too_deep(data):
+        raise _too_deep()
+
+
+def _not_json(exc: msgspec.DecodeError) -> DecodeError:
+    reason, _, _ = str(exc).partition(" - at ")  # the place is told without map keys: no help
+    return DecodeError("", f"is not valid JSON: {reason}")
+
+
+def _too_deep() -> DecodeError:
+    return DecodeError("", f"is nested too deeply; at most {MAX_DEPTH} levels are read")
+
+
+def _dec_hook(kind: type, value: Any) -> Any:
+    if kind is Quantity:
+        return Quantity.from_json(value)
+    raise NotImplementedError(f"no decoding of {kind!r}")
+
+
+def _enc_hook(value: Any) -> Any:
+    if isinstance(value, Quantity):
+        return str(value)
+    raise NotImplementedError(f"no encoding of {type(value)!r}")
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_enc_hook)
+
+
+@cache
+def _decoder(kind: type[ApiStruct]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind, dec_hook=_dec_hook)
