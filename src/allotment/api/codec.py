@@ -64,6 +64,8 @@ def decode(kind: type[T], data: bytes | Mapping[str, Any]) -> T:
         return _decode_leniently(kind, data)
     except msgspec.DecodeError as exc:
         raise _not_json(exc) from exc
+    except UnicodeEncodeError as exc:
+        raise DecodeError("", "holds half a character (a lone surrogate) in a name") from exc
     except RecursionError as exc:
         raise _too_deep() from exc
 

@@ -1,0 +1,84 @@
+"""Which kinds we know: for each apiVersion and kind the type that reads it, its plural and its scope."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from allotment.api import alpha2, core, resource, v1beta1
+from allotment.api.meta import ApiStruct
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind in one version of its group.
+
+    ``to_type`` turns a document of this version into the form that ``type`` reads. It is there for versions
+    that we accept but hold in another one; ``type``'s own apiVersion says which.
+    """
+
+    api_version: str
+    kind: str
+    type: type[ApiStruct]
+    plural: str
+    namespaced: bool
+    to_type: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for core."""
+        return group_of(self.api_version)
+
+
+def group_of(api_version: str) -> str:
+    """The group in an apiVersion; empty for core, whose apiVersion is a bare version."""
+    return api_version.rpartition("/")[0]
+
+
+def find(api_version: str, kind: str) -> Kind | None:
+    """The kind in exactly this version, if we know it."""
+    return KINDS.get((api_version, kind))
+
+
+def versions(group: str, kind: str) -> list[str]:
+    """The apiVersions in which we know a kind of a group; empty if we do not know it at all."""
+    return [known.api_version for known in KINDS.values() if known.kind == kind and known.group == group]
+
+
+def _as_v1(document: dict[str, Any]) -> dict[str, Any]:
+    """v1beta2 has the fields of v1; only the version differs."""
+    return {**document, "apiVersion": resource.API_VERSION}
+
+
+def _all_kinds() -> list[Kind]:
+    kinds = [
+        Kind("v1", "Node", core.Node, "nodes", False),
+        Kind("v1", "Namespace", core.Namespace, "namespaces", False),
+        Kind("v1", "Pod", core.Pod, "pods", True),
+    ]
+    device_kinds: list[tuple[type[ApiStruct], str, bool]] = [
+        (resource.ResourceSlice, "resourceslices", False),
+        (resource.DeviceClass, "deviceclasses", False),
+        (resource.DeviceTaintRule, "devicetaintrules", False),
+        (resource.ResourceClaim, "resourceclaims", True),
+        (resource.ResourceClaimTemplate, "resourceclaimtemplates", True),
+    ]
+    for type_, plural, namespaced in device_kinds:
+        name = type_.__name__
+        kinds.append(Kind(resource.API_VERSION, name, type_, plural, namespaced))
+        kinds.append(Kind("resource.k8s.io/v1beta2", name, type_, plural, namespaced, _as_v1))
+        if name != "DeviceTaintRule":  # came with v1beta2
+            kinds.append(Kind(v1beta1.API_VERSION, name, type_, plural, namespaced, v1beta1.to_v1))
+    semantic_kinds: list[tuple[type[ApiStruct], str, bool]] = [
+        (alpha2.NodeResourceSlice, "noderesourceslices", False),
+        (alpha2.ResourceClass, "resourceclasses", False),
+        (alpha2.ResourceClassParameters, "resourceclassparameters", False),
+        (alpha2.ResourceClaimParameters, "resourceclaimparameters", True),
+        (alpha2.ResourceClaim, "resourceclaims", True),
+        (alpha2.ResourceClaimTemplate, "resourceclaimtemplates", True),
+    ]
+    for type_, plural, namespaced in semantic_kinds:
+        kinds.append(Kind(alpha2.API_VERSION, type_.__name__, type_, plural, namespaced))
+    return kinds
+
+
+KINDS: dict[tuple[str, str], Kind] = {(known.api_version, known.kind): known for known in _all_kinds()}

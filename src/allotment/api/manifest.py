@@ -1,0 +1,190 @@
+"""Manifests: text with objects of any kinds, as people write them and kubectl prints them.
+
+A manifest is YAML, of one or many documents, or JSON. Lists are unfolded. Each object comes back
+:class:`Located`: typed if we know its kind, and able to tell the line of any of its fields, so that later
+errors (of validation, say) point into the text as well. Versions that we accept but do not hold, such as
+v1beta1, are converted on the way.
+
+Reading stops at the first error. Unknown fields are no errors here: ask :meth:`Located.unknown_fields`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from allotment.api import kinds
+from allotment.api.codec import ApiError, DecodeError, decode, unknown_fields
+from allotment.api.document import Document, field_lines, read_documents
+from allotment.api.meta import ApiStruct
+from allotment.api.yaml_values import Path, TextError
+
+
+class ManifestError(ApiError):
+    """What is wrong in a manifest and where: ``slices.yaml:12: spec.devices[0].name: …``."""
+
+    def __init__(self, source: str, line: int, field: str, message: str) -> None:
+        super().__init__(f"{source}:{line}: {field}: {message}" if field else f"{source}:{line}: {message}")
+        self.source = source
+        self.line = line
+        self.field = field
+        self.message = message
+
+
+@dataclass(frozen=True)
+class _Text:
+    """One document of a manifest, kept to find lines in it when they are asked for."""
+
+    source: str
+    text: str = field(repr=False)
+    document: Document = field(repr=False)
+
+    @cached_property
+    def lines(self) -> dict[Path, int]:
+        return field_lines(self.text, self.document.index)
+
+    def line(self, path: Path) -> int:
+        """The line of the field, or of the nearest one around it that the text has."""
+        if not path:
+            return self.document.line
+        while path not in self.lines:
+            path = path[:-1]
+        return self.lines[path]
+
+
+@dataclass(frozen=True)
+class Located:
+    """An object and where it was written.
+
+    ``obj`` is None for a kind that we do not know. ``raw`` is the object as it was written; it may share
+    parts with other objects, so it must not be changed. ``kind`` and ``api_version`` are as written too; a
+    converted object's own ``api_version`` is that of its type.
+    """
+
+    obj: ApiStruct | None
+    kind: str
+    api_version: str
+    raw: dict[str, Any] = field(repr=False)
+    _text: _Text = field(repr=False)
+    _place: Path = ()
+
+    @property
+    def source(self) -> str:
+        """The name of the text, usually a file's."""
+        return self._text.source
+
+    @property
+    def line(self) -> int:
+        """The line where the object begins."""
+        return self._text.line(self._place)
+
+    def line_of(self, path: str) -> int:
+        """The line of a field such as ``spec.devices[0].attributes[model]``, or of what is around it."""
+        return self._text.line((*self._place, *_steps(self.raw, path)))
+
+    def error(self, path: str, message: str) -> ManifestError:
+        """A complaint about one of the object's fields, to raise or to print."""
+        return ManifestError(self.source, self.line_of(path), path, message)
+
+    def unknown_fields(self) -> list[ManifestError]:
+        """Complaints about fields that the API does not have; none for kinds that we do not know."""
+        known = kinds.find(self.api_version, self.kind)
+        if known is None:
+            return []
+        data = known.to_type(self.raw) if known.to_type else self.raw
+        complaints = []
+        for entry in unknown_fields(known.type, data):
+            path, _, guess = entry.partition(" (")
+            complaints.append(self.error(path, f"unknown field ({guess}" if guess else "unknown field"))
+        return complaints
+
+
+def read_manifest(text: str, source: str) -> list[Located]:
+    """All objects of a manifest, in order. ``source`` names the text in errors. Raises ManifestError."""
+    try:
+        documents = read_documents(text)
+    except TextError as exc:
+        raise ManifestError(source, exc.line, "", exc.message) from exc
+    found: list[Located] = []
+    for document in documents:
+        origin = _Text(source, text, document)
+        found.extend(_locate(value, origin, place) for value, place in _objects(document.value, origin, ()))
+    return found
+
+
+def _objects(value: Any, text: _Text, place: Path) -> Iterator[tuple[dict[str, Any], Path]]:
+    """The objects in a document: itself or, if it is a list, what is in it."""
+    if isinstance(value, list):
+        hint = 'wrap the objects as {"apiVersion": "v1", "kind": "List", "items": […]}'
+        raise ManifestError(text.source, text.line(place), "", f"is a bare list, not an object; {hint}")
+    if not isinstance(value, dict):
+        raise ManifestError(text.source, text.line(place), "", "is not an object with apiVersion and kind")
+    kind, items = value.get("kind"), value.get("items")
+    if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):
+        yield value, place
+        return
+    implied = {"apiVersion": value.get("apiVersion"), "kind": kind.removesuffix("List")}
+    for i, item in enumerate(items):
+        if isinstance(item, dict) and implied["kind"]:  # a typed list's items need not repeat what they are
+            item = {**implied, **item}
+        yield from _objects(item, text, (*place, "items", i))
+
+
+def _locate(raw: dict[str, Any], text: _Text, place: Path) -> Located:
+    api_version, kind = raw.get("apiVersion"), raw.get("kind")
+    unread = Located(None, str(kind), str(api_version), raw, text, place)
+    if not isinstance(kind, str) or not kind:
+        raise unread.error("kind", "must be a string that says what the object is")
+    if not isinstance(api_version, str) or not api_version:
+        common = [known.api_version for known in kinds.KINDS.values() if known.kind == kind]
+        raise unread.error("apiVersion", f"must be a string{f', such as {common[0]}' if common else ''}")
+    known = kinds.find(api_version, kind)
+    if known is None:
+        others = kinds.versions(kinds.group_of(api_version), kind)
+        if others:
+            raise unread.error("apiVersion", f"{kind} is not known in {api_version}; use {_listed(others)}")
+        return unread
+    try:
+        obj = decode(known.type, known.to_type(raw) if known.to_type else raw)
+    except DecodeError as exc:
+        raise unread.error(exc.path, exc.message) from exc
+    return Located(obj, kind, api_version, raw, text, place)
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _steps(value: Any, path: str) -> Path:
+    """A written path as keys and indexes, as far as ``value`` has them.
+
+    Map keys may hold dots and brackets (``attributes[gpu.example.com/model]``), so what is there decides.
+    """
+    steps: list[str | int] = []
+    while path:
+        step = _list_step(value, path) if isinstance(value, list) else _mapping_step(value, path)
+        if step is None:
+            break
+        key, path = step
+        value = value[key]
+        steps.append(key)
+    return tuple(steps)
+
+
+def _list_step(value: list[Any], path: str) -> tuple[int, str] | None:
+    digits, bracket, rest = path.removeprefix("[").partition("]")
+    if not bracket or not digits.isdecimal() or int(digits) >= len(value):
+        return None
+    return int(digits), rest
+
+
+def _mapping_step(value: Any, path: str) -> tuple[str, str] | None:
+    if not isinstance(value, dict):
+        return None
+    if path.startswith("["):
+        keys = [key for key in value if path.startswith(f"[{key}]")]
+        return (keys[0], path[len(keys[0]) + 2 :]) if keys else None
+    path = path.removeprefix(".")
+    ends = [end for end in (path.find("."), path.find("[")) if end >= 0]
+    name = path[: min(ends)] if ends else path
+    return (name, path[len(name) :]) if name in value else None
