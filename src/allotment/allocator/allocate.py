@@ -1,0 +1,113 @@
+"""The front door: which devices satisfy these claims on this node.
+
+>>> allocator = Allocator(slices, classes)
+>>> outcome = allocator.allocate(node, [claim])
+>>> match outcome:
+...     case Allocated(): outcome.results
+...     case Unsatisfiable(): print(outcome.reasons())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from allotment.allocator.errors import AllocationError, NodeError
+from allotment.allocator.features import ALL, Features
+from allotment.allocator.held import NOTHING_HELD, Holdings
+from allotment.allocator.outcome import Allocated, GaveUp, Invalid, Outcome, Unsatisfiable
+from allotment.allocator.pool import Pool, by_pool, gather_pools
+from allotment.allocator.problem import Problem
+from allotment.allocator.request import Book, Demand
+from allotment.allocator.result import ShareIDs, allocation_results
+from allotment.allocator.search import DEFAULT_BUDGET, Search, Verdict
+from allotment.allocator.strategy import FIRST_FIT, arrange
+
+if TYPE_CHECKING:
+    from allotment.api.core import Node
+    from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+
+
+def numbered_shares(claim: int, result: int) -> str:
+    """Share ids for those who do not care: unique within one call only."""
+    return f"00000000-0000-4000-8000-{claim:06x}{result:06x}"
+
+
+class Allocator:
+    """Slices and classes as they are now. Read-only: what is held comes in with each question.
+
+    For one question, or questions about few nodes. For a whole cluster, and as it changes, use ``Fleet``.
+    """
+
+    def __init__(
+        self, slices: Sequence[ResourceSlice], classes: Iterable[DeviceClass], features: Features = ALL
+    ) -> None:
+        self.features = features
+        self.book = Book({found.metadata.name: found for found in classes}, features)
+        self._by_pool = by_pool(slices)
+        self._of_node: dict[str, list[ResourceSlice]] = {}
+        self._for_several: list[ResourceSlice] = []
+        for slice in slices:
+            if slice.spec.node_name:
+                self._of_node.setdefault(slice.spec.node_name, []).append(slice)
+            else:
+                self._for_several.append(slice)
+
+    def pools(self, node: Node) -> list[Pool]:
+        """The pools that the node reaches, in search order. Raises AllocationError."""
+        mine = [*self._of_node.get(node.metadata.name, ()), *self._for_several]
+        return gather_pools(node, mine, self.features, everywhere=self._by_pool)
+
+    def allocate(
+        self,
+        node: Node,
+        claims: Sequence[ResourceClaim],
+        held: Holdings = NOTHING_HELD,
+        *,
+        strategy: str = FIRST_FIT,
+        budget: int = DEFAULT_BUDGET,
+        share_id: ShareIDs = numbered_shares,
+    ) -> Outcome:
+        """Chooses devices for all claims, or for none."""
+        return solve(
+            node,
+            lambda: self.pools(node),
+            self.book.demand(claims),
+            held,
+            self.book,
+            strategy=strategy,
+            budget=budget,
+            share_id=share_id,
+        )
+
+
+def solve(
+    node: Node,
+    pools: Callable[[], Sequence[Pool]],
+    demand: Demand,
+    held: Holdings,
+    book: Book,
+    *,
+    strategy: str = FIRST_FIT,
+    budget: int = DEFAULT_BUDGET,
+    share_id: ShareIDs = numbered_shares,
+) -> Outcome:
+    """One demand on one node, from pools to outcome."""
+    name = node.metadata.name
+    steps = 0
+    try:
+        found = pools()
+        problem = Problem(node, found, arrange(found, strategy, held), demand, held, book.features)
+        answer = Search(problem, budget).run()
+        steps = answer.steps
+        if answer.verdict is Verdict.GAVE_UP:
+            return GaveUp(name, steps)
+        if answer.verdict is Verdict.FOUND:
+            results = allocation_results(problem, answer.choices, book.classes, share_id)
+            return Allocated(name, results, answer.choices, steps)
+        if any(pool.invalid for pool in found):
+            flaws = "; ".join(f"{pool.id}: {pool.invalid}" for pool in found if pool.invalid)
+            raise NodeError(f"invalid resource pools were encountered: {flaws}")
+        return Unsatisfiable(name, problem, steps, answer.shortage)
+    except AllocationError as exc:
+        return Invalid(name, exc, steps)

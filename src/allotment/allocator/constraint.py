@@ -1,0 +1,147 @@
+"""Relations between the devices of a claim, as arithmetic on bit sets.
+
+A value of the attribute is an *element*; a list has several. Every element of one constraint has a number, so a
+device's values are a bit set of elements, and each element has a bit set of the devices that hold it. Then
+
+* match: the devices chosen so far leave a set of elements in common, the *pin*; who holds one of them may come next;
+* distinct: the devices chosen so far have *spent* their elements; who holds none of them may come next.
+
+So the candidates that a constraint still allows are one ``&`` away, and the search need not try and fail. Values of
+different types are different elements and never match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from allotment.allocator.errors import ClaimError
+
+if TYPE_CHECKING:
+    from allotment.allocator.pool import Device
+    from allotment.allocator.request import Relation
+    from allotment.api.resource import DeviceAttribute
+
+Element = tuple[str, object]
+FREE = -1
+"""Pin of a match constraint that holds no device yet."""
+
+
+def elements_of(attribute: DeviceAttribute, *, lists: bool) -> list[Element]:
+    """The values of an attribute; none if it has no value of a known type (or only a list, and ``lists`` are off)."""
+    if lists:
+        if attribute.int_values:
+            return [("int", value) for value in attribute.int_values]
+        if attribute.bool_values:
+            return [("bool", value) for value in attribute.bool_values]
+        if attribute.string_values:
+            return [("string", value) for value in attribute.string_values]
+        if attribute.version_values:
+            return [("version", value) for value in attribute.version_values]
+    if attribute.string_value is not None and not lists:
+        return [("string", attribute.string_value)]
+    if attribute.int_value is not None:
+        return [("int", attribute.int_value)]
+    if attribute.bool_value is not None:
+        return [("bool", attribute.bool_value)]
+    if attribute.string_value is not None:
+        return [("string", attribute.string_value)]
+    if attribute.version_value is not None:
+        return [("version", attribute.version_value)]
+    return []
+
+
+def static_attribute(device: Device, name: str) -> DeviceAttribute | None:
+    """A published attribute by its full name, or by its bare one if the domain is the driver."""
+    attributes = device.spec.attributes
+    found = attributes.get(name)
+    if found is not None:
+        return found
+    domain, slash, bare = name.partition("/")
+    return attributes.get(bare) if slash and domain == device.id.driver else None
+
+
+class Values:
+    """The elements that each device holds for one attribute, as one kind of ask sees it."""
+
+    __slots__ = ("errors", "held", "holders", "present", "unknown")
+
+    def __init__(self) -> None:
+        self.held: list[int] = []  # per device: bit set of elements; 0 if it has none
+        self.holders: dict[int, int] = {}  # element → bit set of devices
+        self.present = 0  # devices that have the attribute
+        self.unknown = 0  # of those, the ones whose value is of no known type
+        self.errors: dict[int, ClaimError] = {}  # devices for which the value cannot be computed
+
+
+class Constraint:
+    """One relation over the devices of one node, with its state in the search.
+
+    ``state`` is the pin or the spent elements; the search saves and restores it as the plain int it is.
+    """
+
+    def __init__(self, relation: Relation, *, lists: bool) -> None:
+        self.relation = relation
+        self.distinct = relation.distinct
+        self.state = 0 if relation.distinct else FREE
+        self.chosen = 0
+        self._lists = lists
+        self.holders: dict[int, int] = {}  # element → bit set of devices, over all that was read
+        self._numbers: dict[Element, int] = {}
+        self._allowed: dict[tuple[int, int, bool], int] = {}
+
+    def read(
+        self, devices: Sequence[Device], attribute: Callable[[Device], DeviceAttribute | ClaimError | None]
+    ) -> Values:
+        """The elements of every device."""
+        values = Values()
+        for position, device in enumerate(devices):
+            found = attribute(device)
+            bits = 0
+            if isinstance(found, ClaimError):
+                values.errors[position] = found
+            elif found is not None:
+                for element in elements_of(found, lists=self._lists):
+                    number = self._numbers.setdefault(element, len(self._numbers))
+                    bits |= 1 << number
+                    values.holders[number] = values.holders.get(number, 0) | 1 << position
+                    self.holders[number] = self.holders.get(number, 0) | 1 << position
+                if bits:
+                    values.present |= 1 << position
+                elif not self._lists:
+                    # Without lists, a value of unknown type passes as the first device and never after.
+                    values.present |= 1 << position
+                    values.unknown |= 1 << position
+            values.held.append(bits)
+        return values
+
+    def allowed(self, values: Values) -> int:
+        """The devices that may come next."""
+        key = (id(values), self.state, self.chosen == 0)
+        mask = self._allowed.get(key)
+        if mask is None:
+            mask = self._allowed[key] = self._compute(values)
+        return mask
+
+    def _compute(self, values: Values) -> int:
+        if self.chosen == 0:
+            return values.present
+        holders = 0
+        state, number = self.state, 0
+        while state:
+            if state & 1:
+                holders |= values.holders.get(number, 0)
+            state >>= 1
+            number += 1
+        if self.distinct:
+            return values.present & ~holders & ~values.unknown
+        return holders
+
+    def add(self, values: Values, position: int) -> None:
+        """Counts a device in. It must be allowed."""
+        held = values.held[position]
+        if self.distinct:
+            self.state |= held
+        else:
+            self.state = held if self.chosen == 0 else self.state & held
+        self.chosen += 1

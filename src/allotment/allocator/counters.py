@@ -1,0 +1,161 @@
+"""Shared counters and compatibility groups: what devices of a pool draw on together.
+
+Two rules for a device that consumes counters:
+
+* *Counters*: what is drawn from each counter stays within it. What is already allocated counts first, also by
+  devices of other nodes. A pool with any overdrawn counter gives out nothing more that consumes counters.
+* *Groups*: on each counter set, the groups of all devices in use have one in common; devices without groups go only
+  with devices without groups. A set with no counters and one group per device is a lock: it lets one of several
+  alternatives be used, which is how seed 0's partitions are expressed.
+
+A further share of a shared device that is already in use draws nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from allotment.allocator.held import Holdings
+    from allotment.allocator.pool import Device, Pool
+
+NOBODY = -1
+"""State of a counter set that no device in use draws from: any device may join."""
+UNGROUPED = -2
+"""State of a counter set whose devices in use have no groups. Other states are bit sets of the common groups."""
+
+
+class Draw:
+    """What one device draws: (counter, amount) pairs and (counter set, group bits) pairs, by index."""
+
+    __slots__ = ("amounts", "groups", "pool")
+
+    def __init__(
+        self, pool: int, amounts: tuple[tuple[int, int], ...], groups: tuple[tuple[int, int], ...]
+    ) -> None:
+        self.pool = pool
+        self.amounts = amounts
+        self.groups = groups
+
+    def signature(self) -> tuple[object, ...]:
+        """Equal for devices that draw the same."""
+        return self.pool, self.amounts, self.groups
+
+
+class Counters:
+    """The counters of all pools of a node, what is left of them, and what is drawn by the search.
+
+    Invariant: ``take`` leaves the state unchanged when it returns a reason; ``give`` undoes the last successful
+    ``take`` of the device. ``left`` may be negative only in a pool that is ``overdrawn``.
+    """
+
+    def __init__(self, pools: Sequence[Pool], held: Holdings, *, grouped: bool) -> None:
+        self.names: list[tuple[str, str]] = []  # (set, counter) of each index
+        self.left: list[int] = []
+        self.state: list[int] = []  # per counter set: NOBODY, UNGROUPED or group bits
+        self.overdrawn: set[int] = set()
+        self.sets: list[str] = []
+        self._grouped = grouped
+        self._bits: list[dict[str, int]] = []  # per counter set, group name → bit
+        self._index: dict[tuple[int, str, str], int] = {}
+        self._set_index: dict[tuple[int, str], int] = {}
+        for number, pool in enumerate(pools):
+            self._open(number, pool)
+            self._charge(number, pool, held)
+
+    def _open(self, number: int, pool: Pool) -> None:
+        for counter_set in pool.counter_sets:
+            self._set_index[number, counter_set.name] = len(self.state)
+            self.state.append(NOBODY)
+            self.sets.append(counter_set.name)
+            self._bits.append({})
+            for name, counter in counter_set.counters.items():
+                self._index[number, counter_set.name, name] = len(self.left)
+                self.names.append((counter_set.name, name))
+                self.left.append(counter.value.nanos)
+
+    def _charge(self, number: int, pool: Pool, held: Holdings) -> None:
+        if not pool.counter_sets:
+            return
+        for device in (*pool.devices, *pool.elsewhere):
+            if device.spec.consumes_counters and (held.exclusive(device.id) or held.shared(device.id)):
+                draw = self.draw(number, device)
+                for index, amount in draw.amounts:
+                    self.left[index] -= amount
+                for index, bits in draw.groups:
+                    self.state[index] = _join(self.state[index], bits)
+        mine = (index for (owner, _, _), index in self._index.items() if owner == number)
+        if any(self.left[index] < 0 for index in mine):
+            self.overdrawn.add(number)
+
+    def draw(self, number: int, device: Device) -> Draw:
+        """What a device of pool ``number`` draws."""
+        amounts: dict[int, int] = {}
+        groups: list[tuple[int, int]] = []
+        for use in device.spec.consumes_counters:
+            for name, counter in use.counters.items():
+                index = self._index[number, use.counter_set, name]
+                amounts[index] = amounts.get(index, 0) + counter.value.nanos
+            place = self._set_index[number, use.counter_set]
+            known = self._bits[place]
+            bits = 0
+            for group in use.compatibility_groups:
+                bits |= 1 << known.setdefault(group, len(known))
+            groups.append((place, bits))
+        return Draw(number, tuple(amounts.items()), tuple(groups))
+
+    def take(self, draw: Draw) -> list[tuple[int, int]] | None:
+        """Draws for a device. Returns what ``give`` needs to undo it, or None if it is not possible."""
+        if draw.pool in self.overdrawn:
+            return None
+        left = self.left
+        for index, amount in draw.amounts:
+            if left[index] < amount:
+                return None
+        before: list[tuple[int, int]] = []
+        if self._grouped:
+            for index, bits in draw.groups:
+                state = self.state[index]
+                if not _admits(state, bits):
+                    self._restore(before)
+                    return None
+                before.append((index, state))
+                self.state[index] = _join(state, bits)
+        for index, amount in draw.amounts:
+            left[index] -= amount
+        return before
+
+    def give(self, draw: Draw, before: list[tuple[int, int]]) -> None:
+        """Undoes a ``take``."""
+        for index, amount in draw.amounts:
+            self.left[index] += amount
+        self._restore(before)
+
+    def _restore(self, before: list[tuple[int, int]]) -> None:
+        for index, state in reversed(before):
+            self.state[index] = state
+
+    def short_of(self, draw: Draw) -> list[tuple[str, str, int]]:
+        """(set, counter, missing amount in billionths) of each counter that has too little left for the device."""
+        return [
+            (*self.names[index], amount - self.left[index])
+            for index, amount in draw.amounts
+            if self.left[index] < amount
+        ]
+
+
+def _admits(state: int, bits: int) -> bool:
+    if state == NOBODY:
+        return True
+    if bits == 0 or state == UNGROUPED:
+        return bits == 0 and state == UNGROUPED
+    return state & bits != 0
+
+
+def _join(state: int, bits: int) -> int:
+    if state == NOBODY:
+        return bits or UNGROUPED
+    if state == UNGROUPED or bits == 0:
+        return state
+    return state & bits

@@ -1,0 +1,281 @@
+"""Why something does not fit: a tree of node, request and device, and one sentence for each.
+
+For every device the *first* thing that rules it out is named, in the order in which the allocator looks. Devices with
+the same reason fold into a count: ``8 devices: 5 in use, 2 fail `memory >= 80Gi` (40Gi), 1 tainted``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from allotment.allocator.errors import AllocationError
+from allotment.allocator.request import full_name
+from allotment.allocator.selector import Criterion
+from allotment.api.quantity import Quantity
+
+if TYPE_CHECKING:
+    from allotment.allocator.matching import Shortage
+    from allotment.allocator.pool import Device, Pool
+    from allotment.allocator.problem import Problem
+    from allotment.allocator.request import Ask, Request
+
+FITS = "fits"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReason:
+    """The first thing that keeps a device from an ask; ``code`` FITS if nothing does by itself."""
+
+    device: str
+    code: str  # in-use, selector, node, capacity, counters, groups, taint, constraint, feature, error, fits
+    text: str  # what many devices can have in common, to be counted
+    detail: str = ""  # what is this device's own: values read, who holds it
+
+    def __str__(self) -> str:
+        return f"{self.device}: {self.text}" + (f" ({self.detail})" if self.detail else "")
+
+
+@dataclass(slots=True)
+class AskReason:
+    """How one ask fares on its own: what it needs and what each device says."""
+
+    claim: str
+    request: str
+    needed: int
+    devices: list[DeviceReason]
+    words: str = ""  # instead of devices, where those are not the point
+
+    @property
+    def fitting(self) -> int:
+        return sum(reason.code == FITS for reason in self.devices)
+
+    @property
+    def short(self) -> bool:
+        return self.fitting < self.needed
+
+    def __str__(self) -> str:
+        what = (
+            f"request {self.request} needs {self.needed}, {self.fitting} of {_devices(len(self.devices))} fit"
+        )
+        if self.words:
+            return f"request {self.request}: {self.words}"
+        rest = fold(reason for reason in self.devices if reason.code != FITS)
+        return f"{what}: {rest}" if rest else what
+
+
+@dataclass(slots=True)
+class NodeReason:
+    """Why the claims do not fit on a node."""
+
+    node: str
+    asks: list[AskReason]
+    together: str = ""  # what goes wrong although every request has enough devices by itself
+    pools: list[str] = field(default_factory=list)  # pools that could not be used
+
+    def __str__(self) -> str:
+        short = [str(ask) for ask in self.asks if ask.short or ask.words]
+        parts = short or [self.together or "no combination of devices satisfies all requests"]
+        return "; ".join([*parts, *self.pools])
+
+    def tree(self) -> dict[str, Any]:
+        """The same, unfolded, as plain data."""
+        return {
+            "node": self.node,
+            "summary": str(self),
+            "requests": [
+                {
+                    "claim": ask.claim,
+                    "request": ask.request,
+                    "needed": ask.needed,
+                    "fitting": ask.fitting,
+                    "summary": str(ask),
+                    "devices": [
+                        {
+                            "device": reason.device,
+                            "code": reason.code,
+                            "text": reason.text,
+                            "detail": reason.detail,
+                        }
+                        for reason in ask.devices
+                    ],
+                }
+                for ask in self.asks
+            ],
+            "pools": self.pools,
+        }
+
+
+def fold(reasons: Iterable[DeviceReason]) -> str:
+    """Counts equal reasons, the most frequent first; up to three different details are shown."""
+    counts: Counter[tuple[str, str]] = Counter()
+    details: dict[tuple[str, str], Counter[str]] = {}
+    for reason in reasons:
+        key = (reason.code, reason.text)
+        counts[key] += 1
+        if reason.detail:
+            details.setdefault(key, Counter())[reason.detail] += 1
+    parts = []
+    for key, count in counts.most_common():
+        shown = [detail for detail, _ in details.get(key, Counter()).most_common(3)]
+        more = len(details.get(key, ())) - len(shown)
+        suffix = f" ({'; '.join(shown)}{f'; {more} more' if more > 0 else ''})" if shown else ""
+        parts.append(f"{count} {key[1]}{suffix}")
+    return ", ".join(parts)
+
+
+def explain(problem: Problem, shortage: Shortage | None) -> NodeReason:
+    """Judges every device for every ask against what is held before the search, and says what fails together."""
+    asks = [
+        AskReason(
+            claim=full_name(problem.demand.claims[request.claim].metadata),
+            request=ask.name,
+            needed=max(problem.size(ask), 1) if ask.all else ask.count,
+            devices=[_judge(problem, request, ask, position) for position in range(len(problem.devices))],
+        )
+        for request in problem.demand.requests
+        for ask in request.asks
+    ]
+    for reason, (_, ask) in zip(
+        asks, ((request, ask) for request in problem.demand.requests for ask in request.asks), strict=True
+    ):
+        if ask.all:
+            reason.words = _all_words(problem, ask, reason)
+    pools = [_pool_words(pool) for pool in problem.pools if not pool.usable]
+    return NodeReason(problem.node.metadata.name, asks, _together(problem, shortage), pools)
+
+
+def _judge(problem: Problem, request: Request, ask: Ask, position: int) -> DeviceReason:
+    device = problem.devices[position]
+    bit = 1 << position
+    name = str(device.id)
+    if problem.used & bit and not ask.admin:
+        holders = problem.held.holders(device.id)
+        return DeviceReason(name, "in-use", "in use", f"by {', '.join(holders)}" if holders else "")
+    try:
+        failed = problem.selects(ask, device)
+    except AllocationError as exc:
+        return DeviceReason(name, "error", "cannot be judged", str(exc))
+    if isinstance(failed, str):
+        return DeviceReason(name, "node" if "node" in failed else "feature", failed)
+    if failed is not None:
+        return _selector_reason(name, device, failed)
+    if not problem.suits[ask.shape].selectable & bit:
+        return DeviceReason(name, "capacity", "lack the capacity asked for", _capacity_detail(device, ask))
+    forbidden = problem.forbids(ask, device)
+    if forbidden is not None:
+        return DeviceReason(
+            name, "taint" if forbidden.startswith("taint") else "feature", f"have {forbidden}"
+        )
+    return _judge_use(problem, ask, position) or _judge_constraints(problem, request, ask, position)
+
+
+def _judge_use(problem: Problem, ask: Ask, position: int) -> DeviceReason | None:
+    device, bit = problem.devices[position], 1 << position
+    draw = problem.draws.get(position)
+    if draw is not None and problem.counters is not None and not problem.shareable & problem.shared & bit:
+        if draw.pool in problem.counters.overdrawn:
+            return DeviceReason(str(device.id), "counters", "are in a pool whose counters are overdrawn")
+        short = problem.counters.short_of(draw)
+        if short:
+            detail = ", ".join(
+                f"{set}.{counter} short by {_amount(missing)}" for set, counter, missing in short
+            )
+            return DeviceReason(str(device.id), "counters", "lack shared counters", detail)
+        before = problem.counters.take(draw)
+        if before is None:
+            return DeviceReason(str(device.id), "groups", "are incompatible with devices in use")
+        problem.counters.give(draw, before)
+    if problem.metered & bit:
+        used = problem.consumed.get(position, {})
+        amounts = problem.suits[ask.shape].amounts.get(position, {})
+        for name, offer in device.spec.capacity.items():
+            over = amounts[name].nanos + used.get(name, 0) - offer.value.nanos if name in amounts else 0
+            if over > 0:
+                return DeviceReason(
+                    str(device.id),
+                    "capacity",
+                    "have too little capacity left",
+                    f"{name} short by {_amount(over)}",
+                )
+    return None
+
+
+def _judge_constraints(problem: Problem, request: Request, ask: Ask, position: int) -> DeviceReason:
+    name = str(problem.devices[position].id)
+    for number, values in zip(ask.constraints, problem.values[ask], strict=True):
+        relation = problem.constraints[request.claim][number].relation
+        if position in values.errors:
+            return DeviceReason(name, "error", "cannot be judged", str(values.errors[position]))
+        if not values.present >> position & 1:
+            return DeviceReason(name, "constraint", f"lack attribute {relation.attribute} of a constraint")
+    return DeviceReason(name, FITS, "fit")
+
+
+def _selector_reason(name: str, device: Device, failed: object) -> DeviceReason:
+    if not isinstance(failed, Criterion):
+        return DeviceReason(name, "selector", "fail a selector")
+    expression = " ".join(failed.expression.split())
+    short = expression if len(expression) <= 120 else expression[:117] + "..."
+    return DeviceReason(name, "selector", f"fail `{short}`", failed.read_by(device))
+
+
+def _capacity_detail(device: Device, ask: Ask) -> str:
+    parts = []
+    for name, wanted in ask.capacity.items():
+        offer = device.spec.capacity.get(name)
+        parts.append(f"{name}: {offer.value if offer is not None else 'none'}, asked {wanted}")
+    return ", ".join(parts)
+
+
+def _all_words(problem: Problem, ask: Ask, reason: AskReason) -> str:
+    if not problem.all[ask]:
+        return f"asks for all devices, but none matches: {fold(reason.devices) or 'there are no devices'}"
+    blocked = [
+        each
+        for position, each in enumerate(reason.devices)
+        if position in problem.all[ask] and each.code != FITS
+    ]
+    if blocked:
+        return f"asks for all {_devices(len(problem.all[ask]))}, but {fold(blocked)}"
+    return ""
+
+
+def _pool_words(pool: Pool) -> str:
+    if pool.incomplete:
+        return f"pool {pool.id} is incomplete ({pool.slices} of {pool.announced} slices)"
+    return f"pool {pool.id} is invalid ({pool.invalid})"
+
+
+def _together(problem: Problem, shortage: Shortage | None) -> str:
+    if shortage is not None and len(shortage.requests) > 1:
+        names = [problem.demand.requests[number].name for number, _ in shortage.requests]
+        return (
+            f"requests {', '.join(names)} together need {shortage.needed} devices, "
+            f"but only {_devices(shortage.available)} suit any of them"
+        )
+    for number, constraints in enumerate(problem.constraints):
+        claim = full_name(problem.demand.claims[number].metadata)
+        for constraint in constraints:
+            kind = "different values" if constraint.distinct else "one value"
+            if constraint.holders:
+                best = max(mask.bit_count() for mask in constraint.holders.values())
+                have = (
+                    f"there are {len(constraint.holders)} values"
+                    if constraint.distinct
+                    else f"at most {_devices(best)} share one"
+                )
+                return f"claim {claim} wants {kind} of {constraint.relation.attribute}; {have}, and no choice satisfies all requests"
+    if problem.draws:
+        return "the devices that suit draw on the same counters, which have too little left for all requests"
+    return ""
+
+
+def _devices(count: int) -> str:
+    return "1 device" if count == 1 else f"{count} devices"
+
+
+def _amount(nanos: int) -> str:
+    return str(Quantity(nanos))

@@ -1,0 +1,155 @@
+"""The search's choices, written down as Kubernetes writes an allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from allotment.allocator.errors import AllocationError
+from allotment.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from allotment.api.resource import (
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from allotment.allocator.pool import Device
+    from allotment.allocator.problem import Problem
+    from allotment.allocator.request import Ask, Demand
+    from allotment.allocator.search import Choice
+    from allotment.api.resource import DeviceClaimConfiguration, DeviceClass, ResourceClaim
+
+ShareIDs = Callable[[int, int], str]
+"""Names a share, given the number of the claim and of the result in it. Ids come from outside: nothing is random."""
+
+
+def allocation_results(
+    problem: Problem, choices: Sequence[Choice], classes: Mapping[str, DeviceClass], share_id: ShareIDs
+) -> list[AllocationResult]:
+    """One allocation per claim of the demand."""
+    demand = problem.demand
+    by_claim: list[list[Choice]] = [[] for _ in demand.claims]
+    for choice in choices:
+        by_claim[demand.requests[choice.request].claim].append(choice)
+    asks = chosen_asks(demand, choices)
+    results = []
+    for number, mine in enumerate(by_claim):
+        devices = tuple(
+            _device_result(problem, choice, share_id, (number, index)) for index, choice in enumerate(mine)
+        )
+        config = _config(demand, number, asks, classes)
+        selector = node_selector(
+            [problem.devices[choice.position] for choice in mine], problem.node.metadata.name
+        )
+        results.append(
+            AllocationResult(
+                devices=DeviceAllocationResult(results=devices, config=config), node_selector=selector
+            )
+        )
+    return results
+
+
+def chosen_asks(demand: Demand, choices: Sequence[Choice]) -> list[Ask]:
+    """For each request the ask that was served (the first alternative if it took no device)."""
+    asks = [request.asks[0] for request in demand.requests]
+    for choice in choices:
+        asks[choice.request] = choice.ask
+    return asks
+
+
+def _device_result(
+    problem: Problem, choice: Choice, share_id: ShareIDs, place: tuple[int, int]
+) -> DeviceRequestAllocationResult:
+    device, ask = problem.devices[choice.position], choice.ask
+    shared = problem.shareable >> choice.position & 1
+    binding = problem.features.DeviceBindingAndStatus
+    return DeviceRequestAllocationResult(
+        request=ask.name,
+        driver=device.id.driver,
+        pool=device.id.pool,
+        device=device.id.device,
+        admin_access=True if ask.admin else None,
+        tolerations=ask.tolerations,
+        binding_conditions=device.spec.binding_conditions if binding else (),
+        binding_failure_conditions=device.spec.binding_failure_conditions if binding else (),
+        share_id=share_id(*place) if shared else None,
+        consumed_capacity=problem.suits[ask.shape].amounts.get(choice.position, {}) if shared else {},
+        skip_node_operations=device.slice.spec.skip_node_operations,
+    )
+
+
+def _config(
+    demand: Demand, number: int, asks: Sequence[Ask], classes: Mapping[str, DeviceClass]
+) -> tuple[DeviceAllocationConfiguration, ...]:
+    """Class configurations once per class, in request order, then those of the claim that apply. What applies to all
+    requests names none."""
+    claim = demand.claims[number]
+    served = [
+        (request.name, ask)
+        for request, ask in zip(demand.requests, asks, strict=True)
+        if request.claim == number
+    ]
+    requests_of: dict[str, list[str]] = {}
+    for _, ask in served:
+        requests_of.setdefault(ask.class_name, []).append(ask.name)
+    parts = [
+        ("FromClass", tuple(names), config.opaque)
+        for class_name, names in requests_of.items()
+        if class_name in classes
+        for config in classes[class_name].spec.config
+    ]
+    parts += [("FromClaim", config.requests, config.opaque) for config in _applicable(claim, served)]
+    return tuple(
+        DeviceAllocationConfiguration(
+            source=source,
+            requests=() if all(name in names or ask.name in names for name, ask in served) else names,
+            opaque=opaque,
+        )
+        for source, names, opaque in parts
+    )
+
+
+def _applicable(claim: ResourceClaim, served: Sequence[tuple[str, Ask]]) -> list[DeviceClaimConfiguration]:
+    return [
+        config
+        for config in claim.spec.devices.config
+        if not config.requests
+        or any(name in config.requests or ask.name in config.requests for name, ask in served)
+    ]
+
+
+def node_selector(devices: Sequence[Device], node_name: str) -> NodeSelector | None:
+    """Where these devices can be used together: on this one node if any is bound to it, else wherever all their
+    selectors hold; None for everywhere."""
+    fields: list[NodeSelectorRequirement] = []
+    expressions: list[NodeSelectorRequirement] = []
+    for device in devices:
+        bound = device.spec if device.slice.spec.per_device_node_selection else device.slice.spec
+        if bound.node_name is not None or device.spec.binds_to_node:
+            only = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
+            return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(only,)),))
+        terms = bound.node_selector.node_selector_terms if bound.node_selector is not None else ()
+        if len(terms) > 1:
+            raise AllocationError(
+                f"device {device.id}: its nodeSelector has {len(terms)} terms; a slice may have only one"
+            )
+        for term in terms:
+            _add_new(term.match_fields, fields)
+            _add_new(term.match_expressions, expressions)
+    if not fields and not expressions:
+        return None
+    term = NodeSelectorTerm(match_fields=tuple(fields), match_expressions=tuple(expressions))
+    return NodeSelector(node_selector_terms=(term,))
+
+
+def _add_new(requirements: Sequence[NodeSelectorRequirement], known: list[NodeSelectorRequirement]) -> None:
+    for new in requirements:
+        if not any(
+            old.key == new.key and old.operator == new.operator and set(old.values) == set(new.values)
+            for old in known
+        ):
+            known.append(new)

@@ -1,0 +1,492 @@
+"""The search: first fit in upstream's order, without upstream's blind alleys.
+
+Claims, requests and devices are tried in order, depth first; the first complete choice is the answer. That order is
+observable (it decides which devices a claim gets), so it is kept exactly. What is not kept is the work that cannot
+change the answer:
+
+* *Constraints are masks.* A device that breaks a constraint is not a candidate in the first place.
+* *Counting.* A request with fewer candidates left than it needs is given up at once, and so is a demand whose
+  remaining requests cannot all be matched to different devices.
+* *Symmetry.* Devices that no ask can tell apart are one class. If one of them led nowhere, neither will its like.
+* *Dead ends are remembered*, up to symmetry.
+
+All but the first start to work when the search first has to turn back, since most searches never do.
+
+Errors are lazy. An expression that fails on a device is an error only if the order of the search comes to that device
+while it is free. Counting would skip such questions, so it is not used when any are possible; symmetry and memory
+only ever skip what was already explored to its end without an error.
+
+The search is iterative: its depth is bounded by the devices of the claims, not by Python's stack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from allotment.allocator.errors import ClaimError
+from allotment.allocator.matching import Shortage, unmatched
+from allotment.allocator.request import RESULTS_MAX
+
+if TYPE_CHECKING:
+    from allotment.allocator.constraint import Constraint
+    from allotment.allocator.problem import Problem, Suits
+    from allotment.allocator.request import Ask
+
+DEFAULT_BUDGET = 500_000
+"""Steps before the search gives up and says so. A step is one device tried or one request entered."""
+
+
+class Verdict(Enum):
+    """How a search ended."""
+
+    FOUND = "found"
+    IMPOSSIBLE = "impossible"
+    GAVE_UP = "gave up"
+
+
+@dataclass(slots=True)
+class Choice:
+    """One device for one ask."""
+
+    request: int  # index in the demand
+    ask: Ask
+    position: int
+
+
+@dataclass(slots=True)
+class Answer:
+    """The choices in order if FOUND. If IMPOSSIBLE, a shortage proves it, or else the search was exhausted."""
+
+    verdict: Verdict
+    steps: int
+    choices: list[Choice] = field(default_factory=list)
+    shortage: Shortage | None = None
+
+
+class _Step(Enum):
+    DOWN = 0  # go on with the top of the stack
+    DEAD = 1  # no choice of devices below works
+    TOO_MANY = 2  # the claim would hold more than RESULTS_MAX devices, whichever they are
+    DONE = 3
+
+
+class _Alternatives:
+    """A request with alternatives, and how far we are with them."""
+
+    __slots__ = ("all_too_many", "next", "request")
+
+    def __init__(self, request: int) -> None:
+        self.request = request
+        self.next = 0
+        self.all_too_many = True
+
+
+class _Slot:
+    """One device of one ask: the candidates left to try, and what to undo of the one being tried."""
+
+    __slots__ = (
+        "ask", "before", "candidates", "count", "index", "position", "raising",
+        "request", "share", "start", "states", "taken", "taken_by_claim",
+    )  # fmt: skip
+
+    def __init__(self, request: int, ask: Ask, index: int, start: int) -> None:
+        self.request = request
+        self.ask = ask
+        self.index = index  # how many devices of the ask come before this one
+        self.start = start
+        self.position = -1
+        self.candidates = 0
+        self.raising = 0
+        self.before: list[tuple[int, int]] | None = None
+        self.share: dict[str, int] | None = None
+        self.states: list[tuple[Constraint, int]] = []
+        self.taken = 0
+        self.taken_by_claim = 0
+
+
+class Search:
+    """A single run. State that changes while searching is saved in the slots as the ints it consists of."""
+
+    def __init__(self, problem: Problem, budget: int = DEFAULT_BUDGET) -> None:
+        self._problem = problem
+        self._requests = problem.demand.requests
+        self._budget = budget
+        self._steps = 0
+        self._taken = 0  # whole devices chosen so far
+        self._by_claim = [0] * len(problem.demand.claims)  # the same, per claim (for admin access)
+        self._count = [0] * len(problem.demand.claims)  # results per claim
+        self._shares: dict[int, list[dict[str, int]]] = {}  # position → shares chosen so far
+        self._stack: list[_Slot | _Alternatives] = []
+        self._everything = (1 << len(problem.devices)) - 1
+        self._classes: list[int] | None = None  # per device, its class as a bit set; None until we turn back
+        self._dead: dict[object, _Step] = {}
+        self._crowded = 0  # the claim that TOO_MANY was last said of
+        self._lookahead = not problem.may_fail
+        self._any_admin = any(ask.admin for request in self._requests for ask in request.asks)
+
+    def run(self) -> Answer:
+        """Raises AllocationError if the order of the search meets an error."""
+        shortage = self._shortage_at_root() if self._lookahead else None
+        step = _Step.DEAD if shortage is not None else self._enter(0)
+        while step is not _Step.DONE:
+            if self._steps > self._budget:
+                return Answer(Verdict.GAVE_UP, self._steps)
+            if step is _Step.DOWN:
+                step = self._advance()
+            elif not self._stack:
+                return self._impossible(step, shortage)
+            elif self._classes is None:
+                self._sort_into_classes()
+                shortage = self._unmatched(0) if self._lookahead else None
+                if shortage is not None:
+                    return self._impossible(step, shortage)
+            else:
+                step = self._back(step)
+        choices = [
+            Choice(slot.request, slot.ask, slot.position) for slot in self._stack if isinstance(slot, _Slot)
+        ]
+        return Answer(Verdict.FOUND, self._steps, choices)
+
+    def _impossible(self, step: _Step, shortage: Shortage | None) -> Answer:
+        if step is _Step.TOO_MANY and self._crowded == 0:
+            raise ClaimError(f"allocation max size exceeded: a claim can hold {RESULTS_MAX} devices at most")
+        return Answer(Verdict.IMPOSSIBLE, self._steps, shortage=shortage)
+
+    # --- going down ---
+
+    def _enter(self, number: int) -> _Step:
+        """Starts on request ``number``; past the last one, all is done."""
+        self._steps += 1
+        if number == len(self._requests):
+            return _Step.DONE
+        request = self._requests[number]
+        if request.alternatives:
+            self._stack.append(_Alternatives(number))
+            return _Step.DOWN
+        return self._open(number, request.asks[0], 0, 0)
+
+    def _open(self, number: int, ask: Ask, index: int, start: int) -> _Step:
+        """Opens the slot for device ``index`` of an ask, or goes on to the next request if it has all."""
+        problem = self._problem
+        if ask.all and not problem.all[ask]:
+            return _Step.DEAD
+        missing = problem.size(ask) - index
+        if missing <= 0:
+            return self._enter(number + 1)
+        claim = self._requests[number].claim
+        if missing > RESULTS_MAX - self._count[claim]:
+            self._crowded = claim
+            return _Step.TOO_MANY
+        slot = _Slot(number, ask, index, start)
+        if not ask.all:
+            remembered = self._dead.get(self._key(slot)) if self._dead else None
+            if remembered is not None:
+                return remembered
+            self._find_candidates(slot, claim)
+            if self._lookahead:
+                if slot.candidates.bit_count() < missing:
+                    return _Step.DEAD
+                if self._classes is not None and index == 0 and self._unmatched(number) is not None:
+                    self._dead[self._key(slot)] = _Step.DEAD
+                    return _Step.DEAD
+        self._stack.append(slot)
+        return _Step.DOWN
+
+    def _find_candidates(self, slot: _Slot, claim: int) -> None:
+        """All devices from ``start`` on that are free, suit and break no constraint; and those that raise."""
+        problem, ask = self._problem, slot.ask
+        suits = problem.suits[ask.shape]
+        free = self._everything & ~(self._by_claim[claim] if ask.admin else problem.used | self._taken)
+        free = free >> slot.start << slot.start
+        slot.candidates = self._related(ask, claim, free & suits.selectable & suits.allowed, slot)
+        if suits.errors:
+            for position in suits.errors:
+                slot.raising |= 1 << position
+            slot.raising &= free
+            slot.candidates |= slot.raising
+
+    def _related(self, ask: Ask, claim: int, candidates: int, slot: _Slot | None = None) -> int:
+        """Those candidates that the claim's constraints still allow."""
+        late = 0
+        for number, values in zip(ask.constraints, self._problem.values[ask], strict=True):
+            if values.errors and slot is not None:
+                for position in values.errors:
+                    late |= candidates & 1 << position
+            candidates &= self._problem.constraints[claim][number].allowed(values)
+        return candidates | late
+
+    # --- trying devices ---
+
+    def _advance(self) -> _Step:
+        """Moves on from the top of the stack: its next alternative, or its next device."""
+        top = self._stack[-1]
+        if isinstance(top, _Alternatives):
+            return self._next_alternative(top)
+        return self._all_device(top) if top.ask.all else self._next_device(top)
+
+    def _next_alternative(self, top: _Alternatives) -> _Step:
+        asks = self._requests[top.request].asks
+        if top.next == len(asks):
+            self._stack.pop()
+            return _Step.TOO_MANY if top.all_too_many else _Step.DEAD
+        self._steps += 1
+        ask = asks[top.next]
+        top.next += 1
+        return self._open(top.request, ask, 0, 0)
+
+    def _next_device(self, slot: _Slot) -> _Step:
+        problem, ask = self._problem, slot.ask
+        suits = problem.suits[ask.shape]
+        while slot.candidates:
+            self._steps += 1
+            lowest = slot.candidates & -slot.candidates
+            slot.candidates ^= lowest
+            position = lowest.bit_length() - 1
+            if slot.raising & lowest:
+                raise suits.errors[position]
+            if self._take(slot, position, suits):
+                return self._open(slot.request, ask, slot.index + 1, position + 1)
+            self._skip_class(slot, position)
+        self._stack.pop()
+        if self._classes is not None:
+            self._dead[self._key(slot)] = _Step.DEAD
+        return _Step.DEAD
+
+    def _all_device(self, slot: _Slot) -> _Step:
+        """The one device that a slot of an ask for all can have."""
+        problem, ask = self._problem, slot.ask
+        if slot.position >= 0:  # it was tried
+            self._stack.pop()
+            return _Step.DEAD
+        self._steps += 1
+        claim = self._requests[slot.request].claim
+        position = problem.all[ask][slot.index]
+        suits = problem.suits[ask.shape]
+        bit = 1 << position
+        in_use = self._by_claim[claim] if ask.admin else problem.used | self._taken
+        if in_use & bit or not suits.allowed & bit or not self._take(slot, position, suits):
+            self._stack.pop()
+            return _Step.DEAD
+        return self._open(slot.request, ask, slot.index + 1, 0)
+
+    def _take(self, slot: _Slot, position: int, suits: Suits) -> bool:
+        """Chooses a device for a slot if counters and capacity have enough. False leaves no trace."""
+        problem = self._problem
+        bit = 1 << position
+        shareable = problem.shareable & bit
+        draw = problem.draws.get(position)
+        slot.before = None
+        if draw is not None and not (shareable and (problem.shared & bit or position in self._shares)):
+            assert problem.counters is not None
+            slot.before = problem.counters.take(draw)
+            if slot.before is None:
+                return False
+        slot.share = None
+        if problem.metered & bit:
+            amounts = {name: amount.nanos for name, amount in suits.amounts.get(position, {}).items()}
+            if not self._enough(position, amounts):
+                self._undraw(slot, position)
+                return False
+            if shareable:
+                slot.share = amounts
+        self._constrain(slot, position)
+        claim = self._requests[slot.request].claim
+        slot.taken, slot.taken_by_claim = self._taken, self._by_claim[claim]
+        if slot.share is not None:
+            self._shares.setdefault(position, []).append(slot.share)
+        else:
+            self._taken |= bit
+            self._by_claim[claim] |= bit
+        self._count[claim] += 1
+        slot.position = position
+        return True
+
+    def _enough(self, position: int, amounts: dict[str, int]) -> bool:
+        problem = self._problem
+        used = problem.consumed.get(position, {})
+        shares = self._shares.get(position, ())
+        for name, offer in problem.devices[position].spec.capacity.items():
+            total = amounts.get(name, 0) + used.get(name, 0) + sum(share.get(name, 0) for share in shares)
+            if total > offer.value.nanos:
+                return False
+        return True
+
+    def _undraw(self, slot: _Slot, position: int) -> None:
+        if slot.before is not None and self._problem.counters is not None:
+            self._problem.counters.give(self._problem.draws[position], slot.before)
+            slot.before = None
+
+    def _constrain(self, slot: _Slot, position: int) -> None:
+        """Tells the constraints of a device. Raises if a value cannot be computed, or an ask for all breaks one."""
+        ask, problem = slot.ask, self._problem
+        request = self._requests[slot.request]
+        slot.states = []
+        for number, values in zip(ask.constraints, problem.values[ask], strict=True):
+            constraint = problem.constraints[request.claim][number]
+            if position in values.errors:
+                raise values.errors[position]
+            if ask.all and not constraint.allowed(values) >> position & 1:
+                raise ClaimError(
+                    f"claim {problem.demand.claims[request.claim].metadata.name}, request {ask.name}: cannot add device "
+                    f"{problem.devices[position].id} because a claim constraint would not be satisfied"
+                )
+            slot.states.append((constraint, constraint.state))
+            constraint.add(values, position)
+
+    # --- turning back ---
+
+    def _back(self, step: _Step) -> _Step:
+        """What the top of the stack makes of a failure below it.
+
+        TOO_MANY holds for any devices of the same claim, so only another alternative can help. Beyond the claim it
+        is like any other failure: another choice there may open other alternatives here.
+        """
+        top = self._stack[-1]
+        if self._requests[top.request].claim != self._crowded:
+            step = _Step.DEAD
+        if isinstance(top, _Alternatives):
+            if step is _Step.DEAD:
+                top.all_too_many = False
+            return _Step.DOWN  # on to the next alternative
+        self._untake(top)
+        if top.ask.all or step is _Step.TOO_MANY:
+            self._stack.pop()
+            return step
+        self._skip_class(top, top.position)
+        return _Step.DOWN  # on to the next device
+
+    def _untake(self, slot: _Slot) -> None:
+        claim = self._requests[slot.request].claim
+        self._count[claim] -= 1
+        if slot.share is not None:
+            shares = self._shares[slot.position]
+            shares.pop()
+            if not shares:
+                del self._shares[slot.position]
+        self._taken, self._by_claim[claim] = slot.taken, slot.taken_by_claim
+        for constraint, state in reversed(slot.states):
+            constraint.state = state
+            constraint.chosen -= 1
+        self._undraw(slot, slot.position)
+
+    # --- not trying in vain ---
+
+    def _sort_into_classes(self) -> None:
+        """Sorts the devices into classes of equals."""
+        problem = self._problem
+        members: dict[object, int] = {}
+        signatures = [self._signature(position) for position in range(len(problem.devices))]
+        for position, signature in enumerate(signatures):
+            members[signature] = members.get(signature, 0) | 1 << position
+        self._classes = [members[signature] for signature in signatures]
+        self._distinct_classes = list(members.values())
+
+    def _signature(self, position: int) -> object:
+        """All that the search can see of a device. Values that no other device has are interchangeable."""
+        problem = self._problem
+        bit = 1 << position
+        parts: list[object] = [
+            bool(problem.used & bit),
+            bool(problem.shareable & bit),
+            bool(problem.shared & bit),
+        ]
+        for suits in problem.suits:
+            parts.append((bool(suits.selectable & bit), bool(suits.allowed & bit), position in suits.errors))
+            if problem.metered & bit:
+                amounts = suits.amounts.get(position, {})
+                parts.append(tuple(sorted((name, amount.nanos) for name, amount in amounts.items())))
+        if problem.metered & bit:
+            capacity = problem.devices[position].spec.capacity
+            parts.append(tuple(sorted((name, offer.value.nanos) for name, offer in capacity.items())))
+            parts.append(tuple(sorted(problem.consumed.get(position, {}).items())))
+        draw = problem.draws.get(position)
+        parts.append(draw.signature() if draw is not None else None)
+        for request in self._requests:
+            for ask in request.asks:
+                for number, values in zip(ask.constraints, problem.values[ask], strict=True):
+                    holders = problem.constraints[request.claim][number].holders
+                    held = values.held[position]
+                    parts.append(
+                        (bool(values.present & bit), bool(values.unknown & bit), position in values.errors)
+                    )
+                    parts.append(tuple(n for n in values.holders if held >> n & 1 and holders[n] != bit))
+        return tuple(parts)
+
+    def _skip_class(self, slot: _Slot, position: int) -> None:
+        """After a device led nowhere: its untouched equals need not be tried. (A shared device of which this
+        search took a share is no longer its class's equal.)"""
+        if self._classes is None:
+            return
+        if position in self._shares or self._taken >> position & 1:
+            return
+        alike = self._classes[position]
+        if alike & (alike - 1):
+            for touched in self._shares:
+                alike &= ~(1 << touched)
+            slot.candidates &= ~(alike & ~self._taken) | slot.raising
+
+    def _key(self, slot: _Slot) -> object:
+        """The state of the search at a slot, up to exchange of equal devices."""
+        if self._classes is None:
+            return None
+        problem = self._problem
+        claim = self._requests[slot.request].claim
+        states = tuple(
+            (constraint.state, constraint.chosen > 0)
+            for constraints in problem.constraints
+            for constraint in constraints
+        )
+        if self._any_admin:
+            taken: object = (self._taken, tuple(self._by_claim))
+        else:
+            before = (1 << slot.start) - 1
+            taken = tuple(
+                ((members & self._taken & before).bit_count(), (members & self._taken & ~before).bit_count())
+                for members in self._distinct_classes
+            )
+        shares = (
+            tuple(
+                sorted(
+                    (
+                        self._classes[position],
+                        position < slot.start,
+                        tuple(tuple(sorted(share.items())) for share in held),
+                    )
+                    for position, held in self._shares.items()
+                )
+            )
+            if self._shares
+            else ()
+        )
+        return slot.request, id(slot.ask), slot.index, slot.start, self._count[claim], taken, states, shares
+
+    def _shortage_at_root(self) -> Shortage | None:
+        """A request that has fewer candidates than it needs, whatever the others take."""
+        for number, request in enumerate(self._requests):
+            ask = request.asks[0]
+            if not (request.alternatives or ask.all or ask.admin):
+                candidates = self._related(ask, request.claim, self._free(ask))
+                if candidates.bit_count() < ask.count:
+                    return Shortage(((number, ask.count),), candidates)
+        return None
+
+    def _free(self, ask: Ask) -> int:
+        suits = self._problem.suits[ask.shape]
+        return suits.selectable & suits.allowed & self._everything & ~(self._problem.used | self._taken)
+
+    def _unmatched(self, first: int) -> Shortage | None:
+        """Whether the requests from ``first`` on cannot all get different devices, whatever else holds."""
+        demands: list[tuple[int, int, int]] = []
+        for number in range(first, len(self._requests)):
+            request = self._requests[number]
+            if any(ask.all or ask.admin for ask in request.asks):
+                continue
+            candidates = 0
+            for ask in request.asks:
+                candidates |= self._related(ask, request.claim, self._free(ask))
+            if candidates & self._problem.shareable:
+                continue
+            demands.append((number, min(ask.count for ask in request.asks), candidates))
+        return unmatched(demands)

@@ -1,0 +1,154 @@
+"""Tests of a device: the expressions of a class or a request, evaluated once per *distinct projection*.
+
+An expression reads few attributes. Devices that agree on those must get the same answer, so the answer is kept
+under what the expression reads and not under the device: a thousand GPUs with a thousand uuids are one evaluation.
+
+An answer is three-valued: yes, no, or an error. Errors are values here, because the search may never get to ask
+about the device that causes one (see ``search``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from allotment.allocator.constraint import elements_of
+from allotment.api.resource import DeviceCapacity
+from allotment.cel.device import CelCompileError, CelRuntimeError, DeviceFeatures, compile_selector
+
+if TYPE_CHECKING:
+    from allotment.allocator.features import Features
+    from allotment.allocator.pool import Device
+    from allotment.api.resource import DeviceAttribute
+    from allotment.cel.device import Reads
+    from allotment.cel.device import Selector as Program
+
+_REMEMBERED = 65536  # answers kept per expression; a projection on a uuid would otherwise grow without end
+
+
+@runtime_checkable
+class Criterion(Protocol):
+    """One expression that a device must pass."""
+
+    expression: str
+
+    def ask(self, device: Device) -> bool | str:
+        """Whether the device passes; or, as text, why that cannot be said."""
+
+    def key(self, device: Device) -> Hashable:
+        """Devices with equal keys get the same answer."""
+
+    def read_by(self, device: Device) -> str:
+        """The values that the expression reads on this device, for people."""
+
+
+class Selector:
+    """A CEL selector of resource.k8s.io/v1. One that does not compile answers every device with that error."""
+
+    def __init__(self, expression: str, features: Features) -> None:
+        self.expression = expression
+        self._answers: dict[Hashable, bool | str] = {}
+        self._program: Program | None = None
+        self._broken = ""
+        self.key: Callable[[Device], Hashable] = _nothing
+        try:
+            self._program = compile_selector(expression, device_features(features))
+            self.key = projection(self._program.reads)
+        except CelCompileError as exc:
+            self._broken = f"CEL compile error: {exc}"
+
+    @property
+    def reads(self) -> Reads:
+        """What the expression looks at."""
+        return frozenset() if self._program is None else self._program.reads
+
+    def ask(self, device: Device) -> bool | str:
+        if self._program is None:
+            return self._broken
+        key = self.key(device)
+        answer = self._answers.get(key)
+        if answer is None:
+            if len(self._answers) >= _REMEMBERED:
+                self._answers.clear()
+            answer = self._answers[key] = self._evaluate(self._program, device)
+        return answer
+
+    def read_by(self, device: Device) -> str:
+        parts = []
+        for read in sorted(self.reads, key=repr):
+            if len(read) == 3 and read[1] is not None and read[2] is not None:
+                parts.append(f"{read[2]}={_shown(device, read[0], read[1], read[2])}")
+            elif read == ("driver",):
+                parts.append(f"driver={device.id.driver}")
+        return ", ".join(parts)
+
+    def _evaluate(self, program: Program, device: Device) -> bool | str:
+        spec = device.spec
+        try:
+            return program.matches(
+                device.id.driver, spec.attributes, spec.capacity, bool(spec.allow_multiple_allocations)
+            )
+        except CelRuntimeError as exc:
+            return f"CEL runtime error: {exc}"
+
+
+def device_features(features: Features) -> DeviceFeatures:
+    """What the expression language knows of, given the allocator's features."""
+    return DeviceFeatures(
+        consumable_capacity=features.ConsumableCapacity, list_type_attributes=features.ListTypeAttributes
+    )
+
+
+def _nothing(device: Device) -> Hashable:
+    return None
+
+
+def projection(reads: Reads) -> Callable[[Device], Hashable]:
+    """A function that maps a device to all that an expression with these reads can see of it."""
+    parts: list[Callable[[Device], Hashable]] = []
+    for read in sorted(reads, key=repr):
+        if read == ("driver",):
+            continue  # always in the key: unqualified names depend on it
+        if read == ("allowMultipleAllocations",):
+            parts.append(lambda device: bool(device.spec.allow_multiple_allocations))
+        else:
+            parts.append(_part(read[0], read[1], read[2]))
+    return lambda device: (device.id.driver, *[part(device) for part in parts])
+
+
+def _shown(device: Device, where: str, domain: str, name: str) -> str:
+    mapping = device.spec.attributes if where == "attributes" else device.spec.capacity
+    found = mapping.get(f"{domain}/{name}") or (mapping.get(name) if domain == device.id.driver else None)
+    if found is None:
+        return "(none)"
+    if isinstance(found, DeviceCapacity):
+        return str(found.value)
+    return ",".join(str(value) for _, value in elements_of(found, lists=True)) or "(none)"
+
+
+def _part(where: str, domain: str | None, name: str | None) -> Callable[[Device], Hashable]:
+    def table(device: Device) -> dict[str, DeviceAttribute] | dict[str, DeviceCapacity]:
+        return device.spec.attributes if where == "attributes" else device.spec.capacity
+
+    if domain is not None and name is not None:
+        qualified = f"{domain}/{name}"
+
+        def one(device: Device) -> Hashable:
+            mapping = table(device)
+            found = mapping.get(qualified)
+            if device.id.driver == domain:
+                return found, mapping.get(name)
+            return found
+
+        return one
+    prefix = "" if domain is None else f"{domain}/"
+
+    def several(device: Device) -> Hashable:
+        own = domain is None or device.id.driver == domain
+        return frozenset(
+            item
+            for item in table(device).items()
+            if item[0].startswith(prefix) or (own and "/" not in item[0])
+        )
+
+    return several

@@ -1,0 +1,76 @@
+"""In which order devices are tried. The search takes the first that leads to an answer, so the order is the policy.
+
+*first-fit* is upstream's order. *best-fit* gives away first what is least missed: shares of devices that are already
+shared, parts of devices that are already broken up, small before large, plentiful before scarce.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from allotment.allocator.held import Holdings
+    from allotment.allocator.pool import Device, Pool, PoolID
+
+FIRST_FIT = "first-fit"
+BEST_FIT = "best-fit"
+STRATEGIES = (FIRST_FIT, BEST_FIT)
+
+
+def arrange(pools: Sequence[Pool], strategy: str, held: Holdings) -> list[Device]:
+    """The devices of all usable pools in the order in which they are to be tried."""
+    devices = [device for pool in pools for device in pool.devices]
+    if strategy == FIRST_FIT:
+        return devices
+    if strategy != BEST_FIT:
+        raise ValueError(f"unknown strategy {strategy!r}; known are {', '.join(STRATEGIES)}")
+    value = _Value(pools, devices, held)
+    return sorted(devices, key=value.of)  # stable: equals stay in upstream's order
+
+
+class _Value:
+    """How much a device is missed once it is given away; less comes first."""
+
+    def __init__(self, pools: Sequence[Pool], devices: Sequence[Device], held: Holdings) -> None:
+        self._held = held
+        self._totals: dict[tuple[PoolID, str], Mapping[str, int]] = {}
+        self._broken: set[tuple[PoolID, str]] = set()  # counter sets that something in use draws from
+        self._like = Counter(_kind(device) for device in devices)
+        for pool in pools:
+            for counters in pool.counter_sets:
+                self._totals[pool.id, counters.name] = {
+                    n: c.value.nanos for n, c in counters.counters.items()
+                }
+            for device in (*pool.devices, *pool.elsewhere):
+                if held.exclusive(device.id) or held.shared(device.id):
+                    self._broken.update((pool.id, use.counter_set) for use in device.spec.consumes_counters)
+
+    def of(self, device: Device) -> tuple[bool, Fraction, bool, int, int]:
+        pool = device.id.of_pool
+        sets = [(pool, use.counter_set) for use in device.spec.consumes_counters]
+        size = sum(capacity.value.nanos for capacity in device.spec.capacity.values())
+        return (
+            not self._held.shared(device.id),
+            self._part(device),
+            bool(sets) and not any(each in self._broken for each in sets),
+            size,
+            -self._like[_kind(device)],
+        )
+
+    def _part(self, device: Device) -> Fraction:
+        """The largest part that the device takes of any counter; a device without counters is whole."""
+        parts = [
+            Fraction(counter.value.nanos, total)
+            for use in device.spec.consumes_counters
+            for name, counter in use.counters.items()
+            if (total := self._totals.get((device.id.of_pool, use.counter_set), {}).get(name))
+        ]
+        return max(parts, default=Fraction(1))
+
+
+def _kind(device: Device) -> object:
+    capacity = device.spec.capacity
+    return device.id.driver, tuple(sorted((name, offer.value.nanos) for name, offer in capacity.items()))
