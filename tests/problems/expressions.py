@@ -1,0 +1,8 @@
+"""stub"""
+
+import random
+from typing import Any
+
+
+def random_question(rng: random.Random) -> dict[str, Any]:
+    return {}
