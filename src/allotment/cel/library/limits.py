@@ -1,0 +1,20 @@
+"""How much a single call may make or look at, whatever its cost says.
+
+Costs are charged after a call, by rules that are upstream's and not ours to change. Where those rules see
+less than the work (a text repeated through ``replace``, a value that shares its parts a thousandfold), these
+limits end the call first. They lie far beyond what fits the cost limit of a device selector.
+"""
+
+from typing import Final
+
+from allotment.cel.errors import CelRuntimeError
+
+LONGEST_TEXT: Final = 10_000_000
+MOST_ENTRIES: Final = 1_000_000
+DEEPEST_VALUE: Final = 100
+
+
+def check_length(length: int) -> None:
+    """Ends a call that would make a text longer than any cost limit admits."""
+    if length > LONGEST_TEXT:
+        raise CelRuntimeError(f"result of {length} characters exceeds the limit of {LONGEST_TEXT}")
