@@ -11,7 +11,7 @@ Operators are calls of functions whose names are the language's own: ``_+_``, ``
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from allotment.cel.values import Value
 
@@ -141,7 +141,6 @@ class Factory:
 
     next_id: int = 1
     position: int = 0
-    _stack: list[int] = field(default_factory=list)
 
     def fresh(self) -> int:
         self.next_id += 1
@@ -161,6 +160,9 @@ class Factory:
 
     def list(self, *elements: Expr) -> ListExpr:
         return ListExpr(self.fresh(), self.position, list(elements))
+
+    def map(self) -> MapExpr:
+        return MapExpr(self.fresh(), self.position, [])
 
     def fold(
         self,
@@ -185,3 +187,41 @@ class Factory:
             step,
             result,
         )
+
+    def bind(self, name: str, init: Expr, result: Expr) -> Comprehension:
+        """``result`` with ``name`` standing for ``init``: a fold over nothing."""
+        return self.fold(self.list(), "#unused", name, init, self.literal(False), self.ident(name), result)
+
+    def copy(self, expr: Expr) -> Expr:
+        """The same tree with ids of its own: an expansion that repeats an argument needs two."""
+        copies: dict[int, Expr] = {}
+        for node in reversed(list(walk(expr))):
+            copies[node.id] = self._copy_node(node, copies)
+        return copies[expr.id]
+
+    def _copy_node(self, node: Expr, done: dict[int, Expr]) -> Expr:
+        match node:
+            case Select():
+                return replace(node, id=self.fresh(), operand=done[node.operand.id])
+            case Call():
+                target = None if node.target is None else done[node.target.id]
+                return replace(node, id=self.fresh(), target=target, args=[done[a.id] for a in node.args])
+            case ListExpr():
+                return replace(node, id=self.fresh(), elements=[done[e.id] for e in node.elements])
+            case MapExpr():
+                entries = [
+                    replace(e, id=self.fresh(), key=done[e.key.id], value=done[e.value.id])
+                    for e in node.entries
+                ]
+                return replace(node, id=self.fresh(), entries=entries)
+            case ObjectExpr():
+                fields = [replace(f, id=self.fresh(), value=done[f.value.id]) for f in node.fields]
+                return replace(node, id=self.fresh(), fields=fields)
+            case Comprehension():
+                parts = {
+                    name: done[getattr(node, name).id]
+                    for name in ("range", "init", "condition", "step", "result")
+                }
+                return replace(node, id=self.fresh(), **parts)
+            case _:
+                return replace(node, id=self.fresh())

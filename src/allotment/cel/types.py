@@ -105,6 +105,18 @@ def wrapper_of(primitive: Type) -> Type:
     return Type(primitive.kind, primitive.name, primitive.params, nullable=True)
 
 
+def describe(type_: Type) -> str:
+    """The type as error messages about overloads and mismatches write it."""
+    short = _SHORT.get(type_.kind)
+    if short is not None:
+        return short
+    if type_.nullable:
+        return f"wrapper({type_.name})"
+    if not type_.params:
+        return type_.name
+    return f"{type_.name}({', '.join(map(describe, type_.params))})"
+
+
 def is_optional(type_: Type) -> bool:
     return type_.kind is Kind.OPAQUE and type_.name == "optional_type"
 
@@ -122,6 +134,7 @@ def parts(type_: Type) -> Iterator[Type]:
         pending.extend(term.params)
 
 
+_SHORT = {Kind.ANY: "any", Kind.NULL: "null", Kind.TIMESTAMP: "timestamp", Kind.DURATION: "duration"}
 _DYNAMIC = frozenset({Kind.DYN, Kind.ANY, Kind.ERROR})
 
 QUANTITY = object_type("kubernetes.Quantity")

@@ -18,7 +18,7 @@ Numbers of different types are equal, and the same map key, when they are numeri
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from allotment.cel.errors import CelNoSuchOverload, CelRuntimeError
@@ -44,6 +44,8 @@ class Timestamp:
     """Nanoseconds since 1970-01-01T00:00:00Z, within the years 1 to 9999."""
 
     ns: int
+    offset: int = field(default=0, compare=False)
+    """Seconds east of UTC that it was written with. Only ``string()`` tells it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -94,9 +96,9 @@ def checked_uint(number: int) -> UInt:
     raise CelRuntimeError("unsigned integer overflow")
 
 
-def checked_timestamp(ns: int) -> Timestamp:
+def checked_timestamp(ns: int, offset: int = 0) -> Timestamp:
     if TIMESTAMP_MIN <= ns <= TIMESTAMP_MAX:
-        return Timestamp(ns)
+        return Timestamp(ns, offset)
     raise CelRuntimeError("timestamp overflow")
 
 
@@ -182,11 +184,14 @@ def _order_numbers(left: Value, right: Value) -> int | None:
     return int(left > right) - int(left < right)
 
 
-def compare(left: Value, right: Value) -> int | None:
-    """-1, 0 or 1; None where nothing holds (NaN). Raises where the types have no common order."""
+def compare(left: Value, right: Value) -> int:
+    """-1, 0 or 1. Raises for NaN and where the types have no common order."""
     kind = type(left)
     if kind in _NUMBERS and type(right) in _NUMBERS:
-        return _order_numbers(left, right)
+        order = _order_numbers(left, right)
+        if order is None:
+            raise CelRuntimeError("NaN values cannot be ordered")
+        return order
     if kind is type(right) and kind in _ORDERED:
         return int(left > right) - int(left < right)
     raise CelNoSuchOverload(f"{type_name(left)} has no order with {type_name(right)}")
