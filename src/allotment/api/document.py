@@ -10,26 +10,18 @@ Lines are not kept: a document of a million fields is read far more often than i
 
 import json
 import re
-from dataclasses import dataclass
+from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 from allotment.api.nesting import too_deep
 from allotment.api.yaml_scalar import finite
-from allotment.api.yaml_values import TOO_DEEP, Path, TextError, YamlValues, duplicate
+from allotment.api.yaml_values import TOO_DEEP, Document, Path, TextError, YamlValues, duplicate
 
 MAX_SIZE = 64 * 1024 * 1024
 """Characters of text that we look at."""
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One document of a text: plain values, its place among the documents, and the line where it begins."""
-
-    value: Any
-    index: int
-    line: int
 
 
 def read_documents(text: str) -> list[Document]:
@@ -38,28 +30,24 @@ def read_documents(text: str) -> list[Document]:
         raise TextError(1, f"the text has {len(text)} characters; at most {MAX_SIZE} are read, so split it")
     if _looks_like_json(text):
         try:
-            return [Document(_json(text), 0, 1)]
+            return [Document(_json(text), line=1, text=text, offset=0)]
         except json.JSONDecodeError:
             pass  # YAML in flow style looks the same; if it is not that either, YAML tells the line
-    documents = [Document(value, i, line) for i, (value, line) in enumerate(YamlValues().documents(text))]
-    return [document for document in documents if document.value is not None]
+    return [document for document in YamlValues().documents(text) if document.value is not None]
 
 
-def field_lines(text: str, index: int) -> dict[Path, int]:
-    """The line of each field and list item in one document, by path; the empty path is the document itself.
+def field_lines(document: Document) -> dict[Path, int]:
+    """The line of each field and list item, by path; the empty path is the document itself.
 
     Fields that an alias brings in have none.
     """
+    text = document.text
     if _looks_like_json(text):  # YAML reads it too once tabs and escapes are made harmless
         text = re.sub(r"\\.", "..", text).replace("\t", " ")
-    values = YamlValues(watched=index)
-    try:
-        for i, (_, line) in enumerate(values.documents(text)):
-            if i == index:
-                return {**values.lines, (): line}
-    except TextError:
-        pass  # it was readable as JSON, or we were not here: the beginning is the best we can say
-    return {(): 1}
+    lines: dict[Path, int] = {}
+    with suppress(TextError):  # then the lines found so far have to do
+        next(YamlValues(lines).documents(text), None)
+    return {(): document.line} | {path: line + document.offset for path, line in lines.items()}
 
 
 def _looks_like_json(text: str) -> bool:
@@ -85,8 +73,8 @@ def _json(text: str) -> Any:
 def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(duplicate(next(key for key in keys if keys.count(key) > 1)))
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(duplicate(twice))
     return mapping
 
 

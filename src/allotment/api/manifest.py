@@ -15,9 +15,9 @@ from typing import Any
 
 from allotment.api import kinds
 from allotment.api.codec import ApiError, DecodeError, decode, unknown_fields
-from allotment.api.document import Document, field_lines, read_documents
+from allotment.api.document import field_lines, read_documents
 from allotment.api.meta import ApiStruct
-from allotment.api.yaml_values import Path, TextError
+from allotment.api.yaml_values import Document, Path, TextError
 
 
 class ManifestError(ApiError):
@@ -36,12 +36,11 @@ class _Text:
     """One document of a manifest, kept to find lines in it when they are asked for."""
 
     source: str
-    text: str = field(repr=False)
     document: Document = field(repr=False)
 
     @cached_property
     def lines(self) -> dict[Path, int]:
-        return field_lines(self.text, self.document.index)
+        return field_lines(self.document)
 
     def line(self, path: Path) -> int:
         """The line of the field, or of the nearest one around it that the text has."""
@@ -107,7 +106,7 @@ def read_manifest(text: str, source: str) -> list[Located]:
         raise ManifestError(source, exc.line, "", exc.message) from exc
     found: list[Located] = []
     for document in documents:
-        origin = _Text(source, text, document)
+        origin = _Text(source, document)
         found.extend(_locate(value, origin, place) for value, place in _objects(document.value, origin, ()))
     return found
 

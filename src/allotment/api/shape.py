@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Union, get_args, get_origin
 
 import msgspec
@@ -55,7 +55,7 @@ class ScalarShape(Shape):
             return self.zero
         if not self.accepts(value):
             raise Misfit(path, f"must be {self.expected}, but is {described(value)}")
-        return value
+        return int(value) if isinstance(value, float) else value  # 2.0 where a whole number is wanted
 
 
 @dataclass(slots=True)
@@ -141,7 +141,7 @@ class StructShape(Shape):
                 for rest in shape.unknown(item):
                     yield f".{name}{rest}"
             elif name not in self.type.NOT_READ:
-                yield f".{name}{_suggestion(name, self)}"
+                yield f".{name}{_suggestion(name, self.type)}"
 
 
 def described(value: Any) -> str:
@@ -162,10 +162,11 @@ def described(value: Any) -> str:
             return "an object"
 
 
-def _suggestion(name: str, shape: StructShape) -> str:
+@lru_cache(maxsize=1024)
+def _suggestion(name: str, kind: type[ApiStruct]) -> str:
     if len(name) > _LONGEST_GUESS:
         return ""
-    known = {field.lower(): field for field in (*shape.fields, *shape.type.NOT_READ)}
+    known = {field.lower(): field for field in (*shape_of(kind).fields, *sorted(kind.NOT_READ))}
     close = get_close_matches(name.lower(), known, n=1)
     return f" (did you mean {known[close[0]]}?)" if close else ""
 

@@ -41,6 +41,20 @@ def duplicate(key: str) -> str:
     return f'the key "{key[:80]}" stands twice in one mapping; remove one of them'
 
 
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a text, as plain values.
+
+    ``text`` is the part of the text that it was read from, to find lines in, and ``offset`` the number of lines
+    before that part; ``line`` is where the document's first value stands.
+    """
+
+    value: Any
+    line: int
+    text: str
+    offset: int
+
+
 @dataclass(slots=True)
 class _Value:
     """A finished value; ``size`` and ``depth`` count what is in it, aliases expanded."""
@@ -66,26 +80,29 @@ class _Open:
 
 @dataclass(slots=True)
 class YamlValues:
-    """Reads one text. Of the document with number ``watched``, ``lines`` tells where each field stands."""
+    """Reads one text. Asked to, it notes on which line each field and list item stands, by path."""
 
-    watched: int | None = None
-    lines: dict[Path, int] = field(default_factory=dict)
+    lines: dict[Path, int] | None = None
     _stack: list[_Open] = field(default_factory=list)
     _anchors: dict[str, _Value] = field(default_factory=dict)
     _aliased: int = 0
     _root: Any = None
     _root_line: int = 0  # 0: the document's first value has not come
     _line: int = 1
-    _index: int = 0
 
-    def documents(self, text: str) -> Iterator[tuple[Any, int]]:
-        """Each document's value and first line; an empty document's value is None. Raises TextError."""
+    def documents(self, text: str) -> Iterator[Document]:
+        """One document after the other; an empty one's value is None. Raises TextError."""
+        start = offset = 0
         try:
             for event in yaml.parse(text, Loader=yaml.CSafeLoader):
                 self._line = event.start_mark.line + 1
-                if isinstance(event, yaml.DocumentEndEvent):
-                    yield self._root, self._root_line
-                    self._forget()
+                if isinstance(event, yaml.DocumentStartEvent):
+                    self._root, self._root_line = None, 0
+                    self._anchors.clear()
+                    offset = event.start_mark.line
+                    start = text.rfind("\n", 0, event.start_mark.index) + 1
+                elif isinstance(event, yaml.DocumentEndEvent):
+                    yield Document(self._root, self._root_line, text[start : event.end_mark.index], offset)
                 else:
                     self._take(event)
         except TextError:
@@ -94,14 +111,9 @@ class YamlValues:
             mark = exc.problem_mark or exc.context_mark
             raise TextError(mark.line + 1 if mark else self._line, _problem(exc)) from exc
         except (yaml.YAMLError, UnicodeError) as exc:
-            raise TextError(self._line, f"not text that YAML allows: {exc}") from exc
+            raise TextError(self._line, f"not text that YAML allows: {str(exc).splitlines()[0]}") from exc
         except ValueError as exc:  # a scalar that has no value
             raise TextError(self._line, str(exc)) from exc
-
-    def _forget(self) -> None:
-        self._root, self._root_line = None, 0
-        self._anchors.clear()
-        self._index += 1
 
     def _take(self, event: yaml.Event) -> None:
         if isinstance(event, yaml.ScalarEvent):
@@ -157,10 +169,10 @@ class YamlValues:
         self._add(target)
 
     def _place(self) -> Path:
-        """Where the value that begins now will stand; noted with its line in the watched document."""
+        """Where the value that begins now will stand; noted with its line if that is wanted."""
         if not self._root_line:
             self._root_line = self._line
-        if self._index != self.watched or not self._stack:
+        if self.lines is None or not self._stack:
             return ()
         parent = self._stack[-1]
         if isinstance(parent.value, list):
@@ -195,7 +207,7 @@ class YamlValues:
             name = _key(key, self._line)
             if name in mapping:
                 raise TextError(self._line, duplicate(name))
-            if self._index == self.watched:
+            if self.lines is not None:
                 self.lines[(*parent.path, name)] = self._line
 
     def _end_field(self, parent: _Open, mapping: dict[str, Any], key: _Value, value: Any) -> None:
