@@ -22,8 +22,7 @@ from allotment.cel.errors import CelRuntimeError
 from allotment.cel.estimate import STRING_TRAVERSAL, CallEstimate, Node, Sizes
 from allotment.cel.library.limits import DEEPEST_VALUE, LONGEST_TEXT, check_length
 from allotment.cel.library.pricing import Nodes, Values, scan
-from allotment.cel.library.spelling import text_of
-from allotment.cel.times import plain_decimal
+from allotment.cel.library.spelling import decimal_text, text_of
 from allotment.cel.types import DYN, STRING, Kind, Type, list_of
 from allotment.cel.values import (
     Duration,
@@ -366,7 +365,7 @@ def _plain_nested(value: Value, depth: int, budget: "_Budget") -> str:
 def _plain_scalar(value: Value) -> str:
     if type(value) is not float:
         return _scalar(value)
-    return _special(value, infinity="Infinity") or plain_decimal(value)
+    return _special(value, infinity="Infinity") or decimal_text(value)
 
 
 # What both dialects share.

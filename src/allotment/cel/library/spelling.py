@@ -5,10 +5,11 @@ thousandth, they take an exponent of at least two digits (``1e+06``), as C's ``%
 """
 
 import math
+from decimal import Decimal
 
 from allotment.cel.conversions import string_from_bytes
 from allotment.cel.errors import CelNoSuchOverload
-from allotment.cel.times import format_duration, format_timestamp, plain_decimal
+from allotment.cel.times import format_duration, format_timestamp
 from allotment.cel.values import Duration, Timestamp, TypeValue, UInt, Value, type_name
 
 
@@ -39,9 +40,12 @@ def double_text(number: float) -> str:
         return "NaN"
     if math.isinf(number):
         return "+Inf" if number > 0 else "-Inf"
-    digits = repr(number).partition("e")[0].translate(_DIGITS_ONLY).strip("0")
-    scientific = f"{number:.{max(len(digits) - 1, 0)}e}"
-    return plain_decimal(number) if -4 <= int(scientific.partition("e")[2]) < 6 else scientific
+    shortest = Decimal(repr(number)).normalize()
+    if -4 <= shortest.adjusted() < 6:
+        return decimal_text(number)
+    return f"{number:.{len(shortest.as_tuple().digits) - 1}e}"
 
 
-_DIGITS_ONLY = {ord("-"): None, ord("."): None}
+def decimal_text(number: float) -> str:
+    """The fewest digits that read back as the same double, never with an exponent."""
+    return f"{Decimal(repr(number)):f}".removesuffix(".0")

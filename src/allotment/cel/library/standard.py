@@ -14,7 +14,7 @@ from allotment.cel import conversions as convert
 from allotment.cel import types
 from allotment.cel.declare import Function, Library, Overload
 from allotment.cel.errors import CelNoSuchOverload, CelRuntimeError
-from allotment.cel.regex import pattern
+from allotment.cel.library.regex import matches
 from allotment.cel.times import SECOND, Fields
 from allotment.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, UINT, Type
 from allotment.cel.values import (
@@ -333,10 +333,6 @@ _CONVERSIONS = (
 # --- text
 
 
-def _matches(text: str, expression: str) -> bool:
-    return pattern(expression).search(text) is not None
-
-
 _TEXT = (
     Function(
         "contains", (Overload("contains_string", (STRING, STRING), BOOL, lambda a, b: b in a, member=True),)
@@ -352,8 +348,8 @@ _TEXT = (
     Function(
         "matches",
         (
-            Overload("matches", (STRING, STRING), BOOL, _matches),
-            Overload("matches_string", (STRING, STRING), BOOL, _matches, member=True),
+            Overload("matches", (STRING, STRING), BOOL, matches),
+            Overload("matches_string", (STRING, STRING), BOOL, matches, member=True),
         ),
     ),
 )
