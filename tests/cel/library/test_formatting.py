@@ -1,5 +1,6 @@
 """``format`` in both dialects. The pinned answers were recorded from Kubernetes 1.37, oddities included."""
 
+import contextlib
 import math
 
 import pytest
@@ -82,7 +83,11 @@ NEWEST_ANSWERS: dict[str, tuple[str, list[Value], str]] = {
     "decimal of NaN": ("%d", [math.nan], "NaN"),
     "string of a large double": ("%s", [1.7e21], "1700000000000000000000"),
     "string of a small double": ("%s", [1e-7], "0.0000001"),
-    "nothing is quoted": ("%s", [["abc", 3.14, None, [9], MOMENT]], "[abc, 3.14, null, [9], 2023-02-03T23:31:20Z]"),
+    "nothing is quoted": (
+        "%s",
+        [["abc", 3.14, None, [9], MOMENT]],
+        "[abc, 3.14, null, [9], 2023-02-03T23:31:20Z]",
+    ),
     "map": ("%s", [make_map([(1, "v"), (True, math.nan)])], "{1: v, true: NaN}"),
 }
 
@@ -94,7 +99,11 @@ def test_newest_dialect(text: str, args: list[Value], answer: str) -> None:
 
 ERRORS: dict[str, tuple[str, list[Value], str]] = {
     "too few arguments": ("%d %d %d", [0, 1], "index 2 out of range"),
-    "binary of a string": ("%b", ["abc"], "only integers and bools can be formatted as binary, was given string"),
+    "binary of a string": (
+        "%b",
+        ["abc"],
+        "only integers and bools can be formatted as binary, was given string",
+    ),
     "decimal of a duration": ("%d", [HOUR], "was given google.protobuf.Duration"),
     "octal of a string": ("%o", ["a"], "octal clause can only be used on integers, was given string"),
     "scientific of null": ("%e", [None], "was given null_type"),
@@ -119,7 +128,9 @@ def test_errors_in_both_dialects(text: str, args: list[Value], message: str) -> 
 
 
 def test_only_the_pinned_dialect_refuses_an_int_under_f() -> None:
-    with pytest.raises(CelRuntimeError, match="fixed-point clause can only be used on doubles, was given int"):
+    with pytest.raises(
+        CelRuntimeError, match="fixed-point clause can only be used on doubles, was given int"
+    ):
         format_text("%f", [1], PINNED)
 
 
@@ -153,10 +164,8 @@ def test_a_text_that_would_not_fit_ends_in_an_error() -> None:
 @given(st.text(), st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(), st.none())))
 def test_any_format_gives_a_text_or_a_plain_error(text: str, args: list[Value]) -> None:
     for dialect in (PINNED, NEWEST):
-        try:
+        with contextlib.suppress(CelRuntimeError):
             assert isinstance(format_text(text, args, dialect), str)
-        except CelRuntimeError:
-            pass
 
 
 @given(st.text().map(lambda text: text.replace("%", "%%")))

@@ -84,9 +84,10 @@ def _check_ordered(items: Sequence[Value]) -> None:
 
 
 def _order(left: Value, right: Value) -> int | None:
+    """None where the two have no order: different types, or NaN."""
     try:
         return compare(left, right)
-    except CelNoSuchOverload:
+    except CelRuntimeError:
         return None
 
 
