@@ -20,11 +20,11 @@ from allotment.allocator.features import Features
 from allotment.allocator.held import Held
 from allotment.allocator.outcome import Allocated, GaveUp, Invalid, Outcome, Unsatisfiable
 from allotment.allocator.pool import DeviceID
-from allotment.api.codec import DecodeError, decode, encode
+from allotment.api.codec import DecodeError, decode, to_builtins
 from allotment.api.core import Node
 from allotment.api.meta import ApiStruct
 from allotment.api.quantity import Quantity
-from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from allotment.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
 
 if TYPE_CHECKING:
     from allotment.allocator.reasons import NodeReason
@@ -105,12 +105,12 @@ def _allocate(data: bytes) -> Answer:
 
 
 def _told(outcome: Outcome) -> Answer:
-    results: list[msgspec.Raw] = []
+    results: list[Answer] = []
     reasons: list[str] = []
     error = ""
     match outcome:
         case Allocated():
-            results = [msgspec.Raw(encode(result)) for result in outcome.results]
+            results = [_written(result) for result in outcome.results]
         case Unsatisfiable():
             reasons = _sentences(outcome.reasons())
         case Invalid():
@@ -118,6 +118,24 @@ def _told(outcome: Outcome) -> Answer:
         case GaveUp():
             error = f"gave up after {outcome.steps} steps: neither a solution nor a proof that there is none"
     return {"ok": isinstance(outcome, Allocated), "error": error, "results": results, "reasons": reasons}
+
+
+def _written(result: AllocationResult) -> Answer:
+    written = to_builtins(result)
+    for device, shown in zip(result.devices.results, written["devices"].get("results", ()), strict=True):
+        for name, amount in device.consumed_capacity.items():
+            shown["consumedCapacity"][name] = _exact(amount)
+    return written
+
+
+def _exact(amount: Quantity) -> str:
+    """The canonical text, unless that loses the amount: Kubernetes writes decimal amounts from 1e21 on without their
+    exponent, so those are written out in full."""
+    text = str(amount)
+    if Quantity.parse(text) == amount:
+        return text
+    whole, billionths = divmod(amount.nanos, 10**9)
+    return f"{whole}.{billionths:09}".rstrip("0").rstrip(".")
 
 
 def _sentences(reason: NodeReason) -> list[str]:
