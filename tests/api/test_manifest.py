@@ -187,7 +187,7 @@ def test_numbers_as_kubectl_reads_them() -> None:
         ("a: 1\n", "x.yaml:1: kind: must be a string that says what the object is"),
         (
             "\n[]",
-            'x.yaml:1: is a bare list, not an object; wrap the objects as {"apiVersion": "v1", "kind": "List", "items": […]}',
+            'x.yaml:2: is a bare list, not an object; wrap the objects as {"apiVersion": "v1", "kind": "List", "items": […]}',
         ),
         (
             "- a\n",

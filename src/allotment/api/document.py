@@ -5,15 +5,16 @@ Both refuse a key that stands twice in one mapping, since one of the two would b
 long or nests too deeply.
 
 Lines are not kept: a document of a million fields is read far more often than it is complained about.
-:func:`field_lines` reads the text again when somebody asks.
+What :func:`line_finder` returns reads the text again when somebody asks.
 """
 
 import json
 import re
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any
 
+from allotment.api.json_lines import JsonLines
 from allotment.api.nesting import too_deep
 from allotment.api.yaml_scalar import finite
 from allotment.api.yaml_values import TOO_DEEP, Document, Path, TextError, YamlValues, duplicate
@@ -30,24 +31,32 @@ def read_documents(text: str) -> list[Document]:
         raise TextError(1, f"the text has {len(text)} characters; at most {MAX_SIZE} are read, so split it")
     if _looks_like_json(text):
         try:
-            return [Document(_json(text), line=1, text=text, offset=0)]
+            return [Document(_json(text), _first_line(text), text, 0, is_json=True)]
         except json.JSONDecodeError:
             pass  # YAML in flow style looks the same; if it is not that either, YAML tells the line
     return [document for document in YamlValues().documents(text) if document.value is not None]
 
 
-def field_lines(document: Document) -> dict[Path, int]:
-    """The line of each field and list item, by path; the empty path is the document itself.
+def line_finder(document: Document) -> Callable[[Path], int]:
+    """Tells the line of a field or list item by its path, or of the nearest one around it that the text has.
 
-    Fields that an alias brings in have none.
+    What an alias brings in stands where the alias does. Costs a pass over the document; so keep the result.
     """
-    text = document.text
-    if _looks_like_json(text):  # YAML reads it too once tabs and escapes are made harmless
-        text = re.sub(r"\\.", "..", text).replace("\t", " ")
+    if document.is_json:
+        return JsonLines(document.text).line
     lines: dict[Path, int] = {}
-    with suppress(TextError):  # then the lines found so far have to do
-        next(YamlValues(lines).documents(text), None)
-    return {(): document.line} | {path: line + document.offset for path, line in lines.items()}
+    list(YamlValues(lines).documents(document.text))
+
+    def line(path: Path) -> int:
+        while path and path not in lines:
+            path = path[:-1]
+        return lines[path] + document.offset if path else document.line
+
+    return line
+
+
+def _first_line(text: str) -> int:
+    return text.count("\n", 0, len(text) - len(text.lstrip())) + 1
 
 
 def _looks_like_json(text: str) -> bool:

@@ -8,14 +8,14 @@ v1beta1, are converted on the way.
 Reading stops at the first error. Unknown fields are no errors here: ask :meth:`Located.unknown_fields`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from allotment.api import kinds
 from allotment.api.codec import ApiError, DecodeError, decode, unknown_fields
-from allotment.api.document import field_lines, read_documents
+from allotment.api.document import line_finder, read_documents
 from allotment.api.meta import ApiStruct
 from allotment.api.yaml_values import Document, Path, TextError
 
@@ -39,16 +39,12 @@ class _Text:
     document: Document = field(repr=False)
 
     @cached_property
-    def lines(self) -> dict[Path, int]:
-        return field_lines(self.document)
+    def _find_line(self) -> Callable[[Path], int]:
+        return line_finder(self.document)
 
     def line(self, path: Path) -> int:
         """The line of the field, or of the nearest one around it that the text has."""
-        if not path:
-            return self.document.line
-        while path not in self.lines:
-            path = path[:-1]
-        return self.lines[path]
+        return self._find_line(path) if path else self.document.line
 
 
 @dataclass(frozen=True)

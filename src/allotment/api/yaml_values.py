@@ -53,6 +53,7 @@ class Document:
     line: int
     text: str
     offset: int
+    is_json: bool = False
 
 
 @dataclass(slots=True)
@@ -95,14 +96,15 @@ class YamlValues:
         start = offset = 0
         try:
             for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-                self._line = event.start_mark.line + 1
+                begin, end = event.start_mark, event.end_mark
+                self._line = begin.line + 1
                 if isinstance(event, yaml.DocumentStartEvent):
                     self._root, self._root_line = None, 0
                     self._anchors.clear()
-                    offset = event.start_mark.line
-                    start = text.rfind("\n", 0, event.start_mark.index) + 1
+                    offset = begin.line
+                    start = text.rfind("\n", 0, begin.index) + 1
                 elif isinstance(event, yaml.DocumentEndEvent):
-                    yield Document(self._root, self._root_line, text[start : event.end_mark.index], offset)
+                    yield Document(self._root, self._root_line, text[start : end.index], offset)
                 else:
                     self._take(event)
         except TextError:
