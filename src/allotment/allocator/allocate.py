@@ -19,8 +19,9 @@ from allotment.allocator.outcome import Allocated, GaveUp, Invalid, Outcome, Uns
 from allotment.allocator.pool import Pool, by_pool, gather_pools
 from allotment.allocator.problem import Problem
 from allotment.allocator.request import Book, Demand
-from allotment.allocator.result import ShareIDs, allocation_results
+from allotment.allocator.result import Draft, ShareIDs
 from allotment.allocator.search import DEFAULT_BUDGET, Search, Verdict
+from allotment.allocator.site import Site, Use
 from allotment.allocator.strategy import FIRST_FIT, arrange
 
 if TYPE_CHECKING:
@@ -97,13 +98,14 @@ def solve(
     steps = 0
     try:
         found = pools()
-        problem = Problem(node, found, arrange(found, strategy, held), demand, held, book.features)
+        site = Site(node, found, arrange(found, strategy, held), book.features)
+        problem = Problem(site, demand, Use.of(site, held), held)
         answer = Search(problem, budget).run()
         steps = answer.steps
         if answer.verdict is Verdict.GAVE_UP:
             return GaveUp(name, steps)
         if answer.verdict is Verdict.FOUND:
-            results = allocation_results(problem, answer.choices, book.classes, share_id)
+            results = Draft(problem, answer.choices, book.classes).write(site.devices, name, share_id)
             return Allocated(name, results, answer.choices, steps)
         if any(pool.invalid for pool in found):
             flaws = "; ".join(f"{pool.id}: {pool.invalid}" for pool in found if pool.invalid)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.request import full_name
-from allotment.allocator.selector import Criterion
 from allotment.api.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from allotment.allocator.pool import Device, Pool
     from allotment.allocator.problem import Problem
     from allotment.allocator.request import Ask, Request
+    from allotment.allocator.selector import Criterion
 
 FITS = "fits"
 
@@ -143,8 +143,8 @@ def explain(problem: Problem, shortage: Shortage | None) -> NodeReason:
     ):
         if ask.all:
             reason.words = _all_words(problem, ask, reason)
-    pools = [_pool_words(pool) for pool in problem.pools if not pool.usable]
-    return NodeReason(problem.node.metadata.name, asks, _together(problem, shortage), pools)
+    pools = [_pool_words(pool) for pool in problem.site.pools if not pool.usable]
+    return NodeReason(problem.site.node.metadata.name, asks, _together(problem, shortage), pools)
 
 
 def _judge(problem: Problem, request: Request, ask: Ask, position: int) -> DeviceReason:
@@ -154,21 +154,21 @@ def _judge(problem: Problem, request: Request, ask: Ask, position: int) -> Devic
     if problem.used & bit and not ask.admin:
         holders = problem.held.holders(device.id)
         return DeviceReason(name, "in-use", "in use", f"by {', '.join(holders)}" if holders else "")
+    suits = problem.suits[ask.shape]
     try:
-        failed = problem.selects(ask, device)
+        failed = suits.fails(device)
+        suits.judge(position)
     except AllocationError as exc:
         return DeviceReason(name, "error", "cannot be judged", str(exc))
     if isinstance(failed, str):
         return DeviceReason(name, "node" if "node" in failed else "feature", failed)
     if failed is not None:
         return _selector_reason(name, device, failed)
-    if not problem.suits[ask.shape].selectable & bit:
+    if not suits.selectable & bit:
         return DeviceReason(name, "capacity", "lack the capacity asked for", _capacity_detail(device, ask))
-    forbidden = problem.forbids(ask, device)
+    forbidden = suits.forbids(device)
     if forbidden is not None:
-        return DeviceReason(
-            name, "taint" if forbidden.startswith("taint") else "feature", f"have {forbidden}"
-        )
+        return DeviceReason(name, "taint" if "taint" in forbidden else "feature", forbidden)
     return _judge_use(problem, ask, position) or _judge_constraints(problem, request, ask, position)
 
 
@@ -205,7 +205,7 @@ def _judge_use(problem: Problem, ask: Ask, position: int) -> DeviceReason | None
 
 def _judge_constraints(problem: Problem, request: Request, ask: Ask, position: int) -> DeviceReason:
     name = str(problem.devices[position].id)
-    for number, values in zip(ask.constraints, problem.values[ask], strict=True):
+    for number, values in zip(ask.constraints, problem.values.get(ask, ()), strict=True):
         relation = problem.constraints[request.claim][number].relation
         if position in values.errors:
             return DeviceReason(name, "error", "cannot be judged", str(values.errors[position]))
@@ -214,9 +214,7 @@ def _judge_constraints(problem: Problem, request: Request, ask: Ask, position: i
     return DeviceReason(name, FITS, "fit")
 
 
-def _selector_reason(name: str, device: Device, failed: object) -> DeviceReason:
-    if not isinstance(failed, Criterion):
-        return DeviceReason(name, "selector", "fail a selector")
+def _selector_reason(name: str, device: Device, failed: Criterion) -> DeviceReason:
     expression = " ".join(failed.expression.split())
     short = expression if len(expression) <= 120 else expression[:117] + "..."
     return DeviceReason(name, "selector", f"fail `{short}`", failed.read_by(device))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from allotment.allocator.errors import AllocationError
 from allotment.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -21,36 +21,70 @@ if TYPE_CHECKING:
     from allotment.allocator.problem import Problem
     from allotment.allocator.request import Ask, Demand
     from allotment.allocator.search import Choice
+    from allotment.api.quantity import Quantity
     from allotment.api.resource import DeviceClaimConfiguration, DeviceClass, ResourceClaim
 
 ShareIDs = Callable[[int, int], str]
 """Names a share, given the number of the claim and of the result in it. Ids come from outside: nothing is random."""
 
 
-def allocation_results(
-    problem: Problem, choices: Sequence[Choice], classes: Mapping[str, DeviceClass], share_id: ShareIDs
-) -> list[AllocationResult]:
-    """One allocation per claim of the demand."""
-    demand = problem.demand
-    by_claim: list[list[Choice]] = [[] for _ in demand.claims]
-    for choice in choices:
-        by_claim[demand.requests[choice.request].claim].append(choice)
-    asks = chosen_asks(demand, choices)
-    results = []
-    for number, mine in enumerate(by_claim):
-        devices = tuple(
-            _device_result(problem, choice, share_id, (number, index)) for index, choice in enumerate(mine)
-        )
-        config = _config(demand, number, asks, classes)
-        selector = node_selector(
-            [problem.devices[choice.position] for choice in mine], problem.node.metadata.name
-        )
-        results.append(
-            AllocationResult(
-                devices=DeviceAllocationResult(results=devices, config=config), node_selector=selector
+class Draft:
+    """An answer as positions, from which the allocations of any node in the same state can be written."""
+
+    __slots__ = ("_claims", "_configs", "_features")
+
+    def __init__(
+        self, problem: Problem, choices: Sequence[Choice], classes: Mapping[str, DeviceClass]
+    ) -> None:
+        demand = problem.demand
+        asks = chosen_asks(demand, choices)
+        self._features = problem.features
+        self._claims: list[list[_Entry]] = [[] for _ in demand.claims]
+        self._configs = [_config(demand, number, asks, classes) for number in range(len(demand.claims))]
+        for choice in choices:
+            shared = problem.shareable >> choice.position & 1
+            amounts = problem.suits[choice.ask.shape].amounts.get(choice.position, {}) if shared else {}
+            entry = _Entry(choice.ask, choice.position, bool(shared), amounts)
+            self._claims[demand.requests[choice.request].claim].append(entry)
+
+    def write(self, devices: Sequence[Device], node_name: str, share_id: ShareIDs) -> list[AllocationResult]:
+        """One allocation per claim, with these devices on this node."""
+        allocations = []
+        for number, entries in enumerate(self._claims):
+            results = tuple(
+                self._result(
+                    entry, devices[entry.position], share_id(number, index) if entry.shared else None
+                )
+                for index, entry in enumerate(entries)
             )
+            where = node_selector([devices[entry.position] for entry in entries], node_name)
+            given = DeviceAllocationResult(results=results, config=self._configs[number])
+            allocations.append(AllocationResult(devices=given, node_selector=where))
+        return allocations
+
+    def _result(self, entry: _Entry, device: Device, share_id: str | None) -> DeviceRequestAllocationResult:
+        ask, spec = entry.ask, device.spec
+        binding = self._features.DeviceBindingAndStatus
+        return DeviceRequestAllocationResult(
+            request=ask.name,
+            driver=device.id.driver,
+            pool=device.id.pool,
+            device=device.id.device,
+            admin_access=True if ask.admin else None,
+            tolerations=ask.tolerations,
+            binding_conditions=spec.binding_conditions if binding else (),
+            binding_failure_conditions=spec.binding_failure_conditions if binding else (),
+            share_id=share_id,
+            consumed_capacity=entry.amounts,
+            skip_node_operations=device.slice.spec.skip_node_operations,
         )
-    return results
+
+
+class _Entry(NamedTuple):
+    ask: Ask
+    position: int
+    shared: bool
+    amounts: dict[str, Quantity]
 
 
 def chosen_asks(demand: Demand, choices: Sequence[Choice]) -> list[Ask]:
@@ -59,27 +93,6 @@ def chosen_asks(demand: Demand, choices: Sequence[Choice]) -> list[Ask]:
     for choice in choices:
         asks[choice.request] = choice.ask
     return asks
-
-
-def _device_result(
-    problem: Problem, choice: Choice, share_id: ShareIDs, place: tuple[int, int]
-) -> DeviceRequestAllocationResult:
-    device, ask = problem.devices[choice.position], choice.ask
-    shared = problem.shareable >> choice.position & 1
-    binding = problem.features.DeviceBindingAndStatus
-    return DeviceRequestAllocationResult(
-        request=ask.name,
-        driver=device.id.driver,
-        pool=device.id.pool,
-        device=device.id.device,
-        admin_access=True if ask.admin else None,
-        tolerations=ask.tolerations,
-        binding_conditions=device.spec.binding_conditions if binding else (),
-        binding_failure_conditions=device.spec.binding_failure_conditions if binding else (),
-        share_id=share_id(*place) if shared else None,
-        consumed_capacity=problem.suits[ask.shape].amounts.get(choice.position, {}) if shared else {},
-        skip_node_operations=device.slice.spec.skip_node_operations,
-    )
 
 
 def _config(

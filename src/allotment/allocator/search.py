@@ -31,8 +31,9 @@ from allotment.allocator.request import RESULTS_MAX
 
 if TYPE_CHECKING:
     from allotment.allocator.constraint import Constraint
-    from allotment.allocator.problem import Problem, Suits
+    from allotment.allocator.problem import Problem
     from allotment.allocator.request import Ask
+    from allotment.allocator.suits import Suits
 
 DEFAULT_BUDGET = 500_000
 """Steps before the search gives up and says so. A step is one device tried or one request entered."""
@@ -87,8 +88,7 @@ class _Slot:
     """One device of one ask: the candidates left to try, and what to undo of the one being tried."""
 
     __slots__ = (
-        "ask", "before", "candidates", "count", "index", "position", "raising",
-        "request", "share", "start", "states", "taken", "taken_by_claim",
+        "ask", "before", "candidates", "index", "position", "request", "share", "start", "states", "taken", "taken_by_claim",
     )  # fmt: skip
 
     def __init__(self, request: int, ask: Ask, index: int, start: int) -> None:
@@ -98,7 +98,6 @@ class _Slot:
         self.start = start
         self.position = -1
         self.candidates = 0
-        self.raising = 0
         self.before: list[tuple[int, int]] | None = None
         self.share: dict[str, int] | None = None
         self.states: list[tuple[Constraint, int]] = []
@@ -123,25 +122,23 @@ class Search:
         self._classes: list[int] | None = None  # per device, its class as a bit set; None until we turn back
         self._dead: dict[object, _Step] = {}
         self._crowded = 0  # the claim that TOO_MANY was last said of
-        self._lookahead = not problem.may_fail
+        self._lookahead = False  # until we turn back and know that no error is possible
         self._any_admin = any(ask.admin for request in self._requests for ask in request.asks)
 
     def run(self) -> Answer:
         """Raises AllocationError if the order of the search meets an error."""
-        shortage = self._shortage_at_root() if self._lookahead else None
-        step = _Step.DEAD if shortage is not None else self._enter(0)
+        step = self._enter(0)
         while step is not _Step.DONE:
             if self._steps > self._budget:
                 return Answer(Verdict.GAVE_UP, self._steps)
             if step is _Step.DOWN:
                 step = self._advance()
             elif not self._stack:
-                return self._impossible(step, shortage)
+                return self._impossible(step)
             elif self._classes is None:
-                self._sort_into_classes()
-                shortage = self._unmatched(0) if self._lookahead else None
+                shortage = self._turn_back()
                 if shortage is not None:
-                    return self._impossible(step, shortage)
+                    return Answer(Verdict.IMPOSSIBLE, self._steps, shortage=shortage)
             else:
                 step = self._back(step)
         choices = [
@@ -149,10 +146,16 @@ class Search:
         ]
         return Answer(Verdict.FOUND, self._steps, choices)
 
-    def _impossible(self, step: _Step, shortage: Shortage | None) -> Answer:
+    def _impossible(self, step: _Step) -> Answer:
         if step is _Step.TOO_MANY and self._crowded == 0:
             raise ClaimError(f"allocation max size exceeded: a claim can hold {RESULTS_MAX} devices at most")
-        return Answer(Verdict.IMPOSSIBLE, self._steps, shortage=shortage)
+        return Answer(Verdict.IMPOSSIBLE, self._steps)
+
+    def _turn_back(self) -> Shortage | None:
+        """Gets ready for a search that does not succeed at once, and looks for a proof that it never can."""
+        self._lookahead = not self._problem.may_fail()
+        self._sort_into_classes()
+        return self._unmatched(0, everything=True) if self._lookahead else None
 
     # --- going down ---
 
@@ -197,25 +200,26 @@ class Search:
     def _find_candidates(self, slot: _Slot, claim: int) -> None:
         """All devices from ``start`` on that are free, suit and break no constraint; and those that raise."""
         problem, ask = self._problem, slot.ask
-        suits = problem.suits[ask.shape]
         free = self._everything & ~(self._by_claim[claim] if ask.admin else problem.used | self._taken)
         free = free >> slot.start << slot.start
-        slot.candidates = self._related(ask, claim, free & suits.selectable & suits.allowed, slot)
-        if suits.errors:
-            for position in suits.errors:
-                slot.raising |= 1 << position
-            slot.raising &= free
-            slot.candidates |= slot.raising
+        suits = problem.suits[ask.shape]
+        if not ask.constraints:
+            slot.candidates = free & suits.possible
+            return
+        # Expressions are asked before constraints, so a device that raises does so even if a constraint forbids it.
+        suits.judge_all()
+        slot.candidates = self._related(ask, claim, free & suits.selectable & suits.allowed)
+        for position in suits.errors:
+            slot.candidates |= free & 1 << position
 
-    def _related(self, ask: Ask, claim: int, candidates: int, slot: _Slot | None = None) -> int:
-        """Those candidates that the claim's constraints still allow."""
-        late = 0
+    def _related(self, ask: Ask, claim: int, candidates: int) -> int:
+        """Those candidates that the claim's constraints still allow, or for which they raise."""
+        raising = 0
         for number, values in zip(ask.constraints, self._problem.values[ask], strict=True):
-            if values.errors and slot is not None:
-                for position in values.errors:
-                    late |= candidates & 1 << position
+            for position in values.errors:
+                raising |= candidates & 1 << position
             candidates &= self._problem.constraints[claim][number].allowed(values)
-        return candidates | late
+        return candidates | raising
 
     # --- trying devices ---
 
@@ -244,9 +248,7 @@ class Search:
             lowest = slot.candidates & -slot.candidates
             slot.candidates ^= lowest
             position = lowest.bit_length() - 1
-            if slot.raising & lowest:
-                raise suits.errors[position]
-            if self._take(slot, position, suits):
+            if suits.judge(position) and self._take(slot, position, suits):
                 return self._open(slot.request, ask, slot.index + 1, position + 1)
             self._skip_class(slot, position)
         self._stack.pop()
@@ -323,6 +325,8 @@ class Search:
         ask, problem = slot.ask, self._problem
         request = self._requests[slot.request]
         slot.states = []
+        if not ask.constraints:
+            return
         for number, values in zip(ask.constraints, problem.values[ask], strict=True):
             constraint = problem.constraints[request.claim][number]
             if position in values.errors:
@@ -374,10 +378,18 @@ class Search:
     # --- not trying in vain ---
 
     def _sort_into_classes(self) -> None:
-        """Sorts the devices into classes of equals."""
+        """Sorts the devices into classes of equals.
+
+        An ask for all devices goes through them in a fixed order, and a constraint that they break is an error: there
+        the order tells equals apart, so each device is a class of its own.
+        """
         problem = self._problem
         members: dict[object, int] = {}
-        signatures = [self._signature(position) for position in range(len(problem.devices))]
+        positions = range(len(problem.devices))
+        ordered = any(ask.constraints for ask in problem.all)
+        signatures: list[object] = (
+            list(positions) if ordered else [self._signature(each) for each in positions]
+        )
         for position, signature in enumerate(signatures):
             members[signature] = members.get(signature, 0) | 1 << position
         self._classes = [members[signature] for signature in signatures]
@@ -405,7 +417,7 @@ class Search:
         parts.append(draw.signature() if draw is not None else None)
         for request in self._requests:
             for ask in request.asks:
-                for number, values in zip(ask.constraints, problem.values[ask], strict=True):
+                for number, values in zip(ask.constraints, problem.values.get(ask, ()), strict=True):
                     holders = problem.constraints[request.claim][number].holders
                     held = values.held[position]
                     parts.append(
@@ -425,7 +437,7 @@ class Search:
         if alike & (alike - 1):
             for touched in self._shares:
                 alike &= ~(1 << touched)
-            slot.candidates &= ~(alike & ~self._taken) | slot.raising
+            slot.candidates &= ~alike | self._taken
 
     def _key(self, slot: _Slot) -> object:
         """The state of the search at a slot, up to exchange of equal devices."""
@@ -462,22 +474,15 @@ class Search:
         )
         return slot.request, id(slot.ask), slot.index, slot.start, self._count[claim], taken, states, shares
 
-    def _shortage_at_root(self) -> Shortage | None:
-        """A request that has fewer candidates than it needs, whatever the others take."""
-        for number, request in enumerate(self._requests):
-            ask = request.asks[0]
-            if not (request.alternatives or ask.all or ask.admin):
-                candidates = self._related(ask, request.claim, self._free(ask))
-                if candidates.bit_count() < ask.count:
-                    return Shortage(((number, ask.count),), candidates)
-        return None
+    def _unmatched(self, first: int, *, everything: bool = False) -> Shortage | None:
+        """Whether the requests from ``first`` on cannot all get different devices, whatever else holds.
 
-    def _free(self, ask: Ask) -> int:
-        suits = self._problem.suits[ask.shape]
-        return suits.selectable & suits.allowed & self._everything & ~(self._problem.used | self._taken)
-
-    def _unmatched(self, first: int) -> Shortage | None:
-        """Whether the requests from ``first`` on cannot all get different devices, whatever else holds."""
+        ``everything`` asks as if nothing had been chosen yet.
+        """
+        problem = self._problem
+        free = self._everything & ~problem.used
+        if not everything:
+            free &= ~self._taken
         demands: list[tuple[int, int, int]] = []
         for number in range(first, len(self._requests)):
             request = self._requests[number]
@@ -485,8 +490,14 @@ class Search:
                 continue
             candidates = 0
             for ask in request.asks:
-                candidates |= self._related(ask, request.claim, self._free(ask))
-            if candidates & self._problem.shareable:
-                continue
-            demands.append((number, min(ask.count for ask in request.asks), candidates))
+                suits = problem.suits[ask.shape]
+                suited = free & suits.selectable & suits.allowed
+                candidates |= (
+                    suited if everything or not ask.constraints else self._related(ask, request.claim, suited)
+                )
+            least = min(ask.count for ask in request.asks)
+            if candidates & problem.shareable == 0:
+                demands.append((number, least, candidates))
+            elif candidates.bit_count() < least:
+                return Shortage(((number, least),), candidates)
         return unmatched(demands)

@@ -10,7 +10,7 @@ about the device that causes one (see ``search``).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from allotment.allocator.constraint import elements_of
 from allotment.api.resource import DeviceCapacity
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _REMEMBERED = 65536  # answers kept per expression; a projection on a uuid would otherwise grow without end
 
 
-@runtime_checkable
 class Criterion(Protocol):
     """One expression that a device must pass."""
 

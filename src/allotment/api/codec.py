@@ -128,8 +128,14 @@ def _dec_hook(kind: type, value: Any) -> Any:
 
 def _enc_hook(value: Any) -> Any:
     if isinstance(value, Quantity):
-        return str(value)
+        return _lossless(value)
     raise NotImplementedError(f"no encoding of {type(value)!r}")
+
+
+def _lossless(quantity: Quantity) -> str:
+    """The canonical form, unless it stands for another amount: Kubernetes writes ``1000E`` as ``1``."""
+    text = str(quantity)
+    return text if Quantity.parse(text) == quantity else f"{quantity.nanos // 10**9}"
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_enc_hook)

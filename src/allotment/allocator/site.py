@@ -1,0 +1,66 @@
+"""A node and the devices it reaches, numbered in the order in which they are tried; and what of them is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from allotment.allocator.features import Features
+    from allotment.allocator.held import Holdings
+    from allotment.allocator.pool import Device, Pool
+    from allotment.api.core import Node
+
+
+class Site:
+    """What does not change while claims come and go. A device's number is its *position*; sets are bit sets."""
+
+    __slots__ = ("devices", "drawing", "features", "node", "pools", "shareable")
+
+    def __init__(
+        self, node: Node, pools: Sequence[Pool], devices: Sequence[Device], features: Features
+    ) -> None:
+        self.node = node
+        self.pools = pools
+        self.devices = devices
+        self.features = features
+        self.shareable = 0  # several claims may have a share
+        self.drawing = False  # some device draws on counters
+        for position, device in enumerate(devices):
+            spec = device.spec
+            if spec.allow_multiple_allocations and features.ConsumableCapacity:
+                self.shareable |= 1 << position
+            if spec.consumes_counters and features.PartitionableDevices:
+                self.drawing = True
+
+
+@dataclass(slots=True)
+class Use:
+    """What claims hold of a site's devices."""
+
+    used: int = 0  # someone has the whole device
+    shared: int = 0  # someone has a share
+    consumed: dict[int, dict[str, int]] = field(
+        default_factory=dict
+    )  # position → what all shares take, in billionths
+
+    @classmethod
+    def of(cls, site: Site, held: Holdings) -> Use:
+        """Looks every device up."""
+        use = cls()
+        for position, device in enumerate(site.devices):
+            use.refresh(position, device, held)
+        return use
+
+    def refresh(self, position: int, device: Device, held: Holdings) -> None:
+        """Looks one device up again."""
+        bit = 1 << position
+        self.used = self.used | bit if held.exclusive(device.id) else self.used & ~bit
+        if not held.shared(device.id):
+            if self.shared & bit:
+                self.shared &= ~bit
+                self.consumed.pop(position, None)
+            return
+        self.shared |= bit
+        self.consumed[position] = dict(held.consumed(device.id))

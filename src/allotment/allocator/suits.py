@@ -1,0 +1,134 @@
+"""Which devices suit an ask, judged one by one and only when the search comes to them.
+
+A device is *selectable* if it passes the class's and the request's expressions, reaches the node, and its policy can
+serve the capacity that is asked for. It is *allowed* if nothing else about the device itself forbids it: a taint, a
+feature that is off, something that the node lacks. Use, counters and constraints are the search's own business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allotment.allocator.capacity import consumption
+from allotment.allocator.errors import AllocationError, ClaimError
+from allotment.allocator.nodeselector import node_matches
+from allotment.allocator.taint import blocking_taint
+
+if TYPE_CHECKING:
+    from allotment.allocator.pool import Device
+    from allotment.allocator.request import Ask
+    from allotment.allocator.selector import Criterion
+    from allotment.allocator.site import Site
+    from allotment.api.quantity import Quantity
+
+NODE_OPERATIONS = "DRAOptionalNodeOperations"
+"""What a node declares if it can do without a driver's node operations."""
+
+
+class Suits:
+    """The judgement of one shape of ask on the devices of a site.
+
+    Invariant: ``selectable``, ``allowed`` and ``errors`` speak of ``known`` devices only.
+    """
+
+    __slots__ = ("_ask", "_site", "allowed", "amounts", "errors", "known", "selectable")
+
+    def __init__(self, ask: Ask, site: Site) -> None:
+        self._ask = ask
+        self._site = site
+        self.known = 0
+        self.selectable = 0
+        self.allowed = 0
+        self.errors: dict[int, AllocationError] = {}  # asked about, these raise
+        self.amounts: dict[
+            int, dict[str, Quantity]
+        ] = {}  # capacity that the ask takes of a selectable device
+
+    def judge(self, position: int) -> bool:
+        """Whether the ask may have the device, use aside. Raises what its expressions raise."""
+        bit = 1 << position
+        if not self.known & bit:
+            self._look_at(position, bit)
+        if self.errors and position in self.errors:
+            raise self.errors[position]
+        return bool(self.selectable & self.allowed & bit)
+
+    def judge_all(self) -> None:
+        """Looks at every device; raises nothing."""
+        for position in range(len(self._site.devices)):
+            if not self.known >> position & 1:
+                self._look_at(position, 1 << position)
+
+    @property
+    def possible(self) -> int:
+        """Devices that suit, that raise, or that nobody has looked at."""
+        possible = ~self.known | (self.selectable & self.allowed)
+        for position in self.errors:
+            possible |= 1 << position
+        return possible
+
+    def _look_at(self, position: int, bit: int) -> None:
+        self.known |= bit
+        device = self._site.devices[position]
+        try:
+            if self.fails(device) is not None or not self._serves(position, device):
+                return
+        except AllocationError as exc:
+            self.errors[position] = exc
+            return
+        self.selectable |= bit
+        if self.forbids(device) is None:
+            self.allowed |= bit
+
+    def fails(self, device: Device) -> Criterion | str | None:
+        """The first expression that does not choose the device, or other words for why it is not selectable; None
+        if it is. Raises AllocationError where an expression cannot be evaluated."""
+        spec = device.spec
+        if spec.binding_conditions and not self._site.features.DeviceBindingAndStatus:
+            return "have binding conditions, and the feature is off"
+        ask = self._ask
+        for number, test in enumerate(ask.tests):
+            answer = test.ask(device)
+            if answer is not True:
+                if answer is False:
+                    return test
+                raise ClaimError(f"{ask.places[number]} on device {device.id}: {answer}")
+        if device.slice.spec.per_device_node_selection and not node_matches(
+            self._site.node, spec.node_name, spec.all_nodes, spec.node_selector
+        ):
+            return "do not reach this node"
+        return None
+
+    def _serves(self, position: int, device: Device) -> bool:
+        """Whether the device's capacity can serve the ask when nobody else has any. Notes how much it takes."""
+        capacity, wanted = device.spec.capacity, self._ask.capacity
+        features = self._site.features
+        if not features.ConsumableCapacity or not (capacity or wanted):
+            return True
+        try:
+            amounts = consumption(wanted, capacity, fractional=features.FractionalCapacityRange)
+        except ClaimError as exc:
+            raise ClaimError(
+                f"request {self._ask.name}: checking capacity for device {device.id}: {exc}"
+            ) from exc
+        if amounts is None or any(amounts[name] > offer.value for name, offer in capacity.items()):
+            return False
+        self.amounts[position] = amounts
+        return True
+
+    def forbids(self, device: Device) -> str | None:
+        """Why a selectable device may not be had, whatever is in use; None if it may."""
+        features, spec = self._site.features, device.spec
+        if device.slice.spec.skip_node_operations:
+            if not features.OptionalNodeOperations:
+                return "skip node operations, and the feature is off"
+            if NODE_OPERATIONS not in self._site.node.status.declared_features:
+                return f"need a node that declares {NODE_OPERATIONS}"
+        if spec.consumes_counters and not features.PartitionableDevices:
+            return "consume counters, and the feature is off"
+        if spec.taints and features.DeviceTaints:
+            taint = blocking_taint(spec.taints, self._ask.tolerations)
+            if taint is not None:
+                value = f"={taint.value}" if taint.value else ""
+                return f"have taint {taint.key}{value}:{taint.effect}"
+        return None
