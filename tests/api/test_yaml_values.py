@@ -220,3 +220,15 @@ def test_lines_of_fields() -> None:
     ]
     assert [first(path) for path in paths] == [3, 3, 4, 5, 5, 7, 8, 4, 3]
     assert [second(path) for path in ((), ("x",), ("x", "z"))] == [10, 10, 11]
+
+
+@pytest.mark.parametrize(
+    "start", ["", "\ufeff", "# 😀\n", "%YAML 1.1\n"], ids=["plain", "bom", "wide", "directive"]
+)
+@pytest.mark.parametrize("line_break", ["\n", "\r\n"], ids=["lf", "crlf"])
+def test_lines_in_later_documents_whatever_the_encoding_of_breaks(start: str, line_break: str) -> None:
+    text = (start + "---\na: 😀\n---\n# c\n  b:\n    c: ü\n--- {d: 1,\n  e: 2}\n").replace("\n", line_break)
+    _, second, third = map(line_finder, read_documents(text))
+    shift = start.count("\n")
+    assert second(("b", "c")) == 6 + shift
+    assert third(("e",)) == 8 + shift

@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from allotment.api.json_lines import JsonLines
@@ -29,6 +30,7 @@ def read_documents(text: str) -> list[Document]:
     """All documents of a text, empty ones left out. Raises :class:`TextError`."""
     if len(text) > MAX_SIZE:
         raise TextError(1, f"the text has {len(text)} characters; at most {MAX_SIZE} are read, so split it")
+    text = text.removeprefix("\ufeff")  # the mark that some editors begin a file with
     if _looks_like_json(text):
         try:
             return [Document(_json(text), _first_line(text), text, 0, is_json=True)]
@@ -45,7 +47,8 @@ def line_finder(document: Document) -> Callable[[Path], int]:
     if document.is_json:
         return JsonLines(document.text).line
     lines: dict[Path, int] = {}
-    list(YamlValues(lines).documents(document.text))
+    with suppress(TextError):  # then the lines found so far have to do
+        next(YamlValues(lines).documents(document.text), None)
 
     def line(path: Path) -> int:
         while path and path not in lines:
