@@ -25,6 +25,7 @@ _NUMBER: Final = r"(0|[1-9][0-9]*+)"
 _IDENTIFIERS: Final = r"([0-9A-Za-z-]++(?:\.[0-9A-Za-z-]++)*+)"
 _VERSION: Final = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_IDENTIFIERS})?(?:\+{_IDENTIFIERS})?")
 _DIGITS: Final = re.compile(r"[0-9]+")
+_LEADING_ZERO: Final = re.compile(r"0[0-9]+")
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
@@ -113,6 +114,13 @@ class Version:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Version:
         return self
+
+
+def is_version(text: str) -> bool:
+    """Whether the text has the form of a version, with numbers of any size: all that the API asks of attributes."""
+    match = _VERSION.fullmatch(text)
+    pre = match[4] if match else None
+    return match is not None and not (pre and any(map(_LEADING_ZERO.fullmatch, pre.split("."))))
 
 
 def _parse_anew(text: str) -> Version:

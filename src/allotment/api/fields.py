@@ -1,0 +1,115 @@
+"""Where in an object something is wrong, and what: field paths and field errors.
+
+A check makes errors from the path it stands at: ``path.child("count").invalid("must be greater than zero", 0)``.
+Errors are values, collected and shown together; nothing here raises. The kinds bear the names under which a
+Kubernetes API server reports them, so that a server can pass them on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+_SHOWN = 80  # characters of a key or value that are shown in a message
+
+
+class ErrorKind(Enum):
+    """What is wrong with a field; the values are the causes in a Kubernetes ``Status``."""
+
+    REQUIRED = "FieldValueRequired"
+    INVALID = "FieldValueInvalid"
+    TOO_LONG = "FieldValueTooLong"
+    TOO_MANY = "FieldValueTooMany"
+    DUPLICATE = "FieldValueDuplicate"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    NOT_FOUND = "FieldValueNotFound"
+    FORBIDDEN = "FieldValueForbidden"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing to correct. ``str`` is the path and the message, for people."""
+
+    path: FieldPath
+    kind: ErrorKind
+    message: str
+    value: object = None
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+class FieldPath:
+    """The way to a field: ``FieldPath("spec").child("devices").index(0).key("a")`` is ``spec.devices[0][a]``."""
+
+    __slots__ = ("_steps",)
+
+    def __init__(self, *names: str) -> None:
+        self._steps = names
+
+    def child(self, *names: str) -> FieldPath:
+        return FieldPath(*self._steps, *names)
+
+    def index(self, index: int) -> FieldPath:
+        return FieldPath(*self._steps, f"[{index}]")
+
+    def key(self, key: str) -> FieldPath:
+        return FieldPath(*self._steps, f"[{shortened(key)}]")
+
+    def __str__(self) -> str:
+        return "".join(step if step[:1] == "[" else f".{step}" for step in self._steps).removeprefix(".")
+
+    def __repr__(self) -> str:
+        return f"FieldPath({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._steps == other._steps if isinstance(other, FieldPath) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._steps)
+
+    def required(self, message: str = "is required") -> FieldError:
+        return FieldError(self, ErrorKind.REQUIRED, message)
+
+    def invalid(self, message: str, value: object = None) -> FieldError:
+        return FieldError(self, ErrorKind.INVALID, message, value)
+
+    def too_long(self, limit: int) -> FieldError:
+        return FieldError(self, ErrorKind.TOO_LONG, f"must not be longer than {limit} bytes")
+
+    def too_many(self, count: int, limit: int) -> FieldError:
+        return FieldError(
+            self, ErrorKind.TOO_MANY, f"must not have more than {limit} entries, has {count}", count
+        )
+
+    def duplicate(self, value: object) -> FieldError:
+        return FieldError(
+            self,
+            ErrorKind.DUPLICATE,
+            f"{shortened(str(value))!r} is there already; each may occur once",
+            value,
+        )
+
+    def not_supported(self, value: object, choices: Iterable[str]) -> FieldError:
+        known = ", ".join(choices)
+        return FieldError(
+            self,
+            ErrorKind.NOT_SUPPORTED,
+            f"{shortened(str(value))!r} is not supported; use one of {known}",
+            value,
+        )
+
+    def not_found(self, message: str, value: object = None) -> FieldError:
+        return FieldError(self, ErrorKind.NOT_FOUND, message, value)
+
+    def forbidden(self, message: str) -> FieldError:
+        return FieldError(self, ErrorKind.FORBIDDEN, message)
+
+
+def shortened(text: str) -> str:
+    """The text, or its two ends if it is too long for a message."""
+    if len(text) <= _SHOWN:
+        return text
+    half = (_SHOWN - 3) // 2
+    return f"{text[:half]}...{text[-half:]}"

@@ -1,0 +1,86 @@
+"""What makes an object acceptable: Kubernetes 1.37's rules and limits for resource.k8s.io, and ours for v1alpha2.
+
+One module a kind, and one for each part that kinds share. Each ``validate_…`` function returns every error at
+once, with the path of its field; it never raises and costs time in proportion to the object. Rules that need
+other objects (does the class exist?) are not here. All features count as switched on: the allocator, not the
+validation, knows which of them are off.
+
+``validate`` does it by the type of the object, for callers that read any mix of kinds.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from allotment.api import alpha2, resource
+from allotment.api.fields import FieldError
+from allotment.api.validation.claim import (
+    validate_claim,
+    validate_claim_update,
+    validate_template,
+    validate_template_update,
+)
+from allotment.api.validation.claim_status import validate_claim_status
+from allotment.api.validation.device_class import validate_class
+from allotment.api.validation.expressions import EXPRESSION_COST, ExpressionChecker, ExpressionUse, Verdict
+from allotment.api.validation.node_resource_slice import validate_node_resource_slice
+from allotment.api.validation.parameters import (
+    validate_claim_parameters,
+    validate_class_parameters,
+    validate_resource_class,
+)
+from allotment.api.validation.semantic_claim import (
+    validate_semantic_claim,
+    validate_semantic_claim_status,
+    validate_semantic_claim_update,
+    validate_semantic_template,
+)
+from allotment.api.validation.slice import validate_slice, validate_slice_update
+from allotment.api.validation.taint_rule import validate_taint_rule
+
+__all__ = [
+    "EXPRESSION_COST",
+    "ExpressionChecker",
+    "ExpressionUse",
+    "Verdict",
+    "validate",
+    "validate_claim",
+    "validate_claim_parameters",
+    "validate_claim_status",
+    "validate_claim_update",
+    "validate_class",
+    "validate_class_parameters",
+    "validate_node_resource_slice",
+    "validate_resource_class",
+    "validate_semantic_claim",
+    "validate_semantic_claim_status",
+    "validate_semantic_claim_update",
+    "validate_semantic_template",
+    "validate_slice",
+    "validate_slice_update",
+    "validate_taint_rule",
+    "validate_template",
+    "validate_template_update",
+]
+
+
+def validate(obj: object, *, check: ExpressionChecker) -> list[FieldError]:
+    """Everything that is wrong with an object, its status included; nothing for kinds that have no rules here."""
+    validator = _VALIDATORS.get(type(obj))
+    return validator(obj, check) if validator is not None else []
+
+
+_VALIDATORS: Final[dict[type, Callable[[Any, ExpressionChecker], list[FieldError]]]] = {
+    resource.ResourceSlice: lambda obj, check: validate_slice(obj),
+    resource.ResourceClaim: lambda obj, check: validate_claim(obj, check=check) + validate_claim_status(obj),
+    resource.ResourceClaimTemplate: lambda obj, check: validate_template(obj, check=check),
+    resource.DeviceClass: lambda obj, check: validate_class(obj, check=check),
+    resource.DeviceTaintRule: lambda obj, check: validate_taint_rule(obj),
+    alpha2.NodeResourceSlice: lambda obj, check: validate_node_resource_slice(obj),
+    alpha2.ResourceClass: lambda obj, check: validate_resource_class(obj),
+    alpha2.ResourceClassParameters: lambda obj, check: validate_class_parameters(obj, check=check),
+    alpha2.ResourceClaimParameters: lambda obj, check: validate_claim_parameters(obj, check=check),
+    alpha2.ResourceClaim: lambda obj, check: (
+        validate_semantic_claim(obj) + validate_semantic_claim_status(obj)
+    ),
+    alpha2.ResourceClaimTemplate: lambda obj, check: validate_semantic_template(obj),
+}

@@ -1,0 +1,228 @@
+"""Devices as drivers publish them in a slice."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from allotment.api.fields import FieldError, FieldPath
+from allotment.api.names import (
+    dns_label_problem,
+    dns_subdomain_problem,
+    is_node_allocatable,
+    label_key_problem,
+    qualified_name_problem,
+)
+from allotment.api.resource import (
+    Device,
+    DeviceAttribute,
+    DeviceCapacity,
+    DeviceCounterConsumption,
+    NodeAllocatableMapping,
+    NodeAllocatableOverhead,
+    NodeAllocatableResource,
+)
+from allotment.api.semver import is_version
+from allotment.api.validation.capacity import check_capacity
+from allotment.api.validation.expressions import byte_length
+from allotment.api.validation.lists import each, each_once, each_value, named, nothing, repeated
+from allotment.api.validation.node_selector import check_node_selector
+from allotment.api.validation.taint import TAINTS, check_taint
+
+ATTRIBUTES_AND_CAPACITIES: Final = 32
+ATTRIBUTE_VALUES: Final = 48
+ATTRIBUTE_LENGTH: Final = 64
+CONSUMED_COUNTER_SETS: Final = 2
+COUNTERS: Final = 32
+COMPATIBILITY_GROUPS: Final = 2
+BINDING_CONDITIONS: Final = 4
+
+_VALUE_FIELDS: Final = {
+    "int": "int_value",
+    "bool": "bool_value",
+    "string": "string_value",
+    "version": "version_value",
+    "ints": "int_values",
+    "bools": "bool_values",
+    "strings": "string_values",
+    "versions": "version_values",
+}
+
+
+def check_device(device: Device, path: FieldPath, *, chooses_nodes: bool) -> Iterator[FieldError]:
+    """Everything about one device that needs no look at others; ``chooses_nodes``: perDeviceNodeSelection."""
+    yield from named(device.name, path.child("name"), dns_label_problem)
+    yield from _check_size(device, path)
+    yield from each_value(
+        device.attributes, path.child("attributes"), None, qualified_name_problem, _check_attribute
+    )
+    yield from _check_capacities(device, path.child("capacity"))
+    yield from each(device.taints, path.child("taints"), TAINTS, check_taint)
+    yield from each_once(
+        device.consumes_counters,
+        path.child("consumesCounters"),
+        CONSUMED_COUNTER_SETS,
+        _check_consumption,
+        lambda consumption: consumption.counter_set,
+    )
+    yield from _check_nodes(device, path, chooses_nodes)
+    yield from check_binding_conditions(device.binding_conditions, device.binding_failure_conditions, path)
+    for name, resource in device.node_allocatable_resources.items():
+        at = path.child("nodeAllocatableResources").key(name)
+        yield from _check_node_allocatable(name, resource, device, at)
+
+
+def _check_size(device: Device, path: FieldPath) -> Iterator[FieldError]:
+    count = len(device.attributes) + len(device.capacity)
+    if count > ATTRIBUTES_AND_CAPACITIES:
+        yield path.invalid(
+            f"must not have more than {ATTRIBUTES_AND_CAPACITIES} attributes and capacities together, has {count}",
+            count,
+        )
+    values = sum(_value_count(attribute) for attribute in device.attributes.values())
+    if values > ATTRIBUTE_VALUES:
+        yield path.invalid(
+            f"must not have more than {ATTRIBUTE_VALUES} attribute values, counting list entries, has {values}",
+            values,
+        )
+
+
+def _value_count(attribute: DeviceAttribute) -> int:
+    lists = (
+        attribute.int_values,
+        attribute.bool_values,
+        attribute.string_values,
+        attribute.version_values,
+    )
+    return sum(len(entries) for entries in lists if entries) or 1
+
+
+def _check_attribute(attribute: DeviceAttribute, path: FieldPath) -> Iterator[FieldError]:
+    given = [name for name, field in _VALUE_FIELDS.items() if getattr(attribute, field) is not None]
+    if len(given) != 1:
+        found = " and ".join(given) or "none"
+        yield path.invalid(f"must have exactly one value, has {found}", found)
+    for name in given:
+        value = getattr(attribute, _VALUE_FIELDS[name])
+        if value == ():
+            yield path.child(name).invalid("must not be an empty list: leave the attribute out")
+        elif name in ("string", "version"):
+            yield from _check_text(value, path.child(name), version=name == "version")
+        elif name in ("strings", "versions"):
+            for index, text in enumerate(value):
+                yield from _check_text(text, path.child(name).index(index), version=name == "versions")
+
+
+def _check_text(text: str, path: FieldPath, *, version: bool) -> Iterator[FieldError]:
+    if byte_length(text) > ATTRIBUTE_LENGTH:
+        yield path.too_long(ATTRIBUTE_LENGTH)
+    elif version and not is_version(text):
+        yield path.invalid("must be a semantic version: MAJOR.MINOR.PATCH as in 1.2.3", text)
+
+
+def _check_capacities(device: Device, path: FieldPath) -> Iterator[FieldError]:
+    def check(capacity: DeviceCapacity, at: FieldPath) -> Iterator[FieldError]:
+        return check_capacity(capacity, at, shared=device.allow_multiple_allocations is True)
+
+    return each_value(device.capacity, path, None, qualified_name_problem, check)
+
+
+def _check_consumption(consumption: DeviceCounterConsumption, path: FieldPath) -> Iterator[FieldError]:
+    yield from named(consumption.counter_set, path.child("counterSet"), dns_label_problem)
+    counters = path.child("counters")
+    if not consumption.counters:
+        yield counters.required("is required: name at least one counter")
+    yield from each_value(consumption.counters, counters, COUNTERS, dns_label_problem, nothing)
+    groups = path.child("compatibilityGroups")
+    yield from each_once(
+        consumption.compatibility_groups,
+        groups,
+        COMPATIBILITY_GROUPS,
+        lambda group, at: named(group, at, dns_label_problem),
+        str,
+    )
+
+
+def _check_nodes(device: Device, path: FieldPath, chooses_nodes: bool) -> Iterator[FieldError]:
+    given = {
+        "nodeName": device.node_name is not None,
+        "nodeSelector": device.node_selector is not None,
+        "allNodes": device.all_nodes is not None,
+    }
+    names = [name for name, is_given in given.items() if is_given]
+    if not chooses_nodes:
+        if names:
+            yield path.invalid(
+                f"must not set {' and '.join(names)} unless the slice has perDeviceNodeSelection: true", names
+            )
+        return
+    if len(names) != 1:
+        yield path.required(
+            "must set exactly one of nodeName, nodeSelector and allNodes, because the slice has perDeviceNodeSelection: true"
+        )
+    if device.node_name is not None:
+        yield from named(device.node_name, path.child("nodeName"), dns_subdomain_problem)
+    if device.node_selector is not None:
+        yield from check_node_selector(device.node_selector, path.child("nodeSelector"), one_term=True)
+    if device.all_nodes is False:
+        yield path.child("allNodes").invalid("must be left out or true", False)
+
+
+def check_binding_conditions(
+    conditions: tuple[str, ...], failures: tuple[str, ...], path: FieldPath
+) -> Iterator[FieldError]:
+    """Both lists or none, at most four each, no type twice. Allocation results carry them too."""
+    for name, types in (("bindingConditions", conditions), ("bindingFailureConditions", failures)):
+        yield from each(
+            types, path.child(name), BINDING_CONDITIONS, lambda text, at: named(text, at, label_key_problem)
+        )
+        yield from repeated(types, path.child(name))
+    for index, failure in enumerate(failures):
+        if failure in conditions:
+            yield (
+                path.child("bindingFailureConditions")
+                .index(index)
+                .invalid("must not be in bindingConditions too", failure)
+            )
+    if failures and not conditions:
+        yield path.child("bindingConditions").invalid("must be set along with bindingFailureConditions")
+    if conditions and not failures:
+        yield path.child("bindingFailureConditions").invalid("must be set along with bindingConditions")
+
+
+def _check_node_allocatable(
+    name: str, resource: NodeAllocatableResource, device: Device, path: FieldPath
+) -> Iterator[FieldError]:
+    if not is_node_allocatable(name):
+        yield path.invalid(
+            "must be a resource of the node: cpu, memory, ephemeral-storage or hugepages-*", name
+        )
+    if resource.mapping is None and resource.overhead is None:
+        yield path.required("must have a mapping or an overhead")
+    if resource.mapping is not None:
+        yield from _check_mapping(resource.mapping, device, path.child("mapping"))
+    if resource.overhead is not None:
+        yield from _check_overhead(resource.overhead, path.child("overhead"))
+
+
+def _check_mapping(mapping: NodeAllocatableMapping, device: Device, path: FieldPath) -> Iterator[FieldError]:
+    key, multiplier = mapping.capacity_key, mapping.capacity_multiplier
+    if (key is None) == (mapping.device_multiplier is None):
+        yield path.invalid("must have exactly one of capacityKey and deviceMultiplier")
+    if key == "":
+        yield path.child("capacityKey").invalid("must not be empty")
+    elif key is not None and key not in device.capacity:
+        yield path.child("capacityKey").not_found("must be a capacity of this device", key)
+    if key is not None and multiplier is None:
+        yield path.child("capacityMultiplier").required("is required with capacityKey")
+    if multiplier is not None and key is None:
+        yield path.child("capacityKey").required("is required with capacityMultiplier")
+    for name, factor in (("capacityMultiplier", multiplier), ("deviceMultiplier", mapping.device_multiplier)):
+        if factor is not None and factor.sign <= 0:
+            yield path.child(name).invalid("must be greater than zero", str(factor))
+
+
+def _check_overhead(overhead: NodeAllocatableOverhead, path: FieldPath) -> Iterator[FieldError]:
+    if overhead.per_pod is None and overhead.per_container is None:
+        yield path.invalid("must have perPod or perContainer")
+    for name, amount in (("perPod", overhead.per_pod), ("perContainer", overhead.per_container)):
+        if amount is not None and amount.sign < 0:
+            yield path.child(name).invalid("must not be negative", str(amount))

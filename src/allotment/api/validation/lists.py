@@ -1,0 +1,72 @@
+"""Lists and maps of an object: not too long, no key twice, every entry sound.
+
+Too long ends the check of that list: whoever sends a million entries gets one error, not a million.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from allotment.api.fields import FieldError, FieldPath
+
+T = TypeVar("T")
+Check = Callable[[T, FieldPath], Iterable[FieldError]]
+
+
+def each(entries: Sequence[T], path: FieldPath, limit: int | None, check: Check[T]) -> Iterator[FieldError]:
+    """The errors of every entry, or that there are too many; no limit if None."""
+    if limit is not None and len(entries) > limit:
+        yield path.too_many(len(entries), limit)
+        return
+    for index, entry in enumerate(entries):
+        yield from check(entry, path.index(index))
+
+
+def each_once(
+    entries: Sequence[T],
+    path: FieldPath,
+    limit: int | None,
+    check: Check[T],
+    key: Callable[[T], Hashable],
+) -> Iterator[FieldError]:
+    """As ``each``, and no two entries with the same key."""
+    yield from each(entries, path, limit, check)
+    if limit is None or len(entries) <= limit:
+        yield from repeated([key(entry) for entry in entries], path)
+
+
+def repeated(keys: Iterable[Hashable], path: FieldPath) -> Iterator[FieldError]:
+    """An error for each key that occurred before."""
+    seen: set[Hashable] = set()
+    for index, key in enumerate(keys):
+        if key in seen:
+            shown = "/".join(str(part) for part in key if part is not None) if isinstance(key, tuple) else key
+            yield path.index(index).duplicate(shown)
+        seen.add(key)
+
+
+def each_value(
+    entries: Mapping[str, T],
+    path: FieldPath,
+    limit: int | None,
+    key_problem: Callable[[str], str | None],
+    check: Check[T],
+) -> Iterator[FieldError]:
+    """As ``each``, for a map whose keys are names of a kind."""
+    if limit is not None and len(entries) > limit:
+        yield path.too_many(len(entries), limit)
+        return
+    for key, entry in entries.items():
+        yield from named(key, path.key(key), key_problem)
+        yield from check(entry, path.key(key))
+
+
+def named(text: str, path: FieldPath, problem_of: Callable[[str], str | None]) -> Iterator[FieldError]:
+    """The text's problem, if it is not a name of the kind."""
+    problem = problem_of(text)
+    if problem is not None:
+        yield path.invalid(problem, text) if text else path.required(problem)
+
+
+def nothing(_entry: Any, _path: FieldPath) -> tuple[FieldError, ...]:
+    """The check of entries that are always sound."""
+    return ()
