@@ -15,6 +15,7 @@ from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
+from allotment.api.fields import shortened
 from allotment.api.meta import ApiStruct
 from allotment.api.quantity import Quantity, QuantityError
 
@@ -103,13 +104,13 @@ class MapShape(Shape):
             return {}
         if not isinstance(value, dict):
             raise Misfit(path, f"must be a map, but is {described(value)}")
-        return {key: self.value.conform(item, f"{path}[{key}]") for key, item in value.items()}
+        return {key: self.value.conform(item, f"{path}[{shortened(key)}]") for key, item in value.items()}
 
     def unknown(self, value: Any) -> Iterator[str]:
         if isinstance(value, dict):
             for key, item in value.items():
                 for rest in self.value.unknown(item):
-                    yield f"[{key}]{rest}"
+                    yield f"[{shortened(key)}]{rest}"
 
 
 @dataclass(slots=True)
@@ -141,7 +142,7 @@ class StructShape(Shape):
                 for rest in shape.unknown(item):
                     yield f".{name}{rest}"
             elif name not in self.type.NOT_READ:
-                yield f".{name}{_suggestion(name, self.type)}"
+                yield f".{shortened(name)}{_suggestion(name, self.type)}"
 
 
 def described(value: Any) -> str:
