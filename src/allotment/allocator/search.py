@@ -274,10 +274,18 @@ class Search:
         return self._open(slot.request, ask, slot.index + 1, 0)
 
     def _take(self, slot: _Slot, position: int, suits: Suits) -> bool:
-        """Chooses a device for a slot if counters and capacity have enough. False leaves no trace."""
-        problem = self._problem
+        """Chooses a device for a slot if counters and capacity have enough. False leaves no trace.
+
+        Upstream looks at an ask for all devices in another order, which shows where a constraint raises.
+        """
+        problem, ask = self._problem, slot.ask
         bit = 1 << position
         shareable = problem.shareable & bit
+        amounts = None
+        if problem.metered & bit:
+            amounts = {name: amount.nanos for name, amount in suits.amounts.get(position, {}).items()}
+            if not ask.all and not self._enough(position, amounts):
+                return False
         draw = problem.draws.get(position)
         slot.before = None
         if draw is not None and not (shareable and (problem.shared & bit or position in self._shares)):
@@ -285,25 +293,24 @@ class Search:
             slot.before = problem.counters.take(draw)
             if slot.before is None:
                 return False
-        slot.share = None
-        if problem.metered & bit:
-            amounts = {name: amount.nanos for name, amount in suits.amounts.get(position, {}).items()}
-            if not self._enough(position, amounts):
-                self._undraw(slot, position)
-                return False
-            if shareable:
-                slot.share = amounts
         self._constrain(slot, position)
-        claim = self._requests[slot.request].claim
-        slot.taken, slot.taken_by_claim = self._taken, self._by_claim[claim]
-        if slot.share is not None:
-            self._shares.setdefault(position, []).append(slot.share)
-        else:
-            self._taken |= bit
-            self._by_claim[claim] |= bit
-        self._count[claim] += 1
-        slot.position = position
+        if ask.all and amounts is not None and not self._enough(position, amounts):
+            self._unconstrain(slot)
+            self._undraw(slot, position)
+            return False
+        self._record(slot, position, amounts if shareable else None)
         return True
+
+    def _record(self, slot: _Slot, position: int, share: dict[str, int] | None) -> None:
+        claim = self._requests[slot.request].claim
+        slot.position, slot.share = position, share
+        slot.taken, slot.taken_by_claim = self._taken, self._by_claim[claim]
+        if share is not None:
+            self._shares.setdefault(position, []).append(share)
+        else:
+            self._taken |= 1 << position
+            self._by_claim[claim] |= 1 << position
+        self._count[claim] += 1
 
     def _enough(self, position: int, amounts: dict[str, int]) -> bool:
         problem = self._problem
@@ -339,6 +346,11 @@ class Search:
             slot.states.append((constraint, constraint.state))
             constraint.add(values, position)
 
+    def _unconstrain(self, slot: _Slot) -> None:
+        for constraint, state in reversed(slot.states):
+            constraint.state = state
+            constraint.chosen -= 1
+
     # --- turning back ---
 
     def _back(self, step: _Step) -> _Step:
@@ -370,9 +382,7 @@ class Search:
             if not shares:
                 del self._shares[slot.position]
         self._taken, self._by_claim[claim] = slot.taken, slot.taken_by_claim
-        for constraint, state in reversed(slot.states):
-            constraint.state = state
-            constraint.chosen -= 1
+        self._unconstrain(slot)
         self._undraw(slot, slot.position)
 
     # --- not trying in vain ---
