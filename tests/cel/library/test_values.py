@@ -18,8 +18,21 @@ from allotment.cel.values import (
     type_name,
 )
 
-ZEROS = [None, False, 0, UInt(0), 0.0, -0.0, "", b"", [], {}, Duration(0), Timestamp(TIMESTAMP_MIN)]
-OTHERS = [
+ZEROS: list[object] = [
+    None,
+    False,
+    0,
+    UInt(0),
+    0.0,
+    -0.0,
+    "",
+    b"",
+    [],
+    {},
+    Duration(0),
+    Timestamp(TIMESTAMP_MIN),
+]
+OTHERS: list[object] = [
     True,
     1,
     float("nan"),

@@ -174,15 +174,15 @@ def _result_cost(args: Values, result: Value) -> int:
 
 
 def _flatten_cost(args: Values, result: Value) -> int:
-    depth = float(args[1]) if len(args) == 2 else 1.0
+    depth = float(args[1]) if len(args) == 2 and type(args[1]) is int else 1.0
     return _charge(size_of(args[0]), 1.0 if depth < 0 else depth)
 
 
 def _pairs_cost(compared: int) -> RuntimeCost:
     def cost(args: Values, result: Value) -> int:
         keys = args[compared]
-        textual = bool(keys) and type(keys[0]) in (str, bytes)
-        return _charge(len(keys) * len(keys), 2.0 + (STRING_TRAVERSAL if textual else 0))
+        textual = type(keys) is list and keys and type(keys[0]) in (str, bytes)
+        return _charge(size_of(keys) ** 2, 2.0 + (STRING_TRAVERSAL if textual else 0))
 
     return cost
 
