@@ -75,7 +75,7 @@ def selector(dice: Dice) -> str:
             "!device.allowMultipleAllocations",
             f'device.attributes["{SHARED_DOMAIN}"].?root.orValue("").startsWith("pci-")',
             f'device.attributes["{SHARED_DOMAIN}"].?root.orValue("") != "pci-{dice.between(0, 2)}"',
-            f'has(device.attributes.nobody) && !("nobody" in device.attributes)',
+            'has(device.attributes.nobody) && !("nobody" in device.attributes)',
         ]
     )
 
@@ -179,7 +179,7 @@ def _derived(dice: Dice, name: str) -> Json:
         f'{mine}.?numa.orValue(0) > 0 ? "far" : "near"',
         f"[{mine}.?numa.orValue(0), 7]",
         f'semver("{dice.pick(VERSIONS)}")',
-        f"device.driver",
+        "device.driver",
     ]
     faulty = [
         f"{mine}.missing",

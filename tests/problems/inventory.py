@@ -314,10 +314,9 @@ def in_use(dice: Dice, published: list[Json]) -> Json:
             if not dice.accent("in-use", 0.4, 0.04):
                 continue
             identity = {"driver": spec["driver"], "pool": spec["pool"]["name"], "device": device["name"]}
-            if not device.get("allowMultipleAllocations"):
-                if dice.chance(0.97):
-                    devices.append(identity)
-                    continue
+            if not device.get("allowMultipleAllocations") and dice.chance(0.97):
+                devices.append(identity)
+                continue
             if dice.chance(0.9):
                 shares.append({**identity, "shareID": f"00000000-0000-0000-0000-{len(shares):012}"})
             if dice.chance(0.9):

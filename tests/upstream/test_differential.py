@@ -1,0 +1,139 @@
+"""Our answers beside those of the real Kubernetes allocator, over random problems and expressions.
+
+    DIFFERENTIAL_PROBLEMS=2000   how many small problems; mid-sized ones are a quarter of them, expressions twice as many
+    DIFFERENTIAL_SEED=1          where the seeds start
+
+A failure names its seed, is cut down to what it needs, and is saved to a file that the message names.
+"""
+
+import json
+import os
+import random
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.bruteforce import allocate, check_answer
+from tests.problems import Size, problems, random_problem, random_question, smaller
+from tests.upstream.comparison import difference, outcome
+from tests.upstream.evaluate import evaluator
+from tests.upstream.oracle import Oracle
+
+pytestmark = pytest.mark.upstream
+
+PROBLEMS = int(os.environ.get("DIFFERENTIAL_PROBLEMS", "2000"))
+SEED = int(os.environ.get("DIFFERENTIAL_SEED", "1"))
+
+Json = dict[str, Any]
+AllocationFault = Callable[[Json], str | None]
+
+
+def our_allocation(problem: Json) -> Json:
+    from allotment.cli.ndjson import allocate_line
+
+    answer: Json = json.loads(allocate_line(json.dumps(problem)))
+    return answer
+
+
+def our_evaluation(question: Json) -> Json:
+    from allotment.cli.ndjson import cel_line
+
+    answer: Json = json.loads(cel_line(json.dumps(question)))
+    return answer
+
+
+@pytest.fixture(scope="module")
+def allocation_fault(upstream: Oracle) -> AllocationFault:
+    """What is wrong with our answer to a problem, None if nothing is."""
+    evaluate = evaluator(upstream)
+
+    def fault(problem: Json) -> str | None:
+        ours = our_allocation(problem)
+        if ours["ok"]:
+            complaints = check_answer(problem, ours["results"], evaluate)
+            if complaints:
+                return f"our answer is not valid: {complaints}"
+        theirs = upstream.allocate(problem)
+        if theirs.get("panic"):
+            return None  # upstream has no opinion
+        if theirs.get("timeout"):
+            theirs = allocate(problem, evaluate, most_steps=50_000)
+            if theirs.get("exhausted"):
+                return (
+                    None
+                    if outcome(ours) != "error"
+                    else f"upstream is still searching, we say {ours['error']}"
+                )
+        return difference(theirs, ours)
+
+    return fault
+
+
+@pytest.mark.parametrize(("size", "count"), [("small", PROBLEMS), ("mid", PROBLEMS // 4)])
+def test_the_same_allocations(allocation_fault: AllocationFault, size: Size, count: int) -> None:
+    _compare(lambda rng: random_problem(rng, size), allocation_fault, count)
+
+
+@settings(
+    max_examples=max(10, PROBLEMS // 20),
+    deadline=None,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.function_scoped_fixture,
+    ],
+)
+@given(problem=problems())
+def test_the_same_allocations_where_hypothesis_steers(
+    allocation_fault: AllocationFault, problem: Json
+) -> None:
+    assert allocation_fault(problem) is None
+
+
+@pytest.fixture(scope="module")
+def evaluation_fault(upstream: Oracle) -> AllocationFault:
+    def fault(question: Json) -> str | None:
+        theirs, ours = upstream.cel(question), our_evaluation(question)
+        if theirs.get("panic"):
+            return None
+        if bool(theirs["compileError"]) != bool(ours["compileError"]):
+            return f"compile error: upstream {theirs['compileError']!r}, we {ours['compileError']!r}"
+        if theirs["compileError"]:
+            return None
+        for field in ("maxCost", "cost", "attribute" if question["derived"] else "match"):
+            if theirs.get(field) != ours.get(field):
+                return f"{field}: upstream {theirs.get(field)}, we {ours.get(field)} ({theirs} {ours})"
+        if bool(theirs["matchError"]) != bool(ours["matchError"]):
+            return f"error: upstream {theirs['matchError']!r}, we {ours['matchError']!r}"
+        return None
+
+    return fault
+
+
+def test_the_same_values_errors_and_costs_of_expressions(evaluation_fault: AllocationFault) -> None:
+    _compare(random_question, evaluation_fault, PROBLEMS * 2)
+
+
+def _compare(make: Callable[[random.Random], Json], fault: AllocationFault, count: int) -> None:
+    """Fails on the first seed with a fault, after cutting the case down."""
+    for seed in range(SEED, SEED + count):
+        case = make(random.Random(seed))
+        if fault(case) is None:
+            continue
+        case = smaller(case, lambda candidate: _still(fault, candidate))
+        with tempfile.NamedTemporaryFile(
+            "w", prefix=f"differs-{seed}-", suffix=".json", delete=False
+        ) as file:
+            json.dump(case, file)
+        pytest.fail(f"seed {seed} ({Path(file.name)}): {fault(case)}\n{json.dumps(case)}")
+
+
+def _still(fault: AllocationFault, candidate: Json) -> bool:
+    try:
+        return fault(candidate) is not None
+    except (KeyError, TypeError, AttributeError, IndexError):
+        return False  # cut too far: no longer a problem that the oracles understand
