@@ -11,11 +11,11 @@ time). Where both are absent or return None a call costs 1 on top of its argumen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from allotment.cel.ast import Expr, Factory
+from allotment.cel.ast import Call, Expr, Factory
 from allotment.cel.estimate import CallEstimate, Node, Sizes
 from allotment.cel.types import Type
 from allotment.cel.values import Value
@@ -31,6 +31,9 @@ NamedEstimate: TypeAlias = Callable[[Sizes, str, Node | None, Sequence[Node]], C
 
 NamedRuntimeCost: TypeAlias = Callable[[str, Sequence[Value], Value], int | None]
 """As ``RuntimeCost``, with the overload id first; it is "" when the overload was found at run time only."""
+
+LiteralCheck: TypeAlias = Callable[[Call, Callable[[Expr], Type]], Iterable[tuple[Expr, str]]]
+"""Faults of a call that can be told from its literals and static types: the place and what to say."""
 
 Expander: TypeAlias = Callable[[Factory, Expr | None, list[Expr]], Expr | None]
 """Rewrites a call (receiver, arguments). None: leave it a call. Raises :class:`MacroError`."""
@@ -58,6 +61,10 @@ class Overload:
     member: bool = False
     estimate: Estimate | None = None
     runtime_cost: RuntimeCost | None = None
+    check: LiteralCheck | None = None
+    """Asked once types are known, of calls that resolve to this overload."""
+    mixed: bool = False
+    """Whether literals anywhere in the arguments may mix types even where the environment forbids it."""
 
 
 @dataclass(frozen=True, slots=True)

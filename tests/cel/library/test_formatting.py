@@ -7,8 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allotment.cel.ast import Call, Expr, Factory, Ident, ListExpr, Literal, MapExpr
 from allotment.cel.errors import CelRuntimeError
-from allotment.cel.library.formatting import NEWEST, PINNED, format_text
+from allotment.cel.library.formatting import NEWEST, PINNED, faults, format_text
+from allotment.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DYN,
+    INT,
+    STRING,
+    UINT,
+    Type,
+    list_of,
+    map_of,
+    object_type,
+)
 from allotment.cel.values import Duration, Optional, Timestamp, TypeValue, UInt, Value, make_map
 
 INF = math.inf
@@ -171,3 +185,72 @@ def test_any_format_gives_a_text_or_a_plain_error(text: str, args: list[Value]) 
 @given(st.text().map(lambda text: text.replace("%", "%%")))
 def test_a_text_without_clauses_is_itself(text: str) -> None:
     assert format_text(text, [], PINNED) == text.replace("%%", "%")
+
+
+def literal_call(text: str, *args: Expr) -> Call:
+    make = Factory()
+    return make.member_call(make.literal(text), "format", make.list(*args))
+
+
+MAKE = Factory(next_id=100)
+FAULTS: dict[str, tuple[str, list[Expr], str]] = {
+    "fine": (
+        "%s %d %f %.2e %b %o %x",
+        [MAKE.literal(v) for v in ("a", 1, 1.5, "NaN", True, UInt(1), b"a")],
+        "",
+    ),
+    "dyn may be anything": ("%d", [MAKE.ident("dyn")], ""),
+    "lists and maps of anything": ("%s", [MAKE.list(MAKE.literal(1), MAKE.map())], ""),
+    "too few": ("%s %s", [MAKE.literal(1)], "index 1 out of range"),
+    "too many": (
+        "%s",
+        [MAKE.literal(1)] * 2,
+        "too many arguments supplied to string.format (expected 1, got 2)",
+    ),
+    "wrong type": (
+        "%d",
+        [MAKE.literal(1.5)],
+        "error during formatting: decimal clause can only be used on integers, was given double",
+    ),
+    "an object": ("%s", [MAKE.ident("kubernetes.Quantity")], "was given kubernetes.Quantity"),
+    "an object inside a list": (
+        "%s",
+        [MAKE.list(MAKE.ident("kubernetes.Quantity"))],
+        "was given kubernetes.Quantity",
+    ),
+    "malformed": ("%c", [MAKE.literal(1)], "unrecognized formatting clause"),
+}
+
+
+def static_type(expr: Expr) -> Type:
+    match expr:
+        case Literal():
+            return {str: STRING, int: INT, float: DOUBLE, bool: BOOL, UInt: UINT, bytes: BYTES}[
+                type(expr.value)
+            ]
+        case ListExpr():
+            return list_of(DYN)
+        case MapExpr():
+            return map_of(DYN, DYN)
+        case Ident(name="dyn"):
+            return DYN
+    return object_type("kubernetes.Quantity")
+
+
+@pytest.mark.parametrize(("text", "args", "message"), FAULTS.values(), ids=FAULTS.keys())
+def test_literal_calls_are_judged_before_they_run(text: str, args: list[Expr], message: str) -> None:
+    found = list(faults(literal_call(text, *args), static_type, PINNED))
+    assert [message in said for _, said in found] == ([True] if message else [])
+
+
+def test_a_fault_is_placed_at_the_argument() -> None:
+    inner = MAKE.ident("kubernetes.Quantity")
+    assert [place for place, _ in faults(literal_call("%s", MAKE.list(inner)), static_type, PINNED)] == [
+        inner
+    ]
+
+
+def test_calls_with_a_computed_format_have_no_faults_yet() -> None:
+    make = Factory()
+    call = make.member_call(make.ident("text"), "format", make.list())
+    assert list(faults(call, static_type, PINNED)) == []

@@ -145,10 +145,8 @@ def faults(call: Call, type_of: Callable[[Expr], Type], dialect: Dialect) -> Ite
     Calls of any other shape, where format or arguments come to light at run time only, have no faults.
     """
     text = call.target.value if isinstance(call.target, Literal) else None
-    if call.function != "format" or type(text) is not str or len(call.args) != 1:
-        return
     given = call.args[0]
-    if not isinstance(given, ListExpr):
+    if type(text) is not str or not isinstance(given, ListExpr):
         return
     used = 0
     try:
@@ -456,6 +454,9 @@ def _function(dialect: Dialect) -> Function:
     def impl(text: str, args: list[Value]) -> str:
         return format_text(text, args, dialect)
 
+    def check(call: Call, type_of: Callable[[Expr], Type]) -> Iterator[tuple[Expr, str]]:
+        return faults(call, type_of, dialect)
+
     overload = Overload(
         "string_format",
         (STRING, list_of(DYN)),
@@ -464,6 +465,8 @@ def _function(dialect: Dialect) -> Function:
         member=True,
         estimate=_estimate_format,
         runtime_cost=_format_cost,
+        check=check,
+        mixed=True,
     )
     return Function("format", (overload,))
 
