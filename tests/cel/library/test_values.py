@@ -97,8 +97,6 @@ def test_quantities() -> None:
     assert str(quantity.subtract_int(one, 2)) == "-1"
     assert str(quantity.subtract(quantity.parse("1.5"), one)) == "500m"
     assert quantity.compare(one, quantity.parse("1000m")) == 0
-    assert quantity.is_less(one, quantity.parse("1.1"))
-    assert quantity.is_greater(one, quantity.parse("0.9"))
     assert quantity.as_integer(quantity.parse("1k")) == 1000
     assert not quantity.is_integer(quantity.parse("1000m"))  # as upstream: the text has milli precision
     with pytest.raises(CelRuntimeError, match="cannot convert value to integer"):
@@ -114,8 +112,6 @@ def test_versions() -> None:
     with pytest.raises(CelRuntimeError):
         semver.parse("v1")
     assert semver.compare(semver.parse("1.0.0-a"), semver.parse("1.0.0")) == -1
-    assert semver.is_less(semver.parse("1.0.0-a"), semver.parse("1.0.0"))
-    assert semver.is_greater(semver.parse("1.0.10"), semver.parse("1.0.9"))
     assert (
         semver.major(semver.parse("1.2.3")),
         semver.minor(semver.parse("1.2.3")),

@@ -1,5 +1,7 @@
 """Kubernetes' quantity functions. The amount itself is :class:`allotment.api.quantity.Quantity`."""
 
+from operator import gt, lt
+
 from allotment.api.quantity import Format, Quantity, QuantityError
 from allotment.cel.declare import Library, Overload
 from allotment.cel.errors import CelRuntimeError
@@ -40,14 +42,6 @@ def compare(left: Quantity, right: Quantity) -> int:
     return (left > right) - (left < right)
 
 
-def is_greater(left: Quantity, right: Quantity) -> bool:
-    return left > right
-
-
-def is_less(left: Quantity, right: Quantity) -> bool:
-    return left < right
-
-
 def add(left: Quantity, right: Quantity) -> Quantity:
     try:
         return left + right
@@ -83,8 +77,8 @@ LIBRARY = Library(
         priced("quantity", Overload("string_to_quantity", (STRING,), QUANTITY, parse)),
         priced("isQuantity", Overload("is_quantity_string", (STRING,), BOOL, is_quantity)),
         priced("sign", Overload("quantity_sign", (QUANTITY,), INT, _sign)),  # a global function upstream
-        priced("isGreaterThan", Overload("quantity_is_greater_than", _PAIR, BOOL, is_greater, member=True)),
-        priced("isLessThan", Overload("quantity_is_less_than", _PAIR, BOOL, is_less, member=True)),
+        priced("isGreaterThan", Overload("quantity_is_greater_than", _PAIR, BOOL, gt, member=True)),
+        priced("isLessThan", Overload("quantity_is_less_than", _PAIR, BOOL, lt, member=True)),
         priced("compareTo", Overload("quantity_compare_to", _PAIR, INT, compare, member=True)),
         priced(
             "asApproximateFloat",

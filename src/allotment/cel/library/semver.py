@@ -1,5 +1,7 @@
 """Kubernetes' version functions. The version itself is :class:`allotment.api.semver.Version`."""
 
+from operator import gt, lt
+
 from allotment.api.semver import Version, VersionError
 from allotment.cel.declare import Library, Overload
 from allotment.cel.errors import CelRuntimeError
@@ -28,14 +30,6 @@ def is_semver(text: str, normalize: bool = False) -> bool:
 
 def compare(left: Version, right: Version) -> int:
     return (left > right) - (left < right)
-
-
-def is_greater(left: Version, right: Version) -> bool:
-    return left > right
-
-
-def is_less(left: Version, right: Version) -> bool:
-    return left < right
 
 
 def major(version: Version) -> int:
@@ -70,8 +64,8 @@ LIBRARY = Library(
             Overload("is_semver_string", (STRING,), BOOL, is_semver),
             Overload("is_semver_string_bool", (STRING, BOOL), BOOL, is_semver),
         ),
-        priced("isGreaterThan", Overload("semver_is_greater_than", _PAIR, BOOL, is_greater, member=True)),
-        priced("isLessThan", Overload("semver_is_less_than", _PAIR, BOOL, is_less, member=True)),
+        priced("isGreaterThan", Overload("semver_is_greater_than", _PAIR, BOOL, gt, member=True)),
+        priced("isLessThan", Overload("semver_is_less_than", _PAIR, BOOL, lt, member=True)),
         priced("compareTo", Overload("semver_compare_to", _PAIR, INT, compare, member=True)),
         priced("major", Overload("semver_major", (SEMVER,), INT, major, member=True)),
         priced("minor", Overload("semver_minor", (SEMVER,), INT, minor, member=True)),
