@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from allotment.allocator.errors import AllocationError
     from allotment.allocator.matching import Shortage
     from allotment.allocator.problem import Problem
     from allotment.allocator.reasons import NodeReason
     from allotment.allocator.search import Choice
+    from allotment.allocator.view import Group
     from allotment.api.resource import AllocationResult
 
 
@@ -68,3 +71,10 @@ class GaveUp:
 
 
 Outcome = Allocated | Unsatisfiable | Invalid | GaveUp
+
+
+@dataclass(slots=True)
+class Nowhere:
+    """No node of a fleet can take the claims. ``groups`` sorts the nodes by what they have in common."""
+
+    groups: Callable[[], list[Group]]

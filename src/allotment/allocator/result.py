@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 from allotment.allocator.errors import AllocationError
@@ -46,6 +47,15 @@ class Draft:
             amounts = problem.suits[choice.ask.shape].amounts.get(choice.position, {}) if shared else {}
             entry = _Entry(choice.ask, choice.position, bool(shared), amounts)
             self._claims[demand.requests[choice.request].claim].append(entry)
+
+    def renumbered(self, position_of: Callable[[int], int]) -> Draft:
+        """The same answer for devices that are numbered otherwise."""
+        other = copy(self)
+        other._claims = [
+            [entry._replace(position=position_of(entry.position)) for entry in entries]
+            for entries in self._claims
+        ]
+        return other
 
     def write(self, devices: Sequence[Device], node_name: str, share_id: ShareIDs) -> list[AllocationResult]:
         """One allocation per claim, with these devices on this node."""

@@ -9,8 +9,8 @@ about the device that causes one (see ``search``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from allotment.allocator.constraint import elements_of
 from allotment.api.resource import DeviceCapacity
@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 _REMEMBERED = 65536  # answers kept per expression; a projection on a uuid would otherwise grow without end
 
 
+class Part(NamedTuple):
+    """One thing that an expression reads of a device, under a name that tells it from other things."""
+
+    name: Hashable
+    of: Callable[[Device], Hashable]
+
+
 class Criterion(Protocol):
     """One expression that a device must pass."""
 
@@ -34,8 +41,9 @@ class Criterion(Protocol):
     def ask(self, device: Device) -> bool | str:
         """Whether the device passes; or, as text, why that cannot be said."""
 
-    def key(self, device: Device) -> Hashable:
-        """Devices with equal keys get the same answer."""
+    @property
+    def parts(self) -> Sequence[Part]:
+        """What the expression reads: devices that agree on all parts get the same answer."""
 
     def read_by(self, device: Device) -> str:
         """The values that the expression reads on this device, for people."""
@@ -49,10 +57,10 @@ class Selector:
         self._answers: dict[Hashable, bool | str] = {}
         self._program: Program | None = None
         self._broken = ""
-        self.key: Callable[[Device], Hashable] = _nothing
+        self.parts: Sequence[Part] = ()
         try:
             self._program = compile_selector(expression, device_features(features))
-            self.key = projection(self._program.reads)
+            self.parts = parts_of(self._program.reads)
         except CelCompileError as exc:
             self._broken = f"CEL compile error: {exc}"
 
@@ -64,7 +72,7 @@ class Selector:
     def ask(self, device: Device) -> bool | str:
         if self._program is None:
             return self._broken
-        key = self.key(device)
+        key = tuple([part.of(device) for part in self.parts])
         answer = self._answers.get(key)
         if answer is None:
             if len(self._answers) >= _REMEMBERED:
@@ -98,21 +106,16 @@ def device_features(features: Features) -> DeviceFeatures:
     )
 
 
-def _nothing(device: Device) -> Hashable:
-    return None
-
-
-def projection(reads: Reads) -> Callable[[Device], Hashable]:
-    """A function that maps a device to all that an expression with these reads can see of it."""
-    parts: list[Callable[[Device], Hashable]] = []
+def parts_of(reads: Reads) -> list[Part]:
+    """All that an expression with these reads can see of a device. The driver always belongs to it, as it decides
+    what an unqualified name means."""
+    parts = [Part("driver", lambda device: device.id.driver)]
     for read in sorted(reads, key=repr):
-        if read == ("driver",):
-            continue  # always in the key: unqualified names depend on it
         if read == ("allowMultipleAllocations",):
-            parts.append(lambda device: bool(device.spec.allow_multiple_allocations))
-        else:
-            parts.append(_part(read[0], read[1], read[2]))
-    return lambda device: (device.id.driver, *[part(device) for part in parts])
+            parts.append(Part(read, lambda device: bool(device.spec.allow_multiple_allocations)))
+        elif len(read) == 3:
+            parts.append(Part(read, _reader(*read)))
+    return parts
 
 
 def _shown(device: Device, where: str, domain: str, name: str) -> str:
@@ -125,7 +128,7 @@ def _shown(device: Device, where: str, domain: str, name: str) -> str:
     return ",".join(str(value) for _, value in elements_of(found, lists=True)) or "(none)"
 
 
-def _part(where: str, domain: str | None, name: str | None) -> Callable[[Device], Hashable]:
+def _reader(where: str, domain: str | None, name: str | None) -> Callable[[Device], Hashable]:
     def table(device: Device) -> dict[str, DeviceAttribute] | dict[str, DeviceCapacity]:
         return device.spec.attributes if where == "attributes" else device.spec.capacity
 

@@ -1,0 +1,176 @@
+"""When are two nodes the same to a claim?
+
+If, device by device in search order, they agree on everything that the claim's question depends on. For each node
+that is a short tuple of numbers:
+
+* its *skeleton*: drivers, capacity, taints, counters and so on, whatever the claim;
+* one *column* for each thing that the claim's expressions read: the values of all devices;
+* one *pattern* for each attribute that its constraints compare: which devices hold equal values. Values that differ
+  from node to node, such as uuids and PCI roots, have the same pattern everywhere.
+
+Equal tuples of values get equal numbers by interning, so comparing nodes compares a few ints. Names of nodes, pools and
+devices never enter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
+
+from allotment.allocator.constraint import elements_of, static_attribute
+from allotment.allocator.nodeselector import node_matches
+from allotment.allocator.selector import Part, device_features, parts_of
+from allotment.allocator.suits import NODE_OPERATIONS
+from allotment.cel.device import CelError, compile_derived
+
+if TYPE_CHECKING:
+    from allotment.allocator.features import Features
+    from allotment.allocator.pool import Device
+    from allotment.allocator.request import Demand
+    from allotment.allocator.site import Site
+
+
+class Numbers:
+    """Small numbers for equal values."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+
+    def of(self, value: Hashable) -> int:
+        return self._numbers.setdefault(value, len(self._numbers))
+
+
+class Prints:
+    """The fingerprints of one site: columns and patterns, made when first needed."""
+
+    __slots__ = ("_columns", "_numbers", "_site")
+
+    def __init__(self, site: Site, numbers: Numbers) -> None:
+        self._site = site
+        self._numbers = numbers
+        self._columns: dict[Hashable, int] = {}
+
+    def skeleton(self) -> int:
+        number = self._columns.get("skeleton")
+        if number is None:
+            number = self._columns["skeleton"] = self._numbers.of(("skeleton", _skeleton(self._site)))
+        return number
+
+    def column(self, part: Part) -> int:
+        number = self._columns.get(part.name)
+        if number is None:
+            values = tuple([part.of(device) for device in self._site.devices])
+            number = self._columns[part.name] = self._numbers.of((part.name, values))
+        return number
+
+    def pattern(self, attribute: str) -> int:
+        name = ("pattern", attribute)
+        number = self._columns.get(name)
+        if number is None:
+            lists = self._site.features.ListTypeAttributes
+            number = self._columns[name] = self._numbers.of(
+                (name, _pattern(self._site.devices, attribute, lists))
+            )
+        return number
+
+
+class Lens:
+    """What one demand looks at."""
+
+    def __init__(self, demand: Demand, features: Features) -> None:
+        self._parts: dict[Hashable, Part] = {}
+        self._patterns: set[str] = set()
+        for request in demand.requests:
+            for ask in request.asks:
+                for test in ask.tests:
+                    self._add(test.parts)
+                for expression in ask.derived.values():
+                    self._add(_derived_parts(expression, features))
+        derived = any(ask.derived for request in demand.requests for ask in request.asks)
+        for relations in demand.relations:
+            for relation in relations:
+                if derived:  # a derived value may equal a published one, so the values themselves count
+                    self._add([_attribute_part(relation.attribute)])
+                else:
+                    self._patterns.add(relation.attribute)
+
+    def _add(self, parts: Sequence[Part]) -> None:
+        for part in parts:
+            self._parts[part.name] = part
+
+    def look(self, prints: Prints) -> tuple[int, ...]:
+        """Equal for sites that this demand cannot tell apart, use aside."""
+        return (
+            prints.skeleton(),
+            *[prints.column(part) for part in self._parts.values()],
+            *[prints.pattern(attribute) for attribute in self._patterns],
+        )
+
+
+def _derived_parts(expression: str, features: Features) -> Sequence[Part]:
+    try:
+        return parts_of(compile_derived(expression, device_features(features)).reads)
+    except CelError:
+        return ()  # it fails alike on every device
+
+
+def _attribute_part(attribute: str) -> Part:
+    return Part(("attribute", attribute), lambda device: static_attribute(device, attribute))
+
+
+def _skeleton(site: Site) -> Hashable:
+    ordinals = {pool.id: ordinal for ordinal, pool in enumerate(site.pools)}
+    pools = tuple(
+        [
+            (pool.incomplete, pool.invalid, tuple([_counters(each) for each in pool.counter_sets]))
+            for pool in site.pools
+        ]
+    )
+    declares = NODE_OPERATIONS in site.node.status.declared_features
+    return pools, tuple(
+        [_bones(device, ordinals[device.id.of_pool], site, declares) for device in site.devices]
+    )
+
+
+def _counters(counter_set: object) -> Hashable:
+    name = getattr(counter_set, "name", "")
+    counters = getattr(counter_set, "counters", {})
+    return name, tuple([(key, counter.value.nanos) for key, counter in sorted(counters.items())])
+
+
+def _bones(device: Device, ordinal: int, site: Site, declares: bool) -> Hashable:
+    spec, slice = device.spec, device.slice.spec
+    return (
+        device.id.driver,
+        ordinal,
+        bool(spec.allow_multiple_allocations),
+        tuple(spec.capacity.items()),
+        spec.taints,
+        tuple(
+            [
+                (use.counter_set, tuple(sorted(use.counters.items())), use.compatibility_groups)
+                for use in spec.consumes_counters
+            ]
+        )
+        if spec.consumes_counters
+        else (),
+        bool(spec.binding_conditions),
+        declares if slice.skip_node_operations else None,
+        node_matches(site.node, spec.node_name, spec.all_nodes, spec.node_selector)
+        if slice.per_device_node_selection
+        else None,
+    )
+
+
+def _pattern(devices: Sequence[Device], attribute: str, lists: bool) -> Hashable:
+    """For each device the values it holds, renamed in order of appearance; None if it lacks the attribute."""
+    names: dict[Hashable, int] = {}
+    pattern: list[Hashable] = []
+    for device in devices:
+        found = static_attribute(device, attribute)
+        if found is None:
+            pattern.append(None)
+        else:
+            held = elements_of(found, lists=lists)
+            pattern.append(tuple([names.setdefault(element, len(names)) for element in held]))
+    return tuple(pattern)

@@ -1,0 +1,321 @@
+"""Many nodes at once: which of them can take these claims, and how, without asking each one.
+
+Nodes in the same state are one node. The fleet keeps for each *shape* of demand a view (``view``) that sorts nodes by
+what the demand can see of them (``fingerprint``) and by what is in use; the search runs once per distinct state and
+its answer, which is positions and not names, serves every node in that state.
+
+Everything is incremental. A change to slices or to the ledger notes the nodes that it touches in a log, and each view
+catches up with the log when it is next asked. Pools that several nodes reach are not part of any node's state: they
+count by id and version, so that one commit there does not touch every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+from uuid import NAMESPACE_OID, uuid5
+
+from allotment.allocator.features import ALL, Features
+from allotment.allocator.fingerprint import Numbers, Prints
+from allotment.allocator.ledger import Ledger
+from allotment.allocator.outcome import Allocated, Nowhere, Outcome
+from allotment.allocator.pool import DeviceID, PoolID, gather_pools
+from allotment.allocator.request import Book, full_name
+from allotment.allocator.result import ShareIDs
+from allotment.allocator.search import DEFAULT_BUDGET
+from allotment.allocator.site import Site, Use
+from allotment.allocator.strategy import FIRST_FIT
+from allotment.allocator.view import Group, View
+from allotment.api.codec import encode
+
+if TYPE_CHECKING:
+    from allotment.api.core import Node
+    from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+
+_VIEWS_KEPT = 64
+_LOG_KEPT = 200_000
+
+
+class Place:
+    """One node of the fleet: its devices, made when first needed, and what is in use of them.
+
+    ``state`` is what is in use of pools that only this node reaches, as one hashable value.
+    """
+
+    __slots__ = (
+        "_consumed_key",
+        "local",
+        "name",
+        "node",
+        "positions",
+        "prints",
+        "reaches",
+        "seen",
+        "site",
+        "use",
+        "version",
+    )
+
+    def __init__(self, node: Node, version: int) -> None:
+        self.node = node
+        self.name = node.metadata.name
+        self.version = version  # changes when the node or its slices do
+        self.site: Site | None = None
+        self.prints: Prints | None = None
+        self.use = Use()
+        self.positions: dict[DeviceID, int] | None = None
+        self.local = 0  # positions of devices that no other node reaches
+        self.reaches: tuple[PoolID, ...] = ()  # pools that others reach too
+        self.seen: tuple[int, ...] = ()  # their versions when ``use`` was last read
+        self._consumed_key: tuple[object, ...] | None = None
+
+    def refresh(self, device: DeviceID, ledger: Ledger) -> None:
+        """Reads the use of one device again."""
+        site = self.site
+        if site is None:
+            return
+        if self.positions is None:
+            self.positions = {each.id: position for position, each in enumerate(site.devices)}
+        position = self.positions.get(device)
+        if position is not None:
+            self.use.refresh(position, site.devices[position], ledger)
+            self._consumed_key = None
+
+    def reread(self, ledger: Ledger) -> None:
+        """Reads the use of all devices again."""
+        if self.site is not None:
+            self.use = Use.of(self.site, ledger)
+            self._consumed_key = None
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        use = self.use
+        if not use.shared:
+            return (use.used & self.local,)
+        if self._consumed_key is None:
+            self._consumed_key = tuple(
+                sorted(
+                    (position, tuple(sorted(amounts.items())))
+                    for position, amounts in use.consumed.items()
+                    if self.local >> position & 1
+                )
+            )
+        return use.used & self.local, use.shared & self.local, self._consumed_key
+
+
+class Fleet:
+    """Nodes, slices, classes and the ledger of what is allocated on them."""
+
+    def __init__(
+        self,
+        nodes: Iterable[Node] = (),
+        slices: Iterable[ResourceSlice] = (),
+        classes: Iterable[DeviceClass] = (),
+        features: Features = ALL,
+    ) -> None:
+        self.features = features
+        self.ledger = Ledger(self._use_changed)
+        self.places: dict[str, Place] = {}
+        self.log: list[str | None] = []  # names of nodes that changed; None: a pool that several nodes reach
+        self.log_start = 0  # how many entries were dropped before the first
+        self._classes: dict[str, DeviceClass] = {}
+        self._slices: dict[str, ResourceSlice] = {}
+        self._of_node: dict[str, dict[str, ResourceSlice]] = {}
+        self._for_several: dict[str, ResourceSlice] = {}
+        self._by_pool: dict[PoolID, list[ResourceSlice]] = {}
+        self._pool_versions: dict[PoolID, int] = {}
+        self._numbers = Numbers()
+        self._versions = 0
+        self._views: dict[object, View] = {}
+        self.book = Book(self._classes, features)
+        for found in classes:
+            self.set_class(found)
+        for slice in slices:
+            self.set_slice(slice)
+        for node in nodes:
+            self.set_node(node)
+
+    # --- the cluster changes ---
+
+    def set_class(self, found: DeviceClass) -> None:
+        """Adds or replaces a device class."""
+        self._classes[found.metadata.name] = found
+        self._views.clear()
+
+    def remove_class(self, name: str) -> None:
+        self._classes.pop(name, None)
+        self._views.clear()
+
+    def set_node(self, node: Node) -> None:
+        """Adds a node, or replaces what is known of it."""
+        self._versions += 1
+        self.places[node.metadata.name] = Place(node, self._versions)
+        self._note(node.metadata.name)
+
+    def remove_node(self, name: str) -> None:
+        """Forgets a node. Its slices stay until they are removed, and so do claims that hold its devices."""
+        if self.places.pop(name, None) is not None:
+            self._note(name)
+
+    def set_slice(self, slice: ResourceSlice) -> None:
+        """Adds or replaces a slice."""
+        self.remove_slice(slice.metadata.name)
+        self._slices[slice.metadata.name] = slice
+        self._by_pool.setdefault(PoolID(slice.spec.driver, slice.spec.pool.name), []).append(slice)
+        if slice.spec.node_name:
+            self._of_node.setdefault(slice.spec.node_name, {})[slice.metadata.name] = slice
+        else:
+            self._for_several[slice.metadata.name] = slice
+        self._pool_changed(slice)
+
+    def remove_slice(self, name: str) -> None:
+        slice = self._slices.pop(name, None)
+        if slice is None:
+            return
+        self._by_pool[PoolID(slice.spec.driver, slice.spec.pool.name)].remove(slice)
+        if slice.spec.node_name:
+            del self._of_node[slice.spec.node_name][name]
+        else:
+            del self._for_several[name]
+        self._pool_changed(slice)
+
+    def _pool_changed(self, slice: ResourceSlice) -> None:
+        """All nodes that the pool's slices may reach have to put their pools together again."""
+        pool = self._by_pool[PoolID(slice.spec.driver, slice.spec.pool.name)]
+        if not self.places:
+            return
+        names: Iterable[str] = {each.spec.node_name or "" for each in (*pool, slice)}
+        if "" in names:
+            names = list(self.places)
+        for name in names:
+            place = self.places.get(name)
+            if place is not None:
+                self._versions += 1
+                self.places[name] = Place(place.node, self._versions)
+                self._note(name)
+
+    def _use_changed(self, device: DeviceID) -> None:
+        home = self._home(device.of_pool)
+        if home is None:
+            self._pool_versions[device.of_pool] = self._pool_versions.get(device.of_pool, 0) + 1
+            self._note(None)
+            return
+        place = self.places.get(home)
+        if place is not None:
+            place.refresh(device, self.ledger)
+            self._note(home)
+
+    def _home(self, pool: PoolID) -> str | None:
+        """The only node that reaches a pool, if there is just one."""
+        slices = self._by_pool.get(pool)
+        if not slices:
+            return None
+        home = slices[0].spec.node_name
+        return (
+            home
+            if home and (len(slices) == 1 or all(each.spec.node_name == home for each in slices))
+            else None
+        )
+
+    def _note(self, name: str | None) -> None:
+        self.log.append(name)
+        if len(self.log) > _LOG_KEPT:
+            drop = len(self.log) // 2
+            del self.log[:drop]
+            self.log_start += drop
+
+    # --- questions ---
+
+    def site(self, place: Place) -> Site:
+        """The node's devices, put together if need be. Raises AllocationError for a broken node selector."""
+        if place.site is None:
+            mine = [*self._of_node.get(place.name, {}).values(), *self._for_several.values()]
+            pools = gather_pools(place.node, mine, self.features, everywhere=self._by_pool)
+            devices = [device for pool in pools for device in pool.devices]
+            site = Site(place.node, pools, devices, self.features)
+            place.reaches = tuple([pool.id for pool in pools if self._home(pool.id) is None])
+            place.local = (1 << len(devices)) - 1
+            for position, device in enumerate(devices):
+                if place.reaches and device.id.of_pool in place.reaches:
+                    place.local &= ~(1 << position)
+            place.prints = Prints(site, self._numbers)
+            place.site = site
+            place.reread(self.ledger)
+            place.seen = self.versions(place)
+        return place.site
+
+    def versions(self, place: Place) -> tuple[int, ...]:
+        """The versions of the pools that the node shares with others."""
+        if not place.reaches:
+            return ()
+        return tuple([self._pool_versions.get(pool, 0) for pool in place.reaches])
+
+    def view(self, claims: Sequence[ResourceClaim], strategy: str, budget: int) -> View:
+        """The view for claims of this shape. Names of claims do not matter, only what they ask for."""
+        key = (strategy, budget, *[encode(claim.spec) for claim in claims])
+        view = self._views.pop(key, None)
+        if view is None or view.behind < self.log_start:
+            view = View(self, self.book.demand(claims), strategy, budget)
+        self._views[key] = view  # last in, so the first is the one that was not asked for longest
+        if len(self._views) > _VIEWS_KEPT:
+            del self._views[next(iter(self._views))]
+        return view
+
+    def find(
+        self,
+        claims: Sequence[ResourceClaim],
+        *,
+        strategy: str = FIRST_FIT,
+        budget: int = DEFAULT_BUDGET,
+        share_id: ShareIDs | None = None,
+    ) -> Allocated | Nowhere:
+        """The first node by name that can take all claims, with their allocations. Nothing is committed."""
+        view = self.view(claims, strategy, budget)
+        place = view.first()
+        if place is None:
+            return Nowhere(view.groups)
+        draft = view.draft(place)
+        assert draft is not None
+        site = self.site(place)
+        results = draft.write(site.devices, place.name, share_id or named_shares(claims))
+        return Allocated(place.name, results, [], 0)
+
+    def survey(
+        self, claims: Sequence[ResourceClaim], *, strategy: str = FIRST_FIT, budget: int = DEFAULT_BUDGET
+    ) -> list[Group]:
+        """All nodes, grouped by equal state, each group with its answer."""
+        return self.view(claims, strategy, budget).groups()
+
+    def allocate(self, node: str, claims: Sequence[ResourceClaim], *, strategy: str = FIRST_FIT) -> Outcome:
+        """The answer of one node, with its reasons if the claims do not fit."""
+        view = self.view(claims, strategy, DEFAULT_BUDGET)
+        return view.ask(self.places[node], claims, named_shares(claims))
+
+    def commit(self, claims: Sequence[ResourceClaim], allocated: Allocated) -> None:
+        """Writes an answer of ``find`` or ``allocate`` into the ledger: all claims or, on a conflict, none."""
+        if len(claims) == 1:
+            self.ledger.commit(full_name(claims[0].metadata), allocated.results[0])
+            return
+        with self.ledger.fork() as fork:
+            for claim, result in zip(claims, allocated.results, strict=True):
+                self.ledger.commit(full_name(claim.metadata), result)
+            fork.keep()
+
+    def validate(self) -> None:
+        """Re-derives the ledger, every node's use and every counter. Raises AssertionError or Conflict."""
+        self.ledger.validate()
+        for place in self.places.values():
+            if place.site is not None and place.seen == self.versions(place):
+                assert place.use == Use.of(place.site, self.ledger), (
+                    f"node {place.name}: use is not what the ledger says"
+                )
+
+
+def named_shares(claims: Sequence[ResourceClaim]) -> ShareIDs:
+    """Share ids that follow from the claims' uids or names: the same claim always gets the same."""
+
+    def name(claim: int, result: int) -> str:
+        meta = claims[claim].metadata
+        return str(uuid5(NAMESPACE_OID, f"{meta.uid or full_name(meta)}/{result}"))
+
+    return name

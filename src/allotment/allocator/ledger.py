@@ -1,0 +1,216 @@
+"""Who holds which device: the allocations of claims, kept so that each question about a device is one look-up.
+
+``allocate`` never changes anything; ``commit`` and ``release`` do. A fork is a savepoint: until it is kept, leaving it
+undoes all that happened in it, in reverse. That makes a simulation or an attempt to place a gang as cheap as the
+changes it makes.
+
+Invariants, re-derived from the claims by ``validate``:
+
+* a device that one claim has whole is in no other claim, neither whole nor by share;
+* what shares consume of a device is the sum over the claims that have shares of it.
+
+Admin access is written down with the claim and takes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from allotment.allocator.errors import AllocationError
+from allotment.allocator.pool import DeviceID
+
+if TYPE_CHECKING:
+    from allotment.api.resource import AllocationResult, DeviceRequestAllocationResult
+
+_NOTHING: Mapping[str, int] = {}
+
+
+class Conflict(AllocationError):
+    """A commit would promise a device twice, or a claim is committed twice. Nothing was changed."""
+
+
+class Holding(NamedTuple):
+    """One device, or a share of one, in a claim."""
+
+    device: DeviceID
+    share: str | None  # None: the whole device
+    consumed: tuple[tuple[str, int], ...]  # by the share, in billionths
+    admin: bool
+
+
+def holding(result: DeviceRequestAllocationResult) -> Holding:
+    """What one result of an allocation holds."""
+    consumed = tuple([(name, amount.nanos) for name, amount in result.consumed_capacity.items()])
+    device = DeviceID(result.driver, result.pool, result.device)
+    return Holding(device, result.share_id, consumed, bool(result.admin_access))
+
+
+class Fork:
+    """A savepoint; see :meth:`Ledger.fork`."""
+
+    def __init__(self) -> None:
+        self.kept = False
+
+    def keep(self) -> None:
+        """Lets the changes stand when the fork is left."""
+        self.kept = True
+
+
+class Ledger:
+    """The holdings of all claims, by claim and by device. Claims are named as the caller likes, for example
+    ``namespace/name``.
+
+    ``watch``, if given, hears of every device whose use changed, also by undoing.
+    """
+
+    def __init__(self, watch: Callable[[DeviceID], None] | None = None) -> None:
+        self._claims: dict[str, tuple[Holding, ...]] = {}
+        self._whole: dict[DeviceID, str] = {}
+        self._shares: dict[DeviceID, dict[str, int]] = {}  # device → claim → how many shares
+        self._consumed: dict[DeviceID, dict[str, int]] = {}
+        self._undo: list[Callable[[], object]] | None = None  # of the innermost fork
+        self._watch = watch
+
+    # --- questions ---
+
+    def exclusive(self, device: DeviceID) -> bool:
+        return device in self._whole
+
+    def shared(self, device: DeviceID) -> bool:
+        return device in self._shares
+
+    def consumed(self, device: DeviceID) -> Mapping[str, int]:
+        return self._consumed.get(device, _NOTHING)
+
+    def holders(self, device: DeviceID) -> Sequence[str]:
+        whole = self._whole.get(device)
+        return [whole] if whole is not None else sorted(self._shares.get(device, ()))
+
+    def holdings(self, claim: str) -> tuple[Holding, ...]:
+        """What a claim has; empty if it has nothing."""
+        return self._claims.get(claim, ())
+
+    def __contains__(self, claim: str) -> bool:
+        return claim in self._claims
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    # --- changes ---
+
+    def commit(self, claim: str, allocation: AllocationResult) -> None:
+        """Writes an allocation down. Raises Conflict, and changes nothing, if it cannot stand beside the others."""
+        self.hold(claim, tuple([holding(result) for result in allocation.devices.results]))
+
+    def hold(self, claim: str, holdings: tuple[Holding, ...]) -> None:
+        """As ``commit``, for holdings that are already at hand."""
+        if claim in self._claims:
+            raise Conflict(f"claim {claim} is already allocated")
+        self._check(claim, holdings)
+        self._add(claim, holdings)
+        if self._undo is not None:
+            self._undo.append(lambda: self._remove(claim))
+
+    def release(self, claim: str) -> tuple[Holding, ...]:
+        """Gives back all that a claim holds, which may be nothing. Returns what it was."""
+        if claim not in self._claims:
+            return ()
+        holdings = self._remove(claim)
+        if self._undo is not None:
+            self._undo.append(lambda: self._add(claim, holdings))
+        return holdings
+
+    @contextmanager
+    def fork(self) -> Iterator[Fork]:
+        """``with ledger.fork() as fork: …`` undoes what happens inside unless ``fork.keep()`` is called. Forks nest;
+        what an inner one keeps, an outer one can still undo."""
+        outer, mine = self._undo, list[Callable[[], object]]()
+        self._undo = mine
+        fork = Fork()
+        try:
+            yield fork
+        except BaseException:
+            fork.kept = False
+            raise
+        finally:
+            self._undo = outer
+            if not fork.kept:
+                for undo in reversed(mine):
+                    undo()
+            elif outer is not None:
+                outer.extend(mine)
+
+    def _check(self, claim: str, holdings: tuple[Holding, ...]) -> None:
+        mine: dict[DeviceID, bool] = {}
+        for held in holdings:
+            if held.admin:
+                continue
+            device, whole = held.device, held.share is None
+            holder = self._whole.get(device)
+            if holder is not None:
+                raise Conflict(f"claim {claim}: device {device} is already in use by claim {holder}")
+            if whole and device in self._shares:
+                raise Conflict(
+                    f"claim {claim}: device {device} is shared by {', '.join(self.holders(device))}"
+                )
+            if device in mine and (whole or mine[device]):
+                raise Conflict(f"claim {claim}: device {device} is in it twice")
+            mine[device] = whole
+
+    def _add(self, claim: str, holdings: tuple[Holding, ...]) -> None:
+        self._claims[claim] = holdings
+        for device, share, consumed, admin in holdings:
+            if admin:
+                continue
+            if share is None:
+                self._whole[device] = claim
+            else:
+                sharers = self._shares.setdefault(device, {})
+                sharers[claim] = sharers.get(claim, 0) + 1
+                amounts = self._consumed.setdefault(device, {})
+                for name, amount in consumed:
+                    amounts[name] = amounts.get(name, 0) + amount
+            if self._watch is not None:
+                self._watch(device)
+
+    def _remove(self, claim: str) -> tuple[Holding, ...]:
+        holdings = self._claims.pop(claim)
+        for device, share, consumed, admin in holdings:
+            if admin:
+                continue
+            if share is None:
+                del self._whole[device]
+            else:
+                self._remove_share(claim, device, consumed)
+            if self._watch is not None:
+                self._watch(device)
+        return holdings
+
+    def _remove_share(self, claim: str, device: DeviceID, consumed: tuple[tuple[str, int], ...]) -> None:
+        sharers, amounts = self._shares[device], self._consumed[device]
+        sharers[claim] -= 1
+        for name, amount in consumed:
+            amounts[name] -= amount
+            if not amounts[name]:
+                del amounts[name]
+        if not sharers[claim]:
+            del sharers[claim]
+        if not sharers:
+            del self._shares[device], self._consumed[device]
+
+    def validate(self) -> None:
+        """Re-derives everything from the claims. Raises AssertionError where the books do not agree."""
+        fresh = Ledger()
+        for claim, holdings in self._claims.items():
+            fresh.hold(claim, holdings)  # raises Conflict if a device is promised twice
+        assert fresh._whole == self._whole, "devices held whole do not agree with the claims"
+        assert fresh._shares == self._shares, "shares do not agree with the claims"
+        assert {d: _nonzero(a) for d, a in fresh._consumed.items()} == {
+            d: _nonzero(a) for d, a in self._consumed.items()
+        }, "consumed capacity does not agree with the claims"
+
+
+def _nonzero(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount for name, amount in amounts.items() if amount}

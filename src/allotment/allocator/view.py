@@ -1,0 +1,216 @@
+"""One shape of demand on a fleet: which state each node is in, and the answer to each state.
+
+``first`` keeps a heap of the nodes that may fit. A node whose state has "no" for an answer leaves it and comes back
+when it changes, so that finding a node costs as much as what changed since, and not as much as there are nodes.
+``groups`` sorts all nodes by state, and keeps them sorted in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from allotment.allocator.allocate import solve
+from allotment.allocator.errors import AllocationError
+from allotment.allocator.fingerprint import Lens, Numbers
+from allotment.allocator.outcome import Outcome
+from allotment.allocator.problem import Problem
+from allotment.allocator.result import Draft, ShareIDs
+from allotment.allocator.search import Search, Verdict
+from allotment.allocator.site import Site, Use
+from allotment.allocator.strategy import FIRST_FIT, arrange
+
+if TYPE_CHECKING:
+    from allotment.allocator.fleet import Fleet, Place
+    from allotment.allocator.request import Demand
+    from allotment.api.resource import ResourceClaim
+
+_ANSWERS_KEPT = 20_000
+
+
+@dataclass(slots=True)
+class Group:
+    """Nodes in equal state, and whether they fit. ``words`` says why not where that is not a matter of devices."""
+
+    fits: bool
+    nodes: list[str]
+    words: str = ""
+
+
+@dataclass(slots=True)
+class _No:
+    """A state that does not fit; reasons are worked out anew when somebody wants them."""
+
+    words: str = ""
+
+
+class View:
+    """See the module. Belongs to one fleet, which drops it when it falls too far behind."""
+
+    def __init__(self, fleet: Fleet, demand: Demand, strategy: str, budget: int) -> None:
+        self._fleet = fleet
+        self._demand = demand
+        self._strategy = strategy
+        self._budget = budget
+        self._lens = None if demand.fault is not None else Lens(demand, fleet.features)
+        self._numbers = Numbers()
+        self._static: dict[str, tuple[int, int]] = {}  # node → (its version, the number of its fingerprint)
+        self._answers: dict[object, Draft | _No] = {}
+        self._heap = list(fleet.places)
+        heapify(self._heap)
+        self._waiting: set[str] = set(self._heap)  # nodes in the heap
+        self._read = fleet.log_start + len(fleet.log)  # of the log, by ``first``
+        self._members: dict[object, dict[str, None]] = {}
+        self._group_of: dict[str, object] = {}
+        self._sorted = -1  # how far of the log, by ``groups``; -1: not at all
+
+    @property
+    def behind(self) -> int:
+        """The oldest entry of the log that this view still needs."""
+        return self._read if self._sorted < 0 else min(self._read, self._sorted)
+
+    # --- the answer to one node's state ---
+
+    def draft(self, place: Place) -> Draft | None:
+        """How the claims fit on a node in its present state; None if they do not."""
+        answer = self._answer(place, self._key(place))
+        return answer if isinstance(answer, Draft) else None
+
+    def _key(self, place: Place) -> object:
+        """The node's state, as far as this demand can tell."""
+        fleet = self._fleet
+        if self._lens is None:
+            return None
+        try:
+            fleet.site(place)
+        except AllocationError as exc:
+            return str(exc)
+        known = self._static.get(place.name)
+        if known is None or known[0] != place.version:
+            assert place.prints is not None
+            known = self._static[place.name] = (
+                place.version,
+                self._numbers.of(self._lens.look(place.prints)),
+            )
+        if not place.reaches:
+            return known[1], place.state
+        return known[1], place.state, place.reaches, fleet.versions(place)
+
+    def _answer(self, place: Place, key: object) -> Draft | _No:
+        answer = self._answers.get(key)
+        if answer is None:
+            if len(self._answers) >= _ANSWERS_KEPT:
+                self._answers.clear()
+            answer = self._answers[key] = self._solve(place)
+        return answer
+
+    def _solve(self, place: Place) -> Draft | _No:
+        fleet = self._fleet
+        try:
+            site = fleet.site(place)
+            if place.reaches and place.seen != fleet.versions(place):
+                place.reread(fleet.ledger)
+                place.seen = fleet.versions(place)
+            use, mapping = place.use, None
+            if self._strategy != FIRST_FIT:
+                mapping = {device.id: position for position, device in enumerate(site.devices)}
+                site = Site(
+                    place.node, site.pools, arrange(site.pools, self._strategy, fleet.ledger), fleet.features
+                )
+                use = Use.of(site, fleet.ledger)
+            problem = Problem(site, self._demand, use, fleet.ledger)
+            answer = Search(problem, self._budget).run()
+        except AllocationError as exc:
+            return _No(str(exc))
+        if answer.verdict is Verdict.FOUND:
+            draft = Draft(problem, answer.choices, fleet.book.classes)
+            if mapping is None:
+                return draft
+            base = mapping
+            return draft.renumbered(lambda position: base[site.devices[position].id])
+        if answer.verdict is Verdict.GAVE_UP:
+            return _No(f"gave up after {answer.steps} steps")
+        flaws = [f"{pool.id}: {pool.invalid}" for pool in site.pools if pool.invalid]
+        return _No(f"invalid resource pools were encountered: {'; '.join(flaws)}" if flaws else "")
+
+    def ask(self, place: Place, claims: Sequence[ResourceClaim], share_id: ShareIDs) -> Outcome:
+        """The full outcome on one node, for these very claims."""
+        fleet = self._fleet
+        return solve(
+            place.node,
+            lambda: fleet.site(place).pools,
+            replace(self._demand, claims=tuple(claims)),
+            fleet.ledger,
+            fleet.book,
+            strategy=self._strategy,
+            budget=self._budget,
+            share_id=share_id,
+        )
+
+    # --- the first node that fits ---
+
+    def first(self) -> Place | None:
+        """The first node by name that fits, or None."""
+        self._catch_up()
+        heap, places = self._heap, self._fleet.places
+        while heap:
+            place = places.get(heap[0])
+            if place is not None and isinstance(self._answer(place, self._key(place)), Draft):
+                return place
+            self._waiting.discard(heappop(heap))
+        return None
+
+    def _catch_up(self) -> None:
+        fleet = self._fleet
+        changes = fleet.log[self._read - fleet.log_start :]
+        self._read = fleet.log_start + len(fleet.log)
+        for name in changes:
+            if name is None:
+                for other in fleet.places.values():
+                    if other.reaches and other.name not in self._waiting:
+                        self._wait(other.name)
+            elif name not in self._waiting:
+                self._wait(name)
+
+    def _wait(self, name: str) -> None:
+        self._waiting.add(name)
+        heappush(self._heap, name)
+
+    # --- all nodes ---
+
+    def groups(self) -> list[Group]:
+        """All nodes by state, those that fit first."""
+        fleet = self._fleet
+        if self._sorted < 0:
+            stale: Sequence[str | None] = list(fleet.places)
+        else:
+            stale = fleet.log[self._sorted - fleet.log_start :]
+        self._sorted = fleet.log_start + len(fleet.log)
+        if None in stale:
+            stale = [*stale, *[place.name for place in fleet.places.values() if place.reaches]]
+        for name in dict.fromkeys(stale):
+            if name is not None:
+                self._sort(name)
+        groups = []
+        for members in self._members.values():
+            place = fleet.places[next(iter(members))]
+            answer = self._answer(place, self._key(place))
+            words = answer.words if isinstance(answer, _No) else ""
+            groups.append(Group(isinstance(answer, Draft), list(members), words))
+        groups.sort(key=lambda group: not group.fits)
+        return groups
+
+    def _sort(self, name: str) -> None:
+        before = self._group_of.pop(name, None)
+        if before is not None:
+            members = self._members[before]
+            del members[name]
+            if not members:
+                del self._members[before]
+        place = self._fleet.places.get(name)
+        if place is not None:
+            key = self._key(place)
+            self._group_of[name] = key
+            self._members.setdefault(key, {})[name] = None
