@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from allotment.allocator.nodeselector import node_matches
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from allotment.allocator.features import Features
     from allotment.api.core import Node
     from allotment.api.resource import CounterSet, ResourceSlice
@@ -57,6 +59,11 @@ class Device:
         self.spec = spec
         self.slice = slice
         self.id = DeviceID(slice.spec.driver, slice.spec.pool.name, spec.name)
+
+    @property
+    def part(self) -> Fraction | None:
+        """How large a part of something larger the device is, where that does not show in its counters."""
+        return None
 
     def __repr__(self) -> str:
         return f"Device({self.id})"

@@ -48,20 +48,29 @@ class _Value:
                 if held.exclusive(device.id) or held.shared(device.id):
                     self._broken.update((pool.id, use.counter_set) for use in device.spec.consumes_counters)
 
-    def of(self, device: Device) -> tuple[bool, Fraction, bool, int, int]:
+    def of(self, device: Device) -> tuple[bool, Fraction, int, int, int]:
         pool = device.id.of_pool
         sets = [(pool, use.counter_set) for use in device.spec.consumes_counters]
         size = sum(capacity.value.nanos for capacity in device.spec.capacity.values())
         return (
             not self._held.shared(device.id),
             self._part(device),
-            bool(sets) and not any(each in self._broken for each in sets),
+            self._loss(sets),
             size,
             -self._like[_kind(device)],
         )
 
+    def _loss(self, sets: Sequence[tuple[PoolID, str]]) -> int:
+        """0 for a part of something that is broken up already, 1 for what is no part, 2 for what would break it."""
+        if not sets:
+            return 1
+        return 0 if any(each in self._broken for each in sets) else 2
+
     def _part(self, device: Device) -> Fraction:
-        """The largest part that the device takes of any counter; a device without counters is whole."""
+        """The largest part that the device takes of any counter; a device without counters is whole, unless it
+        knows better."""
+        if device.part is not None:
+            return device.part
         parts = [
             Fraction(counter.value.nanos, total)
             for use in device.spec.consumes_counters

@@ -1,0 +1,452 @@
+"""Seed 0's claims (v1alpha2) as a demand on the one search, and its answers as resource handles.
+
+A claim names a class and parameters. Each ``required`` entry of the parameters is a request for one instance, which
+must come from the entry's driver, pass all filters that the class's parameters have for that driver, and pass the
+entry's own selector. ``partition`` supplies the instances; search, strategies, outcomes and reasons are those of v1.
+
+The search's results are v1 allocations (pool: the node; device: the instance's id), so that one ledger counts both
+models. ``semantic_results`` writes them as v1alpha2 has them, and ``held_ids`` reads those back.
+
+Where the seed is silent we decided:
+
+* A class without ``semanticParameters: true`` has its claims allocated by its driver's controller: an error here.
+* A claim without parameters asks for one instance of the class's driver, whatever passes the filters, and can be
+  shared: what Kubernetes 1.30 made of it.
+* A reference to our own kind names the object; any other finds the one that was ``generatedFrom`` it. None or
+  several is an error. Parameters of claims are in the claim's namespace, those of classes in none.
+* A key that an instance lacks is a plain "no". Other failures of an expression are errors, as in v1.
+* A claim gets at most 32 instances, as in v1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from allotment.allocator.allocate import solve
+from allotment.allocator.errors import AllocationError, ClaimError
+from allotment.allocator.features import ALL
+from allotment.allocator.held import Held, Holdings
+from allotment.allocator.nodeselector import selects
+from allotment.allocator.outcome import Invalid
+from allotment.allocator.partition import Instance, TypedMaps, partition_pools
+from allotment.allocator.pool import Device, DeviceID
+from allotment.allocator.request import Ask, Book, Demand, Request, full_name
+from allotment.allocator.search import DEFAULT_BUDGET
+from allotment.allocator.selector import Criterion
+from allotment.allocator.strategy import FIRST_FIT
+from allotment.api import alpha2, resource
+from allotment.cel.errors import CelCompileError, CelNoSuchKey, CelRuntimeError
+from allotment.cel.semantic import compile_semantic
+
+if TYPE_CHECKING:
+    from allotment.allocator.outcome import Allocated, Outcome
+    from allotment.api.core import Node
+
+GROUPS = ("resource.k8s.io", "allotment.dev")
+"""Where our own parameter kinds are: the second on a cluster whose API server does not know them."""
+
+_REMEMBERED = 65536  # answers per expression
+_TESTS_KEPT = 10_000
+
+
+# --- tests of an instance ---
+
+
+class InstanceTest:
+    """An expression over the typed maps, answered once per distinct projection. Raises CelCompileError."""
+
+    def __init__(self, expression: str) -> None:
+        self.expression = expression
+        self._program = compile_semantic(expression)
+        self._reads = sorted(self._program.reads, key=repr)
+        self._answers: dict[Hashable, bool | str] = {}
+
+    def ask(self, device: Device) -> bool | str:
+        if not isinstance(device, Instance):
+            return False
+        key = self.key(device)
+        answer = self._answers.get(key)
+        if answer is None:
+            if len(self._answers) >= _REMEMBERED:
+                self._answers.clear()
+            answer = self._answers[key] = self._evaluate(device.maps)
+        return answer
+
+    def key(self, device: Device) -> Hashable:
+        if not isinstance(device, Instance):
+            return None
+        maps = device.maps
+        return tuple([_frozen(maps[map].get(name)) for map, name in self._reads])
+
+    def read_by(self, device: Device) -> str:
+        if not isinstance(device, Instance):
+            return "not an instance of the partitionable model"
+        maps = device.maps
+        have = [f"{name}={maps[map][name]}" for map, name in self._reads if name in maps[map]]
+        lack = [f"lacks {map}.{name}" for map, name in self._reads if name not in maps[map]]
+        return ", ".join(have + lack)
+
+    def _evaluate(self, maps: TypedMaps) -> bool | str:
+        try:
+            return self._program.matches(maps)
+        except CelNoSuchKey:
+            return False
+        except CelRuntimeError as exc:
+            return f"CEL runtime error: {exc}"
+
+
+def _frozen(value: object) -> Hashable:
+    """A value as a key; lists of the maps hold scalars only."""
+    return tuple(value) if isinstance(value, list) else value  # type: ignore[return-value] # all others are hashable
+
+
+class OfDriver:
+    """The instance is of the driver that the request names."""
+
+    def __init__(self, driver: str) -> None:
+        self.expression = f'driver == "{driver}"'
+        self._driver = driver
+
+    def ask(self, device: Device) -> bool:
+        return device.id.driver == self._driver
+
+    def key(self, device: Device) -> Hashable:
+        return device.id.driver
+
+    def read_by(self, device: Device) -> str:
+        return f"driver={device.id.driver}"
+
+
+class _Unsuited:
+    """Nothing on this node is for claims of the class."""
+
+    def __init__(self, class_name: str, node_name: str) -> None:
+        self.expression = f"suitableNodes of class {class_name}"
+        self._node_name = node_name
+
+    def ask(self, device: Device) -> bool:
+        return False
+
+    def key(self, device: Device) -> Hashable:
+        return None
+
+    def read_by(self, device: Device) -> str:
+        return f"they leave out node {self._node_name}"
+
+
+# --- claims as a demand ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Terms:
+    """A claim with all that it refers to, as it was when it was read."""
+
+    claim: alpha2.ResourceClaim
+    resource_class: alpha2.ResourceClass
+    class_parameters: alpha2.ResourceClassParameters | None
+    claim_parameters: alpha2.ResourceClaimParameters
+
+    @property
+    def name(self) -> str:
+        return f"claim {full_name(self.claim.metadata)}"
+
+
+@dataclass(slots=True, eq=False)
+class SemanticDemand(Demand):
+    """A demand that remembers the v1alpha2 claims; ``claims`` has v1 claims in their place, with the names only."""
+
+    terms: tuple[Terms, ...] = ()
+
+    def on(self, node: Node) -> Demand:
+        """The demand as it is on this node: where a class is not for it, nothing suits the class's claims.
+
+        Raises AllocationError for a broken node selector.
+        """
+        unsuited: dict[int, _Unsuited] = {}
+        for number, terms in enumerate(self.terms):
+            suitable = terms.resource_class.suitable_nodes
+            if suitable is not None and not selects(suitable, node):
+                unsuited[number] = _Unsuited(terms.resource_class.metadata.name, node.metadata.name)
+        if not unsuited:
+            return self
+        requests = []
+        for request in self.requests:
+            test = unsuited.get(request.claim)
+            if test is not None:
+                (ask,) = request.asks
+                ask = replace(ask, tests=(test, *ask.tests), places=(test.expression, *ask.places))
+                request = replace(request, asks=(ask,))
+            requests.append(request)
+        return replace(self, requests=tuple(requests), shapes=_shapes(requests))
+
+
+def _shapes(requests: Iterable[Request]) -> tuple[Ask, ...]:
+    """One ask of each shape; tells every ask its own."""
+    shapes: list[Ask] = []
+    numbers: dict[tuple[Criterion, ...], int] = {}
+    for request in requests:
+        for ask in request.asks:
+            ask.shape = numbers.setdefault(ask.tests, len(shapes))
+            if ask.shape == len(shapes):
+                shapes.append(ask)
+    return tuple(shapes)
+
+
+class SemanticBook:
+    """Classes and parameters, and the tests made of their expressions.
+
+    As with v1's Book it pays to keep one for many claims: equal expressions are one test that remembers.
+    """
+
+    def __init__(
+        self,
+        classes: Iterable[alpha2.ResourceClass],
+        class_parameters: Iterable[alpha2.ResourceClassParameters] = (),
+        claim_parameters: Iterable[alpha2.ResourceClaimParameters] = (),
+    ) -> None:
+        self._classes = {found.metadata.name: found for found in classes}
+        self._class_parameters = _Shelf(class_parameters)
+        self._claim_parameters = _Shelf(claim_parameters)
+        self._tests: dict[tuple[str, str], Criterion] = {}
+
+    def demand(self, claims: Sequence[alpha2.ResourceClaim]) -> SemanticDemand:
+        """What the claims ask for. Never raises: a claim that makes no sense yields a demand with a fault."""
+        terms: list[Terms] = []
+        requests: list[Request] = []
+        fault = None
+        try:
+            for number, claim in enumerate(claims):
+                terms.append(self._terms(claim))
+                requests += self._requests(number, terms[-1])
+        except ClaimError as exc:
+            fault = exc
+        stand_ins = tuple(resource.ResourceClaim(metadata=claim.metadata) for claim in claims)
+        return SemanticDemand(
+            stand_ins, tuple(requests), ((),) * len(claims), _shapes(requests), fault, tuple(terms)
+        )
+
+    def _terms(self, claim: alpha2.ResourceClaim) -> Terms:
+        owner = f"claim {full_name(claim.metadata)}"
+        name = claim.spec.resource_class_name
+        found = self._classes.get(name)
+        if found is None:
+            raise ClaimError(f"{owner}: there is no ResourceClass {name!r}; see spec.resourceClassName")
+        if not found.semantic_parameters:
+            raise ClaimError(
+                f"{owner}: class {name} does not set semanticParameters, so the controller of driver "
+                f"{found.driver_name} allocates its claims"
+            )
+        class_ref, claim_ref = found.parameters_ref, claim.spec.parameters_ref
+        return Terms(
+            claim,
+            found,
+            None if class_ref is None else self._class_parameters.find(class_ref, "", f"class {name}"),
+            _any_one(found.driver_name)
+            if claim_ref is None
+            else self._claim_parameters.find(claim_ref, claim.metadata.namespace, owner),
+        )
+
+    def _requests(self, number: int, terms: Terms) -> Iterator[Request]:
+        parameters = terms.claim_parameters
+        where = _place(parameters) if parameters.metadata.name else f"{terms.name} without parameters"
+        for request in parameters.requests:
+            driver = request.driver_name
+            if request.partitionable is None:
+                raise ClaimError(f"{where}: the request to driver {driver!r} has no model that we know")
+            of_driver = self._test("driver", driver, OfDriver, where)
+            filters = self._filters(terms, driver)
+            for index, wish in enumerate(request.partitionable.required):
+                name = wish.name or f"{driver}[{index}]"
+                place = f"{where}, request {name}"
+                test = self._test("selector", wish.selector, InstanceTest, place)
+                ask = Ask(
+                    name=name,
+                    names=frozenset({name}),
+                    class_name=terms.resource_class.metadata.name,
+                    tests=(of_driver, *(test for _, test in filters), test),
+                    places=(place, *(place for place, _ in filters), place),
+                )
+                yield Request(name, number, (ask,), alternatives=False)
+
+    def _filters(self, terms: Terms, driver: str) -> list[tuple[str, Criterion]]:
+        """The class's tests for instances of a driver, and where each is written."""
+        found = []
+        parameters = terms.class_parameters
+        for index, filter in enumerate(parameters.filters if parameters is not None else ()):
+            if filter.driver_name == driver and parameters is not None:
+                place = f"{_place(parameters)}, filter #{index}"
+                if filter.partitionable is None:
+                    raise ClaimError(f"{place}: has no model that we know")
+                selector = filter.partitionable.selector
+                found.append((place, self._test("selector", selector, InstanceTest, place)))
+        return found
+
+    def _test(self, kind: str, text: str, make: Callable[[str], Criterion], place: str) -> Criterion:
+        test = self._tests.get((kind, text))
+        if test is None:
+            if len(self._tests) >= _TESTS_KEPT:
+                self._tests.clear()
+            try:
+                test = self._tests[kind, text] = make(text)
+            except CelCompileError as exc:
+                raise ClaimError(f"{place}: the selector does not compile: {exc}") from exc
+        return test
+
+
+def _any_one(driver: str) -> alpha2.ResourceClaimParameters:
+    """What a claim without parameters asks for."""
+    anything = alpha2.PartitionableResourceRequest(selector="true")
+    wish = alpha2.PartitionableResourceRequests(required=(anything,))
+    return alpha2.ResourceClaimParameters(
+        shareable=True, requests=(alpha2.ResourceRequest(driver_name=driver, partitionable=wish),)
+    )
+
+
+# --- parameters, by name and by what they were generated from ---
+
+_Parameters = TypeVar("_Parameters", alpha2.ResourceClassParameters, alpha2.ResourceClaimParameters)
+_Reference = alpha2.ResourceClassParametersReference | alpha2.ResourceClaimParametersReference
+
+
+def _place(parameters: alpha2.ResourceClassParameters | alpha2.ResourceClaimParameters) -> str:
+    return f"{parameters.kind} {full_name(parameters.metadata)}"
+
+
+def _namespace(reference: _Reference) -> str:
+    """Of a vendor's object that class parameters stem from; claims and their parameters share one."""
+    if isinstance(reference, alpha2.ResourceClassParametersReference):
+        return reference.namespace or ""
+    return ""
+
+
+class _Shelf(Generic[_Parameters]):
+    """Parameters of one kind. Those of classes are in no namespace, whatever their metadata says."""
+
+    def __init__(self, objects: Iterable[_Parameters]) -> None:
+        self._named: dict[tuple[str, str], _Parameters] = {}
+        self._generated: dict[tuple[str, str, str, str, str], list[_Parameters]] = {}
+        for each in objects:
+            cluster_wide = isinstance(each, alpha2.ResourceClassParameters)
+            namespace = "" if cluster_wide else each.metadata.namespace
+            self._named[namespace, each.metadata.name] = each
+            if each.generated_from is not None:
+                self._generated.setdefault(_origin(each.generated_from, namespace), []).append(each)
+
+    def find(self, reference: _Reference, namespace: str, owner: str) -> _Parameters:
+        """What a class or a claim refers to. Raises ClaimError."""
+        kind = (
+            "ResourceClassParameters"
+            if isinstance(reference, alpha2.ResourceClassParametersReference)
+            else "ResourceClaimParameters"
+        )
+        if reference.kind == kind and reference.api_group in GROUPS:
+            named = self._named.get((namespace, reference.name))
+            if named is None:
+                where = f"{namespace}/{reference.name}" if namespace else reference.name
+                raise ClaimError(f"{owner}: there is no {kind} {where}; see parametersRef")
+            return named
+        found = [
+            each
+            for each in self._generated.get(_origin(reference, namespace), ())
+            if not (
+                reference.uid and each.generated_from and each.generated_from.uid not in (None, reference.uid)
+            )
+        ]
+        if len(found) == 1:
+            return found[0]
+        source = f"{reference.kind}.{reference.api_group or 'core'} {reference.name}"
+        if not found:
+            raise ClaimError(
+                f"{owner}: no {kind} was generated from {source}; the driver's controller does that"
+            )
+        names = ", ".join(sorted(each.metadata.name for each in found))
+        raise ClaimError(f"{owner}: several {kind} were generated from {source}: {names}; keep one")
+
+
+def _origin(reference: _Reference, namespace: str) -> tuple[str, str, str, str, str]:
+    return reference.api_group or "", reference.kind, reference.name, namespace, _namespace(reference)
+
+
+# --- allocation, and what is written into claims ---
+
+
+def allocate_semantic(
+    node: Node,
+    slices: Iterable[alpha2.NodeResourceSlice],
+    book: SemanticBook,
+    claims: Sequence[alpha2.ResourceClaim],
+    held: Collection[DeviceID] = (),
+    *,
+    holdings: Holdings | None = None,
+    strategy: str = FIRST_FIT,
+    budget: int = DEFAULT_BUDGET,
+) -> Outcome:
+    """Chooses instances for all claims, or for none.
+
+    ``held`` are the ids in use, published or not: see ``held_ids``. ``holdings`` may tell more about them, such
+    as who the holders are. Pass the result on to ``semantic_results``.
+    """
+    demand = book.demand(claims)
+    try:
+        here = demand.on(node) if demand.fault is None else demand
+    except AllocationError as exc:
+        return Invalid(node.metadata.name, exc)
+    return solve(
+        node,
+        lambda: partition_pools(node.metadata.name, slices, held),
+        here,
+        Held(held) if holdings is None else holdings,
+        Book({}, ALL),
+        strategy=strategy,
+        budget=budget,
+    )
+
+
+def semantic_results(demand: SemanticDemand, allocated: Allocated) -> list[alpha2.AllocationResult]:
+    """One result per claim, as v1alpha2 writes them: a handle for each driver that instances came from."""
+    return [
+        _semantic_result(terms, allocated.node, result)
+        for terms, result in zip(demand.terms, allocated.results, strict=True)
+    ]
+
+
+def _semantic_result(
+    terms: Terms, node_name: str, allocation: resource.AllocationResult
+) -> alpha2.AllocationResult:
+    instances: dict[str, list[alpha2.AllocatedResourceInstance]] = {}
+    for given in allocation.devices.results:
+        instances.setdefault(given.driver, []).append(alpha2.AllocatedResourceInstance(id=given.device))
+    of_class = terms.class_parameters
+    handles = tuple(
+        alpha2.ResourceHandle(
+            driver_name=driver,
+            semantic_data=alpha2.SemanticResourceHandle(
+                vendor_class_parameters=of_class.vendor_parameters if of_class is not None else None,
+                vendor_claim_parameters=terms.claim_parameters.vendor_parameters,
+                node_name=node_name,
+                partitionable=alpha2.PartitionableAllocationResult(instances=tuple(mine)),
+            ),
+        )
+        for driver, mine in instances.items()
+    )
+    return alpha2.AllocationResult(
+        resource_handles=handles,
+        available_on_nodes=allocation.node_selector,
+        shareable=terms.claim_parameters.shareable,
+    )
+
+
+def held_ids(claim: alpha2.ResourceClaim) -> list[DeviceID]:
+    """The instances that an allocated claim holds, as the ledger counts them."""
+    allocation = claim.status.allocation
+    ids: list[DeviceID] = []
+    for handle in allocation.resource_handles if allocation is not None else ():
+        data = handle.semantic_data
+        if data is not None and data.partitionable is not None:
+            driver = handle.driver_name or claim.status.driver_name or ""
+            ids += [
+                DeviceID(driver, data.node_name, instance.id) for instance in data.partitionable.instances
+            ]
+    return ids
