@@ -1,0 +1,116 @@
+"""Defaulting: what is filled in, what is left alone."""
+
+from typing import Any
+
+import pytest
+
+from allotment.api import alpha2, resource
+from allotment.api.codec import decode, to_builtins
+from allotment.api.defaults import with_defaults
+
+NOW = "2026-01-02T03:04:05Z"
+
+
+def claim(**fields: Any) -> dict[str, Any]:
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", **fields}}
+    return {"spec": {"devices": {"requests": [request]}}}
+
+
+def alternative(**fields: Any) -> dict[str, Any]:
+    sub = {"name": "s", "deviceClassName": "gpu", **fields}
+    return {"spec": {"devices": {"requests": [{"name": "r", "firstAvailable": [sub]}]}}}
+
+
+def result(**toleration: Any) -> dict[str, Any]:
+    made = {"request": "r", "driver": "d", "pool": "p", "device": "x", "tolerations": [toleration]}
+    return {"spec": {}, "status": {"allocation": {"devices": {"results": [made]}}}}
+
+
+def slice_(**taint: Any) -> dict[str, Any]:
+    taints = [{"key": "a", "effect": "None", **taint}]
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    return {"spec": {"driver": "d", "pool": pool, "devices": [{"name": "x", "taints": taints}]}}
+
+
+def rule(**taint: Any) -> dict[str, Any]:
+    return {"spec": {"taint": {"key": "a", "effect": "None", **taint}}}
+
+
+def template(spec: dict[str, Any]) -> dict[str, Any]:
+    return {"spec": {"spec": spec["spec"]}}
+
+
+# kind, as written, as completed
+CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
+    "mode and count": (
+        resource.ResourceClaim,
+        claim(),
+        claim(allocationMode="ExactCount", count=1),
+    ),
+    "a count of zero is an absent one": (
+        resource.ResourceClaim,
+        claim(count=0),
+        claim(allocationMode="ExactCount", count=1),
+    ),
+    "a count stays": (
+        resource.ResourceClaim,
+        claim(count=-3),
+        claim(allocationMode="ExactCount", count=-3),
+    ),
+    "All has no count": (
+        resource.ResourceClaim,
+        claim(allocationMode="All"),
+        claim(allocationMode="All"),
+    ),
+    "an unknown mode has no count": (
+        resource.ResourceClaim,
+        claim(allocationMode="Some"),
+        claim(allocationMode="Some"),
+    ),
+    "alternatives": (
+        resource.ResourceClaim,
+        alternative(),
+        alternative(allocationMode="ExactCount", count=1),
+    ),
+    "tolerations": (
+        resource.ResourceClaim,
+        claim(allocationMode="All", tolerations=[{"key": "a"}, {"operator": "Exists"}]),
+        claim(allocationMode="All", tolerations=[{"key": "a", "operator": "Equal"}, {"operator": "Exists"}]),
+    ),
+    "tolerations of results": (
+        resource.ResourceClaim,
+        result(key="a"),
+        result(key="a", operator="Equal"),
+    ),
+    "templates": (
+        resource.ResourceClaimTemplate,
+        template(claim()),
+        template(claim(allocationMode="ExactCount", count=1)),
+    ),
+    "taints of devices": (resource.ResourceSlice, slice_(), slice_(timeAdded=NOW)),
+    "an older taint": (
+        resource.ResourceSlice,
+        slice_(timeAdded="2020-01-01T00:00:00Z"),
+        slice_(timeAdded="2020-01-01T00:00:00Z"),
+    ),
+    "taint rules": (resource.DeviceTaintRule, rule(), rule(timeAdded=NOW)),
+    "classes have none": (resource.DeviceClass, {"spec": {}}, {"spec": {}}),
+    "v1alpha2 claims": (
+        alpha2.ResourceClaim,
+        {"spec": {"resourceClassName": "a"}},
+        {"spec": {"resourceClassName": "a", "allocationMode": "WaitForFirstConsumer"}},
+    ),
+    "v1alpha2 templates": (
+        alpha2.ResourceClaimTemplate,
+        template({"spec": {"resourceClassName": "a"}}),
+        template({"spec": {"resourceClassName": "a", "allocationMode": "WaitForFirstConsumer"}}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "written", "completed"), CASES.values(), ids=CASES.keys())
+def test_defaults(kind: type[Any], written: dict[str, Any], completed: dict[str, Any]) -> None:
+    obj, expected = decode(kind, written), decode(kind, completed)
+    complete = with_defaults(obj, now=NOW)
+    assert to_builtins(complete) == to_builtins(expected)
+    assert with_defaults(complete, now="2030-01-01T00:00:00Z") is complete
