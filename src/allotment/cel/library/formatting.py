@@ -3,7 +3,7 @@
 Kubernetes pins the first dialect of cel-go, which speaks American English through a locale library and shows
 it: ``%f`` groups thousands (``1,234.500000``) and spells infinity ``∞``; ``%e`` always has six digits, writes
 ``1.234568×10⁰⁷`` and takes the precision for a minimum width; doubles, durations and timestamps inside a list
-look as they would in an expression. Precisions wrap at 256, widths at 65536: no text grows beyond that.
+look as they would in an expression. Precisions and widths wrap around early, so no text grows large by them.
 
 The plain language has the newest dialect: C's notation, numbers of any kind under ``%d %f %e``, nothing quoted,
 and precisions up to 100.
@@ -15,6 +15,7 @@ of the clauses before they run.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from allotment.cel.ast import Call, Expr, ListExpr, Literal, MapExpr
 from allotment.cel.declare import Function, Overload
@@ -36,6 +37,7 @@ from allotment.cel.values import (
 
 _DEFAULT_PRECISION = 6
 _PLAIN_PRECISION = 100
+_MOST_DECIMALS = 1074  # no double has more
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ESCAPES = {
     "\a": "\\a",
@@ -239,9 +241,17 @@ def _pinned_decimal(value: Value, precision: int | None) -> str:
 
 
 def _pinned_fixed(value: Value, precision: int | None) -> str:
-    number = _pinned_double(value, "f")
-    digits = _DEFAULT_PRECISION if precision is None else precision % 256
-    return _special(number, infinity="∞") or f"{number + 0.0:,.{digits}f}"
+    """Upstream keeps the most decimals in 16 bits with a sign, the least in 8 bits: large precisions wrap."""
+    number = _pinned_double(value, "f") + 0.0  # minus zero becomes zero
+    digits = _DEFAULT_PRECISION if precision is None else precision
+    most, least = digits % 65536, digits % 256
+    special = _special(number, infinity="∞")
+    if special or most < 256:
+        return special or f"{number:,.{most}f}"
+    exact = f"{number:,.{min(most, _MOST_DECIMALS)}f}" if most < 32768 else f"{Decimal(repr(number)):,f}"
+    whole, _, decimals = exact.partition(".")
+    decimals = decimals.rstrip("0").ljust(least, "0")
+    return f"{whole}.{decimals}" if decimals else whole
 
 
 def _pinned_scientific(value: Value, precision: int | None) -> str:

@@ -138,7 +138,9 @@ def prefix_of(rule: Rule) -> Rule:
     """The same rule for the beginning of a name, which may end in a dash."""
 
     def judge(text: str) -> list[str]:
-        return rule(text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text)
+        # The dash and the byte before it give way to a letter; half of a wider character stays a fault.
+        replaceable = len(text) > 1 and text[-1] == "-" and text[-2].isascii()
+        return rule(text[:-2] + "a" if replaceable else text)
 
     return judge
 
