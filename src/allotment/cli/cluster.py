@@ -1,0 +1,170 @@
+"""The cluster that manifests describe: every object defaulted, validated and put where it belongs.
+
+Kinds that allocation does not look at are counted and left alone. Where no Node is given, nodes are made up from the
+names in the slices. Taint rules are applied to the slices here, so that everything behind sees one kind of taint.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from allotment.api import alpha2
+from allotment.api.core import Namespace, Node, Pod
+from allotment.api.manifest import Located
+from allotment.api.meta import ApiStruct, ObjectMeta
+from allotment.api.resource import (
+    Device,
+    DeviceClass,
+    DeviceTaint,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+from allotment.api.validation import ExpressionChecker
+from allotment.cli.checks import prepared
+from allotment.cli.input import BadInput
+
+Name = tuple[str, str]
+"""Namespace and name."""
+
+Claim = ResourceClaim | alpha2.ResourceClaim
+Template = ResourceClaimTemplate | alpha2.ResourceClaimTemplate
+
+
+@dataclass
+class Cluster:
+    """Objects by kind. Claims, templates and parameters are found by namespace and name."""
+
+    nodes: list[Node] = field(default_factory=list)
+    slices: list[ResourceSlice] = field(default_factory=list)
+    classes: list[DeviceClass] = field(default_factory=list)
+    rules: list[DeviceTaintRule] = field(default_factory=list)
+    claims: dict[Name, Claim] = field(default_factory=dict)
+    templates: dict[Name, Template] = field(default_factory=dict)
+    pods: list[Pod] = field(default_factory=list)
+    node_slices: list[alpha2.NodeResourceSlice] = field(default_factory=list)
+    resource_classes: list[alpha2.ResourceClass] = field(default_factory=list)
+    class_parameters: list[alpha2.ResourceClassParameters] = field(default_factory=list)
+    claim_parameters: list[alpha2.ResourceClaimParameters] = field(default_factory=list)
+    written: dict[Name, Located] = field(default_factory=dict)  # claims as their authors wrote them
+    notes: list[str] = field(default_factory=list)  # what was assumed or left out, for people
+
+    def add(self, obj: ApiStruct) -> bool:
+        """Puts an object where it belongs; False if nothing here looks at its kind."""
+        match obj:
+            case Node():
+                self.nodes.append(obj)
+            case Pod():
+                self.pods.append(obj)
+            case ResourceSlice():
+                self.slices.append(obj)
+            case DeviceClass():
+                self.classes.append(obj)
+            case DeviceTaintRule():
+                self.rules.append(obj)
+            case ResourceClaim() | alpha2.ResourceClaim():
+                self.claims[name_of(obj.metadata)] = obj
+            case ResourceClaimTemplate() | alpha2.ResourceClaimTemplate():
+                self.templates[name_of(obj.metadata)] = obj
+            case alpha2.NodeResourceSlice():
+                self.node_slices.append(obj)
+            case alpha2.ResourceClass():
+                self.resource_classes.append(obj)
+            case alpha2.ResourceClassParameters():
+                self.class_parameters.append(obj)
+            case alpha2.ResourceClaimParameters():
+                self.claim_parameters.append(obj)
+            case _:
+                return False
+        return True
+
+
+def name_of(metadata: ObjectMeta) -> Name:
+    """Objects without a namespace are in ``default``, as kubectl would put them."""
+    return metadata.namespace or "default", metadata.name
+
+
+def gather(found: Sequence[Located], check: ExpressionChecker, *, lenient: bool = False) -> Cluster:
+    """The cluster that these objects describe. Raises BadInput with all that is wrong with them."""
+    cluster = Cluster()
+    complaints: list[str] = []
+    unknown: list[str] = []
+    ignored: Counter[str] = Counter()
+    seen: dict[tuple[str, Name], Located] = {}
+    for located in found:
+        unknown += map(str, located.unknown_fields())
+        obj, errors = prepared(located, check)
+        complaints += map(str, errors)
+        if obj is None or not cluster.add(obj):
+            ignored[located.kind] += not isinstance(located.obj, Namespace)
+            continue
+        name = _named(obj)
+        first = seen.setdefault((located.kind, name), located)
+        if first is not located:
+            again = f"{located.kind} {name[1]} is in {first.source}:{first.line} already"
+            complaints.append(str(located.error("metadata.name", again)))
+        if isinstance(obj, ResourceClaim | alpha2.ResourceClaim):
+            cluster.written[name] = located
+    if lenient:
+        cluster.notes += [f"{each}; ignored" for each in unknown]
+    if complaints or (unknown and not lenient):
+        hint = "--lenient ignores unknown fields" if unknown and not complaints else ""
+        raise BadInput([*complaints, *([] if lenient else unknown)], hint)
+    cluster.notes += [f"ignored: {_counted(ignored)}"] if +ignored else []
+    cluster.slices = [_tainted(each, cluster.rules) for each in cluster.slices]
+    _complete_nodes(cluster)
+    return cluster
+
+
+def _named(obj: ApiStruct) -> Name:
+    metadata = getattr(obj, "metadata", ObjectMeta())
+    return name_of(metadata)
+
+
+def _counted(kinds: Counter[str]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()) if count)
+
+
+def _complete_nodes(cluster: Cluster) -> None:
+    named = {slice.spec.node_name for slice in cluster.slices if slice.spec.node_name}
+    named |= {slice.spec.node_name for slice in cluster.node_slices if slice.spec.node_name}
+    named |= {d.node_name for slice in cluster.slices for d in slice.spec.devices if d.node_name}
+    if not cluster.nodes:
+        cluster.nodes = [Node(metadata=ObjectMeta(name=name)) for name in named]
+        if named:
+            cluster.notes.append(
+                f"no Node given: {len(named)} made up from the slices, without labels ({_few(sorted(named))})"
+            )
+    absent = sorted(named - {node.metadata.name for node in cluster.nodes})
+    if absent:
+        cluster.notes.append(f"slices of nodes that are not given are out of reach: {_few(absent)}")
+    cluster.nodes.sort(key=lambda node: node.metadata.name)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - 5
+    return ", ".join(names[:5]) + (f" and {more} more" if more > 0 else "")
+
+
+def _tainted(slice: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> ResourceSlice:
+    """The slice with the taints of all rules that select its devices."""
+    devices = []
+    for device in slice.spec.devices:
+        added = tuple(taint for rule in rules if (taint := _taint_for(slice, device, rule)) is not None)
+        devices.append(msgspec.structs.replace(device, taints=device.taints + added) if added else device)
+    return msgspec.structs.replace(slice, spec=msgspec.structs.replace(slice.spec, devices=tuple(devices)))
+
+
+def _taint_for(slice: ResourceSlice, device: Device, rule: DeviceTaintRule) -> DeviceTaint | None:
+    selector = rule.spec.device_selector
+    if selector is None:
+        return None
+    wanted = (selector.driver, selector.pool, selector.device)
+    actual = (slice.spec.driver, slice.spec.pool.name, device.name)
+    chosen = all(want is None or want == have for want, have in zip(wanted, actual, strict=True))
+    return rule.spec.taint if chosen else None

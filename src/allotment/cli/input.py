@@ -1,0 +1,87 @@
+"""What ``-f`` names, read: files, folders and standard input, as objects with their places.
+
+All complaints are collected, over all files, before any is shown: whoever corrects a manifest wants to see what is
+wrong with it at once. Only their number is bounded.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from allotment.api.manifest import Located, ManifestError, read_manifest
+
+MAX_BYTES = 64 * 1024 * 1024
+MAX_COMPLAINTS = 50
+SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+
+
+class BadInput(click.ClickException):
+    """The input is at fault. Shows every complaint on a line of its own, as ``file:line: field: message``."""
+
+    exit_code = 2
+
+    def __init__(self, complaints: Sequence[str], hint: str = "") -> None:
+        super().__init__("\n".join(complaints))
+        self.complaints = complaints
+        self.hint = hint
+
+    def show(self, file: object = None) -> None:
+        from allotment.cli.screen import printable
+
+        for complaint in self.complaints[:MAX_COMPLAINTS]:
+            click.echo(printable(complaint), err=True)
+        if len(self.complaints) > MAX_COMPLAINTS:
+            click.echo(f"... and {len(self.complaints) - MAX_COMPLAINTS} more", err=True)
+        if self.hint:
+            click.echo(f"hint: {self.hint}", err=True)
+
+
+def read_objects(names: Iterable[str]) -> list[Located]:
+    """All objects of the named files and folders, in order. Raises BadInput."""
+    found: list[Located] = []
+    complaints: list[str] = []
+    for name in dict.fromkeys(names):
+        for source in _files(name, complaints):
+            try:
+                found.extend(read_manifest(_text(source), source))
+            except ManifestError as exc:
+                complaints.append(str(exc))
+            except (OSError, ValueError) as exc:
+                complaints.append(f"{source}: {_reason(exc)}")
+    if complaints:
+        raise BadInput(complaints)
+    return found
+
+
+def _files(name: str, complaints: list[str]) -> Iterator[str]:
+    path = Path(name)
+    if name != "-" and path.is_dir():
+        files = sorted(child for child in path.iterdir() if child.suffix in SUFFIXES and child.is_file())
+        if not files:
+            complaints.append(f"{name}: has no .yaml, .yml or .json files")
+        yield from map(str, files)
+    else:
+        yield name
+
+
+def _text(source: str) -> str:
+    if source == "-":
+        data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    else:
+        with open(source, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"is longer than {MAX_BYTES} bytes; split it")
+    return data.decode("utf-8-sig")
+
+
+def _reason(exc: Exception) -> str:
+    if isinstance(exc, UnicodeDecodeError):
+        return f"is not UTF-8 text (byte {exc.start})"
+    if isinstance(exc, OSError):
+        return (exc.strerror or str(exc)).lower()
+    return str(exc)

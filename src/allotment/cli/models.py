@@ -1,0 +1,129 @@
+"""The two device models behind one face: claims in, outcome out, and claims with their allocations written in.
+
+Both count what is held in the same ledger, under the claim's ``namespace/name``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from allotment.allocator.allocate import Allocator
+from allotment.allocator.ledger import Holding, Ledger
+from allotment.allocator.outcome import Allocated, Outcome
+from allotment.allocator.partition import partition_pools
+from allotment.allocator.pool import DeviceID, Pool
+from allotment.allocator.semantic import SemanticBook, allocate_semantic, held_ids, semantic_results
+from allotment.api import alpha2
+from allotment.api.core import Node
+from allotment.api.resource import ResourceClaim
+from allotment.cli.cluster import Claim, Cluster, name_of
+
+_SHARES = uuid.UUID("5b2f7a52-6a0b-4d3e-9a53-0c3b3a3f6d10")
+"""The name space of share ids, which are made from claim names: the same input gives the same ids."""
+
+
+class Model(Protocol):
+    """Serves the claims of its kind. ``allocate`` and ``finished`` get no others."""
+
+    @property
+    def kind(self) -> type[Claim]:
+        """Which claims are its own."""
+
+    def allocate(self, node: Node, claims: Sequence[Claim]) -> Outcome:
+        """Chooses devices for all claims or for none; changes nothing."""
+
+    def finished(self, claims: Sequence[Claim], allocated: Allocated) -> Iterator[Claim]:
+        """The claims as they are once the outcome is written into them."""
+
+    def pools(self, node: Node) -> Sequence[Pool]:
+        """The pools that the node reaches. Raises AllocationError."""
+
+
+class DeviceModel:
+    """resource.k8s.io/v1."""
+
+    kind = ResourceClaim
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, strategy: str) -> None:
+        self._allocator = Allocator(cluster.slices, cluster.classes)
+        self._ledger = ledger
+        self._strategy = strategy
+
+    def allocate(self, node: Node, claims: Sequence[Claim]) -> Outcome:
+        mine = [claim for claim in claims if isinstance(claim, ResourceClaim)]
+
+        def share_id(claim: int, result: int) -> str:
+            return str(uuid.uuid5(_SHARES, f"{ledger_name(mine[claim])}#{result}"))
+
+        return self._allocator.allocate(node, mine, self._ledger, strategy=self._strategy, share_id=share_id)
+
+    def finished(self, claims: Sequence[Claim], allocated: Allocated) -> Iterator[Claim]:
+        for claim, result in zip(claims, allocated.results, strict=True):
+            if isinstance(claim, ResourceClaim):
+                yield replace(claim, status=replace(claim.status, allocation=result))
+
+    def pools(self, node: Node) -> Sequence[Pool]:
+        return self._allocator.pools(node)
+
+
+class InstanceModel:
+    """v1alpha2 with partitionable instances."""
+
+    kind = alpha2.ResourceClaim
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, strategy: str) -> None:
+        self._cluster = cluster
+        self._book = SemanticBook(
+            cluster.resource_classes, cluster.class_parameters, cluster.claim_parameters
+        )
+        self._ledger = ledger
+        self._strategy = strategy
+
+    def allocate(self, node: Node, claims: Sequence[Claim]) -> Outcome:
+        return allocate_semantic(
+            node,
+            self._cluster.node_slices,
+            self._book,
+            _semantic(claims),
+            self._held(),
+            holdings=self._ledger,
+            strategy=self._strategy,
+        )
+
+    def finished(self, claims: Sequence[Claim], allocated: Allocated) -> Iterator[Claim]:
+        mine = _semantic(claims)
+        demand = self._book.demand(mine)
+        for claim, terms, result in zip(mine, demand.terms, semantic_results(demand, allocated), strict=True):
+            driver = terms.resource_class.driver_name
+            yield replace(claim, status=replace(claim.status, driver_name=driver, allocation=result))
+
+    def pools(self, node: Node) -> Sequence[Pool]:
+        return partition_pools(node.metadata.name, self._cluster.node_slices, self._held())
+
+    def _held(self) -> list[DeviceID]:
+        return [
+            holding.device
+            for claim in _semantic(self._cluster.claims.values())
+            for holding in self._ledger.holdings(ledger_name(claim))
+        ]
+
+
+def _semantic(claims: Iterable[Claim]) -> list[alpha2.ResourceClaim]:
+    return [claim for claim in claims if isinstance(claim, alpha2.ResourceClaim)]
+
+
+def ledger_name(claim: Claim) -> str:
+    """What the ledger calls a claim."""
+    return "/".join(name_of(claim.metadata))
+
+
+def hold(ledger: Ledger, claim: Claim) -> None:
+    """Writes down what an allocated claim holds. Raises Conflict if that was promised to another."""
+    if isinstance(claim, alpha2.ResourceClaim):
+        ledger.hold(ledger_name(claim), tuple(Holding(id, None, (), False) for id in held_ids(claim)))
+    elif claim.status.allocation is not None:
+        ledger.commit(ledger_name(claim), claim.status.allocation)

@@ -1,0 +1,111 @@
+"""What became of every device, one cell each: free, given now, in use before, out of reach.
+
+A device is drawn where it is: under its node, or under "several nodes" if more than one can reach it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from allotment.allocator.counters import Counters
+from allotment.allocator.errors import AllocationError
+from allotment.allocator.pool import Device, Pool, PoolID
+from allotment.allocator.taint import blocking_taint
+from allotment.cli.placement import Placement
+
+SEVERAL = "several nodes"
+
+
+class State(Enum):
+    """A device's state: its mark, what that means, and its style on a terminal."""
+
+    FREE = (".", "free", "green")
+    NEW = ("+", "given now", "bold cyan")
+    USED = ("#", "in use before", "yellow")
+    BLOCKED = ("-", "free, but what it is a part of is taken", "dim")
+    TAINTED = ("!", "tainted", "red")
+
+    @property
+    def mark(self) -> str:
+        return self.value[0]
+
+    @property
+    def words(self) -> str:
+        return self.value[1]
+
+    @property
+    def style(self) -> str:
+        return self.value[2]
+
+
+@dataclass(slots=True)
+class PoolPicture:
+    """The devices of a pool in order, or why it has none."""
+
+    name: str
+    devices: list[tuple[str, State]] = field(default_factory=list)
+    flaw: str = ""
+
+
+def pictures(placement: Placement) -> dict[str, list[PoolPicture]]:
+    """Pools by where they are, each pool of a place once."""
+    places: dict[str, dict[PoolID, PoolPicture]] = {}
+    for node in placement.cluster.nodes:
+        name = node.metadata.name
+        places.setdefault(name, {})
+        for model in placement.models:
+            try:
+                pools = model.pools(node)
+            except AllocationError as exc:
+                places[name][PoolID("", "")] = PoolPicture("", flaw=str(exc))
+                continue
+            for pool in pools:
+                bound, reached = _by_reach(pool)
+                if bound or not reached:
+                    places[name][pool.id] = _draw(pool, bound, placement)
+                if reached:
+                    everywhere = places.setdefault(SEVERAL, {})
+                    everywhere.setdefault(pool.id, _draw(pool, reached, placement))
+    several = places.pop(SEVERAL, None)
+    if several is not None:
+        places[SEVERAL] = several  # last
+    return {place: list(pools.values()) for place, pools in places.items()}
+
+
+def _by_reach(pool: Pool) -> tuple[list[Device], list[Device]]:
+    """The devices of one node, and those that several nodes reach."""
+    bound: list[Device] = []
+    reached: list[Device] = []
+    for device in pool.devices:
+        own = device.slice.spec.node_name or device.spec.node_name
+        (bound if own else reached).append(device)
+    return bound, reached
+
+
+def _draw(pool: Pool, devices: Iterable[Device], placement: Placement) -> PoolPicture:
+    if pool.incomplete:
+        flaw = f"incomplete: {pool.slices} of {pool.announced} slices, so nothing of it is used"
+        return PoolPicture(str(pool.id), flaw=flaw)
+    if pool.invalid:
+        return PoolPicture(str(pool.id), flaw=f"invalid: {pool.invalid}")
+    counters = Counters([pool], placement.after, grouped=True)
+    shown = [(device.id.device, _state(device, counters, placement)) for device in devices]
+    return PoolPicture(str(pool.id), shown)
+
+
+def _state(device: Device, counters: Counters, placement: Placement) -> State:
+    after = placement.after.holders(device.id)
+    if after:
+        before = placement.before.holders(device.id)
+        return State.NEW if set(after) - set(before) else State.USED
+    if blocking_taint(device.spec.taints, ()) is not None:
+        return State.TAINTED
+    if device.spec.consumes_counters:
+        draw = counters.draw(0, device)
+        before_take = counters.take(draw)
+        if before_take is None:
+            return State.BLOCKED
+        counters.give(draw, before_take)
+    return State.FREE

@@ -1,0 +1,206 @@
+"""Every need, one after the other, on the first node that can serve it; what is given stays given.
+
+Nodes are tried by name. A pod's claims may be of both device models: then both must fit on the node. Of what a
+scheduler asks about a pod, nodeName, nodeSelector, required node affinity and cordons are looked at, nothing else:
+this is about devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from allotment.allocator.errors import AllocationError
+from allotment.allocator.ledger import Conflict, Ledger
+from allotment.allocator.nodeselector import selects
+from allotment.allocator.outcome import Allocated, GaveUp, Invalid, Outcome, Unsatisfiable
+from allotment.allocator.reasons import NodeReason
+from allotment.api import alpha2
+from allotment.api.core import Node, NodeSelector, Pod
+from allotment.api.resource import ResourceClaimConsumerReference
+from allotment.cli.cluster import Claim, Cluster, Name, name_of
+from allotment.cli.models import DeviceModel, InstanceModel, Model, hold
+from allotment.cli.workload import Need, needs
+
+
+@dataclass(slots=True)
+class Rejection:
+    """Why a node was not taken: a sentence and, where devices are the reason, the whole tree. No node: none can be."""
+
+    node: str
+    words: str
+    reason: NodeReason | None = None
+
+
+@dataclass(slots=True)
+class Decision:
+    """What became of a need. ``node`` is None if it fits nowhere."""
+
+    need: Need
+    node: str | None = None
+    fresh: list[Name] = field(default_factory=list)  # claims that were allocated now
+    rejections: list[Rejection] = field(default_factory=list)  # of the nodes before it
+
+
+@dataclass
+class Placement:
+    """All decisions, and the state before and after them."""
+
+    cluster: Cluster
+    before: Ledger = field(default_factory=Ledger)
+    after: Ledger = field(default_factory=Ledger)
+    models: Sequence[Model] = ()
+    decisions: list[Decision] = field(default_factory=list)
+
+    @property
+    def placed(self) -> list[Decision]:
+        return [decision for decision in self.decisions if decision.node is not None]
+
+    @property
+    def refused(self) -> list[Decision]:
+        return [decision for decision in self.decisions if decision.node is None]
+
+
+def place(cluster: Cluster, *, strategy: str, only_node: str | None = None) -> Placement:
+    """Decides on all needs. The cluster's claims then carry their allocations and reservations."""
+    placement = Placement(cluster)
+    for claim in cluster.claims.values():
+        if claim.status.allocation is not None:
+            try:
+                hold(placement.after, claim)
+                hold(placement.before, claim)
+            except Conflict as exc:
+                cluster.notes.append(f"{exc}; what the claim holds is not counted")
+    nodes = [node for node in cluster.nodes if only_node in (None, node.metadata.name)]
+    ledger = placement.after
+    placement.models = [DeviceModel(cluster, ledger, strategy), InstanceModel(cluster, ledger, strategy)]
+    desk = _Desk(cluster, ledger, placement.models)
+    for need in needs(cluster):
+        settled = need.pod is None and cluster.claims[need.claims[0]].status.allocation is not None
+        if not settled:
+            placement.decisions.append(desk.decide(need, nodes))
+    return placement
+
+
+class _Desk:
+    """Where needs are decided."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, models: Sequence[Model]) -> None:
+        self._claims = cluster.claims
+        self._ledger = ledger
+        self._models = models
+
+    def decide(self, need: Need, nodes: Sequence[Node]) -> Decision:
+        decision = Decision(need)
+        claims = [self._claims[name] for name in need.claims]
+        hindrance = _hindrance(need, claims)
+        if hindrance:
+            decision.rejections.append(Rejection("", hindrance))
+            return decision
+        pending = [claim for claim in claims if claim.status.allocation is None]
+        for node in nodes:
+            rejection = _out_of_bounds(node, need.pod, claims) or self._attempt(node, pending)
+            if rejection is None:
+                decision.node = node.metadata.name
+                decision.fresh = [name_of(claim.metadata) for claim in pending]
+                self._reserve(need)
+                break
+            decision.rejections.append(rejection)
+        return decision
+
+    def _attempt(self, node: Node, pending: Sequence[Claim]) -> Rejection | None:
+        """Allocates the claims on the node, all or none."""
+        finished: list[Claim] = []
+        for model in self._models:
+            mine = [claim for claim in pending if isinstance(claim, model.kind)]
+            if not mine:
+                continue
+            outcome = model.allocate(node, mine)
+            if not isinstance(outcome, Allocated):
+                return _rejected(node, outcome)
+            finished += model.finished(mine, outcome)
+        for claim in finished:
+            self._claims[name_of(claim.metadata)] = claim
+            hold(self._ledger, claim)
+        return None
+
+    def _reserve(self, need: Need) -> None:
+        """Notes the pod as a user of its claims."""
+        if need.pod is None:
+            return
+        pod = _consumer(need.pod)
+        for name in need.claims:
+            claim = self._claims[name]
+            if pod not in claim.status.reserved_for:
+                status = replace(claim.status, reserved_for=(*claim.status.reserved_for, pod))
+                self._claims[name] = replace(claim, status=status)
+
+
+def _consumer(pod: Pod) -> ResourceClaimConsumerReference:
+    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+
+
+def _hindrance(need: Need, claims: Sequence[Claim]) -> str:
+    """What keeps a need from any node, or nothing."""
+    if need.missing:
+        return f"it refers to {', '.join(need.missing)}, which is not in the input"
+    if need.pod is None:
+        return ""
+    me = _consumer(need.pod)
+    for claim in claims:
+        others = [user.name for user in claim.status.reserved_for if user != me]
+        allocation = claim.status.allocation
+        if others and isinstance(allocation, alpha2.AllocationResult) and not allocation.shareable:
+            return f"claim {'/'.join(name_of(claim.metadata))} is not shareable and pod {others[0]} uses it"
+    return ""
+
+
+def _out_of_bounds(node: Node, pod: Pod | None, claims: Sequence[Claim]) -> Rejection | None:
+    """Why the pod may not go to this node, whatever devices it has."""
+    try:
+        words = next(_bounds(node, pod, claims), "")
+    except AllocationError as exc:
+        words = str(exc)
+    return Rejection(node.metadata.name, words) if words else None
+
+
+def _bounds(node: Node, pod: Pod | None, claims: Sequence[Claim]) -> Iterator[str]:
+    if pod is not None:
+        spec = pod.spec
+        if spec.node_name and spec.node_name != node.metadata.name:
+            yield f"the pod is on node {spec.node_name}"
+        if node.spec.unschedulable and not spec.node_name:
+            yield "the node is cordoned"
+        for key, value in spec.node_selector.items():
+            if node.metadata.labels.get(key) != value:
+                yield f"the pod's nodeSelector wants {key}={value}"
+        affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+        if affinity is not None and affinity.required is not None and not selects(affinity.required, node):
+            yield "the pod's node affinity leaves the node out"
+    for claim in claims:
+        where = _usable_on(claim)
+        if where is not None and not selects(where, node):
+            yield f"claim {'/'.join(name_of(claim.metadata))} is allocated on another node"
+
+
+def _usable_on(claim: Claim) -> NodeSelector | None:
+    allocation = claim.status.allocation
+    if isinstance(allocation, alpha2.AllocationResult):
+        return allocation.available_on_nodes
+    return allocation.node_selector if allocation is not None else None
+
+
+def _rejected(node: Node, outcome: Outcome) -> Rejection:
+    name = node.metadata.name
+    match outcome:
+        case Unsatisfiable():
+            reason = outcome.reasons()
+            return Rejection(name, str(reason), reason)
+        case Invalid():
+            return Rejection(name, str(outcome.error))
+        case GaveUp():
+            return Rejection(name, f"gave up after {outcome.steps} steps, neither found nor excluded")
+        case Allocated():
+            raise AssertionError("an allocation is no rejection")

@@ -1,0 +1,107 @@
+"""Where answers are shown: a terminal with colours, or plain aligned text in a pipe.
+
+Both show the same content in the same order. What comes from manifests is made harmless first: an attribute may hold
+control characters that would command the terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+Span = tuple[str, str]
+"""Text and the style that it has on a terminal; plain text ignores the style."""
+
+Cell = str | Span
+
+
+class Screen(Protocol):
+    """What renderers write to."""
+
+    def heading(self, text: str) -> None:
+        """The title of a part."""
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+        """Rows under column titles."""
+
+    def line(self, *spans: Cell, indent: int = 0) -> None:
+        """One line; it is not wrapped in a pipe."""
+
+
+def open_screen() -> Screen:
+    """The screen that suits standard output."""
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        return TerminalScreen()
+    return PlainScreen()
+
+
+def printable(text: str) -> str:
+    """The text with control characters written as escapes; line breaks stay."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode()
+        for each in text
+    )
+
+
+class PlainScreen:
+    """Aligned columns, two spaces apart, no colours."""
+
+    def heading(self, text: str) -> None:
+        click.echo(f"\n{printable(text).upper()}")
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+        texts = [[column.upper() for column in columns], *([_text(cell) for cell in row] for row in rows)]
+        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+        for row in texts:
+            click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
+
+    def line(self, *spans: Cell, indent: int = 0) -> None:
+        click.echo(" " * indent + "".join(map(_text, spans)))
+
+
+class TerminalScreen:
+    """The same with rich: wrapped tables, and colours unless NO_COLOR is set."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(highlight=False, markup=False, emoji=False)
+
+    def heading(self, text: str) -> None:
+        self._console.print(f"\n{printable(text)}", style="bold")
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+        for column in columns:
+            table.add_column(column, overflow="fold")
+        for row in rows:
+            table.add_row(*map(_styled, row))
+        self._console.print(table)
+
+    def line(self, *spans: Cell, indent: int = 0) -> None:
+        from rich.padding import Padding
+        from rich.text import Text
+
+        self._console.print(Padding(Text.assemble(*map(_styled, spans)), (0, 0, 0, indent)))
+
+
+def _text(cell: Cell) -> str:
+    return printable(cell if isinstance(cell, str) else cell[0])
+
+
+def _styled(cell: Cell) -> Text:
+    from rich.text import Text
+
+    return Text(_text(cell), style="" if isinstance(cell, str) else cell[1])

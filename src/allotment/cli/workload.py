@@ -1,0 +1,100 @@
+"""What wants devices, one decision at a time: a pod with all its claims, or a claim that no pod uses.
+
+Claims that a pod's templates ask for are made here, named ``<pod>-<entry>`` (a cluster appends random characters).
+The order of decisions is that of a scheduler's queue: higher priority first, then older, then by name. So the answer
+does not depend on the order of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from allotment.api import alpha2
+from allotment.api.core import Pod, PodResourceClaim
+from allotment.api.meta import ObjectMeta, OwnerReference
+from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
+from allotment.cli.cluster import Claim, Cluster, Name, name_of
+
+FINISHED = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(slots=True)
+class Need:
+    """Claims that must be usable on one node together. ``missing`` says which objects it refers to in vain."""
+
+    who: str  # ``pod ns/name`` or ``claim ns/name``
+    claims: list[Name] = field(default_factory=list)
+    pod: Pod | None = None
+    missing: list[str] = field(default_factory=list)
+
+
+def needs(cluster: Cluster) -> list[Need]:
+    """All decisions, in order. Adds the claims made from templates to the cluster."""
+    pods = [pod for pod in cluster.pods if pod.spec.resource_claims and pod.status.phase not in FINISHED]
+    found = [(_pod_rank(pod), _of_pod(pod, cluster)) for pod in pods]
+    used = {claim for _, need in found for claim in need.claims}
+    for name, claim in cluster.claims.items():
+        if name not in used:
+            rank = (0, claim.metadata.creation_timestamp or "", *name)
+            found.append((rank, Need(f"claim {'/'.join(name)}", [name])))
+    without = len(cluster.pods) - len(pods)
+    if without:
+        cluster.notes.append(f"pods that ask for no devices or have finished: {without}")
+    return [need for _, need in sorted(found, key=lambda pair: pair[0])]
+
+
+def _pod_rank(pod: Pod) -> tuple[int, str, str, str]:
+    return (-(pod.spec.priority or 0), pod.metadata.creation_timestamp or "", *name_of(pod.metadata))
+
+
+def _of_pod(pod: Pod, cluster: Cluster) -> Need:
+    namespace, name = name_of(pod.metadata)
+    need = Need(f"pod {namespace}/{name}", pod=pod)
+    for entry in pod.spec.resource_claims:
+        for claim in _claims_of(pod, entry, cluster, need.missing):
+            if claim not in need.claims:
+                need.claims.append(claim)
+    return need
+
+
+def _claims_of(pod: Pod, entry: PodResourceClaim, cluster: Cluster, missing: list[str]) -> Iterator[Name]:
+    """The claim of one entry of a pod: the one it names, the one that was made for it, or a new one."""
+    namespace = name_of(pod.metadata)[0]
+    if entry.resource_claim_name:
+        name = (namespace, entry.resource_claim_name)
+        if name in cluster.claims:
+            yield name
+        else:
+            missing.append(f"ResourceClaim {'/'.join(name)}")
+        return
+    made = [s.resource_claim_name for s in pod.status.resource_claim_statuses if s.name == entry.name]
+    if made and made[0] is None:
+        return  # it was decided that this entry needs no claim
+    name = (namespace, made[0] if made and made[0] else f"{pod.metadata.name}-{entry.name}")
+    if name not in cluster.claims:
+        template = cluster.templates.get((namespace, entry.resource_claim_template_name or ""))
+        if template is None:
+            missing.append(f"ResourceClaimTemplate {namespace}/{entry.resource_claim_template_name}")
+            return
+        cluster.claims[name] = _from_template(name, pod, template)
+    yield name
+
+
+def _from_template(
+    name: Name, pod: Pod, template: ResourceClaimTemplate | alpha2.ResourceClaimTemplate
+) -> Claim:
+    pattern = template.spec.metadata
+    owner = OwnerReference(
+        api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True
+    )
+    metadata = ObjectMeta(
+        namespace=name[0],
+        name=name[1],
+        labels=pattern.labels,
+        annotations=pattern.annotations,
+        owner_references=(owner,),
+    )
+    if isinstance(template, ResourceClaimTemplate):
+        return ResourceClaim(metadata=metadata, spec=template.spec.spec)
+    return alpha2.ResourceClaim(metadata=metadata, spec=template.spec.spec)
