@@ -1,6 +1,7 @@
 """ResourceClaim and ResourceClaimTemplate: what is asked for. The claim's status is in ``claim_status``.
 
-Fields that defaulting fills in may be absent here: a claim is as valid before defaulting as after it.
+Fields that defaulting fills in may be absent here: a claim is as valid before defaulting as after it. The names
+in capacity requests are not checked, as in Kubernetes: one that no device can have matches no device.
 """
 
 from collections.abc import Iterator
@@ -11,7 +12,6 @@ from allotment.api.names import (
     dns_label_problem,
     dns_subdomain_problem,
     fully_qualified_name_problem,
-    qualified_name_problem,
 )
 from allotment.api.resource import (
     DeviceClaim,
@@ -32,7 +32,7 @@ from allotment.api.validation.expressions import (
     Verdict,
     check_expression,
 )
-from allotment.api.validation.lists import each, each_once, each_value, named, nothing
+from allotment.api.validation.lists import each, each_once, named
 from allotment.api.validation.metadata import check_labels, check_metadata
 from allotment.api.validation.taint import check_tolerations
 
@@ -187,9 +187,6 @@ class _RequestCheck:
         yield from check_selectors(wish.selectors, path.child("selectors"), self._check)
         yield from _check_count(wish, path)
         yield from check_tolerations(wish.tolerations, path.child("tolerations"))
-        if wish.capacity is not None:
-            amounts = path.child("capacity", "requests")
-            yield from each_value(wish.capacity.requests, amounts, None, qualified_name_problem, nothing)
         yield from each_once(
             wish.derived_attributes,
             path.child("derivedAttributes"),

@@ -9,7 +9,6 @@ from allotment.api.names import (
     dns_label_problem,
     driver_problem,
     pool_problem,
-    qualified_name_problem,
     uuid_problem,
 )
 from allotment.api.resource import (
@@ -25,7 +24,7 @@ from allotment.api.validation.claim import RequestNames
 from allotment.api.validation.configuration import CONFIGURATIONS, check_opaque, check_raw_object
 from allotment.api.validation.device import check_binding_conditions
 from allotment.api.validation.expressions import byte_length
-from allotment.api.validation.lists import each, each_once, each_value, named, nothing
+from allotment.api.validation.lists import each, each_once, named
 from allotment.api.validation.metadata import check_conditions
 from allotment.api.validation.node_selector import check_node_selector
 from allotment.api.validation.slice import check_skipped_operations
@@ -119,8 +118,6 @@ def _check_result(
     yield from _check_device_id(result, path)
     yield from check_binding_conditions(result.binding_conditions, result.binding_failure_conditions, path)
     yield from check_tolerations(result.tolerations, path.child("tolerations"))
-    consumed = path.child("consumedCapacity")
-    yield from each_value(result.consumed_capacity, consumed, None, qualified_name_problem, nothing)
     yield from check_skipped_operations(result.skip_node_operations, path.child("skipNodeOperations"))
 
 

@@ -140,7 +140,10 @@ def _check_counter_set(counter_set: CounterSet, path: FieldPath) -> Iterator[Fie
 
 
 def _check_partition_type(spec: ResourceSliceSpec) -> Iterator[FieldError]:
-    """Each device that consumes counters has the attribute, as a string; equal values cost equal counters."""
+    """Each device that consumes counters has the attribute, as a string.
+
+    That devices of one type consume the same is not checked, as in Kubernetes.
+    """
     name = spec.partition_type_attribute
     if name is None:
         return
