@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-_SHOWN = 80  # characters of a key or value that are shown in a message
+from allotment.api.text import quoted, shortened
 
 
 class ErrorKind(Enum):
@@ -87,7 +87,7 @@ class FieldPath:
         return FieldError(
             self,
             ErrorKind.DUPLICATE,
-            f"{shortened(str(value))!r} is there already; each may occur once",
+            f"{quoted(str(value))} is there already; each may occur once",
             value,
         )
 
@@ -96,7 +96,7 @@ class FieldPath:
         return FieldError(
             self,
             ErrorKind.NOT_SUPPORTED,
-            f"{shortened(str(value))!r} is not supported; use one of {known}",
+            f"{quoted(str(value))} is not supported; use one of {known}",
             value,
         )
 
@@ -105,11 +105,3 @@ class FieldPath:
 
     def forbidden(self, message: str) -> FieldError:
         return FieldError(self, ErrorKind.FORBIDDEN, message)
-
-
-def shortened(text: str) -> str:
-    """The text, or its two ends if it is too long for a message."""
-    if len(text) <= _SHOWN:
-        return text
-    half = (_SHOWN - 3) // 2
-    return f"{text[:half]}...{text[-half:]}"

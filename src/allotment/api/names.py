@@ -7,7 +7,7 @@ Lengths are bytes, as Kubernetes counts them; for text that passes they equal ch
 import re
 from typing import Final
 
-from allotment.api.fields import shortened
+from allotment.api.text import quoted
 
 LABEL_LENGTH: Final = 63
 SUBDOMAIN_LENGTH: Final = 253
@@ -163,4 +163,4 @@ def is_node_allocatable(text: str) -> bool:
 
 
 def _problem(text: str, expected: str) -> str:
-    return f"{shortened(text)!r} is not {expected}"
+    return f"{quoted(text)} is not {expected}"

@@ -22,6 +22,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, Final
 
+from allotment.api.text import quoted, trimmed
+
 MAX_TEXT: Final = 1024
 """Longest text that is parsed. A quantity in use has some twenty characters."""
 
@@ -103,7 +105,7 @@ class Quantity:
     def from_json(value: object) -> Quantity:
         """As ``parse``, for a value out of JSON or YAML: space around it and fractional numbers are allowed."""
         if isinstance(value, str):
-            return _parse(value.strip(_GO_SPACE))
+            return _parse(trimmed(value))
         if isinstance(value, float):
             return _parse(repr(value))  # the shortest decimal of a float is what the author wrote
         return Quantity.parse(value)  # type: ignore[arg-type]  # parse refuses other types by name
@@ -210,18 +212,18 @@ class Quantity:
         nanos = self._nanos
         format = self._format if nanos else other._format
         exponent = self._exponent
-        if not (self._wide or other._wide):
-            if not addend:
-                return Quantity(nanos, format, exponent)
-            if not nanos:
-                return Quantity(addend, format, other._exponent)
-        exponent = min(exponent, other._exponent)
+        if self._wide or other._wide:
+            return Quantity(nanos + addend, format, min(exponent, other._exponent), True)
+        if not addend:
+            return Quantity(nanos, format, exponent)
+        if not nanos:
+            return Quantity(addend, format, other._exponent)
+        if other._exponent < exponent:
+            exponent = other._exponent
         total = nanos + addend
-        wide = self._wide or other._wide
-        if not wide:
-            low, high = _int64_range(exponent)
-            wide = not (low <= nanos <= high and low <= addend <= high and low <= total <= high)
-        return Quantity(total, format, exponent, wide)
+        low, high = _int64_range(exponent)
+        narrow = low <= nanos <= high and low <= addend <= high and low <= total <= high
+        return Quantity(total, format, exponent, not narrow)
 
     def _unscaled(self) -> int:
         """The integer that Kubernetes stores beside the exponent."""
@@ -269,7 +271,7 @@ def _parse(text: str) -> Quantity:
     digits = whole + fraction
     if len(digits) + max(exponent, 0) + 9 > MAX_DIGITS and digits.strip("0"):
         raise QuantityError(
-            f"quantity {_quoted(text)} is too large; write a number below 1e{MAX_DIGITS - 1024}"
+            f"quantity {quoted(text)} is too large; write a number below 1e{MAX_DIGITS - 1024}"
         )
     negative = match["sign"] == "-"
     if _is_narrow(format, exponent, whole, fraction):
@@ -328,7 +330,7 @@ def _suffix(text: str, suffix: str) -> tuple[Format, int]:
         raise _refusal(text)
     exponent = int(match[1])
     if not _INT64_MIN <= exponent <= _INT64_MAX:
-        raise QuantityError(f"quantity {_quoted(text)} has an exponent beyond 64 bits")
+        raise QuantityError(f"quantity {quoted(text)} has an exponent beyond 64 bits")
     return Format.DECIMAL_EXPONENT, _wrap(exponent, 32)  # Kubernetes keeps 32 bits of it
 
 
@@ -366,14 +368,10 @@ def _written(nanos: int, format: Format) -> str:
 
 def _refusal(text: str) -> QuantityError:
     if len(text) > MAX_TEXT:
-        return QuantityError(f"quantity {_quoted(text)} is longer than {MAX_TEXT} characters")
+        return QuantityError(f"quantity {quoted(text)} is longer than {MAX_TEXT} characters")
     return QuantityError(
-        f"{_quoted(text)} is not a quantity; write a number with an optional suffix, as in 500m, 1.5, 8Gi, 20k or 1e3"
+        f"{quoted(text)} is not a quantity; write a number with an optional suffix, as in 500m, 1.5, 8Gi, 20k or 1e3"
     )
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= 64 else text[:61] + "...")
 
 
 def _wrap(number: int, bits: int) -> int:
@@ -397,11 +395,10 @@ def _power_of_ten(n: int) -> float:
     return float(f"1e{n // 32 * 32}") * float(f"1e{n % 32}") if n <= 308 else float("inf")
 
 
-@lru_cache(maxsize=256)
 def _int64_range(exponent: int) -> tuple[int, int]:
     """Least and greatest amount, in billionths, that an int64 holds beside this exponent."""
-    unit = _pow10(exponent - _NANO_EXPONENT)
-    return _INT64_MIN * unit, _INT64_MAX * unit
+    shift = exponent - _NANO_EXPONENT
+    return _INT64_RANGES[shift] if shift < 64 else (_INT64_MIN * 10**shift, _INT64_MAX * 10**shift)
 
 
-_GO_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_INT64_RANGES: Final = [(_INT64_MIN * unit, _INT64_MAX * unit) for unit in _POWERS]

@@ -18,6 +18,8 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
+from allotment.api.text import quoted, trimmed
+
 _UINT64_MAX: Final = 2**64 - 1
 _CACHED_LENGTH: Final = 128  # longer texts are parsed anew each time, so that the cache stays small
 
@@ -26,7 +28,6 @@ _IDENTIFIERS: Final = r"([0-9A-Za-z-]++(?:\.[0-9A-Za-z-]++)*+)"
 _VERSION: Final = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_IDENTIFIERS})?(?:\+{_IDENTIFIERS})?")
 _DIGITS: Final = re.compile(r"[0-9]+")
 _LEADING_ZERO: Final = re.compile(r"0[0-9]+")
-_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
 class VersionError(ValueError):
@@ -70,7 +71,7 @@ class Version:
         if len(parts) < 3:
             if "+" in parts[-1] or "-" in parts[-1]:
                 raise VersionError(
-                    f"version {_quoted(text)} has a pre-release or build but not three numbers; write MAJOR.MINOR.PATCH"
+                    f"version {quoted(text)} has a pre-release or build but not three numbers; write MAJOR.MINOR.PATCH"
                 )
             parts += ["0"] * (3 - len(parts))
         return Version.parse(".".join(parts))
@@ -78,7 +79,7 @@ class Version:
     @staticmethod
     def parse_tolerant(text: str) -> Version:
         """As ``parse_normalized``, with space around the text allowed."""
-        return Version.parse_normalized(text.strip(_SPACE))
+        return Version.parse_normalized(trimmed(text))
 
     def __eq__(self, other: object) -> bool:
         return self._key == other._key if isinstance(other, Version) else NotImplemented
@@ -127,7 +128,7 @@ def _parse_anew(text: str) -> Version:
     match = _VERSION.fullmatch(text)
     if match is None:
         raise VersionError(
-            f"{_quoted(text)} is not a semantic version; write MAJOR.MINOR.PATCH, as in 1.2.3 or 1.2.3-rc.1"
+            f"{quoted(text)} is not a semantic version; write MAJOR.MINOR.PATCH, as in 1.2.3 or 1.2.3-rc.1"
         )
     major, minor, patch, pre, build = match.groups()
     return Version(
@@ -147,7 +148,7 @@ def _identifier(text: str, part: str) -> int | str:
         return part
     if part[0] == "0" and len(part) > 1:
         raise VersionError(
-            f"version {_quoted(text)} has a numeric pre-release identifier with a leading zero: drop it"
+            f"version {quoted(text)} has a numeric pre-release identifier with a leading zero: drop it"
         )
     return _number(text, part)
 
@@ -155,7 +156,7 @@ def _identifier(text: str, part: str) -> int | str:
 def _number(text: str, digits: str) -> int:
     number = int(digits) if len(digits) <= 20 else _UINT64_MAX + 1
     if number > _UINT64_MAX:
-        raise VersionError(f"version {_quoted(text)} has a number beyond 64 bits")
+        raise VersionError(f"version {quoted(text)} has a number beyond 64 bits")
     return number
 
 
@@ -164,7 +165,3 @@ def _without_leading_zeros(part: str) -> str:
         return part
     stripped = part.lstrip("0")
     return stripped if stripped and stripped[0] in "0123456789" else "0" + stripped
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= 64 else text[:61] + "...")

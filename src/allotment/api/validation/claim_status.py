@@ -20,10 +20,10 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceClaimConsumerReference,
 )
+from allotment.api.text import byte_length
 from allotment.api.validation.claim import RequestNames
 from allotment.api.validation.configuration import CONFIGURATIONS, check_opaque, check_raw_object
 from allotment.api.validation.device import check_binding_conditions
-from allotment.api.validation.expressions import byte_length
 from allotment.api.validation.lists import each, each_once, named
 from allotment.api.validation.metadata import check_conditions
 from allotment.api.validation.node_selector import check_node_selector

@@ -21,8 +21,8 @@ from allotment.api.resource import (
     NodeAllocatableResource,
 )
 from allotment.api.semver import is_version
+from allotment.api.text import byte_length
 from allotment.api.validation.capacity import check_capacity
-from allotment.api.validation.expressions import byte_length
 from allotment.api.validation.lists import each, each_once, each_value, named, nothing, repeated
 from allotment.api.validation.node_selector import check_node_selector
 from allotment.api.validation.taint import TAINTS, check_taint

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Final, Protocol
 
 from allotment.api.fields import FieldError, FieldPath
+from allotment.api.text import byte_length
 
 EXPRESSION_LENGTH: Final = 10 * 1024
 EXPRESSION_COST: Final = 1_000_000
@@ -57,8 +58,3 @@ def check_expression(
         yield path.forbidden(
             f"is too complex: its cost may reach {verdict.cost}, the limit is {EXPRESSION_COST}; make it shorter or bound its lists"
         )
-
-
-def byte_length(text: str) -> int:
-    """The length that limits are about."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -15,7 +15,7 @@ from allotment.api.names import (
     label_key_problem,
     label_value_problem,
 )
-from allotment.api.validation.expressions import byte_length
+from allotment.api.text import byte_length
 from allotment.api.validation.lists import named, repeated
 
 ANNOTATIONS_SIZE: Final = 256 * 1024

@@ -18,7 +18,7 @@ from allotment.api.alpha2 import (
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import dns_subdomain_problem, driver_problem, word_problem
 from allotment.api.semver import Version, VersionError
-from allotment.api.validation.expressions import byte_length
+from allotment.api.text import byte_length
 from allotment.api.validation.lists import each_once, named, repeated
 from allotment.api.validation.metadata import check_metadata
 

@@ -14,7 +14,7 @@ from allotment.api.alpha2 import (
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import dns_subdomain_problem, driver_problem
 from allotment.api.resource import ResourceClaimConsumerReference
-from allotment.api.validation.expressions import byte_length
+from allotment.api.text import byte_length
 from allotment.api.validation.lists import each, each_once, named
 from allotment.api.validation.metadata import check_labels, check_metadata
 from allotment.api.validation.node_selector import check_node_selector
