@@ -43,54 +43,44 @@ class Draw:
         return self.pool, self.amounts, self.groups
 
 
-class Counters:
-    """The counters of all pools of a node, what is left of them, and what is drawn by the search.
+class Plan:
+    """The counters of a site's pools and what each device draws on; none of it changes with use."""
 
-    Invariant: ``take`` leaves the state unchanged when it returns a reason; ``give`` undoes the last successful
-    ``take`` of the device. ``left`` may be negative only in a pool that is ``overdrawn``.
-    """
-
-    def __init__(self, pools: Sequence[Pool], held: Holdings, *, grouped: bool) -> None:
-        self.names: list[tuple[str, str]] = []  # (set, counter) of each index
-        self.left: list[int] = []
-        self.state: list[int] = []  # per counter set: NOBODY, UNGROUPED or group bits
-        self.overdrawn: set[int] = set()
-        self.sets: list[str] = []
-        self._grouped = grouped
+    def __init__(self, pools: Sequence[Pool], devices: Sequence[Device]) -> None:
+        self.names: list[tuple[str, str]] = []  # (set, counter) of each counter
+        self.pool_of: list[int] = []  # of each counter
+        self.totals: list[int] = []
+        self.sets = 0
         self._bits: list[dict[str, int]] = []  # per counter set, group name → bit
         self._index: dict[tuple[int, str, str], int] = {}
         self._set_index: dict[tuple[int, str], int] = {}
         for number, pool in enumerate(pools):
             self._open(number, pool)
-            self._charge(number, pool, held)
+        numbers = {pool.id: number for number, pool in enumerate(pools)}
+        self.draws: dict[int, Draw] = {  # by position
+            position: self._draw(numbers[device.id.of_pool], device)
+            for position, device in enumerate(devices)
+            if device.spec.consumes_counters
+        }
+        self.elsewhere = [  # of devices that only other nodes reach
+            (device.id, self._draw(number, device))
+            for number, pool in enumerate(pools)
+            for device in pool.elsewhere
+            if device.spec.consumes_counters
+        ]
 
     def _open(self, number: int, pool: Pool) -> None:
         for counter_set in pool.counter_sets:
-            self._set_index[number, counter_set.name] = len(self.state)
-            self.state.append(NOBODY)
-            self.sets.append(counter_set.name)
+            self._set_index[number, counter_set.name] = self.sets
+            self.sets += 1
             self._bits.append({})
             for name, counter in counter_set.counters.items():
-                self._index[number, counter_set.name, name] = len(self.left)
+                self._index[number, counter_set.name, name] = len(self.totals)
                 self.names.append((counter_set.name, name))
-                self.left.append(counter.value.nanos)
+                self.pool_of.append(number)
+                self.totals.append(counter.value.nanos)
 
-    def _charge(self, number: int, pool: Pool, held: Holdings) -> None:
-        if not pool.counter_sets:
-            return
-        for device in (*pool.devices, *pool.elsewhere):
-            if device.spec.consumes_counters and (held.exclusive(device.id) or held.shared(device.id)):
-                draw = self.draw(number, device)
-                for index, amount in draw.amounts:
-                    self.left[index] -= amount
-                for index, bits in draw.groups:
-                    self.state[index] = _join(self.state[index], bits)
-        mine = (index for (owner, _, _), index in self._index.items() if owner == number)
-        if any(self.left[index] < 0 for index in mine):
-            self.overdrawn.add(number)
-
-    def draw(self, number: int, device: Device) -> Draw:
-        """What a device of pool ``number`` draws."""
+    def _draw(self, number: int, device: Device) -> Draw:
         amounts: dict[int, int] = {}
         groups: list[tuple[int, int]] = []
         for use in device.spec.consumes_counters:
@@ -104,6 +94,42 @@ class Counters:
                 bits |= 1 << known.setdefault(group, len(known))
             groups.append((place, bits))
         return Draw(number, tuple(amounts.items()), tuple(groups))
+
+    def related(self, positions: int) -> int:
+        """The devices whose use can matter to these: all that draw on the same pools, if these draw at all."""
+        pools = {draw.pool for position, draw in self.draws.items() if positions >> position & 1}
+        for position, draw in self.draws.items():
+            if draw.pool in pools:
+                positions |= 1 << position
+        return positions
+
+
+class Counters:
+    """What is left of a plan's counters, and what the search draws from them.
+
+    Invariant: ``take`` leaves the state unchanged when it returns None; ``give`` undoes the last successful ``take`` of
+    the device. ``left`` is negative only in a pool that is ``overdrawn``.
+    """
+
+    def __init__(self, plan: Plan, in_use: int, held: Holdings, *, grouped: bool) -> None:
+        """``in_use`` are the positions that someone holds, whole or by share."""
+        self.names = plan.names
+        self.left = list(plan.totals)
+        self.state = [NOBODY] * plan.sets  # per counter set: NOBODY, UNGROUPED or group bits
+        self._grouped = grouped
+        for position, draw in plan.draws.items():
+            if in_use >> position & 1:
+                self._charge(draw)
+        for device, draw in plan.elsewhere:
+            if held.exclusive(device) or held.shared(device):
+                self._charge(draw)
+        self.overdrawn = {pool for pool, left in zip(plan.pool_of, self.left, strict=True) if left < 0}
+
+    def _charge(self, draw: Draw) -> None:
+        for index, amount in draw.amounts:
+            self.left[index] -= amount
+        for index, bits in draw.groups:
+            self.state[index] = _join(self.state[index], bits)
 
     def take(self, draw: Draw) -> list[tuple[int, int]] | None:
         """Draws for a device. Returns what ``give`` needs to undo it, or None if it is not possible."""

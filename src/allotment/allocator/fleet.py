@@ -37,10 +37,7 @@ _LOG_KEPT = 200_000
 
 
 class Place:
-    """One node of the fleet: its devices, made when first needed, and what is in use of them.
-
-    ``state`` is what is in use of pools that only this node reaches, as one hashable value.
-    """
+    """One node of the fleet: its devices, made when first needed, and what is in use of them."""
 
     __slots__ = (
         "_consumed_key",
@@ -67,7 +64,6 @@ class Place:
         self.local = 0  # positions of devices that no other node reaches
         self.reaches: tuple[PoolID, ...] = ()  # pools that others reach too
         self.seen: tuple[int, ...] = ()  # their versions when ``use`` was last read
-        self._consumed_key: tuple[object, ...] | None = None
 
     def refresh(self, device: DeviceID, ledger: Ledger) -> None:
         """Reads the use of one device again."""
@@ -79,28 +75,24 @@ class Place:
         position = self.positions.get(device)
         if position is not None:
             self.use.refresh(position, site.devices[position], ledger)
-            self._consumed_key = None
 
     def reread(self, ledger: Ledger) -> None:
         """Reads the use of all devices again."""
         if self.site is not None:
             self.use = Use.of(self.site, ledger)
-            self._consumed_key = None
 
-    @property
-    def state(self) -> tuple[object, ...]:
-        use = self.use
-        if not use.shared:
-            return (use.used & self.local,)
-        if self._consumed_key is None:
-            self._consumed_key = tuple(
-                sorted(
-                    (position, tuple(sorted(amounts.items())))
-                    for position, amounts in use.consumed.items()
-                    if self.local >> position & 1
-                )
-            )
-        return use.used & self.local, use.shared & self.local, self._consumed_key
+    def state(self, relevant: int) -> tuple[object, ...]:
+        """What is in use of these devices, as far as no other node reaches them; equal states compare equal."""
+        use, relevant = self.use, self.local & relevant
+        shared = use.shared & relevant
+        if not shared:
+            return (use.used & relevant,)
+        consumed = [
+            (position, tuple(sorted(amounts.items())))
+            for position, amounts in use.consumed.items()
+            if shared >> position & 1
+        ]
+        return use.used & relevant, shared, tuple(sorted(consumed))
 
 
 class Fleet:

@@ -7,6 +7,7 @@ which devices an ask for all of them means, and the values that constraints comp
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from allotment.allocator.constraint import Constraint, Values, static_attribute
@@ -64,15 +65,13 @@ class Problem:
         )
 
     def _read_counters(self) -> None:
-        self.draws: dict[int, Draw] = {}
+        self.draws: Mapping[int, Draw] = {}
         self.counters: Counters | None = None
-        if not self.site.drawing:
-            return
-        self.counters = Counters(self.site.pools, self.held, grouped=self.features.CompatibilityGroups)
-        numbers = {pool.id: number for number, pool in enumerate(self.site.pools)}
-        for position, device in enumerate(self.devices):
-            if device.spec.consumes_counters:
-                self.draws[position] = self.counters.draw(numbers[device.id.of_pool], device)
+        if self.site.drawing:
+            plan = self.site.plan
+            self.draws = plan.draws
+            in_use = self.used | self.shared
+            self.counters = Counters(plan, in_use, self.held, grouped=self.features.CompatibilityGroups)
 
     # --- requests for all devices, and the limit per claim ---
 

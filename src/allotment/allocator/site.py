@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from allotment.allocator.counters import Plan
+
 if TYPE_CHECKING:
     from allotment.allocator.features import Features
     from allotment.allocator.held import Holdings
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 class Site:
     """What does not change while claims come and go. A device's number is its *position*; sets are bit sets."""
 
-    __slots__ = ("devices", "drawing", "features", "node", "pools", "shareable")
+    __slots__ = ("_plan", "devices", "drawing", "features", "node", "pools", "shareable")
 
     def __init__(
         self, node: Node, pools: Sequence[Pool], devices: Sequence[Device], features: Features
@@ -27,12 +29,20 @@ class Site:
         self.features = features
         self.shareable = 0  # several claims may have a share
         self.drawing = False  # some device draws on counters
+        self._plan: Plan | None = None
         for position, device in enumerate(devices):
             spec = device.spec
             if spec.allow_multiple_allocations and features.ConsumableCapacity:
                 self.shareable |= 1 << position
             if spec.consumes_counters and features.PartitionableDevices:
                 self.drawing = True
+
+    @property
+    def plan(self) -> Plan:
+        """The counters, worked out when first needed."""
+        if self._plan is None:
+            self._plan = Plan(self.pools, self.devices)
+        return self._plan
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from allotment.allocator.result import Draft, ShareIDs
 from allotment.allocator.search import Search, Verdict
 from allotment.allocator.site import Site, Use
 from allotment.allocator.strategy import FIRST_FIT, arrange
+from allotment.allocator.suits import Suits
 
 if TYPE_CHECKING:
     from allotment.allocator.fleet import Fleet, Place
@@ -46,6 +47,14 @@ class _No:
     words: str = ""
 
 
+@dataclass(slots=True)
+class _Sight:
+    """What a demand sees of a node, use aside: equal numbers, equal answers if the use of ``relevant`` is equal."""
+
+    number: int
+    relevant: int
+
+
 class View:
     """See the module. Belongs to one fleet, which drops it when it falls too far behind."""
 
@@ -54,9 +63,13 @@ class View:
         self._demand = demand
         self._strategy = strategy
         self._budget = budget
+        self._demanding = any(demand.relations) or any(
+            ask.all or ask.admin for request in demand.requests for ask in request.asks
+        )
         self._lens = None if demand.fault is not None else Lens(demand, fleet.features)
         self._numbers = Numbers()
-        self._static: dict[str, tuple[int, int]] = {}  # node → (its version, the number of its fingerprint)
+        self._static: dict[str, tuple[int, _Sight]] = {}  # node → (its version, what is seen of it)
+        self._sights: dict[tuple[int, ...], _Sight] = {}
         self._answers: dict[object, Draft | _No] = {}
         self._heap = list(fleet.places)
         heapify(self._heap)
@@ -89,14 +102,45 @@ class View:
             return str(exc)
         known = self._static.get(place.name)
         if known is None or known[0] != place.version:
-            assert place.prints is not None
-            known = self._static[place.name] = (
-                place.version,
-                self._numbers.of(self._lens.look(place.prints)),
-            )
+            known = self._static[place.name] = (place.version, self._sight(self._lens, place))
+        sight = known[1]
         if not place.reaches:
-            return known[1], place.state
-        return known[1], place.state, place.reaches, fleet.versions(place)
+            return sight.number, place.state(sight.relevant)
+        return sight.number, place.state(sight.relevant), place.reaches, fleet.versions(place)
+
+    def _sight(self, lens: Lens, place: Place) -> _Sight:
+        """What the demand sees of a node, use aside."""
+        assert place.prints is not None
+        look = lens.look(place.prints)
+        sight = self._sights.get(look)
+        if sight is None:
+            site = self._fleet.site(place)
+            all_suits = [Suits(ask, site) for ask in self._demand.shapes]
+            for suits in all_suits:
+                suits.judge_all()
+            plain, relevant = self._bits(site, all_suits)
+            number = self._numbers.of(plain or look)
+            sight = self._sights[look] = _Sight(number, relevant)
+        return sight
+
+    def _bits(self, site: Site, all_suits: Sequence[Suits]) -> tuple[tuple[object, ...] | None, int]:
+        """The devices whose use matters; and, if it is only them that matter, a shorter fingerprint made of them."""
+        relevant = errors = 0
+        for suits in all_suits:
+            relevant |= suits.selectable
+            for position in suits.errors:
+                errors |= 1 << position
+        relevant |= errors
+        if site.drawing:
+            related = site.plan.related(relevant)
+            if related != relevant or any(relevant >> position & 1 for position in site.plan.draws):
+                return None, related
+        plain = not (errors or self._demanding or relevant & site.shareable) and all(
+            p.usable for p in site.pools
+        )
+        if not plain or self._strategy != FIRST_FIT:
+            return None, relevant
+        return tuple([suits.selectable & suits.allowed for suits in all_suits]), relevant
 
     def _answer(self, place: Place, key: object) -> Draft | _No:
         answer = self._answers.get(key)
