@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from allotment.cel import equality
 from allotment.cel.declare import Library
 from allotment.cel.environment import Environment
 from allotment.cel.errors import CelCompileError, CelRuntimeError
@@ -11,7 +12,6 @@ from allotment.cel.library import (
     bindings,
     cidr,
     comprehensions,
-    equality,
     format,
     ip,
     lists,
