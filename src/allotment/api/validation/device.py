@@ -1,4 +1,4 @@
-"""Devices as drivers publish them in a slice."""
+"""Devices as drivers publish them in a slice. Their attributes and request policies have modules of their own."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,56 +13,38 @@ from allotment.api.names import (
 )
 from allotment.api.resource import (
     Device,
-    DeviceAttribute,
-    DeviceCapacity,
     DeviceCounterConsumption,
     NodeAllocatableMapping,
     NodeAllocatableOverhead,
     NodeAllocatableResource,
 )
-from allotment.api.semver import is_version
-from allotment.api.text import byte_length
+from allotment.api.validation.attribute import ATTRIBUTES_AND_CAPACITIES, check_attributes
 from allotment.api.validation.capacity import check_capacity
 from allotment.api.validation.lists import each, each_once, each_value, named, nothing, repeated
 from allotment.api.validation.node_selector import check_node_selector
 from allotment.api.validation.taint import TAINTS, check_taint
 
-ATTRIBUTES_AND_CAPACITIES: Final = 32
-ATTRIBUTE_VALUES: Final = 48
-ATTRIBUTE_LENGTH: Final = 64
 CONSUMED_COUNTER_SETS: Final = 2
 COUNTERS: Final = 32
 COMPATIBILITY_GROUPS: Final = 2
 BINDING_CONDITIONS: Final = 4
 
-_VALUE_FIELDS: Final = {
-    "int": "int_value",
-    "bool": "bool_value",
-    "string": "string_value",
-    "version": "version_value",
-    "ints": "int_values",
-    "bools": "bool_values",
-    "strings": "string_values",
-    "versions": "version_values",
-}
-
 
 def check_device(device: Device, path: FieldPath, *, chooses_nodes: bool) -> Iterator[FieldError]:
     """Everything about one device that needs no look at others; ``chooses_nodes``: perDeviceNodeSelection."""
     yield from named(device.name, path.child("name"), dns_label_problem)
-    yield from _check_size(device, path)
-    yield from each_value(
-        device.attributes, path.child("attributes"), None, qualified_name_problem, _check_attribute
-    )
-    yield from _check_capacities(device, path.child("capacity"))
-    yield from each(device.taints, path.child("taints"), TAINTS, check_taint)
-    yield from each_once(
-        device.consumes_counters,
-        path.child("consumesCounters"),
-        CONSUMED_COUNTER_SETS,
-        _check_consumption,
-        lambda consumption: consumption.counter_set,
-    )
+    yield from check_attributes(device, path)
+    yield from _check_capacities(device, path)
+    if device.taints:
+        yield from each(device.taints, path.child("taints"), TAINTS, check_taint)
+    if device.consumes_counters:
+        yield from each_once(
+            device.consumes_counters,
+            path.child("consumesCounters"),
+            CONSUMED_COUNTER_SETS,
+            _check_consumption,
+            lambda consumption: consumption.counter_set,
+        )
     yield from _check_nodes(device, path, chooses_nodes)
     yield from check_binding_conditions(device.binding_conditions, device.binding_failure_conditions, path)
     for name, resource in device.node_allocatable_resources.items():
@@ -70,59 +52,15 @@ def check_device(device: Device, path: FieldPath, *, chooses_nodes: bool) -> Ite
         yield from _check_node_allocatable(name, resource, device, at)
 
 
-def _check_size(device: Device, path: FieldPath) -> Iterator[FieldError]:
-    count = len(device.attributes) + len(device.capacity)
-    if count > ATTRIBUTES_AND_CAPACITIES:
-        yield path.invalid(
-            f"must not have more than {ATTRIBUTES_AND_CAPACITIES} attributes and capacities together, has {count}",
-            count,
-        )
-    values = sum(_value_count(attribute) for attribute in device.attributes.values())
-    if values > ATTRIBUTE_VALUES:
-        yield path.invalid(
-            f"must not have more than {ATTRIBUTE_VALUES} attribute values, counting list entries, has {values}",
-            values,
-        )
-
-
-def _value_count(attribute: DeviceAttribute) -> int:
-    lists = (
-        attribute.int_values,
-        attribute.bool_values,
-        attribute.string_values,
-        attribute.version_values,
-    )
-    return sum(len(entries) for entries in lists if entries) or 1
-
-
-def _check_attribute(attribute: DeviceAttribute, path: FieldPath) -> Iterator[FieldError]:
-    given = [name for name, field in _VALUE_FIELDS.items() if getattr(attribute, field) is not None]
-    if len(given) != 1:
-        found = " and ".join(given) or "none"
-        yield path.invalid(f"must have exactly one value, has {found}", found)
-    for name in given:
-        value = getattr(attribute, _VALUE_FIELDS[name])
-        if value == ():
-            yield path.child(name).invalid("must not be an empty list: leave the attribute out")
-        elif name in ("string", "version"):
-            yield from _check_text(value, path.child(name), version=name == "version")
-        elif name in ("strings", "versions"):
-            for index, text in enumerate(value):
-                yield from _check_text(text, path.child(name).index(index), version=name == "versions")
-
-
-def _check_text(text: str, path: FieldPath, *, version: bool) -> Iterator[FieldError]:
-    if byte_length(text) > ATTRIBUTE_LENGTH:
-        yield path.too_long(ATTRIBUTE_LENGTH)
-    elif version and not is_version(text):
-        yield path.invalid("must be a semantic version: MAJOR.MINOR.PATCH as in 1.2.3", text)
-
-
 def _check_capacities(device: Device, path: FieldPath) -> Iterator[FieldError]:
-    def check(capacity: DeviceCapacity, at: FieldPath) -> Iterator[FieldError]:
-        return check_capacity(capacity, at, shared=device.allow_multiple_allocations is True)
-
-    return each_value(device.capacity, path, None, qualified_name_problem, check)
+    shared = device.allow_multiple_allocations is True
+    if len(device.capacity) > ATTRIBUTES_AND_CAPACITIES:
+        return  # has been said
+    for name, capacity in device.capacity.items():
+        if capacity.request_policy is not None or qualified_name_problem(name) is not None:
+            at = path.child("capacity").key(name)
+            yield from named(name, at, qualified_name_problem)
+            yield from check_capacity(capacity, at, shared=shared)
 
 
 def _check_consumption(consumption: DeviceCounterConsumption, path: FieldPath) -> Iterator[FieldError]:
@@ -170,6 +108,8 @@ def check_binding_conditions(
     conditions: tuple[str, ...], failures: tuple[str, ...], path: FieldPath
 ) -> Iterator[FieldError]:
     """Both lists or none, at most four each, no type twice. Allocation results carry them too."""
+    if not conditions and not failures:
+        return
     for name, types in (("bindingConditions", conditions), ("bindingFailureConditions", failures)):
         yield from each(
             types, path.child(name), BINDING_CONDITIONS, lambda text, at: named(text, at, label_key_problem)

@@ -14,11 +14,11 @@ from allotment.api.names import (
 from allotment.api.resource import (
     CounterSet,
     Device,
-    DeviceAttribute,
     ResourcePool,
     ResourceSlice,
     ResourceSliceSpec,
 )
+from allotment.api.validation.attribute import is_list
 from allotment.api.validation.device import COUNTERS, check_device
 from allotment.api.validation.lists import each_once, each_value, named, nothing, repeated
 from allotment.api.validation.metadata import check_metadata
@@ -119,17 +119,7 @@ def _check_devices(spec: ResourceSliceSpec, path: FieldPath) -> Iterator[FieldEr
 
 
 def _is_advanced(device: Device) -> bool:
-    return bool(device.taints or device.consumes_counters) or any(map(_is_list, device.attributes.values()))
-
-
-def _is_list(attribute: DeviceAttribute) -> bool:
-    lists = (
-        attribute.int_values,
-        attribute.bool_values,
-        attribute.string_values,
-        attribute.version_values,
-    )
-    return any(entries is not None for entries in lists)
+    return bool(device.taints or device.consumes_counters) or any(map(is_list, device.attributes.values()))
 
 
 def _check_counter_set(counter_set: CounterSet, path: FieldPath) -> Iterator[FieldError]:
