@@ -2,7 +2,8 @@
 
 RE2 takes time in proportion to the text, whatever the pattern; memory and pattern length are bounded here. The
 syntax is Go's, which is RE2's own without ``\\C``. As in Go, an empty match right behind another match is
-passed over: ``"baaau".findAll("a*")`` is ``["", "aaa", ""]``.
+passed over: ``"baaau".findAll("a*")`` is ``["", "aaa", ""]``. Two differences to Go remain: ``\\B`` also matches
+inside a character beyond ASCII, and two groups may have one name.
 """
 
 from collections.abc import Iterator
