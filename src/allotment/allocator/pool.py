@@ -53,12 +53,15 @@ class DeviceID(NamedTuple):
 class Device:
     """A device of a pool as it can be seen from a node: what was published, and the slice it came in."""
 
-    __slots__ = ("id", "slice", "spec")
+    __slots__ = ("flaw", "id", "slice", "spec")
 
     def __init__(self, spec: DeviceSpec, slice: ResourceSlice) -> None:
         self.spec = spec
         self.slice = slice
         self.id = DeviceID(slice.spec.driver, slice.spec.pool.name, spec.name)
+        self.flaw: str | None = (
+            None  # why no expression can read it, once somebody has looked; empty if they can
+        )
 
     @property
     def part(self) -> Fraction | None:

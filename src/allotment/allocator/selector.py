@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from allotment.allocator.constraint import elements_of
 from allotment.api.resource import DeviceCapacity
-from allotment.cel.device import CelCompileError, CelRuntimeError, DeviceFeatures, compile_selector
+from allotment.cel.device import (
+    CelCompileError,
+    CelRuntimeError,
+    DeviceFeatures,
+    DeviceView,
+    compile_selector,
+)
 
 if TYPE_CHECKING:
     from allotment.allocator.features import Features
@@ -108,14 +114,28 @@ def device_features(features: Features) -> DeviceFeatures:
 
 def parts_of(reads: Reads) -> list[Part]:
     """All that an expression with these reads can see of a device. The driver always belongs to it, as it decides
-    what an unqualified name means."""
-    parts = [Part("driver", lambda device: device.id.driver)]
+    what an unqualified name means; and so does an attribute that cannot be read, as it fails every expression."""
+    parts = [Part("driver", lambda device: device.id.driver), Part("flaw", flaw)]
     for read in sorted(reads, key=repr):
         if read == ("allowMultipleAllocations",):
             parts.append(Part(read, lambda device: bool(device.spec.allow_multiple_allocations)))
         elif len(read) == 3:
             parts.append(Part(read, _reader(*read)))
     return parts
+
+
+def flaw(device: Device) -> str:
+    """Why no expression can be evaluated on a device; empty if all can."""
+    if device.flaw is None:
+        device.flaw = ""
+        for name, value in device.spec.attributes.items():
+            if value.string_value is None and value.int_value is None and value.bool_value is None:
+                try:
+                    DeviceView(device.id.driver, {name: value}, {})
+                except CelRuntimeError as exc:
+                    device.flaw = str(exc)
+                    break
+    return device.flaw
 
 
 def _shown(device: Device, where: str, domain: str, name: str) -> str:
