@@ -97,8 +97,8 @@ class Quantity:
             return _parse(text)
         if isinstance(text, bool) or not isinstance(text, int):
             raise QuantityError(f"a quantity is a string or a whole number, not {type(text).__name__}")
-        if not _INT64_MIN <= text <= _INT64_MAX:
-            raise QuantityError("a quantity given as a number must fit into 64 bits; write it as a string")
+        if text.bit_length() > 3 * MAX_TEXT:  # for sure no longer than MAX_TEXT when written out
+            raise QuantityError("a quantity given as a number must not have thousands of digits")
         return _parse(str(text))
 
     @staticmethod
