@@ -43,9 +43,9 @@ def random_problem(rng: random.Random, size: Size = "small", all_features: bool 
     if "limits" in dice.accents and size == "mid":
         pools, devices, requests = 1, dice.between(20, 40), 2
     elif size == "small":
-        pools, devices, requests = dice.between(1, 3), dice.between(3, 7), 3
+        pools, devices, requests = dice.between(1, 3), dice.between(4, 8), 3
     else:
-        pools, devices, requests = dice.between(1, 4), dice.between(4, 12), 5
+        pools, devices, requests = dice.between(1, 4), dice.between(5, 12), 5
     slices = inventory.slices(dice, pools, devices)
     problem: dict[str, Any] = {
         "name": "+".join(sorted(dice.accents)),

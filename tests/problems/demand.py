@@ -80,16 +80,19 @@ def selector(dice: Dice) -> str:
     )
 
 
+def _one_of_few(dice: Dice) -> str:
+    slots = sorted(dice.rng.sample(range(dice.devices), min(dice.devices, dice.pick([1, 2, 2, 3, 4]))))
+    tests = [f'device.attributes["{driver}"].?slot.orValue(-1) in {slots}' for driver in DRIVERS]
+    return " || ".join(tests)
+
+
 def claims(dice: Dice, most: int, requests: int, devices: int) -> list[Json]:
     count = 1 if dice.chance(0.65) else dice.between(1, most)
     return [_claim(dice, index, max(1, requests // count), devices) for index in range(count)]
 
 
 def _claim(dice: Dice, index: int, most: int, devices: int) -> Json:
-    requests = [
-        _request(dice, f"req-{number}", devices)
-        for number in range(min(dice.between(1, most), dice.between(1, most)))
-    ]
+    requests = [_request(dice, f"req-{number}", devices) for number in range(_how_many(dice, most))]
     names = [request["name"] for request in requests]
     names += [f"{r['name']}/{sub['name']}" for r in requests for sub in r.get("firstAvailable", [])]
     demand: Json = {"requests": requests}
@@ -99,6 +102,10 @@ def _claim(dice: Dice, index: int, most: int, devices: int) -> Json:
     if dice.accent("configs", 0.7, 0.05):
         demand["config"] = [_config(f"claim-{n}", dice, names) for n in range(dice.between(1, 3))]
     return {"metadata": {"name": f"claim-{index}", "namespace": "default"}, "spec": {"devices": demand}}
+
+
+def _how_many(dice: Dice, most: int) -> int:
+    return most if "puzzle" in dice.accents else min(dice.between(1, most), dice.between(1, most))
 
 
 def _request(dice: Dice, name: str, devices: int) -> Json:
@@ -123,9 +130,11 @@ def _ask(dice: Dice, devices: int) -> Json:
         ask["count"] = _count(dice, devices)
     if dice.accent("selectors", 0.8, 0.12) or dice.accent("errors", 0.4, 0.0):
         ask |= _selectors([selector(dice) for _ in range(1 if dice.chance(0.8) else 2)])
+    if dice.accent("puzzle", 0.9, 0.0):
+        ask |= _selectors([_one_of_few(dice)])
     if dice.accent("taints", 0.6, 0.04):
         ask["tolerations"] = [_toleration(dice) for _ in range(dice.between(1, 2))]
-    if dice.accent("capacity", 0.6, 0.02):
+    if dice.accent("capacity", 0.75, 0.02):
         ask["capacity"] = {"requests": _amounts(dice)}
     if dice.accent("derived", 0.7, 0.02):
         ask["derivedAttributes"] = [
@@ -139,7 +148,8 @@ def _count(dice: Dice, devices: int) -> int:
         return dice.pick([0, 33, 40])
     if dice.accent("limits", 0.3, 0.0):
         return dice.between(1, devices)
-    return dice.pick([1] * 7 + [2, 2, min(3, devices)])
+    few = [1] * 7 if dice.accents.isdisjoint({"groups", "lists"}) else [1, 2]
+    return dice.pick([*few, 2, 2, min(3, devices)])
 
 
 def _toleration(dice: Dice) -> Json:
@@ -160,9 +170,11 @@ def _toleration(dice: Dice) -> Json:
 def _amounts(dice: Dice) -> Json:
     amounts: Json = {}
     if dice.chance(0.8):
-        amounts["memory"] = dice.pick(["0", "512Mi", "1Gi", "2Gi", "5Gi", "6Gi", "10Gi", "12Gi", "50Gi"])
-    if dice.chance(0.4):
-        amounts["lanes"] = dice.pick(["1", "2", "300m", "500m", "600m", "750m", "0"])
+        amounts["memory"] = dice.pick(
+            ["0", "512Mi", "1Gi", "1536Mi", "2Gi", "4Gi", "5Gi", "6Gi", "9Gi", "12Gi"]
+        )
+    if dice.chance(0.5):
+        amounts["lanes"] = dice.pick(["1", "2", "300m", "500m", "600m", "750m", "1100m", "0"])
     if dice.accent("errors", 0.1, 0.01):
         amounts["memory"] = dice.pick(["-1", "9223372036854775807", "10E", "1e30", "100m"])
     if dice.chance(0.02):
@@ -194,11 +206,12 @@ def _derived(dice: Dice, name: str) -> Json:
 
 def _constraints(dice: Dice, names: list[str]) -> list[Json]:
     constraints: list[Json] = []
-    lists = [f"{DRIVERS[0]}/links"] * 3 if "lists" in dice.accents else []
+    lists = [f"{DRIVERS[0]}/links"] * 12 if "lists" in dice.accents else []
     attributes = [*ATTRIBUTES, *lists]
     if dice.accent("derived", 0.7, 0.0):
         attributes = list(ATTRIBUTES[:3])
-    if dice.accent("match", 0.75, 0.06) or dice.accent("derived", 0.6, 0.0) or dice.accent("lists", 0.5, 0.0):
+    often = [accent for accent in ("derived", "lists", "alternatives") if dice.accent(accent, 0.5, 0.0)]
+    if dice.accent("match", 0.75, 0.06) or often:
         constraints.append({"matchAttribute": dice.pick(attributes)})
     if dice.accent("distinct", 0.75, 0.05) or dice.accent("lists", 0.35, 0.0):
         constraints.append({"distinctAttribute": dice.pick([*attributes, f"{DRIVERS[0]}/uuid"])})
@@ -207,8 +220,8 @@ def _constraints(dice: Dice, names: list[str]) -> list[Json]:
     if dice.chance(0.003):
         constraints.append({})
     for constraint in constraints:
-        if dice.chance(0.5):
-            constraint["requests"] = dice.some(names, 1)
+        if dice.chance(0.4):
+            constraint["requests"] = dice.shuffled(names)[: dice.between(1, 3)]
     return constraints
 
 

@@ -32,6 +32,7 @@ ACCENTS = (
     "configs",
     "in-use",
     "limits",  # results close to 32
+    "puzzle",  # requests that take each other's devices, so that first choices must be taken back
 )
 
 
@@ -40,6 +41,7 @@ class Dice:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
+        self.devices = 0  # made so far, each with its number as attribute `slot`
         self.accents = frozenset(rng.sample(ACCENTS, rng.choice([1, 2, 2, 3, 3, 4, 5])))
 
     def chance(self, probability: float) -> bool:

@@ -46,7 +46,11 @@ def slices(dice: Dice, pools: int, devices: int) -> list[Json]:
 
 def _pool(dice: Dice, driver: str, name: str, devices: int) -> list[Json]:
     generation = dice.between(1, 3)
-    counters = dice.accent("counters", 0.8, 0.08) or dice.accent("groups", 0.8, 0.0)
+    counters = (
+        dice.accent("counters", 0.8, 0.08)
+        or dice.accent("groups", 0.9, 0.0)
+        or dice.accent("capacity", 0.25, 0.0)
+    )
     sets = _counter_sets(dice) if counters else []
     placement = _placement(dice)
     count = 1 if devices < 2 or dice.chance(0.6) else 2
@@ -182,7 +186,11 @@ def _device(dice: Dice, name: str, sets: list[Json], per_device: bool) -> Json:
 
 
 def _attributes(dice: Dice, name: str) -> Json:
-    attributes: Json = {"uuid": {"string": f"uuid-{name}-{dice.between(0, 99999)}"}}
+    attributes: Json = {
+        "uuid": {"string": f"uuid-{name}-{dice.between(0, 99999)}"},
+        "slot": {"int": dice.devices},
+    }
+    dice.devices += 1
     vocabulary = {
         "model": {"string": dice.pick(MODELS[: dice.between(1, 3)])},
         "numa": {"int": dice.between(0, 2)},
@@ -205,19 +213,19 @@ def _attributes(dice: Dice, name: str) -> Json:
 
 
 def _list_value(dice: Dice) -> Json:
-    kind = dice.pick(["ints", "ints", "ints", "strings", "bools", "versions"])
+    kind = dice.pick(["ints"] * 9 + ["strings", "bools", "versions"])
     values: dict[str, list[Any]] = {
         "ints": [0, 1, 2, 3],
         "strings": list(MODELS),
         "bools": [True, False],
         "versions": list(VERSIONS),
     }
-    return {kind: dice.shuffled(values[kind])[: dice.between(1, 3)]}
+    return {kind: dice.shuffled(values[kind])[: dice.pick([1, 2, 2, 2, 3])]}
 
 
 def _capacity(dice: Dice) -> Json:
     capacity: Json = {"memory": {"value": dice.pick(MEMORY)}}
-    if dice.accent("capacity", 0.6, 0.05):
+    if dice.accent("capacity", 0.8, 0.05):
         capacity["memory"]["requestPolicy"] = _memory_policy(dice)
     if dice.accent("capacity", 0.8, 0.05):
         capacity["lanes"] = {"value": dice.pick(["1", "2", "4", "2500m", "0"])}
@@ -232,13 +240,13 @@ def _memory_policy(dice: Dice) -> Json:
         case 0:
             return {"default": default}
         case 1:
-            return {"default": default, "validValues": ["1Gi", "5Gi", "10Gi", "40Gi"]}
+            return {"default": default, "validValues": dice.pick([["1Gi", "5Gi", "10Gi"], ["2Gi", "5Gi"]])}
         case 2:
             return {"default": default, "validRange": {"min": "1Gi"}}
         case 3:
-            return {"default": default, "validRange": {"min": "1Gi", "max": dice.pick(["8Gi", "20Gi"])}}
+            return {"default": default, "validRange": {"min": "1Gi", "max": dice.pick(["3Gi", "8Gi"])}}
     step = dice.pick(["1Gi", "2Gi", "3Gi", "512Mi"])
-    return {"default": "1Gi", "validRange": {"min": "1Gi", "max": dice.pick(["10Gi", "31Gi"]), "step": step}}
+    return {"default": "1Gi", "validRange": {"min": "1Gi", "max": dice.pick(["5Gi", "10Gi"]), "step": step}}
 
 
 def _lanes_policy(dice: Dice) -> Json:
@@ -283,12 +291,13 @@ def _counter_slices(dice: Dice, sets: list[Json], placement: Json) -> list[Json]
 def _consumption(dice: Dice, sets: list[Json]) -> list[Json]:
     consumption = []
     for counters in dice.some(sets, 1):
-        used = {"slots": {"value": str(dice.pick([0, 1, 1, 2, 2, 3, 4]))}}
+        light = "groups" in dice.accents  # so that groups, not counters, decide
+        used = {"slots": {"value": str(dice.pick([0, 0, 1] if light else [0, 1, 1, 2, 2, 3, 4]))}}
         if "memory" in counters["counters"] and dice.chance(0.7):
             used["memory"] = {"value": dice.pick(["5Gi", "10Gi", "20Gi"])}
         entry: Json = {"counterSet": counters["name"], "counters": used}
         if dice.accent("groups", 0.75, 0.0):
-            entry["compatibilityGroups"] = dice.some(GROUPS, 1)[:2]
+            entry["compatibilityGroups"] = dice.shuffled(GROUPS)[: dice.between(1, 2)]
         consumption.append(entry)
     if dice.accent("generations", 0.03, 0.002):
         consumption[0]["counters"]["unknown"] = {"value": "1"}
