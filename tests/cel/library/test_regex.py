@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allotment.cel.errors import CelRuntimeError
 from allotment.cel.library.regex import LONGEST_PATTERN, RegexError, compile_pattern, find, find_all, matches
 
 ANSWERS = {
@@ -59,6 +60,12 @@ def test_bad_patterns(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", [r"\Q\C\E", r"\\C", r"\Q\C"])
 def test_what_only_looks_like_any_byte(pattern: str) -> None:
     assert compile_pattern(pattern).pattern == pattern
+
+
+def test_an_empty_pattern_is_free_and_therefore_bounded() -> None:
+    assert find_all("x" * 10_001, "", 0) == []
+    with pytest.raises(CelRuntimeError, match="empty pattern"):
+        find_all("x" * 10_001, "")
 
 
 def test_a_pattern_that_explodes_elsewhere_is_quick_here() -> None:

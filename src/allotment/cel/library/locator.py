@@ -35,14 +35,18 @@ class LocatorError(CelRuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class URL:
-    """The parts of a URL, unescaped except ``raw_query``; ``spelling`` is its normal form, which decides equality."""
+    """The parts of a URL, unescaped; ``spelling`` is its normal form, which decides equality.
+
+    The query is read once, with the URL: asking for it costs next to nothing, however long it is.
+    """
 
     cel_type: ClassVar = types.URL
     scheme: str
     host: str
     path: bytes
     raw_path: bytes
-    raw_query: str
+    query: dict[str, list[str]]
+    """Values by name, in order; parts with a semicolon or a broken escape are left out."""
     spelling: str
 
     @property
@@ -56,22 +60,6 @@ class URL:
     @property
     def escaped_path(self) -> str:
         return _spelled(self.path, self.raw_path, _PATH)
-
-    def query(self) -> dict[str, list[str]]:
-        """Values by name, in order; parts with a semicolon or a broken escape are left out."""
-        found: dict[str, list[str]] = {}
-        if self.raw_query.count("&") + 1 > _MAX_QUERY_PARAMETERS:
-            return found
-        for part in self.raw_query.split("&"):
-            if not part or ";" in part:
-                continue
-            name, _, value = part.partition("=")
-            try:
-                key, text = (_text(_unescape(side.replace("+", " ").encode())) for side in (name, value))
-            except LocatorError:
-                continue
-            found.setdefault(key, []).append(text)
-        return found
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, URL) and self.spelling == other.spelling
@@ -109,12 +97,14 @@ def _parse(text: str, *, request: bool, fragment: str = "") -> URL:
     if not text and request:
         raise LocatorError("URL is empty")
     if text == "*":
-        return URL("", "", b"*", b"", "", "*" + _fragment(fragment))
+        return URL("", "", b"*", b"", {}, "*" + _fragment(fragment))
     scheme, rest = _cut_scheme(text)
     body, mark, query = rest.partition("?")
     if not body.startswith("/"):
         if scheme:
-            return URL(scheme, "", b"", b"", query, f"{scheme}:{body}{mark}{query}" + _fragment(fragment))
+            return URL(
+                scheme, "", b"", b"", _query(query), f"{scheme}:{body}{mark}{query}" + _fragment(fragment)
+            )
         if request:
             raise LocatorError("URL is neither absolute nor a path that starts with '/'")
         if ":" in body.partition("/")[0]:
@@ -133,7 +123,7 @@ def _parse(text: str, *, request: bool, fragment: str = "") -> URL:
     if authority and (host or path or user):
         front += f"//{user}{_text(_escape(host, _HOST))}"
     spelling = f"{front}{shown}{mark}{query}" + _fragment(fragment)
-    return URL(scheme, _text(host), plain, raw_path, query, spelling)
+    return URL(scheme, _text(host), plain, raw_path, _query(query), spelling)
 
 
 def _cut_scheme(text: str) -> tuple[str, str]:
@@ -210,6 +200,22 @@ def _split_host(host: str) -> tuple[str, str]:
     if name.startswith("[") and name.endswith("]"):
         name = name[1:-1]
     return name, port
+
+
+def _query(query: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    if query.count("&") + 1 > _MAX_QUERY_PARAMETERS:
+        return found
+    for part in query.split("&"):
+        if not part or ";" in part:
+            continue
+        name, _, value = part.partition("=")
+        try:
+            key, text = (_text(_unescape(side.replace("+", " ").encode())) for side in (name, value))
+        except LocatorError:
+            continue
+        found.setdefault(key, []).append(text)
+    return found
 
 
 def _unescape(raw: bytes) -> bytes:

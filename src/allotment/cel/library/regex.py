@@ -20,6 +20,7 @@ from allotment.cel.types import INT, STRING, list_of
 
 LONGEST_PATTERN: Final = 10 * 1024
 _MEMORY: Final = 8 << 20
+_LONGEST_FOR_NOTHING: Final = 10_000  # an empty pattern costs nothing upstream, and matches everywhere
 
 
 class RegexError(CelRuntimeError):
@@ -74,6 +75,8 @@ def find(text: str, pattern: str) -> str:
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     """The first ``limit`` matches; all if it is negative."""
+    if not pattern and limit != 0 and len(text) > _LONGEST_FOR_NOTHING:
+        raise CelRuntimeError(f"findAll of an empty pattern in more than {_LONGEST_FOR_NOTHING} characters")
     found = _matches(compile_pattern(pattern), text)
     return list(found if limit < 0 else islice(found, limit))
 

@@ -3,7 +3,6 @@
 from operator import attrgetter
 
 from allotment.cel.declare import Function, Library, Overload
-from allotment.cel.library.locator import URL as Locator
 from allotment.cel.library.locator import is_url, parse_url
 from allotment.cel.library.pricing import priced
 from allotment.cel.types import BOOL, STRING, URL, list_of, map_of
@@ -25,7 +24,9 @@ LIBRARY = Library(
         _part("getEscapedPath", "url_get_escaped_path", "escaped_path"),
         priced(
             "getQuery",
-            Overload("url_get_query", (URL,), map_of(STRING, list_of(STRING)), Locator.query, member=True),
+            Overload(
+                "url_get_query", (URL,), map_of(STRING, list_of(STRING)), attrgetter("query"), member=True
+            ),
         ),
     ),
 )
