@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from allotment.api.text import quoted, shortened
+from allotment.api.text import quoted
+from allotment.api.text import shortened as shortened  # shape imports it from here
 
 
 class ErrorKind(Enum):
