@@ -29,6 +29,7 @@ def as_document(placement: Placement, *, explain: bool) -> dict[str, Any]:
 
 def _claim(placement: Placement, name: Name) -> dict[str, Any]:
     claim = to_builtins(placement.cluster.claims[name])
+    _drop_nameless(claim.get("status", {}))
     written = placement.cluster.written.get(name)
     if written is None or written.api_version != claim["apiVersion"]:
         return claim  # made from a template, or converted from an older version
@@ -39,6 +40,13 @@ def _claim(placement: Placement, name: Name) -> dict[str, Any]:
     if "status" in claim:
         document["status"] = {**(written.raw.get("status") or {}), **claim["status"]}
     return document
+
+
+def _drop_nameless(status: dict[str, Any]) -> None:
+    """A pod from a manifest has no uid yet, and a reservation without one is not valid."""
+    users = [user for user in status.pop("reservedFor", ()) if user["uid"]]
+    if users:
+        status["reservedFor"] = users
 
 
 def _refusal(decision: Decision, explain: bool) -> dict[str, Any]:

@@ -17,10 +17,10 @@ from allotment.api.resource import DeviceAttribute, DeviceCapacity
 from allotment.cel.errors import CelCompileError, CelError, CelRuntimeError
 
 if TYPE_CHECKING:
+    from allotment.cel.device import EnvType
     from allotment.cli.ndjson import Answer
 
 COST_OF_ERRORS = 2**64 - 1
-ENVIRONMENTS = ("StoredExpressions", "NewExpressions")
 _PLAIN = ("bindings", "declarations", "container")
 
 
@@ -68,30 +68,39 @@ def evaluate_line(data: bytes) -> Answer:
 def _device(question: DeviceQuestion) -> Answer:
     from allotment.cel.device import DeviceFeatures, compile_derived, compile_selector
 
-    if question.env_type and question.env_type not in ENVIRONMENTS:
-        raise ValueError(f"envType: is {question.env_type!r}, must be one of {', '.join(ENVIRONMENTS)}")
+    env_type = _env_type(question.env_type or "StoredExpressions")
     wanted = question.features or CelFeatures(consumable_capacity=True, list_type_attributes=True)
     features = DeviceFeatures(wanted.consumable_capacity, wanted.list_type_attributes)
-    answer: Answer = {"name": question.name, "compileError": "", "matchError": "", "cost": None}
-    if not question.derived:
-        answer["match"] = False
+    answer: Answer = {"name": question.name, "compileError": "", "matchError": "", "maxCost": 0, "cost": None}
+    device = (
+        question.driver,
+        question.attributes,
+        question.capacity,
+        bool(question.allow_multiple_allocations),
+    )
     try:
-        program = (compile_derived if question.derived else compile_selector)(question.expression, features)
+        if question.derived:
+            derived = compile_derived(question.expression, features, env_type)
+            answer["maxCost"] = derived.max_cost
+            attribute, answer["cost"] = derived.evaluate(*device)
+            answer["attribute"] = msgspec.Raw(encode(attribute))
+        else:
+            answer["match"] = False
+            selector = compile_selector(question.expression, features, env_type)
+            answer["maxCost"] = selector.max_cost
+            answer["match"], answer["cost"] = selector.evaluate(*device)
     except CelCompileError as exc:
-        return {**answer, "compileError": f"compilation failed: {exc}", "maxCost": COST_OF_ERRORS}
-    answer["maxCost"] = program.max_cost
-    try:
-        value, answer["cost"] = program.evaluate(
-            question.driver,
-            question.attributes,
-            question.capacity,
-            bool(question.allow_multiple_allocations),
-        )
+        answer |= {"compileError": f"compilation failed: {exc}", "maxCost": COST_OF_ERRORS}
     except CelRuntimeError as exc:
-        return {**answer, "matchError": str(exc), "cost": exc.cost}
-    if question.derived:
-        return {**answer, "attribute": msgspec.Raw(encode(value))}
-    return {**answer, "match": value}
+        answer |= {"matchError": str(exc), "cost": exc.cost}
+    return answer
+
+
+def _env_type(name: str) -> EnvType:
+    match name:
+        case "StoredExpressions" | "NewExpressions":
+            return name
+    raise ValueError(f"envType: is {name!r}, must be StoredExpressions or NewExpressions")
 
 
 def _plain(question: PlainQuestion) -> Answer:

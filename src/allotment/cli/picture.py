@@ -13,6 +13,7 @@ from allotment.allocator.counters import Counters
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.pool import Device, Pool, PoolID
 from allotment.allocator.taint import blocking_taint
+from allotment.api.quantity import Quantity
 from allotment.cli.placement import Placement
 
 SEVERAL = "several nodes"
@@ -91,8 +92,19 @@ def _draw(pool: Pool, devices: Iterable[Device], placement: Placement) -> PoolPi
     if pool.invalid:
         return PoolPicture(str(pool.id), flaw=f"invalid: {pool.invalid}")
     counters = Counters([pool], placement.after, grouped=True)
-    shown = [(device.id.device, _state(device, counters, placement)) for device in devices]
+    shown = [(_label(device, placement), _state(device, counters, placement)) for device in devices]
     return PoolPicture(str(pool.id), shown)
+
+
+def _label(device: Device, placement: Placement) -> str:
+    """The name and, of a shared device, how much of it is taken."""
+    taken = placement.after.consumed(device.id)
+    amounts = [
+        f"{Quantity(taken[name], offer.value.format)} of {offer.value} {name}"
+        for name, offer in device.spec.capacity.items()
+        if name in taken
+    ]
+    return f"{device.id.device} ({', '.join(amounts)})" if amounts else device.id.device
 
 
 def _state(device: Device, counters: Counters, placement: Placement) -> State:

@@ -56,7 +56,7 @@ class PlainScreen:
     """Aligned columns, two spaces apart, no colours."""
 
     def heading(self, text: str) -> None:
-        click.echo(f"\n{printable(text).upper()}")
+        click.echo(f"\n{printable(text)}\n{'-' * len(text)}")
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
         texts = [[column.upper() for column in columns], *([_text(cell) for cell in row] for row in rows)]

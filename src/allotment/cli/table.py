@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from allotment.allocator.reasons import FITS, AskReason, DeviceReason, fold
 from allotment.api import alpha2
 from allotment.cli.cluster import Claim
 from allotment.cli.picture import PoolPicture, State, pictures
@@ -36,7 +37,7 @@ def _show_given(placement: Placement, screen: Screen) -> None:
         screen.line("Nothing to allocate." if not placement.refused else "Nothing was allocated.")
         return
     screen.heading(f"Who got what ({_counted(len(placement.placed), 'placed')})")
-    screen.table(("for", "claim", "request", "device", "node", "share"), rows)
+    screen.table(("pod", "claim", "request", "device", "node", "share"), rows)
 
 
 def _rows(placement: Placement, decision: Decision) -> Iterator[list[Cell]]:
@@ -111,33 +112,64 @@ def _show_refused(placement: Placement, screen: Screen, *, explain: bool) -> Non
         return
     screen.heading(f"What does not fit ({len(placement.refused)})")
     for decision in placement.refused:
-        screen.line((decision.need.who, "bold"), f": {sentence(decision)}")
+        screen.line((decision.need.who, "bold red"), f": {sentence(decision)}")
         for nodes, rejection in folded(decision):
             if rejection.node:
-                screen.line((nodes, "bold"), f": {rejection.words}", indent=2)
-            if explain:
-                _show_tree(rejection, screen)
+                _show_rejection(nodes, rejection, screen, explain=explain)
+
+
+def _show_rejection(nodes: str, rejection: Rejection, screen: Screen, *, explain: bool) -> None:
+    """One node, or several alike: what each request lacks, folded into counts or device by device."""
+    reason = rejection.reason
+    asks = [ask for ask in reason.asks if explain or ask.short] if reason is not None else []
+    if reason is None or not asks:
+        screen.line((nodes, "bold"), f": {rejection.words}", indent=2)
+        return
+    for ask in asks:
+        fits = f"{ask.fitting} of {_counted(len(ask.devices), 'devices')} fit"
+        screen.line((nodes, "bold"), f": request {ask.request} needs {ask.needed}, {fits}", indent=2)
+        for line in map(str, ask.devices) if explain else _counts(ask):
+            screen.line(line, indent=4)
+    rest = [] if any(ask.short for ask in asks) else [reason.together or str(reason)]
+    for line in [*rest, *reason.pools]:
+        screen.line((nodes, "bold"), f": {line}", indent=2)
+
+
+def _counts(ask: AskReason) -> Iterator[str]:
+    """Devices that fail for the same reason as one line, the most frequent first."""
+    same: dict[tuple[str, str], list[DeviceReason]] = {}
+    for device in ask.devices:
+        if device.code != FITS:
+            same.setdefault((device.code, device.text), []).append(device)
+    for devices in sorted(same.values(), key=len, reverse=True):
+        yield fold(devices)
 
 
 def sentence(decision: Decision) -> str:
     """Why a need fits nowhere, in one sentence: what is wrong everywhere, or what the closest node lacks."""
     if not decision.rejections:
         return "there is no node to try"
-    groups = list(folded(decision))
-    if len(groups) == 1:
-        nodes, only = groups[0]
-        return only.words if not only.node else f"does not fit on {nodes}"
+    first = decision.rejections[0]
+    if not first.node or all(rejection.words == first.words for rejection in decision.rejections):
+        return first.words
     closest = max(decision.rejections, key=_closeness)
-    nodes = _counted(len(decision.rejections), "nodes")
-    return f"fits on none of {nodes}; {closest.node} comes closest"
+    short = [ask for ask in closest.reason.asks if ask.short] if closest.reason is not None else []
+    lacks = f"request {short[0].request} needs {short[0].needed} and has {short[0].fitting}" if short else ""
+    return f"fits on none of {len(decision.rejections)} nodes; closest is {closest.node}: {lacks or closest.words}"
 
 
-def _closeness(rejection: Rejection) -> float:
-    """How much of what is needed a node has; less than nothing if devices are not the question."""
+_CLOSE_CALLS = {"capacity": 2, "taint": 3, "constraint": 3, "groups": 4, "counters": 4, FITS: 5}
+"""How far a device got that fails for this reason; others, such as a selector, come first."""
+
+
+def _closeness(rejection: Rejection) -> tuple[float, int]:
+    """How much of what is needed a node has; then how close the best of its devices came."""
     if rejection.reason is None:
-        return -1.0
+        return -1.0, 0
     asks = rejection.reason.asks
-    return sum(min(ask.fitting, ask.needed) / max(ask.needed, 1) for ask in asks) / max(len(asks), 1)
+    filled = sum(min(ask.fitting, ask.needed) / max(ask.needed, 1) for ask in asks) / max(len(asks), 1)
+    best = max((_CLOSE_CALLS.get(d.code, 1) for ask in asks if ask.short for d in ask.devices), default=0)
+    return filled, best
 
 
 def folded(decision: Decision) -> Iterator[tuple[str, Rejection]]:
@@ -151,13 +183,6 @@ def folded(decision: Decision) -> Iterator[tuple[str, Rejection]]:
         yield ", ".join(names[:NODES_NAMED]) + (f" and {more} more" if more > 0 else ""), rejections[0]
 
 
-def _show_tree(rejection: Rejection, screen: Screen) -> None:
-    for ask in rejection.reason.asks if rejection.reason is not None else ():
-        screen.line(f"claim {ask.claim}, request {ask.request}: {ask.fitting} of {ask.needed}", indent=4)
-        for device in ask.devices:
-            screen.line(str(device), indent=6)
-
-
 def _show_passed_over(placement: Placement, screen: Screen) -> None:
     """With --explain: for what was placed, why not on an earlier node."""
     moved = [decision for decision in placement.placed if decision.rejections]
@@ -165,10 +190,9 @@ def _show_passed_over(placement: Placement, screen: Screen) -> None:
         return
     screen.heading("Nodes passed over")
     for decision in moved:
-        screen.line((decision.need.who, "bold"), f": is on {decision.node}")
+        screen.line((decision.need.who, "bold"), f" is on {decision.node}, because")
         for nodes, rejection in folded(decision):
-            screen.line((nodes, "bold"), f": {rejection.words}", indent=2)
-            _show_tree(rejection, screen)
+            _show_rejection(nodes, rejection, screen, explain=True)
 
 
 def _counted(count: int, what: str) -> str:
