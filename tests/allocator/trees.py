@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from allotment.allocator.allocate import FIRST_FIT
 from allotment.allocator.outcome import Allocated, Outcome
 from allotment.allocator.pool import DeviceID
 from allotment.allocator.semantic import SemanticBook, allocate_semantic
+from allotment.allocator.strategy import FIRST_FIT
 from allotment.api.alpha2 import (
     AllocationResult,
     Attribute,

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from allotment.allocator.allocate import solve
 from allotment.allocator.errors import AllocationError, ClaimError
@@ -34,7 +34,7 @@ from allotment.allocator.partition import Instance, TypedMaps, partition_pools
 from allotment.allocator.pool import Device, DeviceID
 from allotment.allocator.request import Ask, Book, Demand, Request, full_name
 from allotment.allocator.search import DEFAULT_BUDGET
-from allotment.allocator.selector import Criterion
+from allotment.allocator.selector import Criterion, Part
 from allotment.allocator.strategy import FIRST_FIT
 from allotment.api import alpha2, resource
 from allotment.cel.errors import CelCompileError, CelNoSuchKey, CelRuntimeError
@@ -61,24 +61,19 @@ class InstanceTest:
         self.expression = expression
         self._program = compile_semantic(expression)
         self._reads = sorted(self._program.reads, key=repr)
+        self.parts = [Part(read, _reader(*read)) for read in self._reads]
         self._answers: dict[Hashable, bool | str] = {}
 
     def ask(self, device: Device) -> bool | str:
         if not isinstance(device, Instance):
             return False
-        key = self.key(device)
+        key = tuple([part.of(device) for part in self.parts])
         answer = self._answers.get(key)
         if answer is None:
             if len(self._answers) >= _REMEMBERED:
                 self._answers.clear()
             answer = self._answers[key] = self._evaluate(device.maps)
         return answer
-
-    def key(self, device: Device) -> Hashable:
-        if not isinstance(device, Instance):
-            return None
-        maps = device.maps
-        return tuple([_frozen(maps[map].get(name)) for map, name in self._reads])
 
     def read_by(self, device: Device) -> str:
         if not isinstance(device, Instance):
@@ -97,9 +92,14 @@ class InstanceTest:
             return f"CEL runtime error: {exc}"
 
 
-def _frozen(value: object) -> Hashable:
-    """A value as a key; lists of the maps hold scalars only."""
-    return tuple(value) if isinstance(value, list) else value  # type: ignore[return-value] # all others are hashable
+def _reader(map: str, name: str) -> Callable[[Device], Hashable]:
+    """Looks one attribute up, as a key: lists hold scalars only."""
+
+    def read(device: Device) -> Hashable:
+        value: Any = device.maps[map].get(name) if isinstance(device, Instance) else None
+        return tuple(value) if isinstance(value, list) else value
+
+    return read
 
 
 class OfDriver:
@@ -107,13 +107,11 @@ class OfDriver:
 
     def __init__(self, driver: str) -> None:
         self.expression = f'driver == "{driver}"'
+        self.parts = (Part("driver", lambda device: device.id.driver),)
         self._driver = driver
 
     def ask(self, device: Device) -> bool:
         return device.id.driver == self._driver
-
-    def key(self, device: Device) -> Hashable:
-        return device.id.driver
 
     def read_by(self, device: Device) -> str:
         return f"driver={device.id.driver}"
@@ -124,13 +122,11 @@ class _Unsuited:
 
     def __init__(self, class_name: str, node_name: str) -> None:
         self.expression = f"suitableNodes of class {class_name}"
+        self.parts: Sequence[Part] = ()
         self._node_name = node_name
 
     def ask(self, device: Device) -> bool:
         return False
-
-    def key(self, device: Device) -> Hashable:
-        return None
 
     def read_by(self, device: Device) -> str:
         return f"they leave out node {self._node_name}"
