@@ -218,10 +218,14 @@ class Factory:
                 fields = [replace(f, id=self.fresh(), value=done[f.value.id]) for f in node.fields]
                 return replace(node, id=self.fresh(), fields=fields)
             case Comprehension():
-                parts = {
-                    name: done[getattr(node, name).id]
-                    for name in ("range", "init", "condition", "step", "result")
-                }
-                return replace(node, id=self.fresh(), **parts)
+                return replace(
+                    node,
+                    id=self.fresh(),
+                    range=done[node.range.id],
+                    init=done[node.init.id],
+                    condition=done[node.condition.id],
+                    step=done[node.step.id],
+                    result=done[node.result.id],
+                )
             case _:
                 return replace(node, id=self.fresh())

@@ -11,7 +11,7 @@ CelError
     └── CelCostExceeded    the cost limit was reached; never absorbed by ``||`` or ``&&``
 ```
 
-One compilation may find several faults: the exception is the first, ``issues`` holds them all.
+One compilation may find several faults: the exception is the first, ``issues`` holds them all, up to a hundred.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class CelCompileError(CelError):
     """The expression text is at fault."""
 
     def __init__(self, issues: Sequence[Issue]) -> None:
-        super().__init__("\n".join(map(str, issues)))
-        self.issues = tuple(issues)
+        self.issues = tuple(issues[:MOST_ISSUES])
+        super().__init__("\n".join(map(str, self.issues)))
 
     @property
     def line(self) -> int:
@@ -69,12 +69,15 @@ class CelCheckError(CelCompileError):
 class CelRuntimeError(CelError):
     """The evaluation failed. Functions raise this; the message follows upstream's wording."""
 
+    cost: int = 0
+    """What the evaluation had cost when it ended, where it was asked for."""
+
 
 class CelNoSuchKey(CelRuntimeError):
     """A map lacks the key or an object the field."""
 
-    def __init__(self, key: object) -> None:
-        super().__init__(f"no such key: {key}")
+    def __init__(self, key: object, message: str = "") -> None:
+        super().__init__(message or f"no such key: {key}")
         self.key = key
 
 
@@ -93,6 +96,11 @@ class CelCostExceeded(CelRuntimeError):
         self.limit = limit
 
 
+_MARGIN = 200
+"""Characters shown on either side of a fault in a longer line."""
+MOST_ISSUES = 100
+
+
 class Source:
     """An expression text that can tell the line and column of an offset and draw a caret there."""
 
@@ -106,4 +114,6 @@ class Source:
         row = self.text[start : end if end >= 0 else len(self.text)].replace("\t", " ")
         column = position - start
         line = self.text.count("\n", 0, start) + 1
-        return Issue(line, column + 1, message, f" | {row}\n | {'.' * column}^")
+        left = max(0, column - _MARGIN) if len(row) > 2 * _MARGIN else 0
+        shown = row[left : left + 2 * _MARGIN]
+        return Issue(line, column + 1, message, f" | {shown}\n | {'.' * (column - left)}^")

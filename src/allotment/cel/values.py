@@ -128,6 +128,17 @@ def make_map(entries: Iterable[tuple[Value, Value]]) -> dict[Any, Value]:
     return {map_key(key): value for key, value in entries}
 
 
+def make_literal_map(entries: Iterable[tuple[Value, Value]], unique: bool) -> dict[Any, Value]:
+    """A map of the entries of a literal; with ``unique``, two equal keys are an error."""
+    result: dict[Any, Value] = {}
+    for key, value in entries:
+        stored = map_key(key)
+        if unique and stored in result:
+            raise CelRuntimeError(f"repeated key in map literal: {key}")
+        result[stored] = value
+    return result
+
+
 def find(mapping: Mapping[Any, Value], key: Value) -> tuple[Value, bool]:
     """The value under a key and whether there is one. Numbers find keys they are equal to."""
     kind = type(key)
@@ -141,35 +152,51 @@ def find(mapping: Mapping[Any, Value], key: Value) -> tuple[Value, bool]:
 
 _ABSENT: Final = object()
 _NUMBERS: Final = frozenset({int, UInt, float})
+_SCALARS: Final = frozenset({str, int, UInt, float, bool, bytes, type(None), Timestamp, Duration, TypeValue})
+MOST_STEPS: Final = 1_000_000
 
 
 def equal(left: Value, right: Value) -> bool:
     """The language's ``==``: numbers by value, containers by element, other types never across."""
     kind = type(left)
-    other = type(right)
-    if kind is other:
-        if kind is list:
-            return _equal_lists(left, right)
-        if isinstance(left, dict):
-            return _equal_maps(left, right)
-        if kind is Optional:
-            return left.present == right.present and equal(left.value, right.value)
+    if kind is not type(right):
+        if kind in _NUMBERS and type(right) in _NUMBERS:
+            return _order_numbers(left, right) == 0
+        return isinstance(left, dict) and isinstance(right, dict) and _equal_containers(left, right)
+    if kind in _SCALARS:
         return bool(left == right)
-    if kind in _NUMBERS and other in _NUMBERS:
-        return _order_numbers(left, right) == 0
-    if isinstance(left, dict) and isinstance(right, dict):
-        return _equal_maps(left, right)
-    return False
+    return _equal_containers(left, right)
 
 
-def _equal_lists(left: list[Value], right: list[Value]) -> bool:
-    return len(left) == len(right) and all(map(equal, left, right))
-
-
-def _equal_maps(left: Mapping[Any, Value], right: Mapping[Any, Value]) -> bool:
-    if len(left) != len(right):
-        return False
-    return all(key in right and equal(value, right[key]) for key, value in left.items())
+def _equal_containers(left: Value, right: Value) -> bool:
+    """Pairs still to compare lie on a list. Values can share parts so that a small one is a huge tree;
+    hence the limit on steps."""
+    pending = [(left, right)]
+    steps = 0
+    while pending:
+        steps += 1
+        if steps > MOST_STEPS:
+            raise CelRuntimeError(f"values too large to compare: more than {MOST_STEPS} parts")
+        one, two = pending.pop()
+        kind = type(one)
+        if kind is list and type(two) is list:
+            if len(one) != len(two):
+                return False
+            pending.extend(zip(one, two, strict=True))
+        elif isinstance(one, dict) and isinstance(two, dict):
+            if len(one) != len(two) or any(key not in two for key in one):
+                return False
+            pending.extend((value, two[key]) for key, value in one.items())
+        elif kind is Optional and type(two) is Optional:
+            if one.present != two.present:
+                return False
+            pending.append((one.value, two.value))
+        elif kind is type(two):
+            if one != two:
+                return False
+        elif not (kind in _NUMBERS and type(two) in _NUMBERS and _order_numbers(one, two) == 0):
+            return False
+    return True
 
 
 def _order_numbers(left: Value, right: Value) -> int | None:
@@ -210,23 +237,7 @@ def size_of(value: Value) -> int:
         return len(value)
     if kind is int or kind is float or kind is bool or value is None:
         return 1
-    if kind is Optional:
-        return size_of(value.value) if value.present else 1
     return len(value) if hasattr(kind, "__len__") else 1
-
-
-def traversal_size(value: Value) -> int:
-    """What walking through the whole value costs: a tenth a character (down), one for any other leaf."""
-    kind = type(value)
-    if kind is str:
-        return int(len(value.encode()) * 0.1)
-    if kind is bytes:
-        return int(len(value) * 0.1)
-    if kind is list:
-        return sum(map(traversal_size, value))
-    if isinstance(value, dict):
-        return sum(traversal_size(key_value(k)) + traversal_size(v) for k, v in value.items())
-    return 1
 
 
 CLASS_NAMES: Final[dict[type, str]] = {

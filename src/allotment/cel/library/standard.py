@@ -8,6 +8,7 @@ equality), is declared here for the checker and has no implementation.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 
 from allotment.cel import conversions as convert
@@ -15,6 +16,7 @@ from allotment.cel import types
 from allotment.cel.declare import Function, Library, Overload
 from allotment.cel.errors import CelNoSuchOverload, CelRuntimeError
 from allotment.cel.library.regex import matches
+from allotment.cel.macros import STANDARD
 from allotment.cel.times import SECOND, Fields
 from allotment.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, UINT, Type
 from allotment.cel.values import (
@@ -72,8 +74,8 @@ def _divide_double(dividend: float, divisor: float) -> float:
 
 
 _SUM = (
-    Overload("add_bytes", (BYTES, BYTES), BYTES, lambda a, b: a + b),
-    Overload("add_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a + b),
+    Overload("add_bytes", (BYTES, BYTES), BYTES, operator.add),
+    Overload("add_double", (DOUBLE, DOUBLE), DOUBLE, operator.add),
     Overload(
         "add_duration_duration", (DURATION, DURATION), DURATION, lambda a, b: checked_duration(a.ns + b.ns)
     ),
@@ -90,8 +92,8 @@ _SUM = (
         lambda a, b: checked_timestamp(a.ns + b.ns, a.offset),
     ),
     Overload("add_int64", (INT, INT), INT, lambda a, b: checked_int(a + b)),
-    Overload("add_list", (LIST, LIST), LIST, lambda a, b: a + b),
-    Overload("add_string", (STRING, STRING), STRING, lambda a, b: a + b),
+    Overload("add_list", (LIST, LIST), LIST, operator.add),
+    Overload("add_string", (STRING, STRING), STRING, operator.add),
     Overload("add_uint64", (UINT, UINT), UINT, lambda a, b: checked_uint(int(a) + int(b))),
 )
 _DIFFERENCE = (
@@ -201,10 +203,10 @@ def _relation(
 
 
 _RELATIONS = (
-    _relation("_<_", "less", lambda a, b: bool(a < b), lambda order: order < 0),
-    _relation("_<=_", "less_equals", lambda a, b: bool(a <= b), lambda order: order <= 0),
-    _relation("_>_", "greater", lambda a, b: bool(a > b), lambda order: order > 0),
-    _relation("_>=_", "greater_equals", lambda a, b: bool(a >= b), lambda order: order >= 0),
+    _relation("_<_", "less", operator.lt, lambda order: order < 0),
+    _relation("_<=_", "less_equals", operator.le, lambda order: order <= 0),
+    _relation("_>_", "greater", operator.gt, lambda order: order > 0),
+    _relation("_>=_", "greater_equals", operator.ge, lambda order: order >= 0),
 )
 
 
@@ -335,7 +337,7 @@ _CONVERSIONS = (
 
 _TEXT = (
     Function(
-        "contains", (Overload("contains_string", (STRING, STRING), BOOL, lambda a, b: b in a, member=True),)
+        "contains", (Overload("contains_string", (STRING, STRING), BOOL, operator.contains, member=True),)
     ),
     Function(
         "endsWith",
@@ -405,6 +407,7 @@ _TIME = (
 LIBRARY = Library(
     "standard",
     functions=(*_LOGIC, *_ARITHMETIC, *_RELATIONS, *_CONTAINERS, *_CONVERSIONS, *_TEXT, *_TIME),
+    macros=STANDARD,
     types=(
         BOOL,
         BYTES,

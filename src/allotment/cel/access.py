@@ -1,0 +1,105 @@
+"""One step into a value: ``map.key``, ``list[index]``, with the errors the language gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from allotment.cel.errors import CelNoSuchKey, CelRuntimeError
+from allotment.cel.values import BoolKey, Duration, Optional, Timestamp, UInt, Value, find, type_name
+
+# Upstream's messages name the Go types of values, and tests look for them.
+_GO_NAMES: dict[type, str] = {
+    type(None): "types.Null",
+    bool: "types.Bool",
+    int: "types.Int",
+    UInt: "types.Uint",
+    float: "types.Double",
+    str: "types.String",
+    bytes: "types.Bytes",
+    Timestamp: "types.Timestamp",
+    Duration: "types.Duration",
+    Optional: "*types.Optional",
+}
+
+
+class DefaultMap(dict[Any, Value]):
+    """A map where looking up an absent key finds an empty map, though the key is not ``in`` it."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: Any) -> Value:
+        return {}
+
+
+def look(value: Value, key: Value) -> tuple[Value, bool]:
+    """The entry under a key or index, and whether there is one. What has no entries has none under any key.
+
+    Raises where the key cannot be an index.
+    """
+    if isinstance(value, dict):
+        found, present = find(value, key)
+        if not present and type(value) is DefaultMap and type(key) is str:
+            return {}, True
+        return found, present
+    if type(value) is list:
+        index = _index(key)
+        if 0 <= index < len(value):
+            return value[index], True
+    return None, False
+
+
+def seek(value: Value, key: Value, strict: bool) -> tuple[Value, bool]:
+    """As ``look``; with ``strict``, raises for a value that has no entries at all."""
+    found = look(value, key)
+    if strict and not found[1] and not isinstance(value, list | dict):
+        raise CelNoSuchKey(_shown(key))
+    return found
+
+
+def enter(value: Value, key: Value) -> Value:
+    """The entry under a key or index. Raises where there is none."""
+    found, present = look(value, key)
+    if present:
+        return found
+    if type(value) is list:
+        raise CelRuntimeError(f"index out of bounds: {key}")
+    raise CelNoSuchKey(_shown(key))
+
+
+def _shown(key: Value) -> object:
+    return ("true" if key else "false") if type(key) is bool else key
+
+
+def _index(key: Value) -> int:
+    kind = type(key)
+    if kind is int or kind is UInt:
+        return int(key)
+    if kind is float:
+        if key == key and abs(key) < 2.0**63 and key == int(key):
+            return int(key)
+        raise CelRuntimeError(f"unsupported index value {key} in list")
+    raise CelRuntimeError(f"unsupported index type '{type_name(key)}' in list")
+
+
+def elements(value: Value) -> Iterable[Value]:
+    """What a comprehension with one variable runs over: elements, or keys."""
+    if type(value) is list:
+        return value
+    if isinstance(value, dict):
+        return [key.value if type(key) is BoolKey else key for key in value]
+    raise CelRuntimeError(f"got '{_go_name(value)}', expected iterable type")
+
+
+def entries(value: Value) -> Iterable[tuple[Value, Value]]:
+    """What a comprehension with two variables runs over: index and element, or key and value."""
+    if type(value) is list:
+        return enumerate(value)
+    if isinstance(value, dict):
+        return [(key.value if type(key) is BoolKey else key, entry) for key, entry in value.items()]
+    raise CelRuntimeError(f"unsupported comprehension range type: {_go_name(value)}")
+
+
+def _go_name(value: Value) -> str:
+    known = _GO_NAMES.get(type(value))
+    return known if known is not None else f"cel.{type_name(value).rpartition('.')[2]}"

@@ -1,0 +1,44 @@
+"""What the compiler makes: closures over a frame, each with what it always costs.
+
+A frame is a list: the cost so far, the limit, whether an error was absorbed, then one slot a variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from allotment.cel.errors import CelCostExceeded
+from allotment.cel.values import Value
+
+Frame: TypeAlias = list[Any]
+Closure: TypeAlias = Callable[[Frame], Value]
+
+COST: Final = 0
+LIMIT: Final = 1
+ABSORBED: Final = 2
+
+UNSET: Final = object()
+"""What a slot of ``cel.bind`` holds until its value is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A closure and what running it costs besides what it adds to the frame itself."""
+
+    run: Closure
+    cost: int
+    constant: bool = False
+    value: Value = None
+
+
+def constant(value: Value, cost: int = 0) -> Code:
+    return Code(lambda frame: value, cost, constant=True, value=value)
+
+
+def charge(frame: Frame, cost: int) -> None:
+    """Adds a cost that was only known now. Raises beyond the limit."""
+    frame[COST] += cost
+    if frame[COST] > frame[LIMIT]:
+        raise CelCostExceeded(frame[LIMIT])

@@ -1,0 +1,66 @@
+"""Which overload runs: known beforehand where types are certain, else found by the values.
+
+A value fits a parameter by its class; a list or map, as upstream has it, by its class and its first entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from allotment.cel.declare import Overload
+from allotment.cel.errors import CelNoSuchOverload
+from allotment.cel.types import Kind, Type, is_dynamic
+from allotment.cel.values import Duration, Optional, Timestamp, TypeValue, UInt, Value, key_value, type_name
+
+_CLASSES: dict[Kind, type] = {
+    Kind.NULL: type(None),
+    Kind.BOOL: bool,
+    Kind.INT: int,
+    Kind.UINT: UInt,
+    Kind.DOUBLE: float,
+    Kind.STRING: str,
+    Kind.BYTES: bytes,
+    Kind.TIMESTAMP: Timestamp,
+    Kind.DURATION: Duration,
+    Kind.TYPE: TypeValue,
+}
+
+
+def certain(param: Type, given: Type) -> bool:
+    """Whether every value of the given type fits the parameter, so that nobody need look."""
+    if param.kind in (Kind.PARAM, Kind.DYN, Kind.ANY):
+        return True
+    if is_dynamic(given) or given.nullable or given.kind is not param.kind or given.name != param.name:
+        return False
+    return all(map(certain, param.params, given.params))
+
+
+def fits(param: Type, value: Value) -> bool:
+    kind = param.kind
+    expected = _CLASSES.get(kind)
+    if expected is not None:
+        return type(value) is expected or (param.nullable and value is None)
+    match kind:
+        case Kind.PARAM | Kind.DYN | Kind.ANY:
+            return True
+        case Kind.LIST:
+            return type(value) is list and (not value or fits(param.params[0], value[0]))
+        case Kind.MAP:
+            if not isinstance(value, dict):
+                return False
+            first = next(iter(value.items()), None)
+            return first is None or (
+                fits(param.params[0], key_value(first[0])) and fits(param.params[1], first[1])
+            )
+        case Kind.OPAQUE if param.name == "optional_type":
+            return type(value) is Optional
+        case _:
+            return type_name(value) == param.name
+
+
+def dispatch(name: str, overloads: Sequence[Overload], args: Sequence[Value]) -> Overload:
+    """The first overload that takes these values. Raises :class:`CelNoSuchOverload`."""
+    for overload in overloads:
+        if all(map(fits, overload.params, args)):
+            return overload
+    raise CelNoSuchOverload(f"{name}({', '.join(map(type_name, args))})")

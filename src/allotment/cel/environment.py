@@ -1,0 +1,228 @@
+"""An environment is what an expression may refer to; a program is an expression ready to run in it.
+
+``Environment.compile`` does all that can be done before there is data: parse, check, validate literals, plan,
+compile. A :class:`Program` is immutable and may be evaluated any number of times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from allotment.cel import ast
+from allotment.cel.checker import Checked, check
+from allotment.cel.code import ABSORBED, COST, Frame
+from allotment.cel.compiler import compile_plan
+from allotment.cel.cost import Limits, worst_case
+from allotment.cel.declare import Library
+from allotment.cel.errors import CelCheckError, CelCostExceeded, CelRuntimeError, Issue
+from allotment.cel.estimate import Range
+from allotment.cel.library.regex import compile_pattern
+from allotment.cel.meter import Meter
+from allotment.cel.parser import Macros, Syntax, parse
+from allotment.cel.plan import KUBERNETES, Plan, Rules, plan
+from allotment.cel.scope import Declarations, Variable
+from allotment.cel.types import Type, describe
+from allotment.cel.values import Value
+
+MAX_EXPRESSION_BYTES: Final = 10 * 1024
+"""Longest expression the API admits; callers that take expressions from users check it."""
+COST_LIMIT: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A value and what it cost to compute."""
+
+    value: Value
+    cost: int
+
+
+@dataclass(slots=True)
+class Environment:
+    """Declarations and dialect. ``fields`` gives the fields of object types by type name."""
+
+    libraries: Iterable[Library]
+    variables: Mapping[str, Type] = field(default_factory=dict)
+    fields: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+    container: str = ""
+    homogeneous: bool = False
+    """Lists and maps hold values of one type, and literal patterns and times are checked: Kubernetes."""
+    macros: bool = True
+    disabled: frozenset[str] = frozenset()
+    """Overloads that may not be written."""
+    rules: Rules = KUBERNETES
+    limits: Limits = lambda path: None
+    """Declared sizes, for the static cost."""
+    declarations: Declarations = field(init=False)
+    _macros: Macros = field(init=False)
+
+    def __post_init__(self) -> None:
+        libraries = list(self.libraries)
+        self._macros = (
+            Macros(macro for library in libraries for macro in library.macros) if self.macros else Macros(())
+        )
+        self.declarations = Declarations(
+            fields=dict(self.fields),
+            container=self.container,
+            homogeneous=self.homogeneous,
+            disabled=self.disabled,
+        )
+        for library in libraries:
+            self.declarations.add_library(library)
+        for name, type_ in self.variables.items():
+            self.declarations.variables[name] = Variable(name, type_)
+
+    def parse(self, text: str) -> Syntax:
+        """Raises :class:`CelSyntaxError`."""
+        return parse(text, self._macros)
+
+    def check(self, text: str) -> Checked:
+        """Raises :class:`CelCompileError`."""
+        checked = check(self.parse(text), self.declarations)
+        if self.homogeneous:
+            issues = list(_literal_issues(checked))
+            if issues:
+                raise CelCheckError(issues)
+        return checked
+
+    def compile(self, text: str) -> Program:
+        """Raises :class:`CelCompileError`."""
+        checked = self.check(text)
+        return Program(text, checked, plan(checked, self.rules), self.limits)
+
+
+class Program:
+    """One compiled expression."""
+
+    def __init__(self, text: str, checked: Checked, steps: Plan, limits: Limits) -> None:
+        self.text = text
+        self.checked = checked
+        self.plan = steps
+        self._limits = limits
+        code = compile_plan(steps)
+        self._run: Callable[[Frame], Value] = code.run
+        self._base = code.cost
+        self._blank: Frame = [None] * (steps.slots - 1)
+
+    @property
+    def output(self) -> Type:
+        return self.checked.output
+
+    def worst_case(self) -> Range:
+        return worst_case(self.checked, self._limits)
+
+    def frame(self, bindings: Mapping[str, Value], limit: int) -> Frame:
+        frame: Frame = [self._base, *self._blank]
+        frame[1] = limit
+        frame[ABSORBED] = False
+        for name, slot in self.plan.variables.items():
+            frame[slot] = (
+                bindings[name] if name in bindings else CelRuntimeError(f"no such attribute(s): {name}")
+            )
+        return frame
+
+    def value(self, bindings: Mapping[str, Value], limit: int = COST_LIMIT) -> Value:
+        """The value alone. Raises :class:`CelRuntimeError`; beyond the limit, :class:`CelCostExceeded`."""
+        if self._is_bound(bindings):
+            return self.run(self.frame(bindings, limit))
+        return self._evaluate_unbound(bindings, limit).value
+
+    def _is_bound(self, bindings: Mapping[str, Value]) -> bool:
+        return all(name in bindings for name in self.plan.variables)
+
+    def _evaluate_unbound(self, bindings: Mapping[str, Value], limit: int) -> Evaluation:
+        """A variable without a value is an error only where it is read; the closures do not look for that."""
+        meter = Meter(self.plan, self.frame(bindings, limit), limit)
+        value = meter.run()
+        if isinstance(value, CelRuntimeError):
+            value.cost = meter.cost
+            raise value
+        return Evaluation(value, meter.cost)
+
+    def run(self, frame: Frame) -> Value:
+        """The value in a frame that :meth:`frame` made."""
+        try:
+            value = self._run(frame)
+        except RecursionError as exc:
+            raise CelRuntimeError("expression nests too deeply to evaluate") from exc
+        if frame[COST] > frame[1]:
+            raise CelCostExceeded(frame[1])
+        return value
+
+    def evaluate(self, bindings: Mapping[str, Value], limit: int = COST_LIMIT) -> Evaluation:
+        """The value and its exact cost. An error raised from here has the cost in ``cost``."""
+        if not self._is_bound(bindings):
+            return self._evaluate_unbound(bindings, limit)
+        frame = self.frame(bindings, limit)
+        try:
+            value = self.run(frame)
+        except CelRuntimeError as exc:
+            exc.cost = self._exact_cost(bindings, limit, frame[COST])
+            raise
+        if frame[ABSORBED]:
+            return Evaluation(value, self._exact_cost(bindings, limit, frame[COST]))
+        return Evaluation(value, frame[COST])
+
+    def _exact_cost(self, bindings: Mapping[str, Value], limit: int, otherwise: int) -> int:
+        meter = Meter(self.plan, self.frame(bindings, limit), limit)
+        try:
+            meter.run()
+        except CelCostExceeded:
+            pass
+        except RecursionError:
+            return otherwise
+        return meter.cost
+
+
+def _literal_issues(checked: Checked) -> Iterable[Issue]:
+    """Faults that only Kubernetes looks for: literals of mixed types, bad times and patterns."""
+    for expr in ast.walk(checked.expr):
+        match expr:
+            case ast.ListExpr():
+                types = [_unwrapped(checked, e, n in expr.optional) for n, e in enumerate(expr.elements)]
+                yield from _mixed(checked, list(zip(expr.elements, types, strict=True)))
+            case ast.MapExpr():
+                yield from _mixed(checked, [(e.key, checked.types[e.key.id]) for e in expr.entries])
+                values = [(e.value, _unwrapped(checked, e.value, e.optional)) for e in expr.entries]
+                yield from _mixed(checked, values)
+            case ast.Call(function="duration" | "timestamp" | "matches") if expr.args:
+                yield from _bad_literal(checked, expr)
+
+
+def _unwrapped(checked: Checked, expr: ast.Expr, optional: bool) -> Type:
+    type_ = checked.types[expr.id]
+    return type_.params[0] if optional and type_.params else type_
+
+
+def _mixed(checked: Checked, typed: list[tuple[ast.Expr, Type]]) -> Iterable[Issue]:
+    for expr, type_ in typed[1:]:
+        if not _equivalent(typed[0][1], type_):
+            message = f"expected type '{describe(typed[0][1])}' but found '{describe(type_)}'"
+            yield checked.source.issue(expr.position, message)
+            return
+
+
+def _equivalent(one: Type, two: Type) -> bool:
+    return (
+        one.kind is two.kind
+        and one.name == two.name
+        and len(one.params) == len(two.params)
+        and all(map(_equivalent, one.params, two.params))
+    )
+
+
+def _bad_literal(checked: Checked, call: ast.Call) -> Iterable[Issue]:
+    literal = call.args[0]
+    if not isinstance(literal, ast.Literal):
+        return
+    resolution = checked.calls[call.id]
+    impl = compile_pattern if call.function == "matches" else resolution.overloads[0].impl
+    if call.function == "matches" and type(literal.value) is not str:
+        return
+    assert impl is not None
+    try:
+        impl(literal.value)
+    except CelRuntimeError:
+        yield checked.source.issue(literal.position, f"invalid {call.function} argument")

@@ -1,0 +1,339 @@
+"""The exact cost of an evaluation in which something failed.
+
+Upstream counts costs by watching every value an evaluation produces, errors included: after a failed operand
+the other is still evaluated and the call still charged. The compiled closures stop at the first error, so
+where one occurred the plan is walked again here, with errors as values, and charged as upstream charges.
+
+Upstream finds a call's arguments on a stack of the values seen so far, by node id, and charges nothing when
+one is missing because an earlier argument failed. The stack is kept here for that reason, with the same rules
+of what is taken off it and when.
+"""
+
+from __future__ import annotations
+
+from allotment.cel.access import elements, enter, entries, seek
+from allotment.cel.code import UNSET
+from allotment.cel.dispatch import dispatch
+from allotment.cel.errors import CelCostExceeded, CelNoSuchOverload, CelRuntimeError
+from allotment.cel.estimate import LIST_CREATE, MAP_CREATE
+from allotment.cel.paths import checked_key
+from allotment.cel.plan import (
+    Among,
+    Call,
+    Choice,
+    Const,
+    Fold,
+    Logical,
+    MakeList,
+    MakeMap,
+    Node,
+    OrElse,
+    Path,
+    Plan,
+    Presence,
+    Step,
+    among_key,
+    node_id,
+)
+from allotment.cel.prices import call_cost
+from allotment.cel.values import OPTIONAL_NONE, Optional, Value, make_literal_map
+
+_EAGER = 2
+"""Calls of up to this many arguments evaluate them all, whatever fails; longer ones stop at an error."""
+_PATTERNS = frozenset({"matches", "find", "findAll"})
+
+
+class Meter:
+    """One evaluation. ``cost`` is right also after :class:`CelCostExceeded`."""
+
+    def __init__(self, plan: Plan, frame: list[Value], limit: int) -> None:
+        self.plan = plan
+        self.frame = frame
+        self.limit = limit
+        self.cost = 0
+        self._seen: list[tuple[int, Value]] = []
+        self._places: dict[int, list[int]] = {}
+        self._inits: dict[int, Node] = {}
+
+    def run(self) -> Value:
+        """The value, or the error as a value. Raises only :class:`CelCostExceeded`."""
+        return self._value(self.plan.root)
+
+    # --- what has been seen
+
+    def _push(self, value: Value, id_: int, cost: int = 0) -> Value:
+        self.cost += cost
+        self._places.setdefault(id_, []).append(len(self._seen))
+        self._seen.append((id_, value))
+        if self.cost > self.limit:
+            raise CelCostExceeded(self.limit)
+        return value
+
+    def _pop(self, id_: int) -> tuple[Value, bool]:
+        """The newest value of a node, taken off with everything above it, and whether there was one."""
+        places = self._places.get(id_)
+        if not places:
+            return None, False
+        place = places[-1]
+        value = self._seen[place][1]
+        while len(self._seen) > place:
+            self._places[self._seen.pop()[0]].pop()
+        return value, True
+
+    def _drop(self, *ids: int) -> None:
+        for id_ in ids:
+            self._pop(id_)
+
+    def _take(self, nodes: list[Node]) -> list[Value] | None:
+        """The values of these nodes, in order, or None if one of them is missing."""
+        values: list[Value] = []
+        for node in reversed(nodes):
+            value, found = self._pop(node_id(node))
+            if not found:
+                return None
+            values.append(value)
+        return values[::-1]
+
+    # --- nodes
+
+    def _value(self, node: Node) -> Value:
+        match node:
+            case Const():
+                return self._push(node.value, node.id)
+            case Path():
+                value = self._resolved(node)
+                self._drop(node.last_id)
+                return self._push(value, node.last_id, 1)
+            case Choice():
+                value = self._resolved(node)
+                self._drop(node.no.last_id, node.yes.last_id, node_id(node.test))
+                return self._push(value, node.last_id)
+            case Presence():
+                return self._presence(node)
+            case Call():
+                return self._call(node)
+            case Logical():
+                return self._logical(node)
+            case OrElse():
+                return self._push(self._either(node), node.id)
+            case Among():
+                return self._push(self._among(node), node.id)
+            case MakeList():
+                return self._list(node)
+            case MakeMap():
+                return self._map(node)
+            case Fold():
+                value = self._fold(node)
+                self._drop(node_id(node.range))
+                return self._push(value, node.id)
+            case _:
+                raise AssertionError(node)
+
+    def _resolved(self, node: Node) -> Value:
+        """A path or choice as part of another: charged for its steps but not for itself."""
+        if isinstance(node, Choice):
+            test = self._value(node.test)
+            if type(test) is not bool:
+                return test if isinstance(test, CelRuntimeError) else CelNoSuchOverload()
+            return self._resolved(node.yes if test else node.no)
+        assert isinstance(node, Path)
+        if node.slot is None:
+            assert node.origin is not None
+            start = self._value(node.origin)
+        else:
+            start = self._variable(node.slot)
+        if isinstance(start, CelRuntimeError):
+            return start
+        return self._walk(start, node.steps)
+
+    def _variable(self, slot: int) -> Value:
+        value = self.frame[slot]
+        if value is UNSET:
+            value = self._value(self._inits[slot])
+            if type(value) in (list, dict) and not value:
+                value = type(value)()  # an accumulator of its own, to grow in place
+            self.frame[slot] = value
+        return value
+
+    def _walk(self, value: Value, steps: list[Step]) -> Value:
+        optional = type(value) is Optional
+        if optional:
+            if not value.present:
+                return value
+            value = value.value
+        for step in steps:
+            optional = optional or step.optional
+            try:
+                key = step.key if step.node is None else checked_key(self._key(step.node))
+                if optional:
+                    value, present = seek(value, key, step.strict)
+                    if not present:
+                        return OPTIONAL_NONE
+                else:
+                    value = seek(value, key, step.strict)[1] if step.test else enter(value, key)
+            except CelCostExceeded:
+                raise
+            except CelRuntimeError as exc:
+                if not optional:
+                    self._push(exc, step.id, 1)
+                return exc
+            self._push(value, step.id, 1)
+        return Optional(value) if optional else value
+
+    def _key(self, node: Node) -> Value:
+        value = self._resolved(node) if isinstance(node, Path | Choice) else self._value(node)
+        if isinstance(value, CelRuntimeError):
+            raise value
+        return value
+
+    def _presence(self, node: Presence) -> Value:
+        value = self._resolved(node.path)
+        if type(value) is Optional:
+            value = value.present
+        path = node.path
+        if isinstance(path, Choice):
+            self._drop(path.no.last_id, path.yes.last_id, node_id(path.test))
+            return self._push(value, node.id, -1)
+        self._drop(path.last_id)
+        return self._push(value, node.id)
+
+    def _logical(self, node: Logical) -> Value:
+        deciding = not node.conjunction
+        result: Value = not deciding
+        for term in node.terms:
+            value = self._value(term)
+            if value is deciding:
+                result = deciding
+                break
+            if type(value) is not bool and result is (not deciding):
+                result = value if isinstance(value, CelRuntimeError) else CelNoSuchOverload()
+        self._drop(*map(node_id, node.terms))
+        return self._push(result, node.id)
+
+    def _either(self, node: OrElse) -> Value:
+        left = self._value(node.left)
+        if isinstance(left, CelRuntimeError):
+            return left
+        if type(left) is not Optional:
+            return CelNoSuchOverload()
+        if left.present:
+            return left.value if node.unwrap else left
+        return self._value(node.right)
+
+    def _among(self, node: Among) -> Value:
+        item = self._value(node.item)
+        if isinstance(item, CelRuntimeError):
+            return item
+        try:
+            return among_key(item) in node.values
+        except TypeError:
+            return False
+
+    # --- calls
+
+    def _call(self, node: Call) -> Value:
+        result = self._called(node)
+        args = self._take(node.args)
+        if args is None:
+            return self._push(result, node.id)
+        price = call_cost(node.function, node.overload, node.overloads)
+        return self._push(result, node.id, price if isinstance(price, int) else price(args, result))
+
+    def _called(self, node: Call) -> Value:
+        values: list[Value] = []
+        eager = len(node.args) <= _EAGER and not self._is_pattern_call(node)
+        for arg in node.args:
+            value = self._value(arg)
+            if isinstance(value, CelRuntimeError) and node.strict and not eager:
+                return value
+            values.append(value)
+        failed = next((value for value in values if isinstance(value, CelRuntimeError)), None)
+        if not node.strict:
+            return values[0] if type(values[0]) is bool else True
+        if failed is not None:
+            return failed
+        if node.overload == "add_list" and self._owns(node.args[0]) and type(values[1]) is list:
+            values[0].extend(values[1])
+            return values[0]
+        try:
+            impl = (node.impl or dispatch(node.function.name, node.overloads, values)).impl
+            assert impl is not None, node.function.name
+            return impl(*values)
+        except CelRuntimeError as exc:
+            return exc
+
+    def _is_pattern_call(self, node: Call) -> bool:
+        """Upstream replaces a call with a literal pattern by one of the kind that stops at an error."""
+        return node.function.name in _PATTERNS and len(node.args) >= 2 and isinstance(node.args[1], Const)
+
+    def _owns(self, node: Node) -> bool:
+        return isinstance(node, Path) and not node.steps and node.slot in self.plan.accumulators
+
+    # --- aggregates
+
+    def _list(self, node: MakeList) -> Value:
+        items: list[Value] = []
+        result: Value = items
+        for number, element in enumerate(node.elements):
+            value = self._value(element)
+            if isinstance(value, CelRuntimeError):
+                result = value
+                break
+            if number in node.optional:
+                if type(value) is not Optional:
+                    result = CelRuntimeError(
+                        "cannot initialize optional list element from non-optional value"
+                    )
+                    break
+                if not value.present:
+                    continue
+                value = value.value
+            items.append(value)
+        self._take(node.elements)
+        return self._push(result, node.id, LIST_CREATE)
+
+    def _map(self, node: MakeMap) -> Value:
+        result = self._entries(node)
+        self._take([part for key, value, _ in node.entries for part in (key, value)])
+        return self._push(result, node.id, MAP_CREATE)
+
+    def _entries(self, node: MakeMap) -> Value:
+        pairs: list[tuple[Value, Value]] = []
+        for key_node, value_node, optional in node.entries:
+            key = self._value(key_node)
+            if isinstance(key, CelRuntimeError):
+                return key
+            value = self._value(value_node)
+            if isinstance(value, CelRuntimeError):
+                return value
+            if optional:
+                if type(value) is not Optional:
+                    return CelRuntimeError("cannot initialize optional entry from non-optional value")
+                if not value.present:
+                    continue
+                value = value.value
+            pairs.append((key, value))
+        try:
+            return make_literal_map(pairs, node.unique_keys)
+        except CelRuntimeError as exc:
+            return exc
+
+    def _fold(self, node: Fold) -> Value:
+        ranged = self._value(node.range)
+        if isinstance(ranged, CelRuntimeError):
+            return ranged
+        self.frame[node.accumulator] = UNSET
+        self._inits[node.accumulator] = node.init
+        try:
+            items = elements(ranged) if node.variable2 is None else entries(ranged)
+        except CelRuntimeError as exc:
+            return exc
+        for item in items:
+            if node.variable2 is None:
+                self.frame[node.variable] = item
+            else:
+                self.frame[node.variable], self.frame[node.variable2] = item
+            if self._value(node.condition) is False:
+                break
+            self.frame[node.accumulator] = self._value(node.step)
+        return self._value(node.result)

@@ -1,0 +1,457 @@
+"""A checked tree made ready to run: constants computed, names turned into slots, overloads chosen.
+
+The plan is what both evaluators read: the compiler, which turns it into closures, and the meter, which walks
+it to count costs where an error occurred. Its shapes follow upstream's planner, because costs are counted on
+them and not on the syntax:
+
+* A :class:`Path` is a variable (or any value) with the steps into it: ``device.attributes["x"].y`` is one node
+  with three steps. ``c ? a : b`` is a :class:`Choice` between paths, and steps behind it go into both.
+* Literals of constants, and conversions of constants, are constants and cost nothing. A conversion that
+  fails, or a literal pattern that is no regular expression, is a fault of the text.
+* ``x in [constants]`` is a look-up in a set that costs nothing; in an empty list it is ``false``.
+
+Every variable, declared or bound, has a slot in the frame of an evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from allotment.cel import ast
+from allotment.cel.ast import Expr
+from allotment.cel.checker import Checked
+from allotment.cel.declare import Function, Overload
+from allotment.cel.dispatch import certain, dispatch
+from allotment.cel.errors import CelCheckError, CelRuntimeError
+from allotment.cel.library.regex import compile_pattern
+from allotment.cel.recursion import Recursive, run
+from allotment.cel.values import UInt, Value, make_literal_map
+
+FIRST_SLOT = 3
+"""Slots before it belong to the evaluation itself: cost so far, limit, whether an error was absorbed."""
+
+_CONVERSIONS = frozenset(
+    ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"]
+)
+_PATTERNS = frozenset({"matches", "find", "findAll"})
+_KEYS = frozenset({str, int, UInt, float, bool})
+_PRIMITIVES = frozenset({str, int, UInt, float, bool})
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    id: int
+
+
+@dataclass(slots=True, eq=False)
+class Const(Node):
+    value: Value
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """One link of a path: a constant key, or a key computed by a node."""
+
+    id: int
+    key: Value
+    node: Node | None = None
+    optional: bool = False
+    """``[?key]``: an absent key ends the path with ``optional.none()``."""
+    test: bool = False
+    """The last link of ``has``: true or false instead of the value."""
+    strict: bool = False
+    """Looking for a key in what has no keys is an error, not an absence."""
+
+
+@dataclass(slots=True, eq=False)
+class Path(Node):
+    slot: int | None
+    """The variable it starts from, or None if it starts from ``origin``."""
+    origin: Node | None
+    steps: list[Step] = field(default_factory=list)
+    name: str = ""
+
+    @property
+    def last_id(self) -> int:
+        return self.steps[-1].id if self.steps else self.id
+
+
+@dataclass(slots=True, eq=False)
+class Choice(Node):
+    """``test ? yes : no``."""
+
+    test: Node
+    yes: Path | Choice
+    no: Path | Choice
+
+    @property
+    def last_id(self) -> int:
+        return self.yes.last_id if self.yes.last_id == self.no.last_id else self.id
+
+
+@dataclass(slots=True, eq=False)
+class Presence(Node):
+    """``has(…)``: a path whose last step tests."""
+
+    path: Path | Choice
+
+
+@dataclass(slots=True, eq=False)
+class Call(Node):
+    function: Function
+    overload: str
+    """The id, or "" if it is found out at run time."""
+    args: list[Node]
+    impl: Overload | None
+    """The overload to call without looking at the arguments, where the checker is certain."""
+    overloads: tuple[Overload, ...]
+    strict: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class Logical(Node):
+    conjunction: bool
+    terms: list[Node]
+
+
+@dataclass(slots=True, eq=False)
+class OrElse(Node):
+    """``left.or(right)`` and, with ``unwrap``, ``left.orValue(right)``."""
+
+    left: Node
+    right: Node
+    unwrap: bool
+
+
+@dataclass(slots=True, eq=False)
+class Among(Node):
+    """``item in [constants]``."""
+
+    item: Node
+    values: frozenset[tuple[bool, Value]]
+
+
+@dataclass(slots=True, eq=False)
+class MakeList(Node):
+    elements: list[Node]
+    optional: frozenset[int]
+
+
+@dataclass(slots=True, eq=False)
+class MakeMap(Node):
+    entries: list[tuple[Node, Node, bool]]
+    """Key, value, and whether the value is an optional to be unwrapped or left out."""
+    unique_keys: bool
+
+
+@dataclass(slots=True, eq=False)
+class Fold(Node):
+    range: Node
+    variable: int
+    variable2: int | None
+    accumulator: int
+    init: Node
+    condition: Node
+    step: Node
+    result: Node
+
+    @property
+    def binds(self) -> bool:
+        """Whether this is ``cel.bind``: nothing to iterate over, only a name."""
+        return isinstance(self.range, Const) and self.range.value == []
+
+
+@dataclass(slots=True)
+class Plan:
+    root: Node
+    slots: int
+    """Size of the frame."""
+    variables: dict[str, int]
+    """Slots to fill before an evaluation, by name."""
+    accumulators: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Where dialects differ on what a text may say; the defaults are Kubernetes'."""
+
+    fold_failures: bool = True
+    """A constant conversion that fails is a fault of the text, not of the evaluation."""
+    unique_keys: bool = False
+    """A map literal that repeats a key is an error; else the last entry wins."""
+    strict_presence: bool = False
+    """Asking whether a number or a string has a field is an error; else it has none."""
+
+
+KUBERNETES = Rules()
+
+
+def plan(checked: Checked, rules: Rules = KUBERNETES) -> Plan:
+    """Raises :class:`CelCheckError`."""
+    planner = _Planner(checked, rules)
+    root = run(planner.node(checked.expr))
+    return Plan(root, planner.slots, planner.variables, frozenset(planner.accumulators))
+
+
+def children(node: Node) -> Iterator[Node]:
+    """Nodes directly inside a node."""
+    match node:
+        case Path():
+            if node.origin is not None:
+                yield node.origin
+            yield from (step.node for step in node.steps if step.node is not None)
+        case Choice():
+            yield from (node.test, node.yes, node.no)
+        case Presence():
+            yield node.path
+        case Call():
+            yield from node.args
+        case Logical():
+            yield from node.terms
+        case OrElse():
+            yield from (node.left, node.right)
+        case Among():
+            yield node.item
+        case MakeList():
+            yield from node.elements
+        case MakeMap():
+            yield from (part for key, value, _ in node.entries for part in (key, value))
+        case Fold():
+            yield from (node.range, node.init, node.condition, node.step, node.result)
+
+
+def nodes(root: Node) -> Iterator[Node]:
+    """Every node, parents first."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(children(node))
+
+
+def node_id(node: Node) -> int:
+    """The id under which upstream files the value of a node: a path's is that of its last step."""
+    return node.last_id if isinstance(node, Path | Choice) else node.id
+
+
+def among_key(value: Value) -> tuple[bool, Value]:
+    """Equal for equal values and only for them, as far as primitives go: Python holds ``True == 1``."""
+    return type(value) is bool, value
+
+
+class _Planner:
+    def __init__(self, checked: Checked, rules: Rules) -> None:
+        self.checked = checked
+        self.rules = rules
+        self.slots = FIRST_SLOT
+        self.variables: dict[str, int] = {}
+        self.accumulators: set[int] = set()
+        self.locals: list[dict[str, int]] = []
+
+    def fault(self, expr: Expr, message: str) -> NoReturn:
+        raise CelCheckError([self.checked.source.issue(expr.position, message)])
+
+    def slot(self) -> int:
+        self.slots += 1
+        return self.slots - 1
+
+    def node(self, expr: Expr) -> Recursive[Node]:
+        match expr:
+            case ast.Literal():
+                return Const(expr.id, expr.value)
+            case ast.Ident():
+                return self.name(expr)
+            case ast.Select() if expr.id in self.checked.names:
+                return self.name(expr)
+            case ast.Select():
+                inner = self.select(expr)
+            case ast.Call():
+                inner = self.call(expr)
+            case ast.ListExpr():
+                inner = self.list(expr)
+            case ast.MapExpr():
+                inner = self.map(expr)
+            case ast.Comprehension():
+                inner = self.fold(expr)
+            case _:
+                self.fault(expr, "objects cannot be built here")
+        built: Node = yield inner
+        return built
+
+    def name(self, expr: ast.Ident | ast.Select) -> Node:
+        variable = self.checked.names[expr.id]
+        if variable.constant:
+            return Const(expr.id, variable.value)
+        if variable.local:
+            slot = next(scope[variable.name] for scope in reversed(self.locals) if variable.name in scope)
+        else:
+            slot = self.variables.get(variable.name, 0) or self.slot()
+            self.variables[variable.name] = slot
+        return Path(expr.id, slot, None, name=variable.name)
+
+    # --- paths
+
+    def select(self, expr: ast.Select) -> Recursive[Node]:
+        operand: Node = yield self.node(expr.operand)
+        path = self.path(operand)
+        _extend(path, Step(expr.id, expr.field, test=expr.test_only, strict=self.rules.strict_presence))
+        return Presence(expr.id, path) if expr.test_only else path
+
+    def path(self, node: Node) -> Path | Choice:
+        if isinstance(node, Path | Choice):
+            return node
+        return Path(node.id, None, node)
+
+    def index(self, expr: ast.Call, operand: Node, key: Node, optional: bool) -> Node:
+        path = self.path(operand)
+        if isinstance(key, Const):
+            if type(key.value) not in _KEYS and self.rules.fold_failures:
+                self.fault(expr, "invalid qualifier type: a list or map cannot be indexed by this")
+        constant = isinstance(key, Const) and type(key.value) in _KEYS
+        step = Step(
+            expr.id,
+            key.value if isinstance(key, Const) else None,
+            None if constant else key,
+            optional=optional,
+            strict=self.rules.strict_presence,
+        )
+        _extend(path, step)
+        return path
+
+    # --- calls
+
+    def call(self, expr: ast.Call) -> Recursive[Node]:
+        resolution = self.checked.calls[expr.id]
+        operands = list(expr.args)
+        if expr.target is not None and not resolution.namespaced:
+            operands.insert(0, expr.target)
+        args: list[Node] = []
+        for operand in operands:
+            args.append((yield self.node(operand)))  # noqa: PERF401 - a comprehension cannot yield
+        name = resolution.function.name
+        match name:
+            case "_&&_" | "_||_":
+                return Logical(expr.id, name == "_&&_", args)
+            case "_?_:_":
+                return Choice(expr.id, args[0], self.branch(args[1]), self.branch(args[2]))
+            case "_[_]" | "_[?_]" | "_?._":
+                return self.index(expr, args[0], args[1], optional=name != "_[_]")
+            case "or" | "orValue" if len(args) == 2:
+                return OrElse(expr.id, args[0], args[1], unwrap=name == "orValue")
+        overloads = resolution.overloads
+        call = self.plain_call(expr, resolution.function, overloads, operands, args)
+        if isinstance(call, Call) and call.overload == "in_list" and isinstance(args[1], Const):
+            return self.among(call, args[0], args[1].value)
+        if name in _CONVERSIONS and len(args) == 1 and isinstance(args[0], Const):
+            return self.converted(expr, call, args[0])
+        if name in _PATTERNS and len(args) >= 2 and isinstance(args[1], Const) and type(args[1].value) is str:
+            self.check_pattern(expr, args[1].value)
+        return call
+
+    def branch(self, node: Node) -> Path | Choice:
+        return node.path if isinstance(node, Presence) else self.path(node)
+
+    def plain_call(
+        self,
+        expr: ast.Call,
+        function: Function,
+        overloads: tuple[Overload, ...],
+        operands: list[Expr],
+        args: list[Node],
+    ) -> Call:
+        single = overloads[0] if len(overloads) == 1 else None
+        types = [self.checked.types[operand.id] for operand in operands]
+        sure = single is not None and all(map(certain, single.params, types))
+        member = overloads[0].member if overloads else False
+        return Call(
+            expr.id,
+            function,
+            single.id if single is not None else "",
+            args,
+            single if sure else None,
+            tuple(o for o in function.overloads if o.member == member and len(o.params) == len(args)),
+            strict=function.name != "@not_strictly_false",
+        )
+
+    def among(self, call: Call, item: Node, values: list[Value]) -> Node:
+        if not values:
+            return Const(call.id, False)
+        if any(type(value) not in _PRIMITIVES for value in values):
+            return call
+        return Among(call.id, item, frozenset(map(among_key, values)))
+
+    def converted(self, expr: ast.Call, call: Call, arg: Const) -> Node:
+        try:
+            impl = call.impl or dispatch(call.function.name, call.overloads, (arg.value,))
+            assert impl.impl is not None
+            return Const(expr.id, impl.impl(arg.value))
+        except CelRuntimeError as exc:
+            if self.rules.fold_failures:
+                self.fault(expr, str(exc))
+            return call
+
+    def check_pattern(self, expr: ast.Call, pattern: str) -> None:
+        try:
+            compile_pattern(pattern)
+        except CelRuntimeError as exc:
+            if self.rules.fold_failures:
+                self.fault(expr, str(exc))
+
+    # --- aggregates
+
+    def list(self, expr: ast.ListExpr) -> Recursive[Node]:
+        elements: list[Node] = []
+        for element in expr.elements:
+            elements.append((yield self.node(element)))  # noqa: PERF401 - a comprehension cannot yield
+        if not expr.optional and all(isinstance(e, Const) for e in elements):
+            return Const(expr.id, [e.value for e in elements if isinstance(e, Const)])
+        return MakeList(expr.id, elements, expr.optional)
+
+    def map(self, expr: ast.MapExpr) -> Recursive[Node]:
+        entries: list[tuple[Node, Node, bool]] = []
+        for entry in expr.entries:
+            key: Node = yield self.node(entry.key)
+            value: Node = yield self.node(entry.value)
+            entries.append((key, value, entry.optional))
+        constants = [
+            (key.value, value.value)
+            for key, value, optional in entries
+            if isinstance(key, Const) and isinstance(value, Const) and not optional
+        ]
+        if len(constants) == len(entries):
+            try:
+                return Const(expr.id, make_literal_map(constants, self.rules.unique_keys))
+            except CelRuntimeError:
+                pass  # raised again at every evaluation
+        return MakeMap(expr.id, entries, self.rules.unique_keys)
+
+    def fold(self, expr: ast.Comprehension) -> Recursive[Node]:
+        init: Node = yield self.node(expr.init)
+        ranged: Node = yield self.node(expr.range)
+        accumulator, variable = self.slot(), self.slot()
+        variable2 = self.slot() if expr.variable2 is not None else None
+        self.accumulators.add(accumulator)
+        self.locals.append({expr.accumulator: accumulator})
+        loop = {expr.variable: variable}
+        if expr.variable2 is not None and variable2 is not None:
+            loop[expr.variable2] = variable2
+        self.locals.append(loop)
+        condition: Node = yield self.node(expr.condition)
+        step: Node = yield self.node(expr.step)
+        self.locals.pop()
+        result: Node = yield self.node(expr.result)
+        self.locals.pop()
+        return Fold(expr.id, ranged, variable, variable2, accumulator, init, condition, step, result)
+
+
+def _extend(path: Path | Choice, step: Step) -> None:
+    """A step behind a choice is a step behind both its branches."""
+    pending: list[Path | Choice] = [path]
+    while pending:
+        target = pending.pop()
+        if isinstance(target, Choice):
+            pending += (target.yes, target.no)
+        else:
+            target.steps.append(step)
