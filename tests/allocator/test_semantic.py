@@ -302,6 +302,18 @@ def test_a_key_may_be_asked_for() -> None:
     ]
 
 
+def test_an_expression_may_look_at_a_whole_map() -> None:
+    book = one('strings.exists(key, strings[key] == "yes") && intSlices["numa"].exists(n, n == 1)')
+    asked = attribute("numa", intSlice=[0, 1])
+    slices = [
+        slice_of(
+            leaf("a", None, attribute("x", string="no"), asked),
+            leaf("b", None, attribute("y", string="yes"), asked),
+        )
+    ]
+    assert ids(allocate_semantic(node(), slices, book, [claim("c")])) == ["b"]
+
+
 def test_other_failures_of_an_expression_are_errors_if_the_search_comes_to_them() -> None:
     book = one('1 / ints["zero"] == 1')
     good = leaf("good", None, attribute("zero", int=1))

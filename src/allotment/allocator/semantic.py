@@ -60,8 +60,9 @@ class InstanceTest:
     def __init__(self, expression: str) -> None:
         self.expression = expression
         self._program = compile_semantic(expression)
-        self._reads = sorted(self._program.reads, key=repr)
-        self.parts = [Part(read, _reader(*read)) for read in self._reads]
+        reads = sorted(self._program.reads, key=repr)
+        self.parts = [Part(read, _reader(*read)) for read in reads]
+        self._keys = [(map, name) for map, name in reads if name is not None]
         self._answers: dict[Hashable, bool | str] = {}
 
     def ask(self, device: Device) -> bool | str:
@@ -79,8 +80,8 @@ class InstanceTest:
         if not isinstance(device, Instance):
             return "not an instance of the partitionable model"
         maps = device.maps
-        have = [f"{name}={maps[map][name]}" for map, name in self._reads if name in maps[map]]
-        lack = [f"lacks {map}.{name}" for map, name in self._reads if name not in maps[map]]
+        have = [f"{name}={maps[map][name]}" for map, name in self._keys if name in maps[map]]
+        lack = [f"lacks {map}.{name}" for map, name in self._keys if name not in maps[map]]
         return ", ".join(have + lack)
 
     def _evaluate(self, maps: TypedMaps) -> bool | str:
@@ -92,14 +93,23 @@ class InstanceTest:
             return f"CEL runtime error: {exc}"
 
 
-def _reader(map: str, name: str) -> Callable[[Device], Hashable]:
-    """Looks one attribute up, as a key: lists hold scalars only."""
+def _reader(map: str, name: str | None) -> Callable[[Device], Hashable]:
+    """Looks one attribute up, or for no name a whole map."""
 
     def read(device: Device) -> Hashable:
-        value: Any = device.maps[map].get(name) if isinstance(device, Instance) else None
-        return tuple(value) if isinstance(value, list) else value
+        if not isinstance(device, Instance):
+            return None
+        values = device.maps[map]
+        if name is not None:
+            return _frozen(values.get(name))
+        return frozenset((key, _frozen(value)) for key, value in values.items())
 
     return read
+
+
+def _frozen(value: Any) -> Hashable:
+    frozen: Hashable = tuple(value) if isinstance(value, list) else value  # lists hold scalars only
+    return frozen
 
 
 class OfDriver:
