@@ -98,20 +98,29 @@ def test_the_same_allocations_where_hypothesis_steers(
 def evaluation_fault(upstream: Oracle) -> AllocationFault:
     def fault(question: Json) -> str | None:
         theirs, ours = upstream.cel(question), our_evaluation(question)
-        if theirs.get("panic"):
-            return None
+        if theirs.get("panic") or theirs["matchError"].startswith("internal error: "):
+            return None  # a crash inside of cel-go, such as an unhashable semver in a list
         if bool(theirs["compileError"]) != bool(ours["compileError"]):
             return f"compile error: upstream {theirs['compileError']!r}, we {ours['compileError']!r}"
         if theirs["compileError"]:
             return None
-        for field in ("maxCost", "cost", "attribute" if question["derived"] else "match"):
-            if theirs.get(field) != ours.get(field):
+        for field in ("maxCost", "cost", "attribute" if question.get("derived") else "match"):
+            if _plain(theirs.get(field)) != _plain(ours.get(field)):
                 return f"{field}: upstream {theirs.get(field)}, we {ours.get(field)} ({theirs} {ours})"
         if bool(theirs["matchError"]) != bool(ours["matchError"]):
             return f"error: upstream {theirs['matchError']!r}, we {ours['matchError']!r}"
         return None
 
     return fault
+
+
+def _plain(value: Any) -> Any:
+    """No cost is a cost of nothing, and Kubernetes does not write empty lists."""
+    return (
+        {kind: content for kind, content in value.items() if content != []}
+        if isinstance(value, dict)
+        else value or 0
+    )
 
 
 def test_the_same_values_errors_and_costs_of_expressions(evaluation_fault: AllocationFault) -> None:
