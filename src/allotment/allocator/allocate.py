@@ -23,6 +23,7 @@ from allotment.allocator.result import Draft, ShareIDs
 from allotment.allocator.search import DEFAULT_BUDGET, Search, Verdict
 from allotment.allocator.site import Site, Use
 from allotment.allocator.strategy import FIRST_FIT, arrange
+from allotment.allocator.terms import Terms
 
 if TYPE_CHECKING:
     from allotment.api.core import Node
@@ -99,7 +100,7 @@ def solve(
     try:
         found = pools()
         site = Site(node, found, arrange(found, strategy, held), book.features)
-        problem = Problem(site, demand, Use.of(site, held), held)
+        problem = Problem(Terms(site, demand), Use.of(site, held), held)
         answer = Search(problem, budget).run()
         steps = answer.steps
         if answer.verdict is Verdict.GAVE_UP:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 Element = tuple[str, object]
 FREE = -1
-"""Pin of a match constraint that holds no device yet."""
+"""State of a constraint that binds no device yet."""
+
+_REMEMBERED = 4096  # masks kept per constraint
 
 
 def elements_of(attribute: DeviceAttribute, *, lists: bool) -> list[Element]:
@@ -75,20 +77,19 @@ class Values:
 
 
 class Constraint:
-    """One relation over the devices of one node, with its state in the search.
+    """One relation over the devices of one site.
 
-    ``state`` is the pin or the spent elements; the search saves and restores it as the plain int it is.
+    Its state in a search is one int: FREE while it binds no device, then the pin or the spent elements. The search
+    keeps it, so a constraint can serve many searches.
     """
 
     def __init__(self, relation: Relation, *, lists: bool) -> None:
         self.relation = relation
         self.distinct = relation.distinct
-        self.state = 0 if relation.distinct else FREE
-        self.chosen = 0
-        self._lists = lists
         self.holders: dict[int, int] = {}  # element → bit set of devices, over all that was read
+        self._lists = lists
         self._numbers: dict[Element, int] = {}
-        self._allowed: dict[tuple[int, int, bool], int] = {}
+        self._allowed: dict[tuple[int, int], int] = {}
 
     def read(
         self, devices: Sequence[Device], attribute: Callable[[Device], DeviceAttribute | ClaimError | None]
@@ -115,33 +116,31 @@ class Constraint:
             values.held.append(bits)
         return values
 
-    def allowed(self, values: Values) -> int:
+    def allowed(self, values: Values, state: int) -> int:
         """The devices that may come next."""
-        key = (id(values), self.state, self.chosen == 0)
+        if state == FREE:
+            return values.present
+        key = (id(values), state)
         mask = self._allowed.get(key)
         if mask is None:
-            mask = self._allowed[key] = self._compute(values)
+            if len(self._allowed) >= _REMEMBERED:
+                self._allowed.clear()
+            mask = self._allowed[key] = self._compute(values, state)
         return mask
 
-    def _compute(self, values: Values) -> int:
-        if self.chosen == 0:
-            return values.present
+    def _compute(self, values: Values, state: int) -> int:
         holders = 0
-        state, number = self.state, 0
         while state:
-            if state & 1:
-                holders |= values.holders.get(number, 0)
-            state >>= 1
-            number += 1
+            lowest = state & -state
+            state ^= lowest
+            holders |= values.holders.get(lowest.bit_length() - 1, 0)
         if self.distinct:
             return values.present & ~holders & ~values.unknown
         return holders
 
-    def add(self, values: Values, position: int) -> None:
-        """Counts a device in. It must be allowed."""
+    def joined(self, values: Values, position: int, state: int) -> int:
+        """The state once a device, which must be allowed, is chosen."""
         held = values.held[position]
-        if self.distinct:
-            self.state |= held
-        else:
-            self.state = held if self.chosen == 0 else self.state & held
-        self.chosen += 1
+        if state == FREE:
+            return held
+        return state | held if self.distinct else state & held

@@ -231,6 +231,7 @@ class Fleet:
                 if place.reaches and device.id.of_pool in place.reaches:
                     place.local &= ~(1 << position)
             place.prints = Prints(site, self._numbers)
+            place.prints.skeleton()
             place.site = site
             place.reread(self.ledger)
             place.seen = self.versions(place)

@@ -132,7 +132,7 @@ def explain(problem: Problem, shortage: Shortage | None) -> NodeReason:
         AskReason(
             claim=full_name(problem.demand.claims[request.claim].metadata),
             request=ask.name,
-            needed=max(problem.size(ask), 1) if ask.all else ask.count,
+            needed=max(problem.terms.size(ask), 1) if ask.all else ask.count,
             devices=[_judge(problem, request, ask, position) for position in range(len(problem.devices))],
         )
         for request in problem.demand.requests
@@ -190,9 +190,9 @@ def _judge_use(problem: Problem, ask: Ask, position: int) -> DeviceReason | None
         problem.counters.give(draw, before)
     if problem.metered & bit:
         used = problem.consumed.get(position, {})
-        amounts = problem.suits[ask.shape].amounts.get(position, {})
+        amounts = problem.amounts(ask.shape, position)
         for name, offer in device.spec.capacity.items():
-            over = amounts[name].nanos + used.get(name, 0) - offer.value.nanos if name in amounts else 0
+            over = amounts[name] + used.get(name, 0) - offer.value.nanos
             if over > 0:
                 return DeviceReason(
                     str(device.id),
@@ -205,8 +205,8 @@ def _judge_use(problem: Problem, ask: Ask, position: int) -> DeviceReason | None
 
 def _judge_constraints(problem: Problem, request: Request, ask: Ask, position: int) -> DeviceReason:
     name = str(problem.devices[position].id)
-    for number, values in zip(ask.constraints, problem.values.get(ask, ()), strict=True):
-        relation = problem.constraints[request.claim][number].relation
+    for number, values in zip(ask.constraints, problem.terms.values.get(ask, ()), strict=True):
+        relation = problem.terms.constraints[request.claim][number].relation
         if position in values.errors:
             return DeviceReason(name, "error", "cannot be judged", str(values.errors[position]))
         if not values.present >> position & 1:
@@ -229,15 +229,15 @@ def _capacity_detail(device: Device, ask: Ask) -> str:
 
 
 def _all_words(problem: Problem, ask: Ask, reason: AskReason) -> str:
-    if not problem.all[ask]:
+    if not problem.terms.all[ask]:
         return f"asks for all devices, but none matches: {fold(reason.devices) or 'there are no devices'}"
     blocked = [
         each
         for position, each in enumerate(reason.devices)
-        if position in problem.all[ask] and each.code != FITS
+        if position in problem.terms.all[ask] and each.code != FITS
     ]
     if blocked:
-        return f"asks for all {_devices(len(problem.all[ask]))}, but {fold(blocked)}"
+        return f"asks for all {_devices(len(problem.terms.all[ask]))}, but {fold(blocked)}"
     return ""
 
 
@@ -254,7 +254,7 @@ def _together(problem: Problem, shortage: Shortage | None) -> str:
             f"requests {', '.join(names)} together need {shortage.needed} devices, "
             f"but only {_devices(shortage.available)} suit any of them"
         )
-    for number, constraints in enumerate(problem.constraints):
+    for number, constraints in enumerate(problem.terms.constraints):
         claim = full_name(problem.demand.claims[number].metadata)
         for constraint in constraints:
             kind = "different values" if constraint.distinct else "one value"

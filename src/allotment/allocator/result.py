@@ -39,7 +39,7 @@ class Draft:
     ) -> None:
         demand = problem.demand
         asks = chosen_asks(demand, choices)
-        self._features = problem.features
+        self._features = problem.site.features
         self._claims: list[list[_Entry]] = [[] for _ in demand.claims]
         self._configs = [_config(demand, number, asks, classes) for number in range(len(demand.claims))]
         for choice in choices:

@@ -25,12 +25,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from allotment.allocator.constraint import FREE
 from allotment.allocator.errors import ClaimError
 from allotment.allocator.matching import Shortage, unmatched
 from allotment.allocator.request import RESULTS_MAX
 
 if TYPE_CHECKING:
-    from allotment.allocator.constraint import Constraint
+    from collections.abc import Iterable
+
+    from allotment.allocator.constraint import Constraint, Values
     from allotment.allocator.problem import Problem
     from allotment.allocator.request import Ask
     from allotment.allocator.suits import Suits
@@ -100,7 +103,7 @@ class _Slot:
         self.candidates = 0
         self.before: list[tuple[int, int]] | None = None
         self.share: dict[str, int] | None = None
-        self.states: list[tuple[Constraint, int]] = []
+        self.states: list[tuple[int, int]] = []  # (constraint, its state before)
         self.taken = 0
         self.taken_by_claim = 0
 
@@ -121,6 +124,9 @@ class Search:
         self._everything = (1 << len(problem.devices)) - 1
         self._classes: list[int] | None = None  # per device, its class as a bit set; None until we turn back
         self._dead: dict[object, _Step] = {}
+        self._states = [
+            [FREE] * len(relations) for relations in problem.demand.relations
+        ]  # of the constraints
         self._crowded = 0  # the claim that TOO_MANY was last said of
         self._lookahead = False  # until we turn back and know that no error is possible
         self._any_admin = any(ask.admin for request in self._requests for ask in request.asks)
@@ -153,7 +159,7 @@ class Search:
 
     def _turn_back(self) -> Shortage | None:
         """Gets ready for a search that does not succeed at once, and looks for a proof that it never can."""
-        self._lookahead = not self._problem.may_fail()
+        self._lookahead = not self._problem.terms.may_fail()
         self._sort_into_classes()
         return self._unmatched(0, everything=True) if self._lookahead else None
 
@@ -173,9 +179,9 @@ class Search:
     def _open(self, number: int, ask: Ask, index: int, start: int) -> _Step:
         """Opens the slot for device ``index`` of an ask, or goes on to the next request if it has all."""
         problem = self._problem
-        if ask.all and not problem.all[ask]:
+        if ask.all and not problem.terms.all[ask]:
             return _Step.DEAD
-        missing = problem.size(ask) - index
+        missing = problem.terms.size(ask) - index
         if missing <= 0:
             return self._enter(number + 1)
         claim = self._requests[number].claim
@@ -215,10 +221,11 @@ class Search:
     def _related(self, ask: Ask, claim: int, candidates: int) -> int:
         """Those candidates that the claim's constraints still allow, or for which they raise."""
         raising = 0
-        for number, values in zip(ask.constraints, self._problem.values[ask], strict=True):
+        for number, values in zip(ask.constraints, self._problem.terms.values[ask], strict=True):
             for position in values.errors:
                 raising |= candidates & 1 << position
-            candidates &= self._problem.constraints[claim][number].allowed(values)
+            constraint = self._problem.terms.constraints[claim][number]
+            candidates &= constraint.allowed(values, self._states[claim][number])
         return candidates | raising
 
     # --- trying devices ---
@@ -264,7 +271,7 @@ class Search:
             return _Step.DEAD
         self._steps += 1
         claim = self._requests[slot.request].claim
-        position = problem.all[ask][slot.index]
+        position = problem.terms.all[ask][slot.index]
         suits = problem.suits[ask.shape]
         bit = 1 << position
         in_use = self._by_claim[claim] if ask.admin else problem.used | self._taken
@@ -283,7 +290,7 @@ class Search:
         shareable = problem.shareable & bit
         amounts = None
         if problem.metered & bit:
-            amounts = {name: amount.nanos for name, amount in suits.amounts.get(position, {}).items()}
+            amounts = problem.amounts(ask.shape, position)
             if not ask.all and not self._enough(position, amounts):
                 return False
         draw = problem.draws.get(position)
@@ -334,22 +341,24 @@ class Search:
         slot.states = []
         if not ask.constraints:
             return
-        for number, values in zip(ask.constraints, problem.values[ask], strict=True):
-            constraint = problem.constraints[request.claim][number]
+        states = self._states[request.claim]
+        for number, values in zip(ask.constraints, problem.terms.values[ask], strict=True):
+            constraint = problem.terms.constraints[request.claim][number]
             if position in values.errors:
                 raise values.errors[position]
-            if ask.all and not constraint.allowed(values) >> position & 1:
+            state = states[number]
+            if ask.all and not constraint.allowed(values, state) >> position & 1:
                 raise ClaimError(
                     f"claim {problem.demand.claims[request.claim].metadata.name}, request {ask.name}: cannot add device "
                     f"{problem.devices[position].id} because a claim constraint would not be satisfied"
                 )
-            slot.states.append((constraint, constraint.state))
-            constraint.add(values, position)
+            slot.states.append((number, state))
+            states[number] = constraint.joined(values, position, state)
 
     def _unconstrain(self, slot: _Slot) -> None:
-        for constraint, state in reversed(slot.states):
-            constraint.state = state
-            constraint.chosen -= 1
+        states = self._states[self._requests[slot.request].claim]
+        for number, state in slot.states:
+            states[number] = state
 
     # --- turning back ---
 
@@ -394,46 +403,60 @@ class Search:
         the order tells equals apart, so each device is a class of its own.
         """
         problem = self._problem
-        members: dict[object, int] = {}
         positions = range(len(problem.devices))
-        ordered = any(ask.constraints for ask in problem.all)
-        signatures: list[object] = (
-            list(positions) if ordered else [self._signature(each) for each in positions]
-        )
+        if any(ask.constraints for ask in problem.terms.all):
+            signatures: list[object] = list(positions)
+        else:
+            tables = {
+                id(values): (problem.terms.constraints[request.claim][number], values)
+                for request in self._requests
+                for ask in request.asks
+                for number, values in zip(ask.constraints, problem.terms.values.get(ask, ()), strict=True)
+            }
+            signatures = [self._signature(position, tables.values()) for position in positions]
+        members: dict[object, int] = {}
         for position, signature in enumerate(signatures):
             members[signature] = members.get(signature, 0) | 1 << position
         self._classes = [members[signature] for signature in signatures]
         self._distinct_classes = list(members.values())
 
-    def _signature(self, position: int) -> object:
+    def _signature(self, position: int, tables: Iterable[tuple[Constraint, Values]]) -> object:
         """All that the search can see of a device. Values that no other device has are interchangeable."""
         problem = self._problem
         bit = 1 << position
+        in_use = bool(problem.used & bit)
+        suited = [
+            (bool(s.selectable & bit), bool(s.allowed & bit), position in s.errors) for s in problem.suits
+        ]
+        if (in_use and not self._any_admin) or not any(
+            selectable or error for selectable, _, error in suited
+        ):
+            return in_use  # never a candidate; of those, one is like another
         parts: list[object] = [
-            bool(problem.used & bit),
+            in_use,
             bool(problem.shareable & bit),
             bool(problem.shared & bit),
+            tuple(suited),
         ]
-        for suits in problem.suits:
-            parts.append((bool(suits.selectable & bit), bool(suits.allowed & bit), position in suits.errors))
-            if problem.metered & bit:
-                amounts = suits.amounts.get(position, {})
-                parts.append(tuple(sorted((name, amount.nanos) for name, amount in amounts.items())))
         if problem.metered & bit:
+            shapes = range(len(problem.suits))
+            parts += [tuple(sorted(problem.amounts(shape, position).items())) for shape in shapes]
             capacity = problem.devices[position].spec.capacity
             parts.append(tuple(sorted((name, offer.value.nanos) for name, offer in capacity.items())))
             parts.append(tuple(sorted(problem.consumed.get(position, {}).items())))
         draw = problem.draws.get(position)
-        parts.append(draw.signature() if draw is not None else None)
-        for request in self._requests:
-            for ask in request.asks:
-                for number, values in zip(ask.constraints, problem.values.get(ask, ()), strict=True):
-                    holders = problem.constraints[request.claim][number].holders
-                    held = values.held[position]
-                    parts.append(
-                        (bool(values.present & bit), bool(values.unknown & bit), position in values.errors)
-                    )
-                    parts.append(tuple(n for n in values.holders if held >> n & 1 and holders[n] != bit))
+        if draw is not None:
+            parts.append(draw.signature())
+        for constraint, values in tables:
+            held, holders = values.held[position], constraint.holders
+            parts.append((bool(values.present & bit), bool(values.unknown & bit), position in values.errors))
+            shared = 0
+            while held:
+                lowest = held & -held
+                held ^= lowest
+                if holders[lowest.bit_length() - 1] != bit:
+                    shared |= lowest
+            parts.append(shared)
         return tuple(parts)
 
     def _skip_class(self, slot: _Slot, position: int) -> None:
@@ -453,13 +476,8 @@ class Search:
         """The state of the search at a slot, up to exchange of equal devices."""
         if self._classes is None:
             return None
-        problem = self._problem
         claim = self._requests[slot.request].claim
-        states = tuple(
-            (constraint.state, constraint.chosen > 0)
-            for constraints in problem.constraints
-            for constraint in constraints
-        )
+        states = tuple([tuple(states) for states in self._states])
         if self._any_admin:
             taken: object = (self._taken, tuple(self._by_claim))
         else:

@@ -10,10 +10,12 @@ about the device that causes one (see ``search``).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from allotment.allocator.constraint import elements_of
 from allotment.api.resource import DeviceCapacity
+from allotment.api.semver import Version, VersionError
 from allotment.cel.device import (
     CelCompileError,
     CelRuntimeError,
@@ -62,11 +64,15 @@ class Selector:
         self.expression = expression
         self._answers: dict[Hashable, bool | str] = {}
         self._program: Program | None = None
+        self._names: frozenset[str] | None = (
+            None  # of all attributes and capacities that it can read, if they are known
+        )
         self._broken = ""
         self.parts: Sequence[Part] = ()
         try:
             self._program = compile_selector(expression, device_features(features))
             self.parts = parts_of(self._program.reads)
+            self._names = _names(self._program.reads)
         except CelCompileError as exc:
             self._broken = f"CEL compile error: {exc}"
 
@@ -97,9 +103,15 @@ class Selector:
 
     def _evaluate(self, program: Program, device: Device) -> bool | str:
         spec = device.spec
+        if device.flaw:
+            return f"CEL runtime error: {device.flaw}"
+        attributes, capacity = spec.attributes, spec.capacity
+        if self._names is not None:  # show it only what it reads: most devices have much more
+            attributes = {name: attributes[name] for name in self._names if name in attributes}
+            capacity = {name: capacity[name] for name in self._names if name in capacity}
         try:
             return program.matches(
-                device.id.driver, spec.attributes, spec.capacity, bool(spec.allow_multiple_allocations)
+                device.id.driver, attributes, capacity, bool(spec.allow_multiple_allocations)
             )
         except CelRuntimeError as exc:
             return f"CEL runtime error: {exc}"
@@ -124,12 +136,34 @@ def parts_of(reads: Reads) -> list[Part]:
     return parts
 
 
+def _names(reads: Reads) -> frozenset[str] | None:
+    """The names, qualified and bare, of all that is read; None if an expression may read anything."""
+    names: set[str] = set()
+    for read in reads:
+        if len(read) == 3:
+            if read[1] is None or read[2] is None:
+                return None
+            names.update((f"{read[1]}/{read[2]}", read[2]))
+    return frozenset(names)
+
+
+@lru_cache(maxsize=4096)
+def _readable(version: str) -> bool:
+    try:
+        Version.parse(version)
+    except VersionError:
+        return False
+    return True
+
+
 def flaw(device: Device) -> str:
     """Why no expression can be evaluated on a device; empty if all can."""
     if device.flaw is None:
         device.flaw = ""
         for name, value in device.spec.attributes.items():
             if value.string_value is None and value.int_value is None and value.bool_value is None:
+                if value.version_value is not None and _readable(value.version_value):
+                    continue
                 try:
                     DeviceView(device.id.driver, {name: value}, {})
                 except CelRuntimeError as exc:

@@ -7,6 +7,7 @@ feature that is off, something that the node lacks. Use, counters and constraint
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from allotment.allocator.capacity import consumption
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from allotment.allocator.selector import Criterion
     from allotment.allocator.site import Site
     from allotment.api.quantity import Quantity
+    from allotment.api.resource import DeviceCapacity
 
 NODE_OPERATIONS = "DRAOptionalNodeOperations"
 """What a node declares if it can do without a driver's node operations."""
@@ -105,6 +107,8 @@ class Suits:
         features = self._site.features
         if not features.ConsumableCapacity or not (capacity or wanted):
             return True
+        if not wanted and not self._site.shareable >> position & 1 and _plain(capacity):
+            return True
         try:
             amounts = consumption(wanted, capacity, fractional=features.FractionalCapacityRange)
         except ClaimError as exc:
@@ -132,3 +136,8 @@ class Suits:
                 value = f"={taint.value}" if taint.value else ""
                 return f"have taint {taint.key}{value}:{taint.effect}"
         return None
+
+
+def _plain(capacity: Mapping[str, DeviceCapacity]) -> bool:
+    """Whether taking all of it needs no arithmetic."""
+    return all(offer.request_policy is None and offer.value.nanos >= 0 for offer in capacity.values())

@@ -21,7 +21,7 @@ from allotment.allocator.result import Draft, ShareIDs
 from allotment.allocator.search import Search, Verdict
 from allotment.allocator.site import Site, Use
 from allotment.allocator.strategy import FIRST_FIT, arrange
-from allotment.allocator.suits import Suits
+from allotment.allocator.terms import Terms
 
 if TYPE_CHECKING:
     from allotment.allocator.fleet import Fleet, Place
@@ -53,6 +53,8 @@ class _Sight:
 
     number: int
     relevant: int
+    terms: Terms | None  # of one such node, and as good for the others
+    words: str = ""  # instead of terms: why there are none
 
 
 class View:
@@ -114,33 +116,36 @@ class View:
         look = lens.look(place.prints)
         sight = self._sights.get(look)
         if sight is None:
-            site = self._fleet.site(place)
-            all_suits = [Suits(ask, site) for ask in self._demand.shapes]
-            for suits in all_suits:
-                suits.judge_all()
-            plain, relevant = self._bits(site, all_suits)
-            number = self._numbers.of(plain or look)
-            sight = self._sights[look] = _Sight(number, relevant)
+            sight = self._sights[look] = self._look_closer(look, self._fleet.site(place))
         return sight
 
-    def _bits(self, site: Site, all_suits: Sequence[Suits]) -> tuple[tuple[object, ...] | None, int]:
-        """The devices whose use matters; and, if it is only them that matter, a shorter fingerprint made of them."""
+    def _look_closer(self, look: tuple[int, ...], site: Site) -> _Sight:
+        try:
+            terms = Terms(site, self._demand)
+        except AllocationError as exc:
+            return _Sight(self._numbers.of(look), -1, None, str(exc))
+        terms.may_fail()  # judges all devices
+        plain, relevant = self._bits(site, terms)
+        return _Sight(self._numbers.of(plain or look), relevant, terms)
+
+    def _bits(self, site: Site, terms: Terms) -> tuple[tuple[object, ...] | None, int]:
+        """A fingerprint made only of which devices suit, if nothing else matters; and the devices whose use does."""
         relevant = errors = 0
-        for suits in all_suits:
+        for suits in terms.suits:
             relevant |= suits.selectable
             for position in suits.errors:
                 errors |= 1 << position
         relevant |= errors
         if site.drawing:
             related = site.plan.related(relevant)
-            if related != relevant or any(relevant >> position & 1 for position in site.plan.draws):
+            if any(related >> position & 1 for position in site.plan.draws):
                 return None, related
         plain = not (errors or self._demanding or relevant & site.shareable) and all(
             p.usable for p in site.pools
         )
         if not plain or self._strategy != FIRST_FIT:
             return None, relevant
-        return tuple([suits.selectable & suits.allowed for suits in all_suits]), relevant
+        return tuple([suits.selectable & suits.allowed for suits in terms.suits]), relevant
 
     def _answer(self, place: Place, key: object) -> Draft | _No:
         answer = self._answers.get(key)
@@ -157,26 +162,31 @@ class View:
             if place.reaches and place.seen != fleet.versions(place):
                 place.reread(fleet.ledger)
                 place.seen = fleet.versions(place)
-            use, mapping = place.use, None
-            if self._strategy != FIRST_FIT:
-                mapping = {device.id: position for position, device in enumerate(site.devices)}
-                site = Site(
-                    place.node, site.pools, arrange(site.pools, self._strategy, fleet.ledger), fleet.features
-                )
-                use = Use.of(site, fleet.ledger)
-            problem = Problem(site, self._demand, use, fleet.ledger)
-            answer = Search(problem, self._budget).run()
+            if self._demand.fault is not None:
+                raise self._demand.fault
+            if self._strategy == FIRST_FIT:
+                return self._search(self._static[place.name][1], place.use)
+            arranged = Site(
+                place.node, site.pools, arrange(site.pools, self._strategy, fleet.ledger), fleet.features
+            )
+            found = self._search(_Sight(0, 0, Terms(arranged, self._demand)), Use.of(arranged, fleet.ledger))
         except AllocationError as exc:
             return _No(str(exc))
+        if isinstance(found, _No):
+            return found
+        base = {device.id: position for position, device in enumerate(site.devices)}
+        return found.renumbered(lambda position: base[arranged.devices[position].id])
+
+    def _search(self, sight: _Sight, use: Use) -> Draft | _No:
+        if sight.terms is None:
+            return _No(sight.words)
+        problem = Problem(sight.terms, use, self._fleet.ledger)
+        answer = Search(problem, self._budget).run()
         if answer.verdict is Verdict.FOUND:
-            draft = Draft(problem, answer.choices, fleet.book.classes)
-            if mapping is None:
-                return draft
-            base = mapping
-            return draft.renumbered(lambda position: base[site.devices[position].id])
+            return Draft(problem, answer.choices, self._fleet.book.classes)
         if answer.verdict is Verdict.GAVE_UP:
             return _No(f"gave up after {answer.steps} steps")
-        flaws = [f"{pool.id}: {pool.invalid}" for pool in site.pools if pool.invalid]
+        flaws = [f"{pool.id}: {pool.invalid}" for pool in problem.site.pools if pool.invalid]
         return _No(f"invalid resource pools were encountered: {'; '.join(flaws)}" if flaws else "")
 
     def ask(self, place: Place, claims: Sequence[ResourceClaim], share_id: ShareIDs) -> Outcome:
