@@ -28,6 +28,7 @@ from allotment.allocator.allocate import Allocator
 from allotment.allocator.fleet import Fleet
 from allotment.allocator.outcome import Allocated, Unsatisfiable
 from allotment.api.codec import to_builtins
+from allotment.api.quantity import Quantity
 from allotment.api.resource import (
     Counter,
     CounterSet,
@@ -38,7 +39,7 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from benchmarks import fleets
-from benchmarks.fleets import CLASSES, DRIVER, PCI_ROOT, Quantity, claim, node, node_slice, request
+from benchmarks.fleets import CLASSES, DRIVER, PCI_ROOT, claim, node, node_slice, request
 
 
 @dataclass
