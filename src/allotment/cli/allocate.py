@@ -50,11 +50,11 @@ def command(
     if not files:
         raise click.UsageError("nothing to read: give manifests with -f FILE|DIR, or -f - for standard input")
     from allotment.cli.cluster import gather
-    from allotment.cli.expression_check import expression_checker
+    from allotment.cli.expression_check import check_expression
     from allotment.cli.input import BadInput, read_objects
     from allotment.cli.placement import place
 
-    cluster = gather(read_objects(files), expression_checker(), lenient=lenient)
+    cluster = gather(read_objects(files), check_expression, lenient=lenient)
     known = [each.metadata.name for each in cluster.nodes]
     if node is not None and node not in known:
         raise BadInput([f"--node {node}: there is no such node; known are {', '.join(known) or 'none'}"])

@@ -1,13 +1,33 @@
-"""The expression language as validation asks for it."""
+"""The expression language as validation asks for it: does this text compile for this use, and what may it cost?"""
 
 from __future__ import annotations
 
-from allotment.api.validation import ExpressionChecker, ExpressionUse, Verdict
+from functools import lru_cache
+
+from allotment.api.validation import ExpressionUse, Verdict
+from allotment.cel.device import CelCompileError, compile_derived, compile_selector
+from allotment.cel.semantic import compile_semantic
 
 
-def expression_checker() -> ExpressionChecker:
-    return _check
+@lru_cache(maxsize=10_000)
+def check_expression(expression: str, use: ExpressionUse, /) -> Verdict:
+    """Never raises; a broken expression is a verdict whose error shows the place with a caret."""
+    try:
+        match use:
+            case ExpressionUse.SELECTOR:
+                return Verdict(cost=compile_selector(expression).max_cost)
+            case ExpressionUse.DERIVED_ATTRIBUTE:
+                return Verdict(cost=compile_derived(expression).max_cost)
+            case ExpressionUse.PARTITIONABLE:
+                compile_semantic(expression)
+                return Verdict()
+    except CelCompileError as exc:
+        return Verdict(error=f"does not compile: {told(exc)}")
 
 
-def _check(expression: str, use: ExpressionUse, /) -> Verdict:
-    return Verdict()
+def told(error: CelCompileError) -> str:
+    """All faults of an expression, each with its line, column and caret."""
+    return "\n".join(
+        f"line {issue.line}, column {issue.column}: {issue.message}\n{issue.snippet}"
+        for issue in error.issues
+    )

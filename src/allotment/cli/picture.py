@@ -5,13 +5,14 @@ A device is drawn where it is: under its node, or under "several nodes" if more 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from enum import Enum
 
-from allotment.allocator.counters import Counters
+from allotment.allocator.counters import Counters, Plan
 from allotment.allocator.errors import AllocationError
-from allotment.allocator.pool import Device, Pool, PoolID
+from allotment.allocator.ledger import Ledger
+from allotment.allocator.pool import Device, DeviceID, Pool, PoolID
 from allotment.allocator.taint import blocking_taint
 from allotment.api.quantity import Quantity
 from allotment.cli.placement import Placement
@@ -91,8 +92,8 @@ def _draw(pool: Pool, devices: Iterable[Device], placement: Placement) -> PoolPi
         return PoolPicture(str(pool.id), flaw=flaw)
     if pool.invalid:
         return PoolPicture(str(pool.id), flaw=f"invalid: {pool.invalid}")
-    counters = Counters([pool], placement.after, grouped=True)
-    shown = [(_label(device, placement), _state(device, counters, placement)) for device in devices]
+    blocked = _blocked(pool, placement.after)
+    shown = [(_label(device, placement), _state(device, blocked, placement)) for device in devices]
     return PoolPicture(str(pool.id), shown)
 
 
@@ -107,17 +108,26 @@ def _label(device: Device, placement: Placement) -> str:
     return f"{device.id.device} ({', '.join(amounts)})" if amounts else device.id.device
 
 
-def _state(device: Device, counters: Counters, placement: Placement) -> State:
+def _state(device: Device, blocked: Set[DeviceID], placement: Placement) -> State:
     after = placement.after.holders(device.id)
     if after:
         before = placement.before.holders(device.id)
         return State.NEW if set(after) - set(before) else State.USED
     if blocking_taint(device.spec.taints, ()) is not None:
         return State.TAINTED
-    if device.spec.consumes_counters:
-        draw = counters.draw(0, device)
-        before_take = counters.take(draw)
-        if before_take is None:
-            return State.BLOCKED
-        counters.give(draw, before_take)
-    return State.FREE
+    return State.BLOCKED if device.id in blocked else State.FREE
+
+
+def _blocked(pool: Pool, ledger: Ledger) -> Set[DeviceID]:
+    """Devices that nobody holds, but for which too little is left of the counters or locks they draw on."""
+    plan = Plan([pool], pool.devices)
+    in_use = sum(1 << at for at, device in enumerate(pool.devices) if ledger.holders(device.id))
+    counters = Counters(plan, in_use, ledger, grouped=True)
+    blocked = set()
+    for position, draw in plan.draws.items():
+        undo = counters.take(draw)
+        if undo is None:
+            blocked.add(pool.devices[position].id)
+        else:
+            counters.give(draw, undo)
+    return blocked

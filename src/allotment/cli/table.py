@@ -79,7 +79,7 @@ def _show_devices(placement: Placement, screen: Screen) -> None:
     legend: list[Cell] = []
     for state in State:
         if state in seen:
-            legend += [(state.mark, state.style), f" {state.words}   "]
+            legend += [" " * 3 if legend else "", (state.mark, state.style), f" {state.words}"]
     screen.line(*legend)
     for place, pools in places.items():
         screen.line((place, "bold"))
