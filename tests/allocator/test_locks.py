@@ -14,7 +14,7 @@ from allotment.allocator.held import Held
 from allotment.allocator.locks import Locks
 from allotment.allocator.partition import partition_pools
 from allotment.api.alpha2 import ResourceInstance
-from tests.allocator.test_partition import in_conflict, situations
+from tests.allocator.forests import Situation, in_conflict, situations
 from tests.allocator.trees import NODE, at, card, leaf, slice_of
 
 
@@ -99,9 +99,7 @@ def servable(wishes: Sequence[Sequence[str]], used: list[str]) -> bool:
 
 
 @given(situations(), st.data())
-def test_for_requests_that_are_alike_the_sum_is_exact(
-    situation: tuple[list[ResourceInstance], list[ResourceInstance], list[str]], data: st.DataObject
-) -> None:
+def test_for_requests_that_are_alike_the_sum_is_exact(situation: Situation, data: st.DataObject) -> None:
     _, trees, used = situation
     forest = Forest(*trees, used=used)
     names: list[str] = (
@@ -114,9 +112,7 @@ def test_for_requests_that_are_alike_the_sum_is_exact(
 
 
 @given(situations(), st.data())
-def test_what_can_be_served_is_never_called_hopeless(
-    situation: tuple[list[ResourceInstance], list[ResourceInstance], list[str]], data: st.DataObject
-) -> None:
+def test_what_can_be_served_is_never_called_hopeless(situation: Situation, data: st.DataObject) -> None:
     _, trees, used = situation
     forest = Forest(*trees, used=used)
     wish = st.lists(st.sampled_from(forest.free), max_size=6, unique=True) if forest.free else st.just([])

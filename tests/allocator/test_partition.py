@@ -5,19 +5,16 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from allotment.allocator.held import Held
-from allotment.allocator.outcome import Allocated, Unsatisfiable
+from allotment.allocator.outcome import Unsatisfiable
 from allotment.allocator.partition import DEPTH_MAX, Instance, partition_pools
 from allotment.allocator.pool import DeviceID, Pool
-from allotment.allocator.strategy import BEST_FIT, FIRST_FIT
+from allotment.allocator.strategy import BEST_FIT
 from allotment.api.alpha2 import (
     NodeResourceSlice,
     NodeResourceSliceSpec,
     ResourceInstance,
-    ResourceInstanceGroup,
 )
 from allotment.api.meta import ObjectMeta
 from allotment.api.quantity import Quantity
@@ -398,164 +395,6 @@ def test_best_fit_gives_away_what_is_least_missed(
     slices = [slice_of(leaf("big", "64Gi"), card("a"), leaf("mid", "16Gi"), card("b"))]
     assert ids(ask(slices, at_least(wish), held=at(*held))) == [first_fit]
     assert ids(ask(slices, at_least(wish), held=at(*held), strategy=BEST_FIT)) == [best_fit]
-
-
-# --- against a dumb second implementation ---
-
-
-def in_conflict(one: str, other: str) -> bool:
-    """Two ids cannot be in use together if they part at a group, or if one is (in) the other."""
-    left, right = one.split("/"), other.split("/")
-    for depth, (a, b) in enumerate(zip(left, right, strict=False)):
-        if a != b:
-            return depth % 2 == 1
-    return True
-
-
-def walk(found: ResourceInstance, path: str = "", amount: int = 0) -> list[tuple[str, int]]:
-    """The leaves under an instance: id and memory."""
-    path += found.name
-    for given_value in found.attributes:
-        assert given_value.quantity_value is not None
-        amount = given_value.quantity_value.value()
-    if not found.partitions:
-        return [(path, amount)]
-    return [
-        pair
-        for way in found.partitions
-        for part in way.resource_instances
-        for pair in walk(part, f"{path}/{way.name}/", amount)
-    ]
-
-
-def dumb(leaves: list[tuple[str, int]], wishes: list[int], used: list[str]) -> list[str] | None:
-    """The first choice in order that works, by trying everything."""
-    if not wishes:
-        return []
-    for id, amount in leaves:
-        if amount >= wishes[0] and not any(in_conflict(id, other) for other in used):
-            rest = dumb(leaves, wishes[1:], [*used, id])
-            if rest is not None:
-                return [id, *rest]
-    return None
-
-
-SIZES = st.sampled_from([None, "1", "2", "3"])
-
-
-def instances(name: str, depth: int) -> st.SearchStrategy[ResourceInstance]:
-    whole = st.builds(leaf, st.just(name), SIZES)
-    if depth == 0:
-        return whole
-    parts = st.integers(1, 3).flatmap(
-        lambda count: st.tuples(*(instances(f"i{number}", depth - 1) for number in range(count)))
-    )
-    ways = st.lists(parts, min_size=1, max_size=2)
-    return whole | st.builds(
-        lambda found, amount: split(
-            name, *(group(f"g{number}", *each) for number, each in enumerate(found)), amount=amount
-        ),
-        ways,
-        SIZES,
-    )
-
-
-forests = st.integers(1, 3).flatmap(
-    lambda count: st.tuples(*(instances(f"c{number}", 2) for number in range(count)))
-)
-
-
-@st.composite
-def situations(draw: st.DrawFn) -> tuple[list[ResourceInstance], list[ResourceInstance], list[str]]:
-    """A forest as it was, what is left of it, and ids of it that are in use without conflict."""
-    before = list(draw(forests))
-    leaves = [id for tree in before for id, _ in walk(tree)]
-    used: list[str] = []
-    for id in draw(st.lists(st.sampled_from(leaves), max_size=3)):
-        if not any(in_conflict(id, other) for other in used):
-            used.append(id)
-    return before, [shrunk for tree in before for shrunk in draw(shrinking(tree))], used
-
-
-@st.composite
-def shrinking(draw: st.DrawFn, tree: ResourceInstance) -> list[ResourceInstance]:
-    """The tree without some of its branches, or made whole: one instance, or none."""
-    change = draw(st.sampled_from(["keep", "keep", "keep", "keep", "drop", "join"]))
-    if change == "drop":
-        return []
-    if change == "join" or not tree.partitions:
-        return [ResourceInstance(name=tree.name, attributes=tree.attributes)]
-    ways = []
-    for way in tree.partitions:
-        if draw(st.sampled_from([True, True, True, False])):
-            parts = [kept for part in way.resource_instances for kept in draw(shrinking(part))]
-            ways.append(ResourceInstanceGroup(name=way.name, resource_instances=tuple(parts)))
-    return [ResourceInstance(name=tree.name, attributes=tree.attributes, partitions=tuple(ways))]
-
-
-WISHES = st.lists(st.integers(0, 3), min_size=1, max_size=4)
-
-
-def expressions(wishes: list[int]) -> list[str]:
-    return [at_least(str(wish)) if wish else ANY for wish in wishes]
-
-
-@given(situations(), WISHES)
-def test_first_fit_gives_what_trying_everything_in_order_gives(
-    situation: tuple[list[ResourceInstance], list[ResourceInstance], list[str]], wishes: list[int]
-) -> None:
-    before, after, used = situation
-    for forest in (before, after):
-        leaves = [pair for tree in forest for pair in walk(tree)]
-        outcome = ask([slice_of(*forest)], *expressions(wishes), held=at(*used))
-        expected = dumb(leaves, wishes, used)
-        if expected is None:
-            assert isinstance(outcome, Unsatisfiable)
-        else:
-            assert ids(outcome) == expected
-
-
-@given(situations(), WISHES)
-def test_best_fit_finds_something_whenever_there_is_something(
-    situation: tuple[list[ResourceInstance], list[ResourceInstance], list[str]], wishes: list[int]
-) -> None:
-    _, forest, used = situation
-    sizes = dict(pair for tree in forest for pair in walk(tree))
-    slices = [slice_of(*forest)]
-    outcome = ask(slices, *expressions(wishes), held=at(*used), strategy=BEST_FIT)
-    first = ask(slices, *expressions(wishes), held=at(*used), strategy=FIRST_FIT)
-    assert isinstance(outcome, Allocated) == isinstance(first, Allocated)
-    if isinstance(outcome, Allocated):
-        chosen = ids(outcome)
-        assert all(sizes[id] >= wish for id, wish in zip(chosen, wishes, strict=True))
-        everything = used + chosen
-        assert not any(
-            in_conflict(one, other)
-            for number, one in enumerate(everything)
-            for other in everything[number + 1 :]
-        )
-
-
-@given(situations(), st.lists(WISHES, max_size=4), st.data())
-def test_claims_that_come_and_go_leave_nothing_behind(
-    situation: tuple[list[ResourceInstance], list[ResourceInstance], list[str]],
-    arrivals: list[list[int]],
-    data: st.DataObject,
-) -> None:
-    forest, _, _ = situation
-    slices = [slice_of(*forest)]
-    leaves = [pair for tree in forest for pair in walk(tree)]
-    held: list[str] = []
-    for wishes in arrivals:
-        outcome = ask(slices, *expressions(wishes), held=at(*held))
-        if isinstance(outcome, Allocated):
-            held += ids(outcome)
-        leaving: list[str] = data.draw(st.lists(st.sampled_from(held), max_size=1)) if held else []
-        held = [id for id in held if id not in leaving]
-        assert (dumb(leaves, [0], held) is not None) == isinstance(
-            ask(slices, ANY, held=at(*held)), Allocated
-        )
-    assert isinstance(ask(slices, ANY, held=at()), Allocated)
 
 
 def test_the_holdings_may_be_told_apart_from_the_ids() -> None:

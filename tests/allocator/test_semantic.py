@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
-from allotment.allocator.errors import ClaimError, NodeError
+from allotment.allocator.errors import NodeError
 from allotment.allocator.ledger import Ledger
 from allotment.allocator.outcome import Allocated, GaveUp, Invalid, Outcome, Unsatisfiable
 from allotment.allocator.semantic import (
@@ -23,25 +22,22 @@ from allotment.api.alpha2 import (
     NodeResourceSlice,
     ResourceClaim,
     ResourceClaimParameters,
-    ResourceClaimParametersReference,
-    ResourceClaimSpec,
     ResourceClass,
     ResourceClassParameters,
-    ResourceClassParametersReference,
-    ResourceFilter,
     ResourceHandle,
-    ResourceRequest,
 )
 from allotment.api.codec import decode, encode
 from allotment.api.core import Node, NodeSelector
 from allotment.api.manifest import read_manifest
-from allotment.api.meta import ApiStruct, ObjectMeta
+from allotment.api.meta import ApiStruct
 from tests.allocator.trees import (
     DRIVER,
+    NICS,
     NODE,
     allocated,
     at,
     attribute,
+    book_for,
     card,
     claim,
     class_parameters,
@@ -55,7 +51,6 @@ from tests.allocator.trees import (
 )
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "seed0"
-NICS = "nics.example.com"
 
 Found = TypeVar("Found", bound=ApiStruct)
 
@@ -269,12 +264,8 @@ def test_several_claims_are_all_served_or_none() -> None:
 # --- keys that are missing, expressions that fail ---
 
 
-def one(selector: str) -> SemanticBook:
-    return SemanticBook([resource_class()], [], [parameters("p", request(selector))])
-
-
 def test_a_missing_key_makes_an_instance_unusable_and_says_which() -> None:
-    book = one('quantities["memory"] >= "8Gi"')
+    book = book_for('quantities["memory"] >= "8Gi"')
     assert ids(allocate_semantic(node(), [slice_of(leaf("a"), leaf("b", "8Gi"))], book, [claim("c")])) == [
         "b"
     ]
@@ -287,7 +278,7 @@ def test_a_missing_key_makes_an_instance_unusable_and_says_which() -> None:
 
 
 def test_an_attribute_of_another_type_is_missing_too() -> None:
-    book = one('versions["runtime"] >= "v12.0.0"')
+    book = book_for('versions["runtime"] >= "v12.0.0"')
     outcome = allocate_semantic(
         node(), [slice_of(leaf("a", None, attribute("runtime", string="12.1")))], book, [claim("c")]
     )
@@ -296,14 +287,14 @@ def test_an_attribute_of_another_type_is_missing_too() -> None:
 
 
 def test_a_key_may_be_asked_for() -> None:
-    book = one('!("memory" in quantities)')
+    book = book_for('!("memory" in quantities)')
     assert ids(allocate_semantic(node(), [slice_of(leaf("a", "1Gi"), leaf("b"))], book, [claim("c")])) == [
         "b"
     ]
 
 
 def test_an_expression_may_look_at_a_whole_map() -> None:
-    book = one('strings.exists(key, strings[key] == "yes") && intSlices["numa"].exists(n, n == 1)')
+    book = book_for('strings.exists(key, strings[key] == "yes") && intSlices["numa"].exists(n, n == 1)')
     asked = attribute("numa", intSlice=[0, 1])
     slices = [
         slice_of(
@@ -315,7 +306,7 @@ def test_an_expression_may_look_at_a_whole_map() -> None:
 
 
 def test_other_failures_of_an_expression_are_errors_if_the_search_comes_to_them() -> None:
-    book = one('1 / ints["zero"] == 1')
+    book = book_for('1 / ints["zero"] == 1')
     good = leaf("good", None, attribute("zero", int=1))
     bad = leaf("bad", None, attribute("zero", int=0))
     assert ids(allocate_semantic(node(), [slice_of(good, bad)], book, [claim("c")])) == ["good"]
@@ -325,7 +316,7 @@ def test_other_failures_of_an_expression_are_errors_if_the_search_comes_to_them(
 
 
 def test_equal_expressions_are_evaluated_once_per_distinct_value() -> None:
-    book = one('quantities["memory"] >= "8Gi"')
+    book = book_for('quantities["memory"] >= "8Gi"')
     (asked,) = book.demand([claim("c")]).shapes
     (again,) = book.demand([claim("d")]).shapes
     assert asked.tests == again.tests
@@ -385,177 +376,6 @@ def test_a_flaw_of_a_pool_is_told_if_nothing_else_fits() -> None:
     assert isinstance(outcome.error, NodeError)
     assert f"{NICS}/{NODE}: slice slice: 'x' refers to common attributes 'nowhere'" in str(outcome.error)
     assert ids(allocate_semantic(node(), [broken, slice_of(leaf("a"))], book, [claim("c")])) == ["a"]
-
-
-# --- parameters ---
-
-
-def test_a_claim_without_parameters_asks_for_one_instance_of_the_classes_driver() -> None:
-    book = SemanticBook(
-        [resource_class(parameters="cp")], [class_parameters("cp", 'quantities["memory"] <= "16Gi"')]
-    )
-    bare = claim("c", ref=None)
-    slices = [slice_of(leaf("nic"), driver=NICS), slice_of(card("a"))]
-    outcome = allocate_semantic(node(), slices, book, [bare])
-    assert ids(outcome) == ["a/parts/half"]
-    assert isinstance(outcome, Allocated)
-    (result,) = semantic_results(book.demand([bare]), outcome)
-    assert result.shareable is True
-
-
-def vendor_claim(name: str = "mine", uid: str | None = None) -> ResourceClaim:
-    ref = ResourceClaimParametersReference(api_group="dra.example.com", kind="Cards", name=name, uid=uid)
-    spec = ResourceClaimSpec(resource_class_name="cards", parameters_ref=ref)
-    return ResourceClaim(metadata=ObjectMeta(name="c", namespace="ns"), spec=spec)
-
-
-def generated(
-    name: str, *, namespace: str = "ns", kind: str = "Cards", uid: str | None = None
-) -> ResourceClaimParameters:
-    origin = ResourceClaimParametersReference(api_group="dra.example.com", kind=kind, name="mine", uid=uid)
-    return ResourceClaimParameters(
-        metadata=ObjectMeta(name=name, namespace=namespace),
-        generated_from=origin,
-        requests=(request(f'strings["id"] == "{name}"'),),
-    )
-
-
-@pytest.mark.parametrize(
-    ("claim", "objects", "used"),
-    [
-        (
-            vendor_claim(),
-            [generated("a", namespace="other"), generated("b", kind="Nics"), generated("c")],
-            "c",
-        ),
-        (vendor_claim(uid="1"), [generated("a", uid="2"), generated("b", uid="1")], "b"),
-        (vendor_claim(uid="1"), [generated("a", uid="2"), generated("b")], "b"),
-        (vendor_claim(), [generated("a", uid="2")], "a"),
-    ],
-    ids=["namespace and kind count", "uid counts", "no uid matches any", "a reference without uid"],
-)
-def test_a_vendors_object_finds_the_parameters_generated_from_it(
-    claim: ResourceClaim, objects: Sequence[ResourceClaimParameters], used: str
-) -> None:
-    book = SemanticBook([resource_class()], [], objects)
-    slices = [slice_of(*(leaf(name, None, attribute("id", string=name)) for name in "abc"))]
-    assert ids(allocate_semantic(node(), slices, book, [claim])) == [used]
-
-
-def test_class_parameters_are_found_by_what_they_were_generated_from_too() -> None:
-    def reference(namespace: str) -> ResourceClassParametersReference:
-        return ResourceClassParametersReference(
-            api_group="dra.example.com", kind="CardClass", name="x", namespace=namespace
-        )
-
-    vendors_class = ResourceClass(
-        metadata=ObjectMeta(name="cards"),
-        driver_name=DRIVER,
-        parameters_ref=reference("ops"),
-        semantic_parameters=True,
-    )
-    found = [
-        class_parameters("a", 'strings["id"] == "a"', generated_from=reference("dev")),
-        class_parameters("b", 'strings["id"] == "b"', generated_from=reference("ops")),
-    ]
-    slices = [slice_of(*(leaf(name, None, attribute("id", string=name)) for name in "ab"))]
-    book = SemanticBook([vendors_class], found)
-    assert ids(allocate_semantic(node(), slices, book, [claim("c", ref=None)])) == ["b"]
-
-
-P = parameters("p", request("true"))
-
-
-@pytest.mark.parametrize(
-    ("book", "asked", "words"),
-    [
-        pytest.param(
-            lambda: SemanticBook([], [], [P]),
-            claim("c"),
-            "claim ns/c: there is no ResourceClass 'cards'; see spec.resourceClassName",
-            id="no class",
-        ),
-        pytest.param(
-            lambda: SemanticBook([resource_class(semantic=None)], [], [P]),
-            claim("c"),
-            f"claim ns/c: class cards does not set semanticParameters, so the controller of driver {DRIVER}",
-            id="a class whose claims the driver allocates",
-        ),
-        pytest.param(
-            lambda: SemanticBook([resource_class()], [], []),
-            claim("c"),
-            "claim ns/c: there is no ResourceClaimParameters ns/p; see parametersRef",
-            id="no parameters",
-        ),
-        pytest.param(
-            lambda: SemanticBook([resource_class(parameters="cp")], [], [P]),
-            claim("c"),
-            "class cards: there is no ResourceClassParameters cp; see parametersRef",
-            id="no class parameters",
-        ),
-        pytest.param(
-            lambda: SemanticBook([resource_class()], [], [P]),
-            vendor_claim(),
-            "claim ns/c: no ResourceClaimParameters was generated from Cards.dra.example.com mine",
-            id="nothing was generated",
-        ),
-        pytest.param(
-            lambda: SemanticBook([resource_class()], [], [generated("b"), generated("a")]),
-            vendor_claim(),
-            "several ResourceClaimParameters were generated from Cards.dra.example.com mine: a, b; keep one",
-            id="two were generated",
-        ),
-        pytest.param(
-            lambda: one('quantities["memory"] >='),
-            claim("c"),
-            "ResourceClaimParameters ns/p, request r0: the selector does not compile: ",
-            id="a selector that does not compile",
-        ),
-        pytest.param(
-            lambda: SemanticBook(
-                [resource_class(parameters="cp")], [class_parameters("cp", "true", "(")], [P]
-            ),
-            claim("c"),
-            "ResourceClassParameters cp, filter #1: the selector does not compile: ",
-            id="a filter that does not compile",
-        ),
-        pytest.param(
-            lambda: SemanticBook(
-                [resource_class()], [], [parameters("p", ResourceRequest(driver_name="new.example.com"))]
-            ),
-            claim("c"),
-            "ResourceClaimParameters ns/p: the request to driver 'new.example.com' has no model that we know",
-            id="a request of an unknown model",
-        ),
-        pytest.param(
-            lambda: SemanticBook(
-                [resource_class(parameters="cp")],
-                [
-                    ResourceClassParameters(
-                        metadata=ObjectMeta(name="cp"), filters=(ResourceFilter(driver_name=DRIVER),)
-                    )
-                ],
-                [P],
-            ),
-            claim("c"),
-            "ResourceClassParameters cp, filter #0: has no model that we know",
-            id="a filter of an unknown model",
-        ),
-        pytest.param(
-            lambda: SemanticBook([resource_class()], [], [parameters("p", request(*["true"] * 33))]),
-            claim("c"),
-            "claim ns/c, request r32: adding 1 devices exceeds the claim limit of 32",
-            id="more instances than a claim can hold",
-        ),
-    ],
-)
-def test_a_claim_that_makes_no_sense_is_an_error_that_names_the_object(
-    book: Callable[[], SemanticBook], asked: ResourceClaim, words: str
-) -> None:
-    outcome = allocate_semantic(node(), [slice_of(leaf("a"))], book(), [asked])
-    assert isinstance(outcome, Invalid)
-    assert isinstance(outcome.error, ClaimError)
-    assert words in str(outcome.error)
 
 
 def test_a_budget_that_runs_out_is_said_plainly() -> None:

@@ -38,6 +38,7 @@ from allotment.api.meta import ObjectMeta
 from allotment.api.quantity import Quantity
 
 DRIVER = "cards.example.com"
+NICS = "nics.example.com"
 NODE = "n1"
 GROUP = "resource.k8s.io"
 
@@ -168,6 +169,11 @@ def at(*ids: str, driver: str = DRIVER, on: str = NODE) -> list[DeviceID]:
     return [DeviceID(driver, on, id) for id in ids]
 
 
+def book_for(*selectors: str) -> SemanticBook:
+    """One class, and parameters ``p`` with these selectors."""
+    return SemanticBook([resource_class()], [], [parameters("p", request(*selectors))])
+
+
 def ask(
     slices: Sequence[NodeResourceSlice],
     *selectors: str,
@@ -176,8 +182,9 @@ def ask(
     **more: Any,
 ) -> Outcome:
     """One claim with these selectors."""
-    book = SemanticBook([resource_class()], [], [parameters("p", request(*selectors))])
-    return allocate_semantic(node(), slices, book, [claim("c")], held, strategy=strategy, **more)
+    return allocate_semantic(
+        node(), slices, book_for(*selectors), [claim("c")], held, strategy=strategy, **more
+    )
 
 
 def ids(outcome: Outcome) -> list[str]:
