@@ -192,9 +192,11 @@ class Ledger:
         sharers, amounts = self._shares[device], self._consumed[device]
         sharers[claim] -= 1
         for name, amount in consumed:
-            amounts[name] -= amount
-            if not amounts[name]:
-                del amounts[name]
+            left = amounts.get(name, 0) - amount  # absent: the shares that are left take nothing of it
+            if left:
+                amounts[name] = left
+            else:
+                amounts.pop(name, None)
         if not sharers[claim]:
             del sharers[claim]
         if not sharers:

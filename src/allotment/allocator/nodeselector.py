@@ -83,7 +83,13 @@ def _holds(test: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
 
 
 def _integer(text: str | None) -> int | None:
-    if not text or len(text) > 20 or not text.removeprefix("-").removeprefix("+").isdecimal():
+    if not text:
         return None
-    number = int(text)
+    digits = text[1:] if text[0] in "+-" else text
+    if not (digits.isascii() and digits.isdecimal()):
+        return None
+    digits = digits.lstrip("0") or "0"
+    if len(digits) > 19:  # more than 64 bits hold
+        return None
+    number = -int(digits) if text[0] == "-" else int(digits)
     return number if -(2**63) <= number < 2**63 else None

@@ -47,6 +47,7 @@ class AskReason:
     needed: int
     devices: list[DeviceReason]
     words: str = ""  # instead of devices, where those are not the point
+    excused: bool = False  # another alternative of the same request has enough devices by itself
 
     @property
     def fitting(self) -> int:
@@ -54,7 +55,7 @@ class AskReason:
 
     @property
     def short(self) -> bool:
-        return self.fitting < self.needed
+        return self.fitting < self.needed and not self.excused
 
     def __str__(self) -> str:
         what = (
@@ -128,23 +129,27 @@ def fold(reasons: Iterable[DeviceReason]) -> str:
 
 def explain(problem: Problem, shortage: Shortage | None) -> NodeReason:
     """Judges every device for every ask against what is held before the search, and says what fails together."""
-    asks = [
-        AskReason(
-            claim=full_name(problem.demand.claims[request.claim].metadata),
-            request=ask.name,
-            needed=max(problem.terms.size(ask), 1) if ask.all else ask.count,
-            devices=[_judge(problem, request, ask, position) for position in range(len(problem.devices))],
-        )
-        for request in problem.demand.requests
-        for ask in request.asks
-    ]
-    for reason, (_, ask) in zip(
-        asks, ((request, ask) for request in problem.demand.requests for ask in request.asks), strict=True
-    ):
-        if ask.all:
-            reason.words = _all_words(problem, ask, reason)
+    asks: list[AskReason] = []
+    for request in problem.demand.requests:
+        alternatives = [_fare(problem, request, ask) for ask in request.asks]
+        if not all(ask.short or ask.words for ask in alternatives):
+            for ask in alternatives:
+                ask.excused, ask.words = True, ""
+        asks += alternatives
     pools = [_pool_words(pool) for pool in problem.site.pools if not pool.usable]
     return NodeReason(problem.site.node.metadata.name, asks, _together(problem, shortage), pools)
+
+
+def _fare(problem: Problem, request: Request, ask: Ask) -> AskReason:
+    reason = AskReason(
+        claim=full_name(problem.demand.claims[request.claim].metadata),
+        request=ask.name,
+        needed=max(problem.terms.size(ask), 1) if ask.all else ask.count,
+        devices=[_judge(problem, request, ask, position) for position in range(len(problem.devices))],
+    )
+    if ask.all:
+        reason.words = _all_words(problem, ask, reason)
+    return reason
 
 
 def _judge(problem: Problem, request: Request, ask: Ask, position: int) -> DeviceReason:

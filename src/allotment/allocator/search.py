@@ -144,6 +144,7 @@ class Search:
             elif self._classes is None:
                 shortage = self._turn_back()
                 if shortage is not None:
+                    self._unwind()
                     return Answer(Verdict.IMPOSSIBLE, self._steps, shortage=shortage)
             else:
                 step = self._back(step)
@@ -394,6 +395,13 @@ class Search:
         self._unconstrain(slot)
         self._undraw(slot, slot.position)
 
+    def _unwind(self) -> None:
+        """Gives everything back, so that reasons are judged by what is in use and not by what was being tried."""
+        while self._stack:
+            top = self._stack.pop()
+            if isinstance(top, _Slot):
+                self._untake(top)
+
     # --- not trying in vain ---
 
     def _sort_into_classes(self) -> None:
@@ -421,7 +429,9 @@ class Search:
         self._distinct_classes = list(members.values())
 
     def _signature(self, position: int, tables: Iterable[tuple[Constraint, Values]]) -> object:
-        """All that the search can see of a device. Values that no other device has are interchangeable."""
+        """All that the search can see of a device. Values that no other device has are interchangeable, as long as
+        equal ones stay equal: derived for one request, a value may equal the one published for another, and a shared
+        device may serve both."""
         problem = self._problem
         bit = 1 << position
         in_use = bool(problem.used & bit)
@@ -447,6 +457,7 @@ class Search:
         draw = problem.draws.get(position)
         if draw is not None:
             parts.append(draw.signature())
+        own: dict[tuple[int, int], int] = {}  # the values that no other device has, numbered anew
         for constraint, values in tables:
             held, holders = values.held[position], constraint.holders
             parts.append((bool(values.present & bit), bool(values.unknown & bit), position in values.errors))
@@ -454,8 +465,11 @@ class Search:
             while held:
                 lowest = held & -held
                 held ^= lowest
-                if holders[lowest.bit_length() - 1] != bit:
+                number = lowest.bit_length() - 1
+                if holders[number] != bit:
                     shared |= lowest
+                elif problem.shareable & bit:
+                    parts.append(own.setdefault((id(constraint), number), len(own)))
             parts.append(shared)
         return tuple(parts)
 
