@@ -16,9 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from allotment.api.quantity import Quantity
+
 if TYPE_CHECKING:
     from allotment.allocator.held import Holdings
     from allotment.allocator.pool import Device, Pool
+    from allotment.api.quantity import Format
 
 NOBODY = -1
 """State of a counter set that no device in use draws from: any device may join."""
@@ -50,6 +53,7 @@ class Plan:
         self.names: list[tuple[str, str]] = []  # (set, counter) of each counter
         self.pool_of: list[int] = []  # of each counter
         self.totals: list[int] = []
+        self.formats: list[Format] = []  # how each counter is written
         self.sets = 0
         self._bits: list[dict[str, int]] = []  # per counter set, group name → bit
         self._index: dict[tuple[int, str, str], int] = {}
@@ -79,6 +83,7 @@ class Plan:
                 self.names.append((counter_set.name, name))
                 self.pool_of.append(number)
                 self.totals.append(counter.value.nanos)
+                self.formats.append(counter.value.format)
 
     def _draw(self, number: int, device: Device) -> Draw:
         amounts: dict[int, int] = {}
@@ -113,7 +118,7 @@ class Counters:
 
     def __init__(self, plan: Plan, in_use: int, held: Holdings, *, grouped: bool) -> None:
         """``in_use`` are the positions that someone holds, whole or by share."""
-        self.names = plan.names
+        self._plan = plan
         self.left = list(plan.totals)
         self.state = [NOBODY] * plan.sets  # per counter set: NOBODY, UNGROUPED or group bits
         self._grouped = grouped
@@ -162,10 +167,11 @@ class Counters:
         for index, state in reversed(before):
             self.state[index] = state
 
-    def short_of(self, draw: Draw) -> list[tuple[str, str, int]]:
-        """(set, counter, missing amount in billionths) of each counter that has too little left for the device."""
+    def short_of(self, draw: Draw) -> list[tuple[str, str, Quantity]]:
+        """(set, counter, missing amount) of each counter that has too little left for the device."""
+        plan = self._plan
         return [
-            (*self.names[index], amount - self.left[index])
+            (*plan.names[index], Quantity(amount - self.left[index], plan.formats[index]))
             for index, amount in draw.amounts
             if self.left[index] < amount
         ]

@@ -185,9 +185,7 @@ def _judge_use(problem: Problem, ask: Ask, position: int) -> DeviceReason | None
             return DeviceReason(str(device.id), "counters", "are in a pool whose counters are overdrawn")
         short = problem.counters.short_of(draw)
         if short:
-            detail = ", ".join(
-                f"{set}.{counter} short by {_amount(missing)}" for set, counter, missing in short
-            )
+            detail = ", ".join(f"{set}.{counter} short by {missing}" for set, counter, missing in short)
             return DeviceReason(str(device.id), "counters", "lack shared counters", detail)
         before = problem.counters.take(draw)
         if before is None:
@@ -203,7 +201,7 @@ def _judge_use(problem: Problem, ask: Ask, position: int) -> DeviceReason | None
                     str(device.id),
                     "capacity",
                     "have too little capacity left",
-                    f"{name} short by {_amount(over)}",
+                    f"{name} short by {Quantity(over, offer.value.format)}",
                 )
     return None
 
@@ -278,7 +276,3 @@ def _together(problem: Problem, shortage: Shortage | None) -> str:
 
 def _devices(count: int) -> str:
     return "1 device" if count == 1 else f"{count} devices"
-
-
-def _amount(nanos: int) -> str:
-    return str(Quantity(nanos))
