@@ -19,7 +19,7 @@ from allotment.allocator.features import ALL, Features
 from allotment.allocator.fingerprint import Numbers, Prints
 from allotment.allocator.ledger import Ledger
 from allotment.allocator.outcome import Allocated, Nowhere, Outcome
-from allotment.allocator.pool import DeviceID, PoolID, gather_pools
+from allotment.allocator.pool import DeviceID, Pool, PoolID, gather_pools
 from allotment.allocator.request import Book, full_name
 from allotment.allocator.result import ShareIDs
 from allotment.allocator.search import DEFAULT_BUDGET
@@ -48,6 +48,7 @@ class Place:
         "prints",
         "reaches",
         "seen",
+        "sees",
         "site",
         "use",
         "version",
@@ -63,6 +64,7 @@ class Place:
         self.positions: dict[DeviceID, int] | None = None
         self.local = 0  # positions of devices that no other node reaches
         self.reaches: tuple[PoolID, ...] = ()  # pools that others reach too
+        self.sees = 0  # a number for what of those pools: two nodes may reach different devices of one pool
         self.seen: tuple[int, ...] = ()  # their versions when ``use`` was last read
 
     def refresh(self, device: DeviceID, ledger: Ledger) -> None:
@@ -115,7 +117,8 @@ class Fleet:
         self._of_node: dict[str, dict[str, ResourceSlice]] = {}
         self._for_several: dict[str, ResourceSlice] = {}
         self._by_pool: dict[PoolID, list[ResourceSlice]] = {}
-        self._pool_versions: dict[PoolID, int] = {}
+        self._pool_versions: dict[PoolID, int] = {}  # how often the use of a pool that several reach changed
+        self._publications: dict[PoolID, int] = {}  # how often a pool's slices changed
         self._numbers = Numbers()
         self._versions = 0
         self._views: dict[object, View] = {}
@@ -173,7 +176,9 @@ class Fleet:
 
     def _pool_changed(self, slice: ResourceSlice) -> None:
         """All nodes that the pool's slices may reach have to put their pools together again."""
-        pool = self._by_pool[PoolID(slice.spec.driver, slice.spec.pool.name)]
+        id = PoolID(slice.spec.driver, slice.spec.pool.name)
+        pool = self._by_pool[id]
+        self._publications[id] = self._publications.get(id, 0) + 1
         if not self.places:
             return
         names: Iterable[str] = {each.spec.node_name or "" for each in (*pool, slice)}
@@ -225,7 +230,9 @@ class Fleet:
             pools = gather_pools(place.node, mine, self.features, everywhere=self._by_pool)
             devices = [device for pool in pools for device in pool.devices]
             site = Site(place.node, pools, devices, self.features)
-            place.reaches = tuple([pool.id for pool in pools if self._home(pool.id) is None])
+            common = [pool for pool in pools if self._home(pool.id) is None]
+            place.reaches = tuple([pool.id for pool in common])
+            place.sees = self._numbers.of(("sees", *map(self._seen_of, common)))
             place.local = (1 << len(devices)) - 1
             for position, device in enumerate(devices):
                 if place.reaches and device.id.of_pool in place.reaches:
@@ -236,6 +243,11 @@ class Fleet:
             place.reread(self.ledger)
             place.seen = self.versions(place)
         return place.site
+
+    def _seen_of(self, pool: Pool) -> tuple[PoolID, int, frozenset[str]]:
+        """What a node sees of a pool that others reach too: equal for nodes that see the same devices of it."""
+        slices = frozenset([device.slice.metadata.name for device in pool.devices])
+        return pool.id, self._publications.get(pool.id, 0), slices
 
     def versions(self, place: Place) -> tuple[int, ...]:
         """The versions of the pools that the node shares with others."""

@@ -8,11 +8,11 @@ when it changes, so that finding a node costs as much as what changed since, and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from allotment.allocator.allocate import solve
+from allotment.allocator.allocate import numbered_shares, solve
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.fingerprint import Lens, Numbers
 from allotment.allocator.outcome import Outcome
@@ -97,7 +97,7 @@ class View:
         """The node's state, as far as this demand can tell."""
         fleet = self._fleet
         if self._lens is None:
-            return None
+            return ""  # the demand is at fault, wherever it is asked
         try:
             fleet.site(place)
         except AllocationError as exc:
@@ -108,12 +108,12 @@ class View:
         sight = known[1]
         if not place.reaches:
             return sight.number, place.state(sight.relevant)
-        return sight.number, place.state(sight.relevant), place.reaches, fleet.versions(place)
+        return sight.number, place.state(sight.relevant), place.sees, fleet.versions(place)
 
     def _sight(self, lens: Lens, place: Place) -> _Sight:
         """What the demand sees of a node, use aside."""
         assert place.prints is not None
-        look = lens.look(place.prints)
+        look = (*lens.look(place.prints), place.sees)
         sight = self._sights.get(look)
         if sight is None:
             sight = self._sights[look] = self._look_closer(look, self._fleet.site(place))
@@ -126,7 +126,7 @@ class View:
             return _Sight(self._numbers.of(look), -1, None, str(exc))
         terms.may_fail()  # judges all devices
         plain, relevant = self._bits(site, terms)
-        return _Sight(self._numbers.of(plain or look), relevant, terms)
+        return _Sight(self._numbers.of(("suits", *plain) if plain else look), relevant, terms)
 
     def _bits(self, site: Site, terms: Terms) -> tuple[tuple[object, ...] | None, int]:
         """A fingerprint made only of which devices suit, if nothing else matters; and the devices whose use does."""
@@ -165,17 +165,26 @@ class View:
             if self._demand.fault is not None:
                 raise self._demand.fault
             if self._strategy == FIRST_FIT:
-                return self._search(self._static[place.name][1], place.use)
-            arranged = Site(
-                place.node, site.pools, arrange(site.pools, self._strategy, fleet.ledger), fleet.features
-            )
-            found = self._search(_Sight(0, 0, Terms(arranged, self._demand)), Use.of(arranged, fleet.ledger))
+                found = self._search(self._static[place.name][1], place.use)
+            else:
+                found = self._search_arranged(place, site)
+            if place.reaches and isinstance(found, Draft):
+                # Only there can node selectors be, and one that no result can name is an error of this node.
+                found.write(site.devices, place.name, numbered_shares)
+            return found
         except AllocationError as exc:
             return _No(str(exc))
+
+    def _search_arranged(self, place: Place, site: Site) -> Draft | _No:
+        """As ``_search``, in the order of another strategy, which may depend on use."""
+        fleet = self._fleet
+        devices = arrange(site.pools, self._strategy, fleet.ledger)
+        arranged = Site(place.node, site.pools, devices, fleet.features)
+        found = self._search(_Sight(0, 0, Terms(arranged, self._demand)), Use.of(arranged, fleet.ledger))
         if isinstance(found, _No):
             return found
         base = {device.id: position for position, device in enumerate(site.devices)}
-        return found.renumbered(lambda position: base[arranged.devices[position].id])
+        return found.renumbered(lambda position: base[devices[position].id])
 
     def _search(self, sight: _Sight, use: Use) -> Draft | _No:
         if sight.terms is None:
@@ -195,7 +204,7 @@ class View:
         return solve(
             place.node,
             lambda: fleet.site(place).pools,
-            replace(self._demand, claims=tuple(claims)),
+            fleet.book.demand(claims),  # anew: errors name the claims
             fleet.ledger,
             fleet.book,
             strategy=self._strategy,
