@@ -294,6 +294,12 @@ def test_locks_of_one_card_leave_others_alone() -> None:
     assert ids(ask([slice_of(card("a"), card("b"))], ANY, held=at("a/whole/gpu"))) == ["b/whole/gpu"]
 
 
+def test_two_groups_in_use_at_once_block_their_card_and_no_other() -> None:
+    """It should not happen, but two schedulers or a careless edit can bring it about."""
+    held = at("a/whole/gpu", "a/parts/half")
+    assert ids(ask([slice_of(card("a"), card("b"))], ANY, held=held)) == ["b/whole/gpu"]
+
+
 def test_a_split_instance_cannot_be_had_itself() -> None:
     assert isinstance(ask([slice_of(split("a", group("g")))], ANY), Unsatisfiable)
 

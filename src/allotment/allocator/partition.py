@@ -62,18 +62,31 @@ _WHOLE = ""
 class Instance(Device):
     """A leaf of the tree, with its attributes by type. The maps are shared between instances: do not change them."""
 
-    __slots__ = ("_part", "maps")
+    __slots__ = ("_largest", "_share", "maps")
 
-    def __init__(self, spec: DeviceSpec, slice: ResourceSlice, maps: TypedMaps, part: Fraction) -> None:
+    def __init__(
+        self,
+        spec: DeviceSpec,
+        slice: ResourceSlice,
+        maps: TypedMaps,
+        share: Fraction,
+        largest: Mapping[str, int],
+    ) -> None:
         super().__init__(spec, slice)
         self.maps = maps
-        self._part = part
+        self._share = share
+        self._largest = largest  # of each quantity in the pool, in billionths
 
     @property
     def part(self) -> Fraction:
         """By quantities, how much the instance is of the largest in its pool, on average; without any quantity,
         its part of the whole tree if all parts of a group are alike."""
-        return self._part
+        parts = [
+            Fraction(quantity.nanos, largest)
+            for name, quantity in self.maps["quantities"].items()
+            if (largest := self._largest.get(name))
+        ]
+        return sum(parts, Fraction()) / len(parts) if parts else self._share
 
 
 class Lock(NamedTuple):
@@ -157,7 +170,7 @@ class _Builder:
 
     def __call__(self, leaf: _Leaf) -> Instance:
         spec = DeviceSpec(name=leaf.id, consumes_counters=self._use(leaf))
-        return Instance(spec, self._slice(leaf.slice), leaf.maps, self._part(leaf))
+        return Instance(spec, self._slice(leaf.slice), leaf.maps, leaf.share, self._largest)
 
     def _use(self, leaf: _Leaf) -> tuple[DeviceCounterConsumption, ...]:
         locks = leaf.locks
@@ -178,14 +191,6 @@ class _Builder:
             spec = SliceSpec(driver=driver, pool=ResourcePool(name=node), node_name=node)
             slice = self._slices[name] = ResourceSlice(metadata=ObjectMeta(name=name), spec=spec)
         return slice
-
-    def _part(self, leaf: _Leaf) -> Fraction:
-        parts = [
-            Fraction(quantity.nanos, largest)
-            for name, quantity in leaf.maps["quantities"].items()
-            if (largest := self._largest.get(name))
-        ]
-        return sum(parts, Fraction()) / len(parts) if parts else leaf.share
 
 
 # --- reading the trees ---
@@ -271,8 +276,8 @@ class _Tree:
             self._visit(path, group.name)
             inherited = attributes.with_nearer(self._own(group, path))
             locks = (*place.locks, Lock(place.path, group.name))
+            share = place.share / max(len(group.resource_instances), 1)
             for instance in group.resource_instances:
-                share = place.share / len(group.resource_instances)
                 yield _Place(instance, f"{path}/{instance.name}", locks, share, inherited)
 
     def _visit(self, path: str, name: str) -> None:
