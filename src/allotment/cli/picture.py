@@ -26,7 +26,7 @@ class State(Enum):
     FREE = (".", "free", "green")
     NEW = ("+", "given now", "bold cyan")
     USED = ("#", "in use before", "yellow")
-    BLOCKED = ("-", "free, but what it is a part of is taken", "dim")
+    BLOCKED = ("-", "free, but overlaps what is in use", "dim")
     TAINTED = ("!", "tainted", "red")
 
     @property

@@ -55,8 +55,14 @@ def printable(text: str) -> str:
 class PlainScreen:
     """Aligned columns, two spaces apart, no colours."""
 
+    def __init__(self) -> None:
+        self._blank = True  # nothing is above, so no space is needed
+
     def heading(self, text: str) -> None:
-        click.echo(f"\n{printable(text)}\n{'-' * len(text)}")
+        if not self._blank:
+            click.echo()
+        click.echo(f"{printable(text)}\n{'-' * len(text)}")
+        self._blank = False
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
         texts = [[column.upper() for column in columns], *([_text(cell) for cell in row] for row in rows)]
@@ -66,6 +72,7 @@ class PlainScreen:
 
     def line(self, *spans: Cell, indent: int = 0) -> None:
         click.echo(" " * indent + "".join(map(_text, spans)))
+        self._blank = False
 
 
 class TerminalScreen:
@@ -80,10 +87,9 @@ class TerminalScreen:
         self._console.print(f"\n{printable(text)}", style="bold")
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
-        table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="dim")
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for column in columns:
             table.add_column(column, overflow="fold")
         for row in rows:

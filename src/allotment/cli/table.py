@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from allotment.allocator.reasons import FITS, AskReason, DeviceReason, fold
 from allotment.api import alpha2
 from allotment.cli.cluster import Claim
 from allotment.cli.picture import PoolPicture, State, pictures
 from allotment.cli.placement import Decision, Placement, Rejection
-from allotment.cli.screen import Cell, Screen
+from allotment.cli.screen import Cell, Screen, Span
 
-NAMED_DEVICES = 8
+NAMED_DEVICES = 16
 """Pools of at most so many devices are drawn with names, larger ones with bare cells."""
-CELLS_IN_ROW = 64
+ROW_WIDTH = 100
 NODES_NAMED = 5
 
 
@@ -32,22 +32,24 @@ def show(placement: Placement, screen: Screen, *, explain: bool) -> None:
 
 
 def _show_given(placement: Placement, screen: Screen) -> None:
-    rows = [row for decision in placement.placed for row in _rows(placement, decision)]
-    if not rows:
-        screen.line("Nothing to allocate." if not placement.refused else "Nothing was allocated.")
+    if not placement.placed:
+        screen.line("Nothing was allocated." if placement.refused else "There is nothing to allocate.")
         return
-    screen.heading(f"Who got what ({_counted(len(placement.placed), 'placed')})")
-    screen.table(("pod", "claim", "request", "device", "node", "share"), rows)
+    screen.heading(f"Who got what ({len(placement.placed)} placed)")
+    rows = [row for decision in placement.placed for row in _rows(placement, decision)]
+    if rows:
+        screen.table(("claim", "request", "device", "node", "share"), rows)
+    for decision in placement.placed:
+        for name in decision.need.claims:
+            if name not in decision.fresh:
+                devices = ", ".join(device for _, device, _ in given(placement.cluster.claims[name]))
+                screen.line(f"{decision.need.who} joins claim {'/'.join(name)} on {decision.node}: {devices}")
 
 
 def _rows(placement: Placement, decision: Decision) -> Iterator[list[Cell]]:
-    who = decision.need.who.removeprefix("claim ").removeprefix("pod ")
-    pod = who if decision.need.pod is not None else "-"
-    for name in decision.need.claims:
-        claim = placement.cluster.claims[name]
-        for request, device, share in given(claim):
-            shown = device if name in decision.fresh else f"{device} (had it)"
-            yield [pod, "/".join(name), request, (shown, "cyan"), decision.node or "", share]
+    for name in decision.fresh:
+        for request, device, share in given(placement.cluster.claims[name]):
+            yield ["/".join(name), request, (device, "cyan"), decision.node or "", share]
 
 
 def given(claim: Claim) -> Iterator[tuple[str, str, str]]:
@@ -91,17 +93,28 @@ def _show_pool(pool: PoolPicture, screen: Screen) -> None:
     if pool.flaw:
         screen.line(f"{pool.name}  ", (pool.flaw, "red"), indent=2)
         return
-    if len(pool.devices) <= NAMED_DEVICES:
-        spans: list[Cell] = [f"{pool.name}  "]
-        for name, state in pool.devices:
-            spans += [(f"{state.mark} {name}", state.style), "  "]
-        screen.line(*spans[:-1], indent=2)
-        return
+    named = len(pool.devices) <= NAMED_DEVICES
     free = sum(state is State.FREE for _, state in pool.devices)
-    screen.line(f"{pool.name}  {free} of {len(pool.devices)} free", indent=2)
-    for start in range(0, len(pool.devices), CELLS_IN_ROW):
-        row = pool.devices[start : start + CELLS_IN_ROW]
-        screen.line(*((state.mark, state.style) for _, state in row), indent=4)
+    screen.line(f"{pool.name}: {free} of {len(pool.devices)} free", indent=2)
+    for row in _rows_of_cells(
+        [(f"{s.mark} {name}" if named else s.mark, s.style) for name, s in pool.devices]
+    ):
+        screen.line(*row, indent=4)
+
+
+def _rows_of_cells(cells: Sequence[Span]) -> Iterator[list[Cell]]:
+    """The cells in rows of bounded width, apart from each other if they have names."""
+    gap = "  " if any(len(text) > 1 for text, _ in cells) else ""
+    row: list[Cell] = []
+    width = 0
+    for text, style in cells:
+        if row and width + len(gap + text) > ROW_WIDTH:
+            yield row
+            row, width = [], 0
+        row += [gap, (text, style)] if row else [(text, style)]
+        width += len(gap + text)
+    if row:
+        yield row
 
 
 # --- what does not fit, and why ---
