@@ -14,6 +14,7 @@ A further share of a shared device that is already in use draws nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from allotment.api.quantity import Quantity
@@ -27,6 +28,8 @@ NOBODY = -1
 """State of a counter set that no device in use draws from: any device may join."""
 UNGROUPED = -2
 """State of a counter set whose devices in use have no groups. Other states are bit sets of the common groups."""
+
+_REMEMBERED = 4096  # least amounts kept per site
 
 
 class Draw:
@@ -55,6 +58,7 @@ class Plan:
         self.totals: list[int] = []
         self.formats: list[Format] = []  # how each counter is written
         self.sets = 0
+        self._least: dict[tuple[str, int], int] = {}
         self._bits: list[dict[str, int]] = []  # per counter set, group name → bit
         self._index: dict[tuple[int, str, str], int] = {}
         self._set_index: dict[tuple[int, str], int] = {}
@@ -99,6 +103,31 @@ class Plan:
                 bits |= 1 << known.setdefault(group, len(known))
             groups.append((place, bits))
         return Draw(number, tuple(amounts.items()), tuple(groups))
+
+    @cached_property
+    def by_name(self) -> dict[str, frozenset[int]]:
+        """The counters of each name, over all sets."""
+        found: dict[str, set[int]] = {}
+        for index, (_, name) in enumerate(self.names):
+            found.setdefault(name, set()).add(index)
+        return {name: frozenset(counters) for name, counters in found.items()}
+
+    def least(self, name: str, candidates: int) -> int:
+        """The least that any of these devices draws from counters of a name."""
+        key = (name, candidates)
+        least = self._least.get(key)
+        if least is None:
+            counters = self.by_name[name]
+            amounts = [
+                sum([amount for index, amount in draw.amounts if index in counters])
+                for position, draw in self.draws.items()
+                if candidates >> position & 1
+            ]
+            drawing = len(amounts) == candidates.bit_count() and amounts
+            if len(self._least) >= _REMEMBERED:
+                self._least.clear()
+            least = self._least[key] = min(amounts) if drawing else 0
+        return least
 
     def related(self, positions: int) -> int:
         """The devices whose use can matter to these: all that draw on the same pools, if these draw at all."""
@@ -166,6 +195,21 @@ class Counters:
     def _restore(self, before: list[tuple[int, int]]) -> None:
         for index, state in reversed(before):
             self.state[index] = state
+
+    def hopeless(self, demands: Sequence[tuple[int, int, int]]) -> bool:
+        """Whether (request, count, candidates) triples draw more than there is, even if each takes the least it can.
+
+        Counters of one name are added up over all sets: whichever card a partition is on, it takes its memory from
+        some card. Requests that may be served without drawing take nothing.
+        """
+        plan = self._plan
+        for name, counters in plan.by_name.items():
+            left = sum([self.left[index] for index in counters if self.left[index] > 0])
+            for _, count, candidates in demands:
+                left -= count * plan.least(name, candidates)
+                if left < 0:
+                    return True
+        return False
 
     def short_of(self, draw: Draw) -> list[tuple[str, str, Quantity]]:
         """(set, counter, missing amount) of each counter that has too little left for the device."""

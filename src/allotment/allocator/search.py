@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from allotment.allocator.constraint import FREE
 from allotment.allocator.errors import ClaimError
+from allotment.allocator.locks import Locks
 from allotment.allocator.matching import Shortage, unmatched
 from allotment.allocator.request import RESULTS_MAX
 
@@ -124,6 +125,7 @@ class Search:
         self._everything = (1 << len(problem.devices)) - 1
         self._classes: list[int] | None = None  # per device, its class as a bit set; None until we turn back
         self._dead: dict[object, _Step] = {}
+        self._locks: Locks | None = None
         self._states = [
             [FREE] * len(relations) for relations in problem.demand.relations
         ]  # of the constraints
@@ -162,7 +164,9 @@ class Search:
         """Gets ready for a search that does not succeed at once, and looks for a proof that it never can."""
         self._lookahead = not self._problem.terms.may_fail()
         self._sort_into_classes()
-        return self._unmatched(0, everything=True) if self._lookahead else None
+        if self._problem.counters is not None:
+            self._locks = Locks(self._problem.draws, self._problem.counters) or None
+        return self._unmatched() if self._lookahead else None
 
     # --- going down ---
 
@@ -198,7 +202,7 @@ class Search:
             if self._lookahead:
                 if slot.candidates.bit_count() < missing:
                     return _Step.DEAD
-                if self._classes is not None and index == 0 and self._unmatched(number) is not None:
+                if self._classes is not None and self._hopeless(slot, missing):
                     self._dead[self._key(slot)] = _Step.DEAD
                     return _Step.DEAD
         self._stack.append(slot)
@@ -516,8 +520,27 @@ class Search:
         )
         return slot.request, id(slot.ask), slot.index, slot.start, self._count[claim], taken, states, shares
 
-    def _unmatched(self, first: int, *, everything: bool = False) -> Shortage | None:
-        """Whether the requests from ``first`` on cannot all get different devices, whatever else holds.
+    def _hopeless(self, slot: _Slot, missing: int) -> bool:
+        """Whether counting shows that the rest of this ask and the requests after it cannot all be served."""
+        demands = self._demands(slot.request + 1)
+        if isinstance(demands, Shortage):
+            return True
+        if not (slot.ask.admin or slot.candidates & self._problem.shareable):
+            demands.append((slot.request, missing, slot.candidates))
+        if unmatched(demands) is not None:
+            return True
+        counters = self._problem.counters
+        if counters is not None and counters.hopeless(demands):
+            return True
+        return self._locks is not None and self._locks.hopeless(demands)
+
+    def _unmatched(self) -> Shortage | None:
+        """A proof that the requests could not all get different devices even if nothing had been chosen yet."""
+        demands = self._demands(0, everything=True)
+        return demands if isinstance(demands, Shortage) else unmatched(demands)
+
+    def _demands(self, first: int, *, everything: bool = False) -> list[tuple[int, int, int]] | Shortage:
+        """What the requests from ``first`` on need, as (request, count, candidates); or one that is short by itself.
 
         ``everything`` asks as if nothing had been chosen yet.
         """
@@ -542,4 +565,4 @@ class Search:
                 demands.append((number, least, candidates))
             elif candidates.bit_count() < least:
                 return Shortage(((number, least),), candidates)
-        return unmatched(demands)
+        return demands
