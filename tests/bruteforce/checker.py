@@ -67,7 +67,7 @@ class Checker:
 
     def _chosen(self, index: int, claim: Json, devices: list[Json]) -> dict[str, Ask] | str:
         """Which request or subrequest each name in the results stands for, or what is wrong with the names."""
-        used = {device["request"] for device in devices}
+        used = Counter(device["request"] for device in devices)
         asks: dict[str, Ask] = {}
         for request in claim["spec"]["devices"].get("requests", []):
             subrequests = [
@@ -79,8 +79,10 @@ class Checker:
                 chosen = [ask for ask in options if not ask.all and ask.spec.get("count", 0) <= 0][:1]
             if len({ask.name for ask in chosen}) != 1:
                 return f"request {request['name']}: {len(chosen)} of its alternatives were taken"
-            asks[chosen[0].name] = chosen[0]
-        strange = used - set(asks)
+            # Of subrequests of one name, the first that wants as many devices.
+            fitting = [ask for ask in chosen if ask.spec.get("count") == used[ask.name]]
+            asks[chosen[0].name] = (fitting or chosen)[0]
+        strange = set(used) - set(asks)
         return f"no such requests: {sorted(strange)}" if strange else asks
 
     def _claim(

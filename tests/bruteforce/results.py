@@ -35,7 +35,7 @@ def _device(search: Search, pick: Pick) -> Json:
     if pick.ask.admin:
         result["adminAccess"] = True
     optional: dict[str, Any] = {
-        "tolerations": pick.ask.spec.get("tolerations"),
+        "tolerations": _first_of_name(search, pick.ask).spec.get("tolerations"),
         "skipNodeOperations": pick.candidate.slice["spec"].get("skipNodeOperations"),
     }
     if "DeviceBindingAndStatus" in search.features:
@@ -45,6 +45,11 @@ def _device(search: Search, pick: Pick) -> Json:
         optional["shareID"] = SHARE
         optional["consumedCapacity"] = {name: written(amount.value) for name, amount in pick.amounts.items()}
     return result | {name: value for name, value in optional.items() if value}
+
+
+def _first_of_name(search: Search, ask: Ask) -> Ask:
+    """Results find their request again by name; of subrequests of one name, that is the first."""
+    return next(other for asks in search.asks[ask.claim] for other in asks if other.name == ask.name)
 
 
 def configs(problem: Json, claim: Json, asks: list[Ask]) -> list[Json]:

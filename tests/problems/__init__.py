@@ -56,7 +56,7 @@ def random_problem(rng: random.Random, size: Size = "small", all_features: bool 
         **inventory.in_use(dice, slices),
     }
     if not all_features and dice.chance(0.4):
-        off = dice.rng.sample(FEATURES, dice.pick([0, 1, 1, 1, 2, 3, 6]))
+        off = dice.rng.sample(FEATURES, dice.pick([0, 1, 1, 1, 1, 2, 2, 3, 6, len(FEATURES)]))
         problem["features"] = {feature: True for feature in FEATURES if feature not in off}
     return problem
 

@@ -111,6 +111,12 @@ def _how_many(dice: Dice, most: int) -> int:
 def _request(dice: Dice, name: str, devices: int) -> Json:
     if dice.accent("alternatives", 0.6, 0.06):
         subrequests = [{"name": f"sub-{n}", **_ask(dice, devices)} for n in range(dice.between(1, 3))]
+        if len(subrequests) > 1 and dice.chance(0.02):
+            subrequests[-1]["name"] = "sub-0"
+            subrequests[-1].pop(
+                "tolerations", None
+            )  # of one name, upstream shows the tolerations of the first
+            subrequests[0].pop("tolerations", None)
         return {"name": name, "firstAvailable": subrequests}
     exactly = _ask(dice, devices)
     if dice.accent("admin", 0.5, 0.02):
@@ -130,6 +136,8 @@ def _ask(dice: Dice, devices: int) -> Json:
         ask["count"] = _count(dice, devices)
     if dice.accent("selectors", 0.8, 0.12) or dice.accent("errors", 0.4, 0.0):
         ask |= _selectors([selector(dice) for _ in range(1 if dice.chance(0.8) else 2)])
+    if dice.chance(0.002):
+        ask["selectors"] = [{}]
     if dice.accent("puzzle", 0.9, 0.0):
         ask |= _selectors([_one_of_few(dice)])
     if dice.accent("taints", 0.6, 0.04):
@@ -220,6 +228,10 @@ def _constraints(dice: Dice, names: list[str]) -> list[Json]:
     if dice.chance(0.003):
         constraints.append({})
     for constraint in constraints:
+        if dice.chance(0.01):
+            constraint.update(
+                dict.fromkeys(constraint, "model")
+            )  # a bare name, which only bare attributes have
         if dice.chance(0.4):
             constraint["requests"] = dice.shuffled(names)[: dice.between(1, 3)]
     return constraints

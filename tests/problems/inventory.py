@@ -54,7 +54,7 @@ def _pool(dice: Dice, driver: str, name: str, devices: int) -> list[Json]:
     sets = _counter_sets(dice) if counters else []
     placement = _placement(dice)
     count = 1 if devices < 2 or dice.chance(0.6) else 2
-    per_device = "perDeviceNodeSelection" in placement
+    per_device = placement.get("perDeviceNodeSelection", False)
     names = iter(dice.shuffled(range(devices)) if dice.chance(0.3) else range(devices))
     parts: list[Json] = []
     for part in range(count):
@@ -68,7 +68,7 @@ def _pool(dice: Dice, driver: str, name: str, devices: int) -> list[Json]:
         parts.append(spec)
         if count > 1 and dice.accent("nodes", 0.4, 0.05):
             placement = _placement(dice)
-            per_device = "perDeviceNodeSelection" in placement
+            per_device = placement.get("perDeviceNodeSelection", False)
     if sets:
         parts.extend(_counter_slices(dice, sets, placement))
     return _published(dice, driver, name, generation, parts)
@@ -118,7 +118,8 @@ def _placement(dice: Dice) -> Json:
             return {"nodeSelector": node_selector(dice)}
         case 6 | 7 | 8:
             return {"perDeviceNodeSelection": True}
-    return dice.pick([{}, {"nodeName": NODE}, {"nodeName": NODE}])  # a slice that says nothing is ignored
+    # A slice that says nothing is ignored, and so is false where selection per device is switched off.
+    return dice.pick([{}, {"nodeName": NODE, "perDeviceNodeSelection": False}, {"nodeName": NODE}])
 
 
 def node_selector(dice: Dice) -> Json:
@@ -200,15 +201,16 @@ def _attributes(dice: Dice, name: str) -> Json:
     }
     for attribute, value in vocabulary.items():
         if dice.chance(0.93):
-            attributes[attribute] = value
+            qualified = "/" not in attribute and dice.chance(0.04)
+            attributes[f"{DRIVERS[0]}/{attribute}" if qualified else attribute] = value
     if dice.accent("lists", 0.9, 0.1):
         attributes["links"] = _list_value(dice)
     if dice.accent("lists", 0.25, 0.01):
-        attributes[dice.pick(["model", "numa", "version"])] = _list_value(dice)
+        attributes[dice.pick([name for name in attributes if name != "slot"])] = _list_value(dice)
     if dice.accent("errors", 0.06, 0.0):
         attributes["odd"] = dice.pick([{}, {"version": "1.x"}, {"ints": []}, {"strings": []}])
     if dice.chance(0.02):
-        attributes["numa"] = dice.pick([{"string": "0"}, {"bool": True}])
+        attributes[dice.pick(list(attributes))] = dice.pick([{"string": "0"}, {"bool": True}, {"int": 1}])
     return attributes
 
 
@@ -279,7 +281,7 @@ def _counter_sets(dice: Dice) -> list[Json]:
 
 
 def _counter_slices(dice: Dice, sets: list[Json], placement: Json) -> list[Json]:
-    if "perDeviceNodeSelection" in placement:
+    if placement.get("perDeviceNodeSelection"):
         placement = dice.pick([placement, {"allNodes": True}])
     if dice.accent("generations", 0.1, 0.01):
         sets = [*sets, dice.pick(sets)]  # a set twice makes the pool invalid
@@ -323,7 +325,7 @@ def in_use(dice: Dice, published: list[Json]) -> Json:
             if not dice.accent("in-use", 0.4, 0.04):
                 continue
             identity = {"driver": spec["driver"], "pool": spec["pool"]["name"], "device": device["name"]}
-            if not device.get("allowMultipleAllocations") and dice.chance(0.97):
+            if dice.chance(0.05 if device.get("allowMultipleAllocations") else 0.95):
                 devices.append(identity)
                 continue
             if dice.chance(0.9):
