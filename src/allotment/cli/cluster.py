@@ -14,7 +14,7 @@ import msgspec
 
 from allotment.api import alpha2
 from allotment.api.core import Namespace, Node, Pod
-from allotment.api.manifest import Located
+from allotment.api.manifest import Located, ManifestError
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import (
     Device,
@@ -27,7 +27,7 @@ from allotment.api.resource import (
 )
 from allotment.api.validation import ExpressionChecker
 from allotment.cli.checks import prepared
-from allotment.cli.input import BadInput
+from allotment.cli.input import BadInput, Reading
 
 Name = tuple[str, str]
 """Namespace and name."""
@@ -89,17 +89,17 @@ def name_of(metadata: ObjectMeta) -> Name:
     return metadata.namespace or "default", metadata.name
 
 
-def gather(found: Sequence[Located], check: ExpressionChecker, *, lenient: bool = False) -> Cluster:
+def gather(reading: Reading, check: ExpressionChecker, *, lenient: bool = False) -> Cluster:
     """The cluster that these objects describe. Raises BadInput with all that is wrong with them."""
     cluster = Cluster()
-    complaints: list[str] = []
-    unknown: list[str] = []
+    complaints: list[ManifestError] = []
+    unknown: list[ManifestError] = []
     ignored: Counter[str] = Counter()
     seen: dict[tuple[str, Name], Located] = {}
-    for located in found:
-        unknown += map(str, located.unknown_fields())
+    for located in reading.found:
+        unknown += located.unknown_fields()
         obj, errors = prepared(located, check)
-        complaints += map(str, errors)
+        complaints += errors
         if obj is None or not cluster.add(obj):
             ignored[located.kind] += not isinstance(located.obj, Namespace)
             continue
@@ -107,14 +107,16 @@ def gather(found: Sequence[Located], check: ExpressionChecker, *, lenient: bool 
         first = seen.setdefault((located.kind, name), located)
         if first is not located:
             again = f"{located.kind} {name[1]} is in {first.source}:{first.line} already"
-            complaints.append(str(located.error("metadata.name", again)))
+            complaints.append(located.error("metadata.name", again))
         if isinstance(obj, ResourceClaim | alpha2.ResourceClaim):
             cluster.written[name] = located
-    if lenient:
-        cluster.notes += [f"{each}; ignored" for each in unknown]
-    if complaints or (unknown and not lenient):
-        hint = "--lenient ignores unknown fields" if unknown and not complaints else ""
-        raise BadInput([*complaints, *([] if lenient else unknown)], hint)
+    if not lenient:
+        complaints += unknown
+    if complaints or reading.complaints:
+        complaints.sort(key=lambda complaint: (complaint.source, complaint.line))
+        hint = "--lenient takes unknown fields for newer than we are" if unknown and not lenient else ""
+        raise BadInput([*reading.complaints, *map(str, complaints)], hint)
+    cluster.notes += [f"{each}; ignored" for each in unknown]
     cluster.notes += [f"ignored: {_counted(ignored)}"] if +ignored else []
     cluster.slices = [_tainted(each, cluster.rules) for each in cluster.slices]
     _complete_nodes(cluster)

@@ -60,7 +60,10 @@ class PlainQuestion(ApiStruct, frozen=True, kw_only=True):
 def evaluate_line(data: bytes) -> Answer:
     """Answers one line. Raises DecodeError or ValueError where it is no question."""
     question = decode(DeviceQuestion, data)  # also bounds what is read again
-    if any(part in msgspec.json.decode(data) for part in _PLAIN):
+    fields = msgspec.json.decode(data)
+    if not fields or "expression" not in fields:
+        raise ValueError("expression: is missing")
+    if any(part in fields for part in _PLAIN):
         return _plain(decode(PlainQuestion, data))
     return _device(question)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -40,21 +41,26 @@ class BadInput(click.ClickException):
             click.echo(f"hint: {self.hint}", err=True)
 
 
-def read_objects(names: Iterable[str]) -> list[Located]:
-    """All objects of the named files and folders, in order. Raises BadInput."""
-    found: list[Located] = []
-    complaints: list[str] = []
+@dataclass(slots=True)
+class Reading:
+    """What the files hold, and what could not be read of them."""
+
+    found: list[Located] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+def read_objects(names: Iterable[str]) -> Reading:
+    """All objects of the named files and folders, in order. Complaints are for the caller to raise, with its own."""
+    reading = Reading()
     for name in dict.fromkeys(names):
-        for source in _files(name, complaints):
+        for source in _files(name, reading.complaints):
             try:
-                found.extend(read_manifest(_text(source), source))
+                reading.found += read_manifest(_text(source), "stdin" if source == "-" else source)
             except ManifestError as exc:
-                complaints.append(str(exc))
+                reading.complaints.append(str(exc))
             except (OSError, ValueError) as exc:
-                complaints.append(f"{source}: {_reason(exc)}")
-    if complaints:
-        raise BadInput(complaints)
-    return found
+                reading.complaints.append(f"{source}: {_reason(exc)}")
+    return reading
 
 
 def _files(name: str, complaints: list[str]) -> Iterator[str]:

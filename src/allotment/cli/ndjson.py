@@ -82,6 +82,8 @@ def _answered(line: str, answer: Callable[[bytes], Answer], refusal: Answer) -> 
         return _json(answer(data))
     except DecodeError as exc:
         error = str(exc) if exc.path else f"the line {exc.message}"
+    except UnicodeError:
+        error = "the line is not valid UTF-8 text"
     except ValueError as exc:
         error = str(exc)
     except Exception as exc:  # a fault of ours costs one answer, not the stream

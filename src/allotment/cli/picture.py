@@ -5,7 +5,7 @@ A device is drawn where it is: under its node, or under "several nodes" if more 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -48,6 +48,7 @@ class PoolPicture:
 
     name: str
     devices: list[tuple[str, State]] = field(default_factory=list)
+    shared: int = 0  # how many of them are in use by shares, and may have some left
     flaw: str = ""
 
 
@@ -86,7 +87,7 @@ def _by_reach(pool: Pool) -> tuple[list[Device], list[Device]]:
     return bound, reached
 
 
-def _draw(pool: Pool, devices: Iterable[Device], placement: Placement) -> PoolPicture:
+def _draw(pool: Pool, devices: Sequence[Device], placement: Placement) -> PoolPicture:
     if pool.incomplete:
         flaw = f"incomplete: {pool.slices} of {pool.announced} slices, so nothing of it is used"
         return PoolPicture(str(pool.id), flaw=flaw)
@@ -94,7 +95,8 @@ def _draw(pool: Pool, devices: Iterable[Device], placement: Placement) -> PoolPi
         return PoolPicture(str(pool.id), flaw=f"invalid: {pool.invalid}")
     blocked = _blocked(pool, placement.after)
     shown = [(_label(device, placement), _state(device, blocked, placement)) for device in devices]
-    return PoolPicture(str(pool.id), shown)
+    shared = sum(placement.after.shared(device.id) for device in devices)
+    return PoolPicture(str(pool.id), shown, shared)
 
 
 def _label(device: Device, placement: Placement) -> str:

@@ -95,7 +95,8 @@ def _show_pool(pool: PoolPicture, screen: Screen) -> None:
         return
     named = len(pool.devices) <= NAMED_DEVICES
     free = sum(state is State.FREE for _, state in pool.devices)
-    screen.line(f"{pool.name}: {free} of {len(pool.devices)} free", indent=2)
+    shared = f", {pool.shared} shared" if pool.shared else ""
+    screen.line(f"{pool.name}: {free} of {len(pool.devices)} free{shared}", indent=2)
     for row in _rows_of_cells(
         [(f"{s.mark} {name}" if named else s.mark, s.style) for name, s in pool.devices]
     ):
@@ -167,8 +168,16 @@ def sentence(decision: Decision) -> str:
         return first.words
     closest = max(decision.rejections, key=_closeness)
     short = [ask for ask in closest.reason.asks if ask.short] if closest.reason is not None else []
-    lacks = f"request {short[0].request} needs {short[0].needed} and has {short[0].fitting}" if short else ""
-    return f"fits on none of {len(decision.rejections)} nodes; closest is {closest.node}: {lacks or closest.words}"
+    lacks = _lack(short[0]) if short else closest.words
+    return f"fits on none of {len(decision.rejections)} nodes; closest is {closest.node}: {lacks}"
+
+
+def _lack(ask: AskReason) -> str:
+    """What a request has and why it has no more. Devices of another kind than it wants are not the news."""
+    others = [device for device in ask.devices if device.code != FITS]
+    near = [device for device in others if device.code != "selector"]
+    why = fold(near or others)
+    return f"request {ask.request} needs {ask.needed} and has {ask.fitting}" + (f", {why}" if why else "")
 
 
 _CLOSE_CALLS = {"capacity": 2, "taint": 3, "constraint": 3, "groups": 4, "counters": 4, FITS: 5}
