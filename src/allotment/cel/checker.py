@@ -266,7 +266,7 @@ class _Checker:
             type_ = self.type_of(element)
             if number in expr.optional:
                 type_ = self.unwrapped(element, type_)
-            joined = self.join(element, joined, type_)
+            joined = self.join(joined, type_)
         return types.list_of(self.bindings.variable() if joined is None else joined)
 
     def map(self, expr: ast.MapExpr) -> Recursive[Type]:
@@ -274,12 +274,12 @@ class _Checker:
         values: Type | None = None
         for entry in expr.entries:
             yield self.check(entry.key)
-            keys = self.join(entry.key, keys, self.type_of(entry.key))
+            keys = self.join(keys, self.type_of(entry.key))
             yield self.check(entry.value)
             type_ = self.type_of(entry.value)
             if entry.optional:
                 type_ = self.unwrapped(entry.value, type_)
-            values = self.join(entry.value, values, type_)
+            values = self.join(values, type_)
         if keys is None or values is None:
             return types.map_of(self.bindings.variable(), self.bindings.variable())
         return types.map_of(keys, values)
@@ -291,14 +291,11 @@ class _Checker:
             self.mismatch(expr, types.optional_of(type_), type_)
         return type_
 
-    def join(self, expr: Expr, previous: Type | None, current: Type) -> Type:
+    def join(self, previous: Type | None, current: Type) -> Type:
+        """The type of an aggregate's parts; parts that do not fit together make it dynamic."""
         if previous is None:
             return current
-        if self.bindings.assign(previous, current):
-            return more_general(previous, current)
-        if not self.declared.homogeneous:
-            return types.DYN
-        return self.mismatch(expr, self.bindings.resolve(previous), self.bindings.resolve(current))
+        return more_general(previous, current) if self.bindings.assign(previous, current) else types.DYN
 
     def object(self, expr: ast.ObjectExpr) -> Type:
         """No type of ours can be built by naming its fields, so this only chooses the words."""

@@ -38,7 +38,7 @@ from allotment.cel.plan import (
 )
 from allotment.cel.prices import CallCost, call_cost
 from allotment.cel.recursion import Recursive, run
-from allotment.cel.values import Optional, Value, equal, make_literal_map, map_key
+from allotment.cel.values import Optional, Value, equal, make_literal_map, map_key, unequal
 
 
 def compile_plan(plan: Plan) -> Code:
@@ -326,14 +326,14 @@ def _equality(args: list[Code], positive: bool) -> Closure:
     left, right = args[0].run, args[1].run
     if positive:
         return lambda frame: equal(left(frame), right(frame))
-    return lambda frame: not equal(left(frame), right(frame))
+    return lambda frame: unequal(left(frame), right(frame))
 
 
 def _equals_text(arg: Code, text: str, price: CallCost | int, spent: int) -> Code:
     """``x == "text"``, the commonest selector: equal values have the same size, so only unequal ones are weighed."""
     get = arg.run
     if isinstance(price, int):
-        return Code(lambda frame: get(frame) == text, spent + price)
+        return Code(lambda frame: equal(get(frame), text), spent + price)
     when_equal = price((text, text), True)
 
     def compare(frame: Frame) -> Value:
@@ -341,7 +341,7 @@ def _equals_text(arg: Code, text: str, price: CallCost | int, spent: int) -> Cod
         if value == text:
             return True
         frame[COST] += price((value, text), False) - when_equal
-        return False
+        return type(value) is not str and equal(value, text)
 
     return Code(compare, spent + when_equal)
 

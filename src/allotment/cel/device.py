@@ -223,12 +223,51 @@ def _other_value(attribute: DeviceAttribute) -> Value:
     raise LookupError
 
 
+class _Projection:
+    """Builds no more of a device than an expression reads, where it reads single attributes only.
+
+    An attribute that is not read may then be unreadable without anybody noticing; validation sees to those.
+    """
+
+    def __init__(self, reads: Reads) -> None:
+        self.exact = all(None not in read for read in reads)
+        entries = [read for read in reads if len(read) == 3]
+        self._attributes = [(d, i, f"{d}/{i}") for kind, d, i in entries if kind == "attributes" and d and i]
+        self._capacity = [(d, i, f"{d}/{i}") for kind, d, i in entries if kind == "capacity" and d and i]
+
+    def value(
+        self,
+        driver: str,
+        attributes: Mapping[str, DeviceAttribute],
+        capacity: Mapping[str, DeviceCapacity],
+        allow_multiple_allocations: bool,
+    ) -> dict[str, Value]:
+        read_attributes, read_capacity = DefaultMap(), DefaultMap()
+        for domain, id_, name in self._attributes:
+            attribute = attributes.get(name)
+            if attribute is None and domain == driver:
+                attribute = attributes.get(id_)
+            if attribute is not None:
+                read_attributes.setdefault(domain, {})[id_] = _attribute_value(name, attribute)
+        for domain, id_, name in self._capacity:
+            amount = capacity.get(name)
+            if amount is None and domain == driver:
+                amount = capacity.get(id_)
+            if amount is not None:
+                read_capacity.setdefault(domain, {})[id_] = amount.value
+        return {
+            "driver": driver,
+            "attributes": read_attributes,
+            "capacity": read_capacity,
+            "allowMultipleAllocations": allow_multiple_allocations,
+        }
+
+
 class _Expression:
     """What selectors and derived attributes share."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._slot = program.plan.variables.get("device")
         self.expression: Final = program.text
         self.max_cost: Final = program.worst_case().max
         """The static worst case, which admission compares with the limit."""
@@ -238,6 +277,13 @@ class _Expression:
 class Selector(_Expression):
     """A compiled selector. Immutable."""
 
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self._projection = _Projection(self.reads)
+        self._frame = program.frame({"device": None}, COST_LIMIT)
+        self._slot = program.plan.variables.get("device", len(self._frame) - 1)
+        self._frame[self._slot] = None
+
     def matches(
         self,
         driver: str,
@@ -246,11 +292,19 @@ class Selector(_Expression):
         allow_multiple_allocations: bool = False,
     ) -> bool:
         """Raises :class:`CelRuntimeError`, for example where an attribute is missing."""
-        return self.accepts(DeviceView(driver, attributes, capacity, allow_multiple_allocations))
+        if not self._projection.exact:
+            return self.accepts(DeviceView(driver, attributes, capacity, allow_multiple_allocations))
+        return self._answer(self._projection.value(driver, attributes, capacity, allow_multiple_allocations))
 
-    def accepts(self, device: DeviceView, limit: int = COST_LIMIT) -> bool:
+    def accepts(self, device: DeviceView) -> bool:
         """As ``matches``, for a device that several selectors are asked about."""
-        return _as_bool(self._program.value({"device": device.value}, limit))
+        return self._answer(device.value)
+
+    def _answer(self, device: dict[str, Value]) -> bool:
+        frame = self._frame.copy()
+        frame[self._slot] = device
+        value = self._program.run(frame)
+        return value if value is True or value is False else _as_bool(value)
 
     def evaluate(
         self,

@@ -10,20 +10,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from allotment.cel import ast
+from allotment.cel import literals
 from allotment.cel.checker import Checked, check
 from allotment.cel.code import ABSORBED, COST, Frame
 from allotment.cel.compiler import compile_plan
 from allotment.cel.cost import Limits, worst_case
 from allotment.cel.declare import Library
-from allotment.cel.errors import CelCheckError, CelCostExceeded, CelRuntimeError, Issue
+from allotment.cel.errors import CelCheckError, CelCostExceeded, CelRuntimeError
 from allotment.cel.estimate import Range
-from allotment.cel.library.regex import compile_pattern
 from allotment.cel.meter import Meter
 from allotment.cel.parser import Macros, Syntax, parse
 from allotment.cel.plan import KUBERNETES, Plan, Rules, plan
 from allotment.cel.scope import Declarations, Variable
-from allotment.cel.types import Type, describe
+from allotment.cel.types import Type
 from allotment.cel.values import Value
 
 MAX_EXPRESSION_BYTES: Final = 10 * 1024
@@ -64,10 +63,7 @@ class Environment:
             Macros(macro for library in libraries for macro in library.macros) if self.macros else Macros(())
         )
         self.declarations = Declarations(
-            fields=dict(self.fields),
-            container=self.container,
-            homogeneous=self.homogeneous,
-            disabled=self.disabled,
+            fields=dict(self.fields), container=self.container, disabled=self.disabled
         )
         for library in libraries:
             self.declarations.add_library(library)
@@ -81,10 +77,9 @@ class Environment:
     def check(self, text: str) -> Checked:
         """Raises :class:`CelCompileError`."""
         checked = check(self.parse(text), self.declarations)
-        if self.homogeneous:
-            issues = list(_literal_issues(checked))
-            if issues:
-                raise CelCheckError(issues)
+        issues = list(literals.issues(checked, self.homogeneous))
+        if issues:
+            raise CelCheckError(issues)
         return checked
 
     def compile(self, text: str) -> Program:
@@ -104,7 +99,7 @@ class Program:
         code = compile_plan(steps)
         self._run: Callable[[Frame], Value] = code.run
         self._base = code.cost
-        self._blank: Frame = [None] * (steps.slots - 1)
+        self._blank: Frame = [None] * max(steps.slots - 1, 3)
 
     @property
     def output(self) -> Type:
@@ -174,55 +169,3 @@ class Program:
         except RecursionError:
             return otherwise
         return meter.cost
-
-
-def _literal_issues(checked: Checked) -> Iterable[Issue]:
-    """Faults that only Kubernetes looks for: literals of mixed types, bad times and patterns."""
-    for expr in ast.walk(checked.expr):
-        match expr:
-            case ast.ListExpr():
-                types = [_unwrapped(checked, e, n in expr.optional) for n, e in enumerate(expr.elements)]
-                yield from _mixed(checked, list(zip(expr.elements, types, strict=True)))
-            case ast.MapExpr():
-                yield from _mixed(checked, [(e.key, checked.types[e.key.id]) for e in expr.entries])
-                values = [(e.value, _unwrapped(checked, e.value, e.optional)) for e in expr.entries]
-                yield from _mixed(checked, values)
-            case ast.Call(function="duration" | "timestamp" | "matches") if expr.args:
-                yield from _bad_literal(checked, expr)
-
-
-def _unwrapped(checked: Checked, expr: ast.Expr, optional: bool) -> Type:
-    type_ = checked.types[expr.id]
-    return type_.params[0] if optional and type_.params else type_
-
-
-def _mixed(checked: Checked, typed: list[tuple[ast.Expr, Type]]) -> Iterable[Issue]:
-    for expr, type_ in typed[1:]:
-        if not _equivalent(typed[0][1], type_):
-            message = f"expected type '{describe(typed[0][1])}' but found '{describe(type_)}'"
-            yield checked.source.issue(expr.position, message)
-            return
-
-
-def _equivalent(one: Type, two: Type) -> bool:
-    return (
-        one.kind is two.kind
-        and one.name == two.name
-        and len(one.params) == len(two.params)
-        and all(map(_equivalent, one.params, two.params))
-    )
-
-
-def _bad_literal(checked: Checked, call: ast.Call) -> Iterable[Issue]:
-    literal = call.args[0]
-    if not isinstance(literal, ast.Literal):
-        return
-    resolution = checked.calls[call.id]
-    impl = compile_pattern if call.function == "matches" else resolution.overloads[0].impl
-    if call.function == "matches" and type(literal.value) is not str:
-        return
-    assert impl is not None
-    try:
-        impl(literal.value)
-    except CelRuntimeError:
-        yield checked.source.issue(literal.position, f"invalid {call.function} argument")

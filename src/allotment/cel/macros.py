@@ -153,7 +153,6 @@ STANDARD = (
     Macro("all", 2, _quantifier(1, universal=True)),
     Macro("exists", 2, _quantifier(1, universal=False)),
     Macro("exists_one", 2, _exists_one(1)),
-    Macro("existsOne", 2, _exists_one(1)),
     Macro("map", 2, _transform(1)),
     Macro("map", 3, _transform(1)),
     Macro("filter", 2, _filter),

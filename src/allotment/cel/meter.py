@@ -38,10 +38,6 @@ from allotment.cel.plan import (
 from allotment.cel.prices import call_cost
 from allotment.cel.values import OPTIONAL_NONE, Optional, Value, make_literal_map
 
-_EAGER = 2
-"""Calls of up to this many arguments evaluate them all, whatever fails; longer ones stop at an error."""
-_PATTERNS = frozenset({"matches", "find", "findAll"})
-
 
 class Meter:
     """One evaluation. ``cost`` is right also after :class:`CelCostExceeded`."""
@@ -241,10 +237,9 @@ class Meter:
 
     def _called(self, node: Call) -> Value:
         values: list[Value] = []
-        eager = len(node.args) <= _EAGER and not self._is_pattern_call(node)
         for arg in node.args:
             value = self._value(arg)
-            if isinstance(value, CelRuntimeError) and node.strict and not eager:
+            if isinstance(value, CelRuntimeError) and node.strict and node.stops:
                 return value
             values.append(value)
         failed = next((value for value in values if isinstance(value, CelRuntimeError)), None)
@@ -261,10 +256,6 @@ class Meter:
             return impl(*values)
         except CelRuntimeError as exc:
             return exc
-
-    def _is_pattern_call(self, node: Call) -> bool:
-        """Upstream replaces a call with a literal pattern by one of the kind that stops at an error."""
-        return node.function.name in _PATTERNS and len(node.args) >= 2 and isinstance(node.args[1], Const)
 
     def _owns(self, node: Node) -> bool:
         return isinstance(node, Path) and not node.steps and node.slot in self.plan.accumulators

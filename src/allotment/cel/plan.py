@@ -21,6 +21,7 @@ from typing import NoReturn
 
 from allotment.cel import ast
 from allotment.cel.ast import Expr
+from allotment.cel.certainty import certainties
 from allotment.cel.checker import Checked
 from allotment.cel.declare import Function, Overload
 from allotment.cel.dispatch import certain, dispatch
@@ -35,6 +36,13 @@ FIRST_SLOT = 3
 _CONVERSIONS = frozenset(
     ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"]
 )
+# fmt: off
+_GENERIC = frozenset({
+    "_+_", "_-_", "_*_", "_/_", "_%_", "-_", "!_", "_<_", "_<=_", "_>_", "_>=_", "_==_", "_!=_", "@in", "size",
+    "type", "dyn", "matches", "@not_strictly_false", "sort", "lists.@sortByAssociatedKeys",
+})
+"""Functions with one implementation for all their overloads: the values decide, whatever the checker chose."""
+# fmt: on
 _PATTERNS = frozenset({"matches", "find", "findAll"})
 _KEYS = frozenset({str, int, UInt, float, bool})
 _PRIMITIVES = frozenset({str, int, UInt, float, bool})
@@ -107,7 +115,10 @@ class Call(Node):
     impl: Overload | None
     """The overload to call without looking at the arguments, where the checker is certain."""
     overloads: tuple[Overload, ...]
+    """Those to choose from by the values."""
     strict: bool = True
+    stops: bool = False
+    """Whether upstream evaluates no argument behind one that failed. It shows in costs only."""
 
 
 @dataclass(slots=True, eq=False)
@@ -249,6 +260,7 @@ class _Planner:
         self.variables: dict[str, int] = {}
         self.accumulators: set[int] = set()
         self.locals: list[dict[str, int]] = []
+        self.sure = certainties(checked)
 
     def fault(self, expr: Expr, message: str) -> NoReturn:
         raise CelCheckError([self.checked.source.issue(expr.position, message)])
@@ -306,10 +318,9 @@ class _Planner:
 
     def index(self, expr: ast.Call, operand: Node, key: Node, optional: bool) -> Node:
         path = self.path(operand)
-        if isinstance(key, Const):
-            if type(key.value) not in _KEYS and self.rules.fold_failures:
-                self.fault(expr, "invalid qualifier type: a list or map cannot be indexed by this")
         constant = isinstance(key, Const) and type(key.value) in _KEYS
+        if isinstance(key, Const) and not constant and self.rules.fold_failures:
+            self.fault(expr, "invalid qualifier type: a list or map cannot be indexed by this")
         step = Step(
             expr.id,
             key.value if isinstance(key, Const) else None,
@@ -362,17 +373,27 @@ class _Planner:
         args: list[Node],
     ) -> Call:
         single = overloads[0] if len(overloads) == 1 else None
-        types = [self.checked.types[operand.id] for operand in operands]
-        sure = single is not None and all(map(certain, single.params, types))
-        member = overloads[0].member if overloads else False
+        types = [self.sure.get(operand.id) for operand in operands]
+        sure = single is not None and all(
+            given is not None and certain(param, given)
+            for param, given in zip(single.params, types, strict=True)
+        )
+        generic = function.name in _GENERIC
+        if single is None or generic:
+            member = overloads[0].member if overloads else False
+            overloads = tuple(
+                o for o in function.overloads if o.member == member and len(o.params) == len(args)
+            )
+        pattern = function.name in _PATTERNS and len(args) >= 2 and isinstance(args[1], Const)
         return Call(
             expr.id,
             function,
             single.id if single is not None else "",
             args,
             single if sure else None,
-            tuple(o for o in function.overloads if o.member == member and len(o.params) == len(args)),
+            overloads,
             strict=function.name != "@not_strictly_false",
+            stops=len(args) > 2 or pattern or (single is None and not generic) or function.name == "format",
         )
 
     def among(self, call: Call, item: Node, values: list[Value]) -> Node:

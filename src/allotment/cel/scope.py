@@ -35,8 +35,6 @@ class Declarations:
     fields: dict[str, Mapping[str, Type]] = field(default_factory=dict)
     """Fields of object types by the type's name."""
     container: str = ""
-    homogeneous: bool = False
-    """Whether list and map literals must be of one type."""
     disabled: frozenset[str] = frozenset()
     """Ids of overloads that exist at run time but may not be written."""
 

@@ -157,15 +157,37 @@ MOST_STEPS: Final = 1_000_000
 
 
 def equal(left: Value, right: Value) -> bool:
-    """The language's ``==``: numbers by value, containers by element, other types never across."""
+    """The language's ``==``: numbers by value, containers by element, other types never across.
+
+    A value of a library's type is comparable with its own kind and null only, and raises otherwise.
+    """
     kind = type(left)
     if kind is not type(right):
-        if kind in _NUMBERS and type(right) in _NUMBERS:
-            return _order_numbers(left, right) == 0
-        return isinstance(left, dict) and isinstance(right, dict) and _equal_containers(left, right)
+        if kind in _NUMBERS:
+            return type(right) in _NUMBERS and _order_numbers(left, right) == 0
+        if kind in _SCALARS or kind is list or kind is Optional:
+            return False
+        if isinstance(left, dict):
+            return isinstance(right, dict) and _equal_containers(left, right)
+        if right is None:
+            return False
+        raise CelNoSuchOverload(f"{type_name(left)} cannot be equal to {type_name(right)}")
     if kind in _SCALARS:
         return bool(left == right)
     return _equal_containers(left, right)
+
+
+def unequal(left: Value, right: Value) -> bool:
+    """The language's ``!=``: what cannot be compared is unequal."""
+    try:
+        return not equal(left, right)
+    except CelNoSuchOverload:
+        return True
+
+
+def found_in(value: Value, items: list[Value]) -> bool:
+    """Whether a list holds an equal value; what cannot be compared is not it."""
+    return any(not unequal(value, item) for item in items)
 
 
 def _equal_containers(left: Value, right: Value) -> bool:
@@ -194,8 +216,18 @@ def _equal_containers(left: Value, right: Value) -> bool:
         elif kind is type(two):
             if one != two:
                 return False
-        elif not (kind in _NUMBERS and type(two) in _NUMBERS and _order_numbers(one, two) == 0):
+        elif kind in _NUMBERS and type(two) in _NUMBERS:
+            if _order_numbers(one, two) != 0:
+                return False
+        elif (
+            one is None
+            or two is None
+            or kind in _SCALARS
+            or kind in (list, Optional)
+            or isinstance(one, dict)
+        ):
             return False
+        # What is left cannot be compared. On its own that is an error; inside a container upstream overlooks it.
     return True
 
 
