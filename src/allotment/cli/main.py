@@ -65,13 +65,17 @@ def allot() -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line and returns its exit code."""
     try:
-        code = allot.main(arguments, prog_name="allot", standalone_mode=False)
+        # Not allot.main(): that would end the process itself when a pipe breaks.
+        with allot.make_context("allot", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            code = allot.invoke(context)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as exc:
+        return exc.exit_code
     except click.ClickException as exc:
         exc.show()
         return exc.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         # Nobody reads on, `| head` for one. Python would complain again when it closes the stream at exit.

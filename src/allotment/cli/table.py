@@ -162,7 +162,7 @@ def _counts(ask: AskReason) -> Iterator[str]:
 def sentence(decision: Decision) -> str:
     """Why a need fits nowhere, in one sentence: what is wrong everywhere, or what the closest node lacks."""
     if not decision.rejections:
-        return "there is no node to try"
+        return "there is no node to try; give Node objects, or slices with a nodeName"
     first = decision.rejections[0]
     if not first.node or all(rejection.words == first.words for rejection in decision.rejections):
         return first.words

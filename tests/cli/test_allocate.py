@@ -1,0 +1,372 @@
+"""What `allot allocate` makes of pods, claims, nodes and what is allocated already."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Allot, Ran
+
+Json = dict[str, Any]
+V1 = "resource.k8s.io/v1"
+ALPHA = "resource.k8s.io/v1alpha2"
+
+
+def node(name: str, *, cordoned: bool = False, **labels: str) -> Json:
+    spec = {"unschedulable": True} if cordoned else {}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+def devices(where: str, *names: str, **fields: Any) -> Json:
+    pool = {"name": where, "generation": 1, "resourceSliceCount": 1}
+    spec = {
+        "driver": "d.example.com",
+        "pool": pool,
+        "nodeName": where,
+        "devices": [{"name": n} for n in names],
+    }
+    return {
+        "apiVersion": V1,
+        "kind": "ResourceSlice",
+        "metadata": {"name": where},
+        "spec": {**spec, **fields},
+    }
+
+
+CLASS: Json = {"apiVersion": V1, "kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {}}
+
+
+def wants(count: int = 1) -> Json:
+    return {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "any", "count": count}}]}}
+
+
+def claim(name: str, count: int = 1, **metadata: Any) -> Json:
+    return {
+        "apiVersion": V1,
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, **metadata},
+        "spec": wants(count),
+    }
+
+
+def allocated(name: str, where: str, device: str) -> Json:
+    result = {"request": "r", "driver": "d.example.com", "pool": where, "device": device}
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [where]}]}
+    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [term]}}
+    return {**claim(name), "status": {"allocation": allocation}}
+
+
+def template(name: str, count: int = 1) -> Json:
+    return {
+        "apiVersion": V1,
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name},
+        "spec": {"spec": wants(count)},
+    }
+
+
+def pod(name: str, *claims: str, templates: tuple[str, ...] = (), status: Any = None, **spec: Any) -> Json:
+    entries = [{"name": each, "resourceClaimName": each} for each in claims]
+    entries += [{"name": each, "resourceClaimTemplateName": each} for each in templates]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [], "resourceClaims": entries, **spec},
+        "status": status or {},
+    }
+
+
+def run(allot: Allot, *objects: Json, options: tuple[str, ...] = ()) -> Ran:
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [CLASS, *objects]})
+    return allot("allocate", "-f", "-", *options, stdin=text)
+
+
+def given(allot: Allot, *objects: Json, options: tuple[str, ...] = ()) -> dict[str, list[str]]:
+    """Claim → pool/device of everything it has."""
+    ran = run(allot, *objects, options=(*options, "-o", "json"))
+    return {
+        item["metadata"]["name"]: [
+            f"{result['pool']}/{result['device']}"
+            for result in item.get("status", {}).get("allocation", {}).get("devices", {}).get("results", [])
+        ]
+        for item in json.loads(ran.out)["items"]
+    }
+
+
+def test_without_nodes_they_are_made_up_from_the_slices(allot: Allot) -> None:
+    ran = run(allot, devices("n1", "a"), claim("c"))
+    assert ran.code == 0
+    assert "note: no Node given: 1 made up from the slices, without labels (n1)" in ran.out
+
+
+def test_slices_of_nodes_that_are_not_given_are_out_of_reach(allot: Allot) -> None:
+    ran = run(allot, node("n1"), devices("n2", "a"), claim("c"))
+    assert ran.code == 1
+    assert "note: slices of nodes that are not given are out of reach: n2" in ran.out
+
+
+def test_without_any_node_the_answer_says_what_to_give(allot: Allot) -> None:
+    assert "there is no node to try; give Node objects" in run(allot, claim("c")).out
+
+
+def test_what_is_allocated_already_is_held(allot: Allot) -> None:
+    objects = [devices("n1", "a", "b"), allocated("old", "n1", "a"), claim("new")]
+    assert given(allot, *objects) == {"old": ["n1/a"], "new": ["n1/b"]}
+
+
+def test_a_device_that_was_promised_twice_is_noted(allot: Allot) -> None:
+    ran = run(allot, devices("n1", "a"), allocated("one", "n1", "a"), allocated("two", "n1", "a"))
+    assert "claim default/two: device d.example.com/n1/a is already in use by claim default/one" in ran.out
+    assert ran.code == 0
+
+
+def test_higher_priority_then_age_then_name_comes_first(allot: Allot) -> None:
+    old = {**claim("z"), "metadata": {"name": "z", "creationTimestamp": "2026-01-01T00:00:00Z"}}
+    new = {**claim("a"), "metadata": {"name": "a", "creationTimestamp": "2026-02-01T00:00:00Z"}}
+    urgent = pod("urgent", templates=("t",), priority=5)
+    objects = [devices("n1", "d1", "d2"), old, new, template("t"), urgent]
+    assert given(allot, *objects) == {"urgent-t": ["n1/d1"], "z": ["n1/d2"], "a": []}
+
+
+def test_all_claims_of_a_pod_go_to_one_node_or_none_is_placed(allot: Allot) -> None:
+    cluster = [devices("n1", "a"), devices("n2", "a", "b"), claim("x"), claim("y")]
+    assert given(allot, *cluster, pod("p", "x", "y")) == {"x": ["n2/a"], "y": ["n2/b"]}
+    ran = run(allot, devices("n1", "a"), claim("x"), claim("y"), pod("p", "x", "y"))
+    assert ran.code == 1
+    assert "Nothing was allocated." in ran.out
+
+
+def test_pods_that_share_a_claim_follow_it(allot: Allot) -> None:
+    objects = [devices("n1", "a"), devices("n2", "a", "b"), claim("shared"), claim("own", 2)]
+    objects += [pod("p1", "shared"), pod("p2", "shared", templates=("t",)), template("t")]
+    ran = run(allot, *objects)
+    assert "pod default/p2: " in ran.out
+    assert "n2: claim default/shared is allocated on another node" in ran.out
+    assert ran.code == 1
+
+
+def test_a_pod_with_only_allocated_claims_joins_them(allot: Allot) -> None:
+    ran = run(allot, devices("n1", "a"), allocated("c", "n1", "a"), pod("p", "c"))
+    assert ran.code == 0
+    assert "pod default/p joins claim default/c on n1: d.example.com/n1/a" in ran.out
+
+
+def test_a_claim_that_was_made_for_a_pod_is_not_made_again(allot: Allot) -> None:
+    made = {"resourceClaimStatuses": [{"name": "t", "resourceClaimName": "p-t-x7k2"}]}
+    objects = [
+        devices("n1", "a", "b"),
+        template("t"),
+        claim("p-t-x7k2"),
+        pod("p", templates=("t",), status=made),
+    ]
+    assert given(allot, *objects) == {"p-t-x7k2": ["n1/a"]}
+
+
+@pytest.mark.parametrize(
+    ("wish", "refusal"),
+    [
+        ({"nodeName": "n2"}, "n1: the pod is on node n2"),
+        ({"nodeSelector": {"zone": "b"}}, "n1: the pod's nodeSelector wants zone=b"),
+        (
+            {
+                "affinity": {
+                    "nodeAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {
+                            "nodeSelectorTerms": [
+                                {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
+                            ]
+                        }
+                    }
+                }
+            },
+            "n1: the pod's node affinity leaves the node out",
+        ),
+    ],
+    ids=["nodeName", "nodeSelector", "affinity"],
+)
+def test_a_pod_is_kept_to_the_nodes_it_may_go_to(allot: Allot, wish: Json, refusal: str) -> None:
+    objects = [node("n1", zone="a"), node("n2", zone="b"), devices("n1", "a"), devices("n2", "a"), claim("c")]
+    assert given(allot, *objects, pod("p", "c", **wish)) == {"c": ["n2/a"]}
+    assert refusal in run(allot, *objects, pod("p", "c", **wish), options=("--explain",)).out
+
+
+def test_a_cordoned_node_takes_no_pods(allot: Allot) -> None:
+    ran = run(allot, node("n1", cordoned=True), devices("n1", "a"), claim("c"), pod("p", "c"))
+    assert "the node is cordoned" in ran.out
+    assert ran.code == 1
+
+
+def test_a_broken_affinity_is_a_reason_and_not_a_crash(allot: Allot) -> None:
+    term = {"matchExpressions": [{"key": "a", "operator": "Near", "values": []}]}
+    affinity = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    }
+    ran = run(allot, node("n1"), devices("n1", "a"), claim("c"), pod("p", "c", affinity=affinity))
+    assert "operator 'Near' is not one of" in ran.out
+    assert ran.code == 1
+
+
+@pytest.mark.parametrize(
+    ("objects", "missing"),
+    [
+        ([pod("p", "gone")], "ResourceClaim default/gone"),
+        ([pod("p", templates=("gone",))], "ResourceClaimTemplate default/gone"),
+    ],
+)
+def test_references_to_nowhere_are_told(allot: Allot, objects: list[Json], missing: str) -> None:
+    ran = run(allot, devices("n1", "a"), *objects)
+    assert f"pod default/p: it refers to {missing}, which is not in the input" in ran.out
+    assert ran.code == 1
+
+
+def test_a_class_that_does_not_exist_is_told(allot: Allot) -> None:
+    lost = claim("c")
+    lost["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
+    assert "could not retrieve device class nope" in run(allot, devices("n1", "a"), lost).out
+
+
+def test_finished_pods_and_pods_without_claims_are_left_alone(allot: Allot) -> None:
+    done = pod("done", "c", status={"phase": "Succeeded"})
+    ran = run(allot, devices("n1", "a"), pod("plain"), done)
+    assert "note: pods that ask for no devices or have finished: 2" in ran.out
+    assert ran.code == 0
+
+
+def test_taint_rules_keep_devices_from_being_given(allot: Allot) -> None:
+    rule: Json = {
+        "apiVersion": V1,
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "r"},
+        "spec": {
+            "deviceSelector": {"device": "a"},
+            "taint": {"key": "example.com/bad", "effect": "NoSchedule"},
+        },
+    }
+    ran = run(allot, devices("n1", "a", "b"), rule, claim("c"))
+    assert "! a  + b" in ran.out
+
+
+def test_other_kinds_are_counted_and_ignored(allot: Allot) -> None:
+    other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}
+    assert "note: ignored: 1 Deployment" in run(allot, other).out
+
+
+def test_pools_that_cannot_be_used_are_shown_as_such(allot: Allot) -> None:
+    half = devices("n1", "a", pool={"name": "n1", "generation": 1, "resourceSliceCount": 2})
+    ran = run(allot, half, claim("c"))
+    assert "incomplete: 1 of 2 slices" in ran.out
+    assert ran.code == 1
+
+
+def test_devices_that_several_nodes_reach_are_drawn_once(allot: Allot) -> None:
+    net = devices("net", "a", "b", nodeName=None, allNodes=True)
+    ran = run(allot, node("n1"), node("n2"), net, claim("c"))
+    assert ran.out.count("+ a  . b") == 1
+    assert "several nodes" in ran.out
+
+
+def test_a_large_pool_is_drawn_in_bare_cells(allot: Allot) -> None:
+    ran = run(allot, devices("n1", *(f"d{n}" for n in range(120))), claim("c", 2))
+    assert "++" + "." * 98 in ran.out
+    assert "118 of 120 free" in ran.out
+
+
+def test_one_node_can_be_asked_about(allot: Allot) -> None:
+    cluster = [devices("n1", "a"), devices("n2", "a"), claim("c")]
+    assert given(allot, *cluster, options=("--node", "n2")) == {"c": ["n2/a"]}
+
+
+def test_generated_names_do_not_collide(allot: Allot) -> None:
+    nameless = [{**claim(""), "metadata": {"generateName": "g-"}} for _ in range(2)]
+    text = "\n---\n".join(json.dumps(each) for each in [CLASS, devices("n1", "a", "b"), *nameless])
+    ran = allot("allocate", "-f", "-", "-o", "json", stdin=text)
+    assert ran.code == 0
+    names = [item["metadata"]["name"] for item in json.loads(ran.out)["items"]]
+    assert names == ["g-5", "g-7"]
+
+
+def test_fields_that_we_do_not_know_stay_in_the_output(allot: Allot) -> None:
+    newer = {**claim("c"), "spec": {**wants(), "newField": 1}}
+    ran = run(allot, devices("n1", "a"), newer, options=("--lenient", "-o", "json"))
+    (item,) = json.loads(ran.out)["items"]
+    assert item["spec"]["newField"] == 1
+    assert item["status"]["allocation"]["devices"]["results"][0]["device"] == "a"
+
+
+def test_reservations_are_written_for_pods_that_have_a_uid(allot: Allot) -> None:
+    running = pod("p", "c")
+    running["metadata"]["uid"] = "u-1"
+    ran = run(allot, devices("n1", "a"), claim("c"), running, options=("-o", "json"))
+    (item,) = json.loads(ran.out)["items"]
+    assert item["status"]["reservedFor"] == [{"resource": "pods", "name": "p", "uid": "u-1"}]
+
+
+CARDS: list[Json] = [
+    {
+        "apiVersion": ALPHA,
+        "kind": "NodeResourceSlice",
+        "metadata": {"name": "cards"},
+        "spec": {
+            "nodeName": "n1",
+            "driverName": "cards.example.com",
+            "partitionable": {"resourceInstances": [{"name": "card-0"}]},
+        },
+    },
+    {
+        "apiVersion": ALPHA,
+        "kind": "ResourceClass",
+        "metadata": {"name": "cards"},
+        "driverName": "cards.example.com",
+        "semanticParameters": True,
+    },
+]
+
+
+def card_claim(name: str) -> Json:
+    spec = {"resourceClassName": "cards"}
+    return {"apiVersion": ALPHA, "kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_pod_may_have_claims_of_both_models(allot: Allot) -> None:
+    objects = [
+        *CARDS,
+        devices("n0", "a"),
+        devices("n1", "a"),
+        claim("new"),
+        card_claim("early"),
+        pod("p", "new", "early"),
+    ]
+    ran = run(allot, *objects)
+    assert ran.code == 0
+    assert "d.example.com/n1/a" in ran.out
+    assert "cards.example.com/n1/card-0" in ran.out
+
+
+def test_an_instance_is_given_once_and_its_holder_is_named(allot: Allot) -> None:
+    ran = run(allot, *CARDS, card_claim("one"), card_claim("two"))
+    assert ran.code == 1
+    assert "in use (by default/one)" in ran.out
+
+
+def test_a_claim_of_the_early_model_that_is_not_shareable_has_one_user(allot: Allot) -> None:
+    parameters: Json = {
+        "apiVersion": ALPHA,
+        "kind": "ResourceClaimParameters",
+        "metadata": {"name": "alone"},
+        "shareable": False,
+        "requests": [
+            {"driverName": "cards.example.com", "partitionable": {"required": [{"selector": "true"}]}}
+        ],
+    }
+    alone = card_claim("c")
+    alone["spec"]["parametersRef"] = {
+        "apiGroup": "resource.k8s.io",
+        "kind": "ResourceClaimParameters",
+        "name": "alone",
+    }
+    ran = run(allot, *CARDS, parameters, alone, pod("p1", "c"), pod("p2", "c"))
+    assert "pod default/p2: claim default/c is not shareable and pod p1 uses it" in ran.out
+    assert ran.code == 1
+    ran = run(allot, *CARDS, card_claim("c"), pod("p1", "c"), pod("p2", "c"))
+    assert ran.code == 0
