@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5
 
+from allotment.allocator.counters import Counters
 from allotment.allocator.features import ALL, Features
 from allotment.allocator.fingerprint import Numbers, Prints
 from allotment.allocator.ledger import Ledger
@@ -307,13 +308,26 @@ class Fleet:
             fork.keep()
 
     def validate(self) -> None:
-        """Re-derives the ledger, every node's use and every counter. Raises AssertionError or Conflict."""
+        """Re-derives the ledger and every node's use of devices, counters and capacity from the claims.
+
+        Raises Conflict if a device is promised twice, and AssertionError if something is overdrawn, which only a
+        driver that shrinks its pool can bring about, or if what is kept here does not agree with the ledger.
+        """
         self.ledger.validate()
         for place in self.places.values():
-            if place.site is not None and place.seen == self.versions(place):
-                assert place.use == Use.of(place.site, self.ledger), (
-                    f"node {place.name}: use is not what the ledger says"
-                )
+            if place.site is None or place.seen != self.versions(place):
+                continue
+            site, use = place.site, Use.of(place.site, self.ledger)
+            assert place.use == use, f"node {place.name}: use is not what the ledger says"
+            for position, amounts in use.consumed.items():
+                capacity = site.devices[position].spec.capacity
+                for name, amount in amounts.items():
+                    assert amount <= capacity[name].value.nanos, (
+                        f"{site.devices[position].id}: {name} is overdrawn"
+                    )
+            if site.drawing:
+                counters = Counters(site.plan, use.used | use.shared, self.ledger, grouped=True)
+                assert not counters.overdrawn, f"node {place.name}: counters are overdrawn"
 
 
 def named_shares(claims: Sequence[ResourceClaim]) -> ShareIDs:

@@ -189,7 +189,10 @@ def _judge_use(problem: Problem, ask: Ask, position: int) -> DeviceReason | None
             return DeviceReason(str(device.id), "counters", "lack shared counters", detail)
         before = problem.counters.take(draw)
         if before is None:
-            return DeviceReason(str(device.id), "groups", "are incompatible with devices in use")
+            words = "share no compatibility group with devices in use"
+            if not draw.amounts:  # a set without counters is a lock
+                words = "are locked, as another way to split the same device is in use"
+            return DeviceReason(str(device.id), "groups", words)
         problem.counters.give(draw, before)
     if problem.metered & bit:
         used = problem.consumed.get(position, {})
@@ -269,8 +272,10 @@ def _together(problem: Problem, shortage: Shortage | None) -> str:
                     else f"at most {_devices(best)} share one"
                 )
                 return f"claim {claim} wants {kind} of {constraint.relation.attribute}; {have}, and no choice satisfies all requests"
-    if problem.draws:
+    if any(draw.amounts for draw in problem.draws.values()):
         return "the devices that suit draw on the same counters, which have too little left for all requests"
+    if problem.draws:
+        return "the devices that suit are alternative ways to split the same devices, and exclude each other"
     return ""
 
 

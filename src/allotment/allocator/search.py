@@ -25,16 +25,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from allotment.allocator.bounds import Bounds
 from allotment.allocator.constraint import FREE
 from allotment.allocator.errors import ClaimError
-from allotment.allocator.locks import Locks
-from allotment.allocator.matching import Shortage, unmatched
+from allotment.allocator.matching import Shortage
 from allotment.allocator.request import RESULTS_MAX
+from allotment.allocator.symmetry import device_classes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from allotment.allocator.constraint import Constraint, Values
     from allotment.allocator.problem import Problem
     from allotment.allocator.request import Ask
     from allotment.allocator.suits import Suits
@@ -125,12 +123,12 @@ class Search:
         self._everything = (1 << len(problem.devices)) - 1
         self._classes: list[int] | None = None  # per device, its class as a bit set; None until we turn back
         self._dead: dict[object, _Step] = {}
-        self._locks: Locks | None = None
         self._states = [
             [FREE] * len(relations) for relations in problem.demand.relations
         ]  # of the constraints
         self._crowded = 0  # the claim that TOO_MANY was last said of
-        self._lookahead = False  # until we turn back and know that no error is possible
+        self._bounds: Bounds | None = None  # once we turn back and know that no error is possible
+        self._distinct_classes: list[int] = []
         self._any_admin = any(ask.admin for request in self._requests for ask in request.asks)
 
     def run(self) -> Answer:
@@ -162,11 +160,12 @@ class Search:
 
     def _turn_back(self) -> Shortage | None:
         """Gets ready for a search that does not succeed at once, and looks for a proof that it never can."""
-        self._lookahead = not self._problem.terms.may_fail()
-        self._sort_into_classes()
-        if self._problem.counters is not None:
-            self._locks = Locks(self._problem.draws, self._problem.counters) or None
-        return self._unmatched() if self._lookahead else None
+        self._classes = device_classes(self._problem)
+        self._distinct_classes = list(dict.fromkeys(self._classes))
+        if self._problem.terms.may_fail():
+            return None
+        self._bounds = Bounds(self._problem)
+        return self._bounds.shortage()
 
     # --- going down ---
 
@@ -199,10 +198,10 @@ class Search:
             if remembered is not None:
                 return remembered
             self._find_candidates(slot, claim)
-            if self._lookahead:
+            if self._bounds is not None:
                 if slot.candidates.bit_count() < missing:
                     return _Step.DEAD
-                if self._classes is not None and self._hopeless(slot, missing):
+                if self._bounds.hopeless(number, ask, missing, slot.candidates, self._taken, self._states):
                     self._dead[self._key(slot)] = _Step.DEAD
                     return _Step.DEAD
         self._stack.append(slot)
@@ -219,19 +218,10 @@ class Search:
             return
         # Expressions are asked before constraints, so a device that raises does so even if a constraint forbids it.
         suits.judge_all()
-        slot.candidates = self._related(ask, claim, free & suits.selectable & suits.allowed)
+        suited = free & suits.selectable & suits.allowed
+        slot.candidates = problem.terms.related(ask, claim, suited, self._states[claim])
         for position in suits.errors:
             slot.candidates |= free & 1 << position
-
-    def _related(self, ask: Ask, claim: int, candidates: int) -> int:
-        """Those candidates that the claim's constraints still allow, or for which they raise."""
-        raising = 0
-        for number, values in zip(ask.constraints, self._problem.terms.values[ask], strict=True):
-            for position in values.errors:
-                raising |= candidates & 1 << position
-            constraint = self._problem.terms.constraints[claim][number]
-            candidates &= constraint.allowed(values, self._states[claim][number])
-        return candidates | raising
 
     # --- trying devices ---
 
@@ -408,75 +398,6 @@ class Search:
 
     # --- not trying in vain ---
 
-    def _sort_into_classes(self) -> None:
-        """Sorts the devices into classes of equals.
-
-        An ask for all devices goes through them in a fixed order, and a constraint that they break is an error: there
-        the order tells equals apart, so each device is a class of its own.
-        """
-        problem = self._problem
-        positions = range(len(problem.devices))
-        if any(ask.constraints for ask in problem.terms.all):
-            signatures: list[object] = list(positions)
-        else:
-            tables = {
-                id(values): (problem.terms.constraints[request.claim][number], values)
-                for request in self._requests
-                for ask in request.asks
-                for number, values in zip(ask.constraints, problem.terms.values.get(ask, ()), strict=True)
-            }
-            signatures = [self._signature(position, tables.values()) for position in positions]
-        members: dict[object, int] = {}
-        for position, signature in enumerate(signatures):
-            members[signature] = members.get(signature, 0) | 1 << position
-        self._classes = [members[signature] for signature in signatures]
-        self._distinct_classes = list(members.values())
-
-    def _signature(self, position: int, tables: Iterable[tuple[Constraint, Values]]) -> object:
-        """All that the search can see of a device. Values that no other device has are interchangeable, as long as
-        equal ones stay equal: derived for one request, a value may equal the one published for another, and a shared
-        device may serve both."""
-        problem = self._problem
-        bit = 1 << position
-        in_use = bool(problem.used & bit)
-        suited = [
-            (bool(s.selectable & bit), bool(s.allowed & bit), position in s.errors) for s in problem.suits
-        ]
-        if (in_use and not self._any_admin) or not any(
-            selectable or error for selectable, _, error in suited
-        ):
-            return in_use  # never a candidate; of those, one is like another
-        parts: list[object] = [
-            in_use,
-            bool(problem.shareable & bit),
-            bool(problem.shared & bit),
-            tuple(suited),
-        ]
-        if problem.metered & bit:
-            shapes = range(len(problem.suits))
-            parts += [tuple(sorted(problem.amounts(shape, position).items())) for shape in shapes]
-            capacity = problem.devices[position].spec.capacity
-            parts.append(tuple(sorted((name, offer.value.nanos) for name, offer in capacity.items())))
-            parts.append(tuple(sorted(problem.consumed.get(position, {}).items())))
-        draw = problem.draws.get(position)
-        if draw is not None:
-            parts.append(draw.signature())
-        own: dict[tuple[int, int], int] = {}  # the values that no other device has, numbered anew
-        for constraint, values in tables:
-            held, holders = values.held[position], constraint.holders
-            parts.append((bool(values.present & bit), bool(values.unknown & bit), position in values.errors))
-            shared = 0
-            while held:
-                lowest = held & -held
-                held ^= lowest
-                number = lowest.bit_length() - 1
-                if holders[number] != bit:
-                    shared |= lowest
-                elif problem.shareable & bit:
-                    parts.append(own.setdefault((id(constraint), number), len(own)))
-            parts.append(shared)
-        return tuple(parts)
-
     def _skip_class(self, slot: _Slot, position: int) -> None:
         """After a device led nowhere: its untouched equals need not be tried. (A shared device of which this
         search took a share is no longer its class's equal.)"""
@@ -519,50 +440,3 @@ class Search:
             else ()
         )
         return slot.request, id(slot.ask), slot.index, slot.start, self._count[claim], taken, states, shares
-
-    def _hopeless(self, slot: _Slot, missing: int) -> bool:
-        """Whether counting shows that the rest of this ask and the requests after it cannot all be served."""
-        demands = self._demands(slot.request + 1)
-        if isinstance(demands, Shortage):
-            return True
-        if not (slot.ask.admin or slot.candidates & self._problem.shareable):
-            demands.append((slot.request, missing, slot.candidates))
-        if unmatched(demands) is not None:
-            return True
-        counters = self._problem.counters
-        if counters is not None and counters.hopeless(demands):
-            return True
-        return self._locks is not None and self._locks.hopeless(demands)
-
-    def _unmatched(self) -> Shortage | None:
-        """A proof that the requests could not all get different devices even if nothing had been chosen yet."""
-        demands = self._demands(0, everything=True)
-        return demands if isinstance(demands, Shortage) else unmatched(demands)
-
-    def _demands(self, first: int, *, everything: bool = False) -> list[tuple[int, int, int]] | Shortage:
-        """What the requests from ``first`` on need, as (request, count, candidates); or one that is short by itself.
-
-        ``everything`` asks as if nothing had been chosen yet.
-        """
-        problem = self._problem
-        free = self._everything & ~problem.used
-        if not everything:
-            free &= ~self._taken
-        demands: list[tuple[int, int, int]] = []
-        for number in range(first, len(self._requests)):
-            request = self._requests[number]
-            if any(ask.all or ask.admin for ask in request.asks):
-                continue
-            candidates = 0
-            for ask in request.asks:
-                suits = problem.suits[ask.shape]
-                suited = free & suits.selectable & suits.allowed
-                candidates |= (
-                    suited if everything or not ask.constraints else self._related(ask, request.claim, suited)
-                )
-            least = min(ask.count for ask in request.asks)
-            if candidates & problem.shareable == 0:
-                demands.append((number, least, candidates))
-            elif candidates.bit_count() < least:
-                return Shortage(((number, least),), candidates)
-        return demands

@@ -6,6 +6,7 @@ know beforehand: which devices an ask for all of them means, and the values that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from allotment.allocator.constraint import Constraint, Values, static_attribute
@@ -99,6 +100,15 @@ class Terms:
         return len(self.all[ask]) if ask.all else ask.count
 
     # --- constraints ---
+
+    def related(self, ask: Ask, claim: int, candidates: int, states: Sequence[int]) -> int:
+        """Those candidates that the claim's constraints in these states allow, or for which they raise."""
+        raising = 0
+        for number, values in zip(ask.constraints, self.values[ask], strict=True):
+            for position in values.errors:
+                raising |= candidates & 1 << position
+            candidates &= self.constraints[claim][number].allowed(values, states[number])
+        return candidates | raising
 
     def _read_constraints(self) -> None:
         self.values: dict[Ask, list[Values]] = {}  # for each ask, in the order of ask.constraints

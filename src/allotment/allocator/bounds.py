@@ -1,0 +1,130 @@
+"""Proofs by counting that what is left of a demand cannot be served, without trying.
+
+Each bound is necessary, never sufficient: it forgets all rules but one and still comes up short.
+
+* *Devices*: requests need different devices (``matching``).
+* *Values*: requests under a distinctAttribute need different values, in the same way.
+* *Counters*: all requests together draw more than is left, even if each takes the least it can (``counters``).
+* *Locks*: of alternative ways to split something, only one can be in use (``locks``).
+
+A bound does not ask about devices one by one, so it must not be used where asking could raise an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from allotment.allocator.locks import Locks
+from allotment.allocator.matching import Shortage, unmatched
+
+if TYPE_CHECKING:
+    from allotment.allocator.constraint import Values
+    from allotment.allocator.problem import Problem
+    from allotment.allocator.request import Ask, Request
+
+States = Sequence[Sequence[int]]
+"""For each claim the state of each constraint; see ``constraint``."""
+
+Want = tuple[int, int, int]
+"""A request, how many devices it needs, and the bit set of candidates."""
+
+
+class Bounds:
+    """The bounds on one problem. All its devices must have been judged."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._requests = problem.demand.requests
+        self._free = (1 << len(problem.devices)) - 1 & ~problem.used
+        self._locks = Locks(problem.draws, problem.counters) if problem.counters is not None else None
+        # A value of unknown type is none, and yet a device that has one can be chosen first.
+        self._count_values = any(
+            relation.distinct for relations in problem.demand.relations for relation in relations
+        ) and not any(values.unknown for tables in problem.terms.values.values() for values in tables)
+
+    def shortage(self) -> Shortage | None:
+        """A certificate that the requests could not all get different devices even if nothing had been chosen yet."""
+        wants = self._wants(0, self._free, None)
+        return wants if isinstance(wants, Shortage) else unmatched(wants)
+
+    def hopeless(
+        self, number: int, ask: Ask, missing: int, candidates: int, taken: int, states: States
+    ) -> bool:
+        """Whether an ask of request ``number`` that still misses some devices, and the requests after it, cannot all
+        be served."""
+        wants = self._wants(number + 1, self._free & ~taken, states)
+        if isinstance(wants, Shortage):
+            return True
+        if not (ask.admin or candidates & self._problem.shareable):
+            wants.append((number, missing, candidates))
+        if unmatched(wants) is not None:
+            return True
+        counters = self._problem.counters
+        if counters is not None and counters.hopeless(wants):
+            return True
+        if self._locks is not None and self._locks.hopeless(wants):
+            return True
+        return self._count_values and self._too_few_values(number, ask, missing, candidates, taken, states)
+
+    def _wants(self, first: int, free: int, states: States | None) -> list[Want] | Shortage:
+        """What the requests from ``first`` on need; or one that is short by itself. Shared devices can serve several,
+        so requests that may have one are left out."""
+        wants: list[Want] = []
+        for number in range(first, len(self._requests)):
+            request = self._requests[number]
+            if any(ask.all or ask.admin for ask in request.asks):
+                continue
+            candidates = self._candidates(request, free, states)
+            least = min(ask.count for ask in request.asks)
+            if not candidates & self._problem.shareable:
+                wants.append((number, least, candidates))
+            elif candidates.bit_count() < least:
+                return Shortage(((number, least),), candidates)
+        return wants
+
+    def _candidates(self, request: Request, free: int, states: States | None) -> int:
+        candidates = 0
+        for ask in request.asks:
+            suits = self._problem.suits[ask.shape]
+            suited = free & suits.selectable & suits.allowed
+            if states is not None and ask.constraints:
+                suited = self._problem.terms.related(ask, request.claim, suited, states[request.claim])
+            candidates |= suited
+        return candidates
+
+    def _too_few_values(
+        self, number: int, ask: Ask, missing: int, candidates: int, taken: int, states: States
+    ) -> bool:
+        """Whether some distinctAttribute of the claim has fewer unspent values than devices to come."""
+        request = self._requests[number]
+        constraints = self._problem.terms.constraints[request.claim]
+        for index, constraint in enumerate(constraints):
+            if not constraint.distinct or index not in ask.constraints:
+                continue
+            wants = [(number, missing, self._values(ask, index, candidates))]
+            for later in range(number + 1, len(self._requests)):
+                other = self._requests[later]
+                if other.claim != request.claim or any(index not in each.constraints for each in other.asks):
+                    continue
+                values = 0
+                for each in other.asks:
+                    suits = self._problem.suits[each.shape]
+                    free = -1 if each.admin else self._free & ~taken
+                    free &= suits.selectable & suits.allowed
+                    suited = self._problem.terms.related(each, other.claim, free, states[other.claim])
+                    values |= self._values(each, index, suited)
+                wants.append((later, min(each.count for each in other.asks), values))
+            if unmatched(wants) is not None:
+                return True
+        return False
+
+    def _values(self, ask: Ask, index: int, candidates: int) -> int:
+        """The values, as a bit set, that candidates hold for one of the ask's constraints."""
+        table: Values = self._problem.terms.values[ask][ask.constraints.index(index)]
+        values = 0
+        while candidates:
+            lowest = candidates & -candidates
+            candidates ^= lowest
+            values |= table.held[lowest.bit_length() - 1]
+        return values
