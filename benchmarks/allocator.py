@@ -260,6 +260,7 @@ def fill(nodes: int) -> tuple[float, Fleet]:
     spent = time.perf_counter() - start
     gc.unfreeze()
     fleet.validate()
+    assert not fleet.overdrawn()
     assert not isinstance(fleet.find([claim("one-too-many", request("gpu"))]), Allocated)
     return free / spent, fleet
 
@@ -310,6 +311,7 @@ def mixed() -> list[Row]:
             placed += 1
     rate = len(wanted) / (time.perf_counter() - start)
     fleet.validate()
+    assert not fleet.overdrawn()
     note = f"{placed} of {len(wanted)} placed"
     return [
         Row(

@@ -308,26 +308,40 @@ class Fleet:
             fork.keep()
 
     def validate(self) -> None:
-        """Re-derives the ledger and every node's use of devices, counters and capacity from the claims.
-
-        Raises Conflict if a device is promised twice, and AssertionError if something is overdrawn, which only a
-        driver that shrinks its pool can bring about, or if what is kept here does not agree with the ledger.
-        """
+        """Re-derives the ledger and every node's use from the claims. Raises Conflict if a device is promised twice,
+        and AssertionError if what is kept here does not agree with the ledger."""
         self.ledger.validate()
-        for place in self.places.values():
-            if place.site is None or place.seen != self.versions(place):
-                continue
-            site, use = place.site, Use.of(place.site, self.ledger)
-            assert place.use == use, f"node {place.name}: use is not what the ledger says"
+        for place in self._current():
+            assert place.site is None or place.use == Use.of(place.site, self.ledger), (
+                f"node {place.name}: use is not what the ledger says"
+            )
+
+    def overdrawn(self) -> list[str]:
+        """Devices and nodes of which more capacity or counters are in use than there are. No decision of ours leads
+        there, but a driver that shrinks its pool can."""
+        found = []
+        for place in self._current():
+            site, use = self.site(place), place.use
             for position, amounts in use.consumed.items():
-                capacity = site.devices[position].spec.capacity
+                device = site.devices[position]
                 for name, amount in amounts.items():
-                    assert amount <= capacity[name].value.nanos, (
-                        f"{site.devices[position].id}: {name} is overdrawn"
-                    )
-            if site.drawing:
-                counters = Counters(site.plan, use.used | use.shared, self.ledger, grouped=True)
-                assert not counters.overdrawn, f"node {place.name}: counters are overdrawn"
+                    offer = device.spec.capacity.get(name)
+                    if offer is None or amount > offer.value.nanos:
+                        found.append(f"device {device.id}: capacity {name}")
+            if (
+                site.drawing
+                and Counters(site.plan, use.used | use.shared, self.ledger, grouped=True).overdrawn
+            ):
+                found.append(f"node {place.name}: counters")
+        return found
+
+    def _current(self) -> list[Place]:
+        """Nodes whose use was read since the pools that they share with others last changed."""
+        return [
+            place
+            for place in self.places.values()
+            if place.site is not None and place.seen == self.versions(place)
+        ]
 
 
 def named_shares(claims: Sequence[ResourceClaim]) -> ShareIDs:
