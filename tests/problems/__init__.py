@@ -15,10 +15,18 @@ from hypothesis import strategies as st
 
 from tests.problems import demand, inventory
 from tests.problems.dice import Dice
-from tests.problems.expressions import random_question
+from tests.problems.expressions import random_plain_question, random_question
 from tests.problems.smaller import smaller
 
-__all__ = ["FEATURES", "Size", "problems", "random_problem", "random_question", "smaller"]
+__all__ = [
+    "FEATURES",
+    "Size",
+    "problems",
+    "random_plain_question",
+    "random_problem",
+    "random_question",
+    "smaller",
+]
 
 Size = Literal["small", "mid"]
 

@@ -108,6 +108,21 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
     "dyn": ("dyn({int})", "dyn({string})", "{bool} ? dyn({int}) : dyn({string})"),
 }
 # fmt: on
+PLAIN = (
+    "bool",
+    "int",
+    "uint",
+    "double",
+    "string",
+    "ints",
+    "strings",
+    "bools",
+    "map",
+    "duration",
+    "timestamp",
+    "bytes",
+    "dyn",
+)
 DERIVED = ("int", "string", "bool", "semver", "ints", "strings", "attr", "double", "map", "bools")
 
 
@@ -170,3 +185,32 @@ def random_question(rng: random.Random, depth: int = 3) -> dict[str, Any]:
             "EnableListTypeAttributes": rng.random() < 0.7,
         },
     }
+
+
+def random_plain_question(rng: random.Random, depth: int = 3) -> dict[str, Any]:
+    """An expression of the plain language; variables stand in for the device."""
+    expression = random_expression(rng, rng.choice(PLAIN), depth)
+    expression = re.sub(r'device\.attributes(\["[\w.]+"\]|\.zzz)(\.|\["?)(\w+)("\])?', _variable, expression)
+    expression = re.sub(r'device\.capacity\["[\w.]+"\]\.memory', 'quantity("5")', expression)
+    expression = expression.replace("device.driver", "text").replace(
+        "device.allowMultipleAllocations", "flag"
+    )
+    return {
+        "name": "question",
+        "expression": re.sub(r'device\.attributes(\["[\w.]+"\])?', "table", expression),
+        "bindings": {
+            "text": ["string", rng.choice(["gpu.example.com", "", "é☺"])],
+            "flag": ["bool", rng.random() < 0.5],
+            "unknown": rng.choice(
+                [["int", 1], ["string", "a100"], ["list", [["int", 1], ["string", "a"]]], ["null"]]
+            ),
+            "table": ["map", [[["string", "numa"], ["int", rng.choice([0, 2])]]]],
+        },
+        "declarations": {"text": "string", "flag": "bool", "unknown": "dyn", "table": "map<string, dyn>"},
+        "container": "",
+    }
+
+
+def _variable(access: re.Match[str]) -> str:
+    """An attribute becomes an entry of a map if it may be there, else a variable of any type."""
+    return "table.numa" if access[3] == "numa" else "unknown"

@@ -18,10 +18,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.bruteforce import allocate, check_answer
-from tests.problems import Size, problems, random_problem, random_question, smaller
+from tests.problems import Size, problems, random_plain_question, random_problem, random_question, smaller
 from tests.upstream.comparison import difference, outcome
 from tests.upstream.evaluate import evaluator
 from tests.upstream.oracle import Oracle
+from tests.upstream.test_oracle import same_value
 
 pytestmark = pytest.mark.upstream
 
@@ -29,7 +30,7 @@ PROBLEMS = int(os.environ.get("DIFFERENTIAL_PROBLEMS", "2000"))
 SEED = int(os.environ.get("DIFFERENTIAL_SEED", "1"))
 
 Json = dict[str, Any]
-AllocationFault = Callable[[Json], str | None]
+Fault = Callable[[Json], str | None]
 
 
 def our_allocation(problem: Json) -> Json:
@@ -47,7 +48,7 @@ def our_evaluation(question: Json) -> Json:
 
 
 @pytest.fixture(scope="module")
-def allocation_fault(upstream: Oracle) -> AllocationFault:
+def allocation_fault(upstream: Oracle) -> Fault:
     """What is wrong with our answer to a problem, None if nothing is."""
     evaluate = evaluator(upstream)
 
@@ -74,7 +75,7 @@ def allocation_fault(upstream: Oracle) -> AllocationFault:
 
 
 @pytest.mark.parametrize(("size", "count"), [("small", PROBLEMS), ("mid", PROBLEMS // 4)])
-def test_the_same_allocations(allocation_fault: AllocationFault, size: Size, count: int) -> None:
+def test_the_same_allocations(allocation_fault: Fault, size: Size, count: int) -> None:
     _compare(lambda rng: random_problem(rng, size), allocation_fault, count)
 
 
@@ -88,14 +89,12 @@ def test_the_same_allocations(allocation_fault: AllocationFault, size: Size, cou
     ],
 )
 @given(problem=problems())
-def test_the_same_allocations_where_hypothesis_steers(
-    allocation_fault: AllocationFault, problem: Json
-) -> None:
+def test_the_same_allocations_where_hypothesis_steers(allocation_fault: Fault, problem: Json) -> None:
     assert allocation_fault(problem) is None
 
 
 @pytest.fixture(scope="module")
-def evaluation_fault(upstream: Oracle) -> AllocationFault:
+def evaluation_fault(upstream: Oracle) -> Fault:
     def fault(question: Json) -> str | None:
         theirs, ours = upstream.cel(question), our_evaluation(question)
         if theirs.get("panic") or theirs["matchError"].startswith("internal error: "):
@@ -123,11 +122,31 @@ def _plain(value: Any) -> Any:
     )
 
 
-def test_the_same_values_errors_and_costs_of_expressions(evaluation_fault: AllocationFault) -> None:
+def test_the_same_values_errors_and_costs_of_expressions(evaluation_fault: Fault) -> None:
     _compare(random_question, evaluation_fault, PROBLEMS * 2)
 
 
-def _compare(make: Callable[[random.Random], Json], fault: AllocationFault, count: int) -> None:
+@pytest.fixture(scope="module")
+def plain_fault(upstream: Oracle) -> Fault:
+    def fault(question: Json) -> str | None:
+        theirs, ours = upstream.cel(question), our_evaluation(question)
+        if theirs.get("panic") or theirs["error"].startswith("internal error: "):
+            return None
+        for field in ("compileError", "error"):
+            if bool(theirs[field]) != bool(ours[field]):
+                return f"{field}: upstream {theirs[field]!r}, we {ours[field]!r}"
+        if theirs["value"] is not None and not same_value(ours["value"], theirs["value"]):
+            return f"value: upstream {theirs['value']}, we {ours['value']}"
+        return None
+
+    return fault
+
+
+def test_the_same_values_and_errors_in_the_plain_language(plain_fault: Fault) -> None:
+    _compare(random_plain_question, plain_fault, PROBLEMS)
+
+
+def _compare(make: Callable[[random.Random], Json], fault: Fault, count: int) -> None:
     """Fails on the first seed with a fault, after cutting the case down."""
     for seed in range(SEED, SEED + count):
         case = make(random.Random(seed))
@@ -141,7 +160,7 @@ def _compare(make: Callable[[random.Random], Json], fault: AllocationFault, coun
         pytest.fail(f"seed {seed} ({Path(file.name)}): {fault(case)}\n{json.dumps(case)}")
 
 
-def _still(fault: AllocationFault, candidate: Json) -> bool:
+def _still(fault: Fault, candidate: Json) -> bool:
     try:
         return fault(candidate) is not None
     except (KeyError, TypeError, AttributeError, IndexError):
