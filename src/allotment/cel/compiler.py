@@ -38,7 +38,7 @@ from allotment.cel.plan import (
 )
 from allotment.cel.prices import CallCost, call_cost
 from allotment.cel.recursion import Recursive, run
-from allotment.cel.values import Optional, Value, equal, make_literal_map, map_key, unequal
+from allotment.cel.values import Optional, Value, make_literal_map, map_key
 
 
 def compile_plan(plan: Plan) -> Code:
@@ -199,11 +199,12 @@ class Compiler:
             return grown
         if not node.strict:
             return self.not_strictly_false(args[0], spent)
-        if node.overload == "equals" and args[1].constant and type(args[1].value) is str:
-            return _equals_text(args[0], args[1].value, price, spent)
-        call = _direct(node.impl, args) if node.impl is not None else _dispatched(node, args)
+        impl = node.impl
         if node.overload == "equals" or node.overload == "not_equals":
-            call = _equality(args, node.overload == "equals")
+            impl = node.overloads[0]  # takes values of any type
+            if node.overload == "equals" and args[1].constant and type(args[1].value) is str:
+                return _equals_text(impl, args[0], args[1].value, price, spent)
+        call = _direct(impl, args) if impl is not None else _dispatched(node, args)
         code = Code(call, spent + price) if isinstance(price, int) else _priced(node, args, price, spent)
         return _folded(code) if args and all(arg.constant for arg in args) else code
 
@@ -322,18 +323,12 @@ def _dispatched(node: Call, args: list[Code]) -> Closure:
     return call
 
 
-def _equality(args: list[Code], positive: bool) -> Closure:
-    left, right = args[0].run, args[1].run
-    if positive:
-        return lambda frame: equal(left(frame), right(frame))
-    return lambda frame: unequal(left(frame), right(frame))
-
-
-def _equals_text(arg: Code, text: str, price: CallCost | int, spent: int) -> Code:
+def _equals_text(overload: Overload, arg: Code, text: str, price: CallCost | int, spent: int) -> Code:
     """``x == "text"``, the commonest selector: equal values have the same size, so only unequal ones are weighed."""
-    get = arg.run
+    get, equals = arg.run, overload.impl
+    assert equals is not None
     if isinstance(price, int):
-        return Code(lambda frame: equal(get(frame), text), spent + price)
+        return Code(lambda frame: equals(get(frame), text), spent + price)
     when_equal = price((text, text), True)
 
     def compare(frame: Frame) -> Value:
@@ -341,7 +336,7 @@ def _equals_text(arg: Code, text: str, price: CallCost | int, spent: int) -> Cod
         if value == text:
             return True
         frame[COST] += price((value, text), False) - when_equal
-        return type(value) is not str and equal(value, text)
+        return type(value) is not str and equals(value, text)
 
     return Code(compare, spent + when_equal)
 

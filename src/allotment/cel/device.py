@@ -93,7 +93,6 @@ ALL: Final = DeviceFeatures()
 
 _LIBRARIES: Final = (
     standard.LIBRARY,
-    equality.LIBRARY,
     urls.LIBRARY,
     regex.LIBRARY,
     lists.LIBRARY,
@@ -108,6 +107,7 @@ _LIBRARIES: Final = (
     semver.LIBRARY,
     reshape.LIBRARY,
     bindings.LIBRARY,
+    equality.LIBRARY,
 )
 
 
@@ -435,8 +435,9 @@ def compile_derived(
 @lru_cache(maxsize=1000)
 def _selector(expression: str, features: DeviceFeatures, env_type: EnvType) -> Selector | _Failure[Selector]:
     try:
-        program = _environment(features, env_type).compile(expression)
-        _check_selector_type(program)
+        environment = _environment(features, env_type)
+        program = environment.compile(expression)
+        _check_selector_type(program, environment.fields[_OBJECT.name]["attributes"].params[1].params[1])
         return Selector(program)
     except CelCompileError as exc:
         return _Failure(exc.with_traceback(None))
@@ -454,8 +455,9 @@ def _derived(
         return _Failure(exc.with_traceback(None))
 
 
-def _check_selector_type(program: Program) -> None:
-    if program.output.kind not in (Kind.BOOL, Kind.DYN, Kind.ANY):
+def _check_selector_type(program: Program, unknown: Type) -> None:
+    """A bool, or what the type of an attribute is in this environment."""
+    if program.output not in (types.BOOL, unknown):
         _refuse(program, f"must evaluate to bool or the unknown type, not {program.output}")
 
 

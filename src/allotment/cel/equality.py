@@ -1,14 +1,22 @@
-"""Kubernetes' own price for ``==``: values of its types cost one to compare, whatever their size."""
+"""What Kubernetes makes of ``==``.
+
+Values of its types cost one to compare, whatever their size. And it has a slip that expressions can observe: a
+quantity that was computed (``a.add(b)``) cannot stand on the right of ``==``. What fails there has to fail here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar
 
+from allotment.api.quantity import Quantity
 from allotment.cel import types
-from allotment.cel.declare import Function, Library
+from allotment.cel.declare import Function, Library, Overload
+from allotment.cel.errors import CelNoSuchOverload
 from allotment.cel.estimate import ONE, STRING_TRAVERSAL, CallEstimate, Node, Range, Sizes
-from allotment.cel.library import standard
-from allotment.cel.values import Value, type_name
+from allotment.cel.library import quantity
+from allotment.cel.values import Value, equals, type_name
 
 _LONGEST_FORMAT = 64
 _UNIT_TYPES = frozenset({types.QUANTITY, types.SEMVER, types.IP, types.CIDR})
@@ -36,9 +44,53 @@ def _cost(overload: str, args: Sequence[Value], result: Value) -> int | None:
     return 1 if type_name(args[0]) in _UNIT_NAMES else None
 
 
-_EQUALS = next(f for f in standard.LIBRARY.functions if f.name == "_==_")
+class Computed(Quantity):
+    """A quantity that ``add`` or ``sub`` made."""
+
+    __slots__ = ()
+    cel_type: ClassVar = types.QUANTITY
+
+
+def _computed(impl: Callable[..., Quantity]) -> Callable[..., Computed]:
+    return lambda *args: Computed(*impl(*args).__reduce__()[1])
+
+
+def _equals(left: Value, right: Value) -> bool:
+    if type(right) is Computed and isinstance(left, Quantity):
+        raise CelNoSuchOverload
+    if type(left) is Computed and type(right) is Quantity:
+        return bool(left == right)
+    return equals(left, right)
+
+
+def _not_equals(left: Value, right: Value) -> bool:
+    try:
+        return not _equals(left, right)
+    except CelNoSuchOverload:
+        return True
+
+
+def _arithmetic() -> Iterator[Function]:
+    for function in quantity.LIBRARY.functions:
+        if function.name in ("add", "sub"):
+            overloads = tuple(
+                replace(o, impl=_computed(o.impl)) for o in function.overloads if o.impl is not None
+            )
+            yield replace(function, overloads=overloads)
+
+
+_A = types.param("A")
 
 LIBRARY = Library(
     "kubernetes.equality",
-    functions=(Function("_==_", _EQUALS.overloads, estimate=_estimate, runtime_cost=_cost),),
+    functions=(
+        Function(
+            "_==_",
+            (Overload("equals", (_A, _A), types.BOOL, _equals),),
+            estimate=_estimate,
+            runtime_cost=_cost,
+        ),
+        Function("_!=_", (Overload("not_equals", (_A, _A), types.BOOL, _not_equals),)),
+        *_arithmetic(),
+    ),
 )

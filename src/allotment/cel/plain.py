@@ -37,7 +37,6 @@ from allotment.cel.values import Value
 
 _LIBRARIES: Final = (
     standard.LIBRARY,
-    equality.LIBRARY,
     optionals.LIBRARY,
     strings.PLAIN,
     sets.LIBRARY,
@@ -53,6 +52,7 @@ _LIBRARIES: Final = (
     cidr.LIBRARY,
     named_format.LIBRARY,
     semver.LIBRARY,
+    equality.LIBRARY,
 )
 _RULES: Final = Rules(fold_failures=False, unique_keys=True, strict_presence=True)
 _SCALARS: Final[dict[str, Type]] = {

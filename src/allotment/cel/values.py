@@ -157,10 +157,15 @@ MOST_STEPS: Final = 1_000_000
 
 
 def equal(left: Value, right: Value) -> bool:
-    """The language's ``==``: numbers by value, containers by element, other types never across.
+    """Whether two values are the same: numbers by value, containers by element, other types never across."""
+    try:
+        return equals(left, right)
+    except CelNoSuchOverload:
+        return False
 
-    A value of a library's type is comparable with its own kind and null only, and raises otherwise.
-    """
+
+def equals(left: Value, right: Value) -> bool:
+    """The operator ``==``, which raises for a value of a library's type beside one of another type."""
     kind = type(left)
     if kind is not type(right):
         if kind in _NUMBERS:
@@ -175,19 +180,6 @@ def equal(left: Value, right: Value) -> bool:
     if kind in _SCALARS:
         return bool(left == right)
     return _equal_containers(left, right)
-
-
-def unequal(left: Value, right: Value) -> bool:
-    """The language's ``!=``: what cannot be compared is unequal."""
-    try:
-        return not equal(left, right)
-    except CelNoSuchOverload:
-        return True
-
-
-def found_in(value: Value, items: list[Value]) -> bool:
-    """Whether a list holds an equal value; what cannot be compared is not it."""
-    return any(not unequal(value, item) for item in items)
 
 
 def _equal_containers(left: Value, right: Value) -> bool:

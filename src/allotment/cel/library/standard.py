@@ -29,9 +29,8 @@ from allotment.cel.values import (
     checked_uint,
     compare,
     equal,
+    equals,
     find,
-    found_in,
-    unequal,
 )
 
 A = types.param("A")
@@ -221,6 +220,10 @@ def _not(value: Value) -> bool:
     return not value
 
 
+def _in_list(value: Value, items: list[Value]) -> bool:
+    return any(equal(value, item) for item in items)
+
+
 def _in_map(key: Value, mapping: dict[Value, Value]) -> bool:
     return key in mapping if type(key) is str else find(mapping, key)[1]
 
@@ -231,8 +234,8 @@ _LOGIC = (
     Function("_||_", (Overload("logical_or", (BOOL, BOOL), BOOL),)),
     Function("!_", (Overload("logical_not", (BOOL,), BOOL, _not),)),
     Function("@not_strictly_false", (Overload("not_strictly_false", (BOOL,), BOOL),)),
-    Function("_==_", (Overload("equals", (A, A), BOOL, equal),)),
-    Function("_!=_", (Overload("not_equals", (A, A), BOOL, unequal),)),
+    Function("_==_", (Overload("equals", (A, A), BOOL, equals),)),
+    Function("_!=_", (Overload("not_equals", (A, A), BOOL, lambda a, b: not equal(a, b)),)),
 )
 
 
@@ -245,7 +248,7 @@ def _size(*names: tuple[str, Type]) -> Function:
 _CONTAINERS = (
     Function("_[_]", (Overload("index_list", (LIST, INT), A), Overload("index_map", (MAP, A), B))),
     Function(
-        "@in", (Overload("in_list", (A, LIST), BOOL, found_in), Overload("in_map", (A, MAP), BOOL, _in_map))
+        "@in", (Overload("in_list", (A, LIST), BOOL, _in_list), Overload("in_map", (A, MAP), BOOL, _in_map))
     ),
     _size(("bytes", BYTES), ("list", LIST), ("map", MAP), ("string", STRING)),
 )
