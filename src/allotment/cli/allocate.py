@@ -58,7 +58,7 @@ def command(
     known = [each.metadata.name for each in cluster.nodes]
     if node is not None and node not in known:
         raise BadInput([f"--node {node}: there is no such node; known are {', '.join(known) or 'none'}"])
-    placement = place(cluster, strategy=strategy, only_node=node)
+    placement = place(cluster, strategy=strategy, only_node=node, explain=explain)
     if output == "table":
         from allotment.cli.screen import open_screen
         from allotment.cli.table import show

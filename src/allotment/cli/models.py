@@ -5,13 +5,12 @@ Both count what is held in the same ledger, under the claim's ``namespace/name``
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
 
-from allotment.allocator.allocate import Allocator
+from allotment.allocator.fleet import Fleet
 from allotment.allocator.ledger import Holding, Ledger
 from allotment.allocator.outcome import Allocated, Outcome
 from allotment.allocator.partition import partition_pools
@@ -21,9 +20,6 @@ from allotment.api import alpha2
 from allotment.api.core import Node
 from allotment.api.resource import ResourceClaim
 from allotment.cli.cluster import Claim, Cluster, name_of
-
-_SHARES = uuid.UUID("5b2f7a52-6a0b-4d3e-9a53-0c3b3a3f6d10")
-"""The name space of share ids, which are made from claim names: the same input gives the same ids."""
 
 
 class Model(Protocol):
@@ -44,30 +40,33 @@ class Model(Protocol):
 
 
 class DeviceModel:
-    """resource.k8s.io/v1."""
+    """resource.k8s.io/v1. Its fleet keeps the ledger."""
 
     kind = ResourceClaim
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, strategy: str) -> None:
-        self._allocator = Allocator(cluster.slices, cluster.classes)
-        self._ledger = ledger
+    def __init__(self, cluster: Cluster, strategy: str) -> None:
+        self._fleet = Fleet(cluster.nodes, cluster.slices, cluster.classes)
         self._strategy = strategy
 
+    @property
+    def ledger(self) -> Ledger:
+        """Everything that is held, also by claims of the other model."""
+        return self._fleet.ledger
+
     def allocate(self, node: Node, claims: Sequence[Claim]) -> Outcome:
-        mine = [claim for claim in claims if isinstance(claim, ResourceClaim)]
+        return self._fleet.allocate(node.metadata.name, _current(claims), strategy=self._strategy)
 
-        def share_id(claim: int, result: int) -> str:
-            return str(uuid.uuid5(_SHARES, f"{ledger_name(mine[claim])}#{result}"))
-
-        return self._allocator.allocate(node, mine, self._ledger, strategy=self._strategy, share_id=share_id)
+    def find(self, claims: Sequence[Claim]) -> Allocated | None:
+        """As ``allocate``, on the first node by name that can serve the claims; None if no node can."""
+        found = self._fleet.find(_current(claims), strategy=self._strategy)
+        return found if isinstance(found, Allocated) else None
 
     def finished(self, claims: Sequence[Claim], allocated: Allocated) -> Iterator[Claim]:
-        for claim, result in zip(claims, allocated.results, strict=True):
-            if isinstance(claim, ResourceClaim):
-                yield replace(claim, status=replace(claim.status, allocation=result))
+        for claim, result in zip(_current(claims), allocated.results, strict=True):
+            yield replace(claim, status=replace(claim.status, allocation=result))
 
     def pools(self, node: Node) -> Sequence[Pool]:
-        return self._allocator.pools(node)
+        return self._fleet.site(self._fleet.places[node.metadata.name]).pools
 
 
 class InstanceModel:
@@ -82,11 +81,14 @@ class InstanceModel:
         )
         self._ledger = ledger
         self._strategy = strategy
+        self._slices: dict[str, list[alpha2.NodeResourceSlice]] = {}
+        for slice in cluster.node_slices:
+            self._slices.setdefault(slice.spec.node_name, []).append(slice)
 
     def allocate(self, node: Node, claims: Sequence[Claim]) -> Outcome:
         return allocate_semantic(
             node,
-            self._cluster.node_slices,
+            self._slices.get(node.metadata.name, ()),
             self._book,
             _semantic(claims),
             self._held(),
@@ -102,7 +104,8 @@ class InstanceModel:
             yield replace(claim, status=replace(claim.status, driver_name=driver, allocation=result))
 
     def pools(self, node: Node) -> Sequence[Pool]:
-        return partition_pools(node.metadata.name, self._cluster.node_slices, self._held())
+        mine = self._slices.get(node.metadata.name)
+        return partition_pools(node.metadata.name, mine, self._held()) if mine else ()
 
     def _held(self) -> list[DeviceID]:
         return [
@@ -110,6 +113,10 @@ class InstanceModel:
             for claim in _semantic(self._cluster.claims.values())
             for holding in self._ledger.holdings(ledger_name(claim))
         ]
+
+
+def _current(claims: Iterable[Claim]) -> list[ResourceClaim]:
+    return [claim for claim in claims if isinstance(claim, ResourceClaim)]
 
 
 def _semantic(claims: Iterable[Claim]) -> list[alpha2.ResourceClaim]:

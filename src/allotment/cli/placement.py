@@ -7,7 +7,7 @@ this is about devices.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -49,9 +49,9 @@ class Placement:
     """All decisions, and the state before and after them."""
 
     cluster: Cluster
-    before: Ledger = field(default_factory=Ledger)
-    after: Ledger = field(default_factory=Ledger)
-    models: Sequence[Model] = ()
+    models: Sequence[Model]
+    before: Ledger
+    after: Ledger
     decisions: list[Decision] = field(default_factory=list)
 
     @property
@@ -63,9 +63,16 @@ class Placement:
         return [decision for decision in self.decisions if decision.node is None]
 
 
-def place(cluster: Cluster, *, strategy: str, only_node: str | None = None) -> Placement:
-    """Decides on all needs. The cluster's claims then carry their allocations and reservations."""
-    placement = Placement(cluster)
+def place(
+    cluster: Cluster, *, strategy: str, only_node: str | None = None, explain: bool = False
+) -> Placement:
+    """Decides on all needs. The cluster's claims then carry their allocations and reservations.
+
+    With ``explain``, what was placed has the rejections of earlier nodes too.
+    """
+    devices = DeviceModel(cluster, strategy)
+    instances = InstanceModel(cluster, devices.ledger, strategy)
+    placement = Placement(cluster, [devices, instances], Ledger(), devices.ledger)
     for claim in cluster.claims.values():
         if claim.status.allocation is not None:
             try:
@@ -73,45 +80,74 @@ def place(cluster: Cluster, *, strategy: str, only_node: str | None = None) -> P
                 hold(placement.before, claim)
             except Conflict as exc:
                 cluster.notes.append(f"{exc}; what the claim holds is not counted")
-    nodes = [node for node in cluster.nodes if only_node in (None, node.metadata.name)]
-    ledger = placement.after
-    placement.models = [DeviceModel(cluster, ledger, strategy), InstanceModel(cluster, ledger, strategy)]
-    desk = _Desk(cluster, ledger, placement.models)
+    desk = _Desk(cluster, devices, instances, only_node, explain)
     for need in needs(cluster):
         settled = need.pod is None and cluster.claims[need.claims[0]].status.allocation is not None
         if not settled:
-            placement.decisions.append(desk.decide(need, nodes))
+            placement.decisions.append(desk.decide(need))
     return placement
 
 
 class _Desk:
     """Where needs are decided."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, models: Sequence[Model]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        devices: DeviceModel,
+        instances: InstanceModel,
+        only_node: str | None,
+        explain: bool,
+    ) -> None:
         self._claims = cluster.claims
-        self._ledger = ledger
-        self._models = models
+        self._nodes = [node for node in cluster.nodes if only_node in (None, node.metadata.name)]
+        self._open = only_node is None and not any(node.spec.unschedulable for node in cluster.nodes)
+        self._devices = devices
+        self._models: Sequence[Model] = (devices, instances)
+        self._explain = explain
 
-    def decide(self, need: Need, nodes: Sequence[Node]) -> Decision:
-        decision = Decision(need)
+    def decide(self, need: Need) -> Decision:
         claims = [self._claims[name] for name in need.claims]
         hindrance = _hindrance(need, claims)
         if hindrance:
-            decision.rejections.append(Rejection("", hindrance))
-            return decision
+            return Decision(need, rejections=[Rejection("", hindrance)])
         pending = [claim for claim in claims if claim.status.allocation is None]
-        for node in nodes:
-            rejection = _out_of_bounds(node, need.pod, claims) or self._attempt(node, pending)
-            if rejection is None:
-                decision.node = node.metadata.name
-                decision.fresh = [name_of(claim.metadata) for claim in pending]
-                self._reserve(need)
-                break
-            decision.rejections.append(rejection)
+        decision = Decision(need)
+        decision.node = self._find(need, claims) or self._try_each(need, claims, pending, decision.rejections)
+        if decision.node is not None:
+            decision.fresh = [name_of(claim.metadata) for claim in pending]
+            self._reserve(need)
         return decision
 
-    def _attempt(self, node: Node, pending: Sequence[Claim]) -> Rejection | None:
-        """Allocates the claims on the node, all or none."""
+    def _find(self, need: Need, claims: Sequence[Claim]) -> str | None:
+        """The first node that fits, asked of the whole fleet at once where nothing but devices counts."""
+        pending = all(claim.status.allocation is None for claim in claims)
+        plain = all(isinstance(claim, self._devices.kind) for claim in claims)
+        if self._explain or not (self._open and pending and plain) or _chooses_nodes(need.pod):
+            return None
+        found = self._devices.find(claims)
+        if found is None:
+            return None
+        self._write(self._devices.finished(claims, found))
+        return found.node
+
+    def _try_each(
+        self, need: Need, claims: Sequence[Claim], pending: Sequence[Claim], rejections: list[Rejection]
+    ) -> str | None:
+        """The first node that fits, node by node; why the others do not goes into ``rejections``."""
+        refusals: list[str | Outcome] = []
+        for node in self._nodes:
+            refusal = _out_of_bounds(node, need.pod, claims) or self._attempt(node, pending)
+            if refusal is None:
+                if self._explain:
+                    rejections += map(_rejection, self._nodes, refusals)
+                return node.metadata.name
+            refusals.append(refusal)
+        rejections += map(_rejection, self._nodes, refusals)
+        return None
+
+    def _attempt(self, node: Node, pending: Sequence[Claim]) -> Outcome | None:
+        """Allocates the claims on the node, all or none; the outcome that speaks against it, or None."""
         finished: list[Claim] = []
         for model in self._models:
             mine = [claim for claim in pending if isinstance(claim, model.kind)]
@@ -119,12 +155,15 @@ class _Desk:
                 continue
             outcome = model.allocate(node, mine)
             if not isinstance(outcome, Allocated):
-                return _rejected(node, outcome)
+                return outcome
             finished += model.finished(mine, outcome)
+        self._write(finished)
+        return None
+
+    def _write(self, finished: Iterable[Claim]) -> None:
         for claim in finished:
             self._claims[name_of(claim.metadata)] = claim
-            hold(self._ledger, claim)
-        return None
+            hold(self._devices.ledger, claim)
 
     def _reserve(self, need: Need) -> None:
         """Notes the pod as a user of its claims."""
@@ -136,6 +175,10 @@ class _Desk:
             if pod not in claim.status.reserved_for:
                 status = replace(claim.status, reserved_for=(*claim.status.reserved_for, pod))
                 self._claims[name] = replace(claim, status=status)
+
+
+def _chooses_nodes(pod: Pod | None) -> bool:
+    return pod is not None and bool(pod.spec.node_name or pod.spec.node_selector or pod.spec.affinity)
 
 
 def _consumer(pod: Pod) -> ResourceClaimConsumerReference:
@@ -157,13 +200,12 @@ def _hindrance(need: Need, claims: Sequence[Claim]) -> str:
     return ""
 
 
-def _out_of_bounds(node: Node, pod: Pod | None, claims: Sequence[Claim]) -> Rejection | None:
-    """Why the pod may not go to this node, whatever devices it has."""
+def _out_of_bounds(node: Node, pod: Pod | None, claims: Sequence[Claim]) -> str:
+    """Why the pod may not go to this node, whatever devices it has; empty if it may."""
     try:
-        words = next(_bounds(node, pod, claims), "")
+        return next(_bounds(node, pod, claims), "")
     except AllocationError as exc:
-        words = str(exc)
-    return Rejection(node.metadata.name, words) if words else None
+        return str(exc)
 
 
 def _bounds(node: Node, pod: Pod | None, claims: Sequence[Claim]) -> Iterator[str]:
@@ -192,15 +234,17 @@ def _usable_on(claim: Claim) -> NodeSelector | None:
     return allocation.node_selector if allocation is not None else None
 
 
-def _rejected(node: Node, outcome: Outcome) -> Rejection:
+def _rejection(node: Node, refusal: str | Outcome) -> Rejection:
     name = node.metadata.name
-    match outcome:
+    match refusal:
         case Unsatisfiable():
-            reason = outcome.reasons()
+            reason = refusal.reasons()
             return Rejection(name, str(reason), reason)
         case Invalid():
-            return Rejection(name, str(outcome.error))
+            return Rejection(name, str(refusal.error))
         case GaveUp():
-            return Rejection(name, f"gave up after {outcome.steps} steps, neither found nor excluded")
+            return Rejection(name, f"gave up after {refusal.steps} steps, neither found nor excluded")
         case Allocated():
             raise AssertionError("an allocation is no rejection")
+        case words:
+            return Rejection(name, words)

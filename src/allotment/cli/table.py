@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
-from allotment.allocator.reasons import FITS, AskReason, DeviceReason, fold
+from allotment.allocator.reasons import FITS, AskReason, fold
 from allotment.api import alpha2
 from allotment.cli.cluster import Claim
 from allotment.cli.picture import PoolPicture, State, pictures
@@ -15,6 +17,10 @@ NAMED_DEVICES = 16
 """Pools of at most so many devices are drawn with names, larger ones with bare cells."""
 ROW_WIDTH = 100
 NODES_NAMED = 5
+NODES_DRAWN = 40
+"""In a larger cluster only nodes where something was given now are drawn, and at most so many."""
+GROUPS_SHOWN = 10
+"""Nodes that fail alike are one group; so many groups are shown for each need without --explain."""
 
 
 def show(placement: Placement, screen: Screen, *, explain: bool) -> None:
@@ -83,10 +89,22 @@ def _show_devices(placement: Placement, screen: Screen) -> None:
         if state in seen:
             legend += [" " * 3 if legend else "", (state.mark, state.style), f" {state.words}"]
     screen.line(*legend)
-    for place, pools in places.items():
+    drawn = places if len(places) <= NODES_DRAWN else dict(islice(_touched(places), NODES_DRAWN))
+    for place, pools in drawn.items():
         screen.line((place, "bold"))
         for pool in pools:
             _show_pool(pool, screen)
+    rest = [s for place in places.keys() - drawn.keys() for pool in places[place] for _, s in pool.devices]
+    if rest:
+        free = f"{rest.count(State.FREE)} of {_counted(len(rest), 'devices')} free"
+        screen.line(f"... and {_counted(len(places) - len(drawn), 'more nodes')}: {free}")
+
+
+def _touched(places: Mapping[str, list[PoolPicture]]) -> Iterator[tuple[str, list[PoolPicture]]]:
+    """The places where something was given now."""
+    for place, pools in places.items():
+        if any(state is State.NEW for pool in pools for _, state in pool.devices):
+            yield place, pools
 
 
 def _show_pool(pool: PoolPicture, screen: Screen) -> None:
@@ -127,36 +145,67 @@ def _show_refused(placement: Placement, screen: Screen, *, explain: bool) -> Non
     screen.heading(f"What does not fit ({len(placement.refused)})")
     for decision in placement.refused:
         screen.line((decision.need.who, "bold red"), f": {sentence(decision)}")
-        for nodes, rejection in folded(decision):
-            if rejection.node:
-                _show_rejection(nodes, rejection, screen, explain=explain)
+        if explain:
+            for rejection in decision.rejections:
+                _show_rejection([rejection], screen, explain=True)
+            continue
+        groups = folded(decision.rejections)
+        for rejections in groups[:GROUPS_SHOWN]:
+            _show_rejection(rejections, screen, explain=False)
+        more = sum(map(len, groups[GROUPS_SHOWN:]))
+        if more:
+            screen.line(f"... and {_counted(more, 'nodes')} more; --explain shows all", indent=2)
 
 
-def _show_rejection(nodes: str, rejection: Rejection, screen: Screen, *, explain: bool) -> None:
-    """One node, or several alike: what each request lacks, folded into counts or device by device."""
-    reason = rejection.reason
-    asks = [ask for ask in reason.asks if explain or ask.short] if reason is not None else []
-    if reason is None or not asks:
-        screen.line((nodes, "bold"), f": {rejection.words}", indent=2)
+def folded(rejections: Sequence[Rejection]) -> list[list[Rejection]]:
+    """Rejections that differ only in the names of devices and their holders together; the closest first."""
+    groups: dict[object, list[Rejection]] = {}
+    for rejection in rejections:
+        reason = rejection.reason
+        key: object = rejection.words
+        if reason is not None:
+            key = tuple((ask.request, ask.needed, tuple(sorted(_tally(ask).items()))) for ask in reason.asks)
+        groups.setdefault(key, []).append(rejection)
+    return sorted(groups.values(), key=lambda group: _closeness(group[0]), reverse=True)
+
+
+def _tally(ask: AskReason) -> Counter[tuple[str, str]]:
+    return Counter((device.code, device.text) for device in ask.devices)
+
+
+def _show_rejection(rejections: Sequence[Rejection], screen: Screen, *, explain: bool) -> None:
+    """Nodes that fail alike: what each request lacks, in counts or device by device."""
+    first = rejections[0]
+    if not first.node:
         return
-    for ask in asks:
+    nodes: Cell = (_few([rejection.node for rejection in rejections]), "bold")
+    asks = [n for n, ask in enumerate(first.reason.asks) if explain or ask.short] if first.reason else []
+    if first.reason is None or not asks:
+        screen.line(nodes, f": {first.words}", indent=2)
+        return
+    for number in asks:
+        ask = first.reason.asks[number]
         fits = f"{ask.fitting} of {_counted(len(ask.devices), 'devices')} fit"
-        screen.line((nodes, "bold"), f": request {ask.request} needs {ask.needed}, {fits}", indent=2)
-        for line in map(str, ask.devices) if explain else _counts(ask):
+        screen.line(nodes, f": request {ask.request} needs {ask.needed}, {fits}", indent=2)
+        alike = [each.reason.asks[number] for each in rejections if each.reason is not None]
+        for line in map(str, ask.devices) if explain else _counts(alike):
             screen.line(line, indent=4)
-    rest = [] if any(ask.short for ask in asks) else [reason.together or str(reason)]
-    for line in [*rest, *reason.pools]:
-        screen.line((nodes, "bold"), f": {line}", indent=2)
+    rest = [] if any(ask.short for ask in first.reason.asks) else [first.reason.together or first.words]
+    for line in [*rest, *first.reason.pools]:
+        screen.line(nodes, f": {line}", indent=2)
 
 
-def _counts(ask: AskReason) -> Iterator[str]:
-    """Devices that fail for the same reason as one line, the most frequent first."""
-    same: dict[tuple[str, str], list[DeviceReason]] = {}
-    for device in ask.devices:
-        if device.code != FITS:
-            same.setdefault((device.code, device.text), []).append(device)
-    for devices in sorted(same.values(), key=len, reverse=True):
-        yield fold(devices)
+def _counts(alike: Sequence[AskReason]) -> Iterator[str]:
+    """Why devices fail, counted on one node, with what is different between devices of all of them."""
+    details: dict[tuple[str, str], Counter[str]] = {}
+    for ask in alike:
+        for device in ask.devices:
+            if device.detail:
+                details.setdefault((device.code, device.text), Counter())[device.detail] += 1
+    for (code, text), count in _tally(alike[0]).most_common():
+        if code != FITS:
+            seen = [detail for detail, _ in details.get((code, text), Counter()).most_common()]
+            yield f"{count} {text}" + (f" ({_few(seen, 3, '; ')})" if seen else "")
 
 
 def sentence(decision: Decision) -> str:
@@ -194,17 +243,6 @@ def _closeness(rejection: Rejection) -> tuple[float, int]:
     return filled, best
 
 
-def folded(decision: Decision) -> Iterator[tuple[str, Rejection]]:
-    """Rejections that say the same as one, with the names of their nodes."""
-    same: dict[str, list[Rejection]] = {}
-    for rejection in decision.rejections:
-        same.setdefault(rejection.words, []).append(rejection)
-    for rejections in same.values():
-        names = [rejection.node for rejection in rejections]
-        more = len(names) - NODES_NAMED
-        yield ", ".join(names[:NODES_NAMED]) + (f" and {more} more" if more > 0 else ""), rejections[0]
-
-
 def _show_passed_over(placement: Placement, screen: Screen) -> None:
     """With --explain: for what was placed, why not on an earlier node."""
     moved = [decision for decision in placement.placed if decision.rejections]
@@ -213,8 +251,13 @@ def _show_passed_over(placement: Placement, screen: Screen) -> None:
     screen.heading("Nodes passed over")
     for decision in moved:
         screen.line((decision.need.who, "bold"), f" is on {decision.node}, because")
-        for nodes, rejection in folded(decision):
-            _show_rejection(nodes, rejection, screen, explain=True)
+        for rejection in decision.rejections:
+            _show_rejection([rejection], screen, explain=True)
+
+
+def _few(names: Sequence[str], most: int = NODES_NAMED, separator: str = ", ") -> str:
+    more = len(names) - most
+    return separator.join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _counted(count: int, what: str) -> str:
