@@ -1,11 +1,11 @@
 """Many nodes: the fleet answers as a fresh allocator would, node by node, however it got to its state."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from hypothesis import settings
 from hypothesis import given as suppose
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from allotment.allocator import fleet as fleet_module
@@ -349,9 +349,8 @@ def test_shares_of_no_capacity_come_and_go(make_fleet: MakeFleet) -> None:
 
 
 @pytest.fixture
-def short_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def short_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleet_module, "_LOG_KEPT", 4)
-    yield
 
 
 @pytest.mark.usefixtures("short_log")

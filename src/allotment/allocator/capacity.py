@@ -39,7 +39,10 @@ def consumption(
             raise ClaimError(f'capacity "{name}": capacity value is negative: {amount}')
         taken[name] = amount
     for name, offered in capacity.items():
-        if _violates(taken[name], offered.request_policy, fractional):
+        asked = name not in requests or taken[name] is requests[name]
+        if not (asked and _is_default(taken[name], offered.request_policy)) and _violates(
+            taken[name], offered.request_policy, fractional
+        ):
             return None
     return taken
 
@@ -106,10 +109,15 @@ def _milli(amount: Quantity) -> int | None:
     return milli if rest == 0 and abs(milli) <= _MAX else None
 
 
+def _is_default(amount: Quantity, policy: CapacityRequestPolicy | None) -> bool:
+    """The default need not keep to its own policy. Upstream compares it as it is written, so that an amount which was
+    rounded to the same is held to the policy."""
+    default = policy.default if policy is not None else None
+    return default is not None and amount == default and amount.format is default.format
+
+
 def _violates(amount: Quantity, policy: CapacityRequestPolicy | None, fractional: bool) -> bool:
-    if policy is None or (
-        policy.default is not None and amount == policy.default and amount.format is policy.default.format
-    ):
+    if policy is None:
         return False
     if policy.valid_range is not None:
         return _outside(amount, policy.valid_range, fractional)
