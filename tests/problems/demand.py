@@ -111,12 +111,6 @@ def _how_many(dice: Dice, most: int) -> int:
 def _request(dice: Dice, name: str, devices: int) -> Json:
     if dice.accent("alternatives", 0.6, 0.06):
         subrequests = [{"name": f"sub-{n}", **_ask(dice, devices)} for n in range(dice.between(1, 3))]
-        if len(subrequests) > 1 and dice.chance(0.02):
-            subrequests[-1]["name"] = "sub-0"
-            subrequests[-1].pop(
-                "tolerations", None
-            )  # of one name, upstream shows the tolerations of the first
-            subrequests[0].pop("tolerations", None)
         return {"name": name, "firstAvailable": subrequests}
     exactly = _ask(dice, devices)
     if dice.accent("admin", 0.5, 0.02):
