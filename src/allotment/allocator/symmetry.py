@@ -55,22 +55,29 @@ def _signature(
     draw = problem.draws.get(position)
     if draw is not None:
         parts.append(draw.signature())
+    own: dict[tuple[int, int], int] = {}
     for constraint, values in tables:
         parts.append((bool(values.present & bit), bool(values.unknown & bit), position in values.errors))
-        parts.append(_common(constraint, values.held[position], bit))
+        common, alone = _parted(constraint, values.held[position], bit)
+        parts.append(common)
+        if problem.shareable & bit:
+            parts += [own.setdefault((id(constraint), number), len(own)) for number in alone]
     return tuple(parts)
 
 
-def _common(constraint: Constraint, held: int, bit: int) -> int:
-    """Those of a device's values that another device has too.
+def _parted(constraint: Constraint, held: int, bit: int) -> tuple[int, list[int]]:
+    """Those of a device's values that another device has too, as a bit set; and those that no other has.
 
-    The others are interchangeable, as long as equal ones stay equal: derived for one request, a value may equal the
-    one published for another, and a shared device may serve both.
+    The latter are interchangeable, as long as equal ones stay equal: derived for one request, a value may equal the
+    one published for another, and a shared device may serve both. So a shared device's own are numbered anew.
     """
-    common = 0
+    common, alone = 0, []
     while held:
         lowest = held & -held
         held ^= lowest
-        if constraint.holders[lowest.bit_length() - 1] != bit:
+        number = lowest.bit_length() - 1
+        if constraint.holders[number] != bit:
             common |= lowest
-    return common
+        else:
+            alone.append(number)
+    return common, alone
