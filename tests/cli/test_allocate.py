@@ -370,3 +370,24 @@ def test_a_claim_of_the_early_model_that_is_not_shareable_has_one_user(allot: Al
     assert ran.code == 1
     ran = run(allot, *CARDS, card_claim("c"), pod("p1", "c"), pod("p2", "c"))
     assert ran.code == 0
+
+
+def test_nodes_that_fail_alike_are_told_together(allot: Allot) -> None:
+    objects = [devices(f"n{n}", "a") for n in range(7)] + [allocated(f"c{n}", f"n{n}", "a") for n in range(7)]
+    ran = run(allot, *objects, claim("late"))
+    assert "  n0, n1, n2, n3, n4 and 2 more: request r needs 1, 0 of 1 device fit" in ran.out
+    assert "    1 in use (by default/c0; by default/c1; by default/c2 and 4 more)" in ran.out
+
+
+def test_of_many_different_failures_the_closest_are_shown(allot: Allot) -> None:
+    objects = [devices(f"n{n:02}", *(f"d{d}" for d in range(n))) for n in range(1, 15)]
+    ran = run(allot, *objects, claim("huge", 30))
+    assert "closest is n14: request r needs 30 and has 14" in ran.out
+    assert "  ... and 4 nodes more; --explain shows all" in ran.out
+
+
+def test_of_a_large_cluster_only_nodes_with_something_new_are_drawn(allot: Allot) -> None:
+    ran = run(allot, *(devices(f"n{n:03}", "a") for n in range(100)), claim("c"))
+    assert "  d.example.com/n000: 0 of 1 free" in ran.out
+    assert "d.example.com/n001" not in ran.out
+    assert "... and 99 more nodes: 99 of 99 devices free" in ran.out

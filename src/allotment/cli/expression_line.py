@@ -15,10 +15,10 @@ from allotment.api.codec import decode, encode
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceAttribute, DeviceCapacity
 from allotment.cel.errors import CelCompileError, CelError, CelRuntimeError
+from allotment.cli.ndjson import Answer, LineError
 
 if TYPE_CHECKING:
     from allotment.cel.device import EnvType
-    from allotment.cli.ndjson import Answer
 
 COST_OF_ERRORS = 2**64 - 1
 _PLAIN = ("bindings", "declarations", "container")
@@ -58,11 +58,11 @@ class PlainQuestion(ApiStruct, frozen=True, kw_only=True):
 
 
 def evaluate_line(data: bytes) -> Answer:
-    """Answers one line. Raises DecodeError or ValueError where it is no question."""
+    """Answers one line. Raises DecodeError or LineError where it is no question."""
     question = decode(DeviceQuestion, data)  # also bounds what is read again
     fields = msgspec.json.decode(data)
     if not fields or "expression" not in fields:
-        raise ValueError("expression: is missing")
+        raise LineError("expression: is missing")
     if any(part in fields for part in _PLAIN):
         return _plain(decode(PlainQuestion, data))
     return _device(question)
@@ -103,11 +103,11 @@ def _env_type(name: str) -> EnvType:
     match name:
         case "StoredExpressions" | "NewExpressions":
             return name
-    raise ValueError(f"envType: is {name!r}, must be StoredExpressions or NewExpressions")
+    raise LineError(f"envType: is {name!r}, must be StoredExpressions or NewExpressions")
 
 
 def _plain(question: PlainQuestion) -> Answer:
-    from allotment.cel.plain import compile_plain
+    from allotment.cel.plain import DeclarationError, compile_plain
     from allotment.cli.typed_value import TypedValueError, from_typed, to_typed
 
     answer: Answer = {"name": question.name, "compileError": "", "value": None, "error": ""}
@@ -121,6 +121,8 @@ def _plain(question: PlainQuestion) -> Answer:
         )
     except CelCompileError as exc:
         return {**answer, "compileError": str(exc)}
+    except DeclarationError as exc:
+        return {**answer, "error": f"declarations: {exc}"}
     try:
         bindings = {name: from_typed(typed) for name, typed in question.bindings.items()}
         return {**answer, "value": to_typed(program.evaluate(bindings))}

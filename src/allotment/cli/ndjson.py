@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,7 +24,7 @@ from allotment.allocator.pool import DeviceID
 from allotment.api.codec import DecodeError, decode, to_builtins
 from allotment.api.core import Node
 from allotment.api.meta import ApiStruct
-from allotment.api.quantity import Quantity
+from allotment.api.quantity import Quantity, QuantityError
 from allotment.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 SHARE_ID = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
 
 Answer = dict[str, Any]
+
+
+class LineError(ValueError):
+    """The line is JSON, but no question of this protocol."""
 
 
 class HeldDevice(ApiStruct, frozen=True, kw_only=True):
@@ -84,7 +89,7 @@ def _answered(line: str, answer: Callable[[bytes], Answer], refusal: Answer) -> 
         error = str(exc) if exc.path else f"the line {exc.message}"
     except UnicodeError:
         error = "the line is not valid UTF-8 text"
-    except ValueError as exc:
+    except LineError as exc:
         error = str(exc)
     except Exception as exc:  # a fault of ours costs one answer, not the stream
         error = f"internal error, please report it: {type(exc).__name__}: {exc}"
@@ -96,14 +101,21 @@ def _allocate(data: bytes) -> Answer:
 
     problem = decode(ProblemLine, data)
     if problem.node is None:
-        raise ValueError("node: is missing; give the node that the devices must be reachable from")
-    allocator = Allocator(problem.slices, problem.classes, Features.of(problem.features))
+        raise LineError("node: is missing; give the node that the devices must be reachable from")
+    allocator = Allocator(problem.slices, problem.classes, _features(problem.features))
     held = _holdings(problem)
     claims = problem.claims or problem.claims_to_allocate
     start = time.perf_counter_ns()
     outcome = allocator.allocate(problem.node, claims, held, share_id=lambda claim, result: SHARE_ID)
     ns = time.perf_counter_ns() - start
     return {"name": problem.name, **_told(outcome), "steps": outcome.steps, "ns": ns}
+
+
+def _features(switches: dict[str, bool] | None) -> Features:
+    try:
+        return Features.of(switches)
+    except ValueError as exc:
+        raise LineError(f"features: {exc}") from exc
 
 
 def _told(outcome: Outcome) -> Answer:
@@ -134,8 +146,9 @@ def _exact(amount: Quantity) -> str:
     """The canonical text, unless that loses the amount: Kubernetes writes decimal amounts from 1e21 on without their
     exponent, so those are written out in full."""
     text = str(amount)
-    if Quantity.parse(text) == amount:
-        return text
+    with suppress(QuantityError):
+        if Quantity.parse(text) == amount:
+            return text
     whole, billionths = divmod(amount.nanos, 10**9)
     return f"{whole}.{billionths:09}".rstrip("0").rstrip(".")
 
