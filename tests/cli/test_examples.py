@@ -80,6 +80,11 @@ def test_the_order_of_documents_makes_no_difference(allot: Allot) -> None:
     assert there.out == back.out == allot("allocate", "-f", "examples").out
 
 
+def test_a_file_that_is_named_twice_is_read_once(allot: Allot) -> None:
+    once = allot("allocate", "-f", "examples")
+    assert allot("allocate", "-f", "examples", "-f", "examples/../examples/4-workloads.yaml") == once
+
+
 def test_the_demo_runs_and_shows_its_commands() -> None:
     ran = subprocess.run(
         [sys.executable, str(CHECKOUT / "examples" / "demo.py")], capture_output=True, text=True, check=False

@@ -6,6 +6,7 @@ wrong with it at once. Only their number is bounded.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -50,10 +51,18 @@ class Reading:
 
 
 def read_objects(names: Iterable[str]) -> Reading:
-    """All objects of the named files and folders, in order. Complaints are for the caller to raise, with its own."""
+    """All objects of the named files and folders, in order; a file that is named twice is read once.
+
+    Complaints are for the caller to raise, with its own.
+    """
     reading = Reading()
-    for name in dict.fromkeys(names):
+    seen: set[str] = set()
+    for name in names:
         for source in _files(name, reading.complaints):
+            place = source if source == "-" else os.path.realpath(source)
+            if place in seen:
+                continue
+            seen.add(place)
             try:
                 reading.found += read_manifest(_text(source), "stdin" if source == "-" else source)
             except ManifestError as exc:
