@@ -76,6 +76,9 @@ class View:
         self._heap = list(fleet.places)
         heapify(self._heap)
         self._waiting: set[str] = set(self._heap)  # nodes in the heap
+        self._resting: set[str] = (
+            set()
+        )  # nodes that are not, and that a change to a pool of several nodes may wake
         self._read = fleet.log_start + len(fleet.log)  # of the log, by ``first``
         self._members: dict[object, dict[str, None]] = {}
         self._group_of: dict[str, object] = {}
@@ -106,7 +109,7 @@ class View:
         if known is None or known[0] != place.version:
             known = self._static[place.name] = (place.version, self._sight(self._lens, place))
         sight = known[1]
-        if not place.reaches:
+        if not sight.relevant & ~place.local:
             return sight.number, place.state(sight.relevant)
         return sight.number, place.state(sight.relevant), place.sees, fleet.versions(place)
 
@@ -222,8 +225,16 @@ class View:
             place = places.get(heap[0])
             if place is not None and isinstance(self._answer(place, self._key(place)), Draft):
                 return place
-            self._waiting.discard(heappop(heap))
+            name = heappop(heap)
+            self._waiting.discard(name)
+            if place is not None and self._shares_pools(place):
+                self._resting.add(name)
         return None
+
+    def _shares_pools(self, place: Place) -> bool:
+        """Whether the answer on a node depends on pools that other nodes reach too."""
+        known = self._static.get(place.name)
+        return known is None or bool(known[1].relevant & ~place.local)
 
     def _catch_up(self) -> None:
         fleet = self._fleet
@@ -231,9 +242,9 @@ class View:
         self._read = fleet.log_start + len(fleet.log)
         for name in changes:
             if name is None:
-                for other in fleet.places.values():
-                    if other.reaches and other.name not in self._waiting:
-                        self._wait(other.name)
+                for other in self._resting - self._waiting:
+                    self._wait(other)
+                self._resting.clear()
             elif name not in self._waiting:
                 self._wait(name)
 
