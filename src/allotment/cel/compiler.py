@@ -12,6 +12,7 @@ whose cost depends on its arguments, so nothing runs long beyond it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from allotment.cel import folds, paths
@@ -41,8 +42,25 @@ from allotment.cel.recursion import Recursive, run
 from allotment.cel.values import Optional, Value, make_literal_map, map_key
 
 
-def compile_plan(plan: Plan) -> Code:
-    return run(Compiler(plan).node(plan.root))
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The closure of a whole plan."""
+
+    run: Closure
+    cost: int
+    """What it always costs; an evaluation's frame starts with it."""
+    slack: int
+    """How far the cost in a frame can be ahead of what has really been spent: at most this was added for
+    terms that may yet be skipped. Limits inside the closures are to be wider by it."""
+
+
+def compile_plan(plan: Plan) -> Compiled:
+    compiler = Compiler(plan)
+    code = run(compiler.node(plan.root))
+    return Compiled(code.run, code.cost, min(compiler.spent, _MOST_SLACK))
+
+
+_MOST_SLACK = 1_000_000
 
 
 class Compiler:
@@ -52,6 +70,8 @@ class Compiler:
         """Values of ``cel.bind`` by slot, computed when first read."""
         self.growing: set[int] = set()
         """Accumulators that are lists of their own and may grow in place."""
+        self.spent = 0
+        """Sum of what all nodes always cost."""
 
     def node(self, node: Node) -> Recursive[Code]:
         match node:
@@ -80,6 +100,7 @@ class Compiler:
             case _:
                 raise AssertionError(node)
         code: Code = yield inner
+        self.spent += code.cost
         return code
 
     def nodes(self, nodes: list[Node]) -> Recursive[list[Code]]:

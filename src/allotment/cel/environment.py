@@ -6,13 +6,13 @@ compile. A :class:`Program` is immutable and may be evaluated any number of time
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from allotment.cel import literals
 from allotment.cel.checker import Checked, check
-from allotment.cel.code import ABSORBED, COST, Frame
+from allotment.cel.code import ABSORBED, COST, LIMIT, Frame
 from allotment.cel.compiler import compile_plan
 from allotment.cel.cost import Limits, worst_case
 from allotment.cel.declare import Library
@@ -96,9 +96,7 @@ class Program:
         self.checked = checked
         self.plan = steps
         self._limits = limits
-        code = compile_plan(steps)
-        self._run: Callable[[Frame], Value] = code.run
-        self._base = code.cost
+        self._code = compile_plan(steps)
         self._blank: Frame = [None] * max(steps.slots - 1, 3)
 
     @property
@@ -109,8 +107,8 @@ class Program:
         return worst_case(self.checked, self._limits)
 
     def frame(self, bindings: Mapping[str, Value], limit: int) -> Frame:
-        frame: Frame = [self._base, *self._blank]
-        frame[1] = limit
+        frame: Frame = [self._code.cost, *self._blank]
+        frame[LIMIT] = limit + self._code.slack
         frame[ABSORBED] = False
         for name, slot in self.plan.variables.items():
             frame[slot] = (
@@ -121,7 +119,7 @@ class Program:
     def value(self, bindings: Mapping[str, Value], limit: int = COST_LIMIT) -> Value:
         """The value alone. Raises :class:`CelRuntimeError`; beyond the limit, :class:`CelCostExceeded`."""
         if self._is_bound(bindings):
-            return self.run(self.frame(bindings, limit))
+            return self.run(self.frame(bindings, limit), limit)
         return self._evaluate_unbound(bindings, limit).value
 
     def _is_bound(self, bindings: Mapping[str, Value]) -> bool:
@@ -136,14 +134,16 @@ class Program:
             raise value
         return Evaluation(value, meter.cost)
 
-    def run(self, frame: Frame) -> Value:
+    def run(self, frame: Frame, limit: int = COST_LIMIT) -> Value:
         """The value in a frame that :meth:`frame` made."""
         try:
-            value = self._run(frame)
+            value = self._code.run(frame)
+        except CelCostExceeded as exc:
+            raise CelCostExceeded(limit) from exc
         except RecursionError as exc:
             raise CelRuntimeError("expression nests too deeply to evaluate") from exc
-        if frame[COST] > frame[1]:
-            raise CelCostExceeded(frame[1])
+        if frame[COST] > limit:
+            raise CelCostExceeded(limit)
         return value
 
     def evaluate(self, bindings: Mapping[str, Value], limit: int = COST_LIMIT) -> Evaluation:
@@ -152,7 +152,7 @@ class Program:
             return self._evaluate_unbound(bindings, limit)
         frame = self.frame(bindings, limit)
         try:
-            value = self.run(frame)
+            value = self.run(frame, limit)
         except CelRuntimeError as exc:
             exc.cost = self._exact_cost(bindings, limit, frame[COST])
             raise

@@ -11,6 +11,9 @@ of what is taken off it and when.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from allotment.cel.access import elements, enter, entries, seek
 from allotment.cel.code import UNSET
 from allotment.cel.dispatch import dispatch
@@ -33,9 +36,10 @@ from allotment.cel.plan import (
     Presence,
     Step,
     among_key,
+    closed_nodes,
     node_id,
 )
-from allotment.cel.prices import call_cost
+from allotment.cel.prices import CallCost, call_cost
 from allotment.cel.values import OPTIONAL_NONE, Optional, Value, make_literal_map
 
 
@@ -47,8 +51,13 @@ class Meter:
         self.frame = frame
         self.limit = limit
         self.cost = 0
-        self._seen: list[tuple[int, Value]] = []
-        self._places: dict[int, list[int]] = {}
+        self._seen: list[tuple[int, Value, int]] = []
+        """Node id, value, and where the node's value before this one lies."""
+        self._places: dict[int, int] = {}
+        """Where the newest value of a node lies."""
+        self._prices: dict[int, CallCost | int] = {}
+        self._closed = closed_nodes(plan.root)
+        self._known: dict[int, tuple[Value, int]] = {}
         self._inits: dict[int, Node] = {}
 
     def run(self) -> Value:
@@ -59,21 +68,23 @@ class Meter:
 
     def _push(self, value: Value, id_: int, cost: int = 0) -> Value:
         self.cost += cost
-        self._places.setdefault(id_, []).append(len(self._seen))
-        self._seen.append((id_, value))
+        places, seen = self._places, self._seen
+        seen.append((id_, value, places.get(id_, -1)))
+        places[id_] = len(seen) - 1
         if self.cost > self.limit:
             raise CelCostExceeded(self.limit)
         return value
 
     def _pop(self, id_: int) -> tuple[Value, bool]:
         """The newest value of a node, taken off with everything above it, and whether there was one."""
-        places = self._places.get(id_)
-        if not places:
+        place = self._places.get(id_, -1)
+        if place < 0:
             return None, False
-        place = places[-1]
-        value = self._seen[place][1]
-        while len(self._seen) > place:
-            self._places[self._seen.pop()[0]].pop()
+        seen, places = self._seen, self._places
+        value = seen[place][1]
+        while len(seen) > place:
+            above, _, before = seen.pop()
+            places[above] = before
         return value, True
 
     def _drop(self, *ids: int) -> None:
@@ -93,37 +104,32 @@ class Meter:
     # --- nodes
 
     def _value(self, node: Node) -> Value:
-        match node:
-            case Const():
-                return self._push(node.value, node.id)
-            case Path():
-                value = self._resolved(node)
-                self._drop(node.last_id)
-                return self._push(value, node.last_id, 1)
-            case Choice():
-                value = self._resolved(node)
-                self._drop(node.no.last_id, node.yes.last_id, node_id(node.test))
-                return self._push(value, node.last_id)
-            case Presence():
-                return self._presence(node)
-            case Call():
-                return self._call(node)
-            case Logical():
-                return self._logical(node)
-            case OrElse():
-                return self._push(self._either(node), node.id)
-            case Among():
-                return self._push(self._among(node), node.id)
-            case MakeList():
-                return self._list(node)
-            case MakeMap():
-                return self._map(node)
-            case Fold():
-                value = self._fold(node)
-                self._drop(node_id(node.range))
-                return self._push(value, node.id)
-            case _:
-                raise AssertionError(node)
+        if node.id in self._closed and type(node) in _REPEATABLE:
+            return self._repeated(node)
+        return _EVALUATE[type(node)](self, node)
+
+    def _repeated(self, node: Node) -> Value:
+        """A part that reads no variable is walked once, and once more if the limit is reached inside it."""
+        known = self._known.get(node.id)
+        if known is not None and self.cost + known[1] <= self.limit:
+            return self._push(known[0], node.id, known[1])
+        before = self.cost
+        value = _EVALUATE[type(node)](self, node)
+        self._known[node.id] = (value, self.cost - before)
+        return value
+
+    def _const(self, node: Const) -> Value:
+        return self._push(node.value, node.id)
+
+    def _path(self, node: Path) -> Value:
+        value = self._resolved(node)
+        self._pop(node.last_id)
+        return self._push(value, node.last_id, 1)
+
+    def _choice(self, node: Choice) -> Value:
+        value = self._resolved(node)
+        self._drop(node.no.last_id, node.yes.last_id, node_id(node.test))
+        return self._push(value, node.last_id)
 
     def _resolved(self, node: Node) -> Value:
         """A path or choice as part of another: charged for its steps but not for itself."""
@@ -206,6 +212,9 @@ class Meter:
         self._drop(*map(node_id, node.terms))
         return self._push(result, node.id)
 
+    def _or_else(self, node: OrElse) -> Value:
+        return self._push(self._either(node), node.id)
+
     def _either(self, node: OrElse) -> Value:
         left = self._value(node.left)
         if isinstance(left, CelRuntimeError):
@@ -219,11 +228,11 @@ class Meter:
     def _among(self, node: Among) -> Value:
         item = self._value(node.item)
         if isinstance(item, CelRuntimeError):
-            return item
+            return self._push(item, node.id)
         try:
-            return among_key(item) in node.values
-        except TypeError:
-            return False
+            return self._push(among_key(item) in node.values, node.id)
+        except TypeError:  # it cannot be hashed
+            return self._push(False, node.id)
 
     # --- calls
 
@@ -232,7 +241,9 @@ class Meter:
         args = self._take(node.args)
         if args is None:
             return self._push(result, node.id)
-        price = call_cost(node.function, node.overload, node.overloads)
+        price = self._prices.get(node.id)
+        if price is None:
+            price = self._prices[node.id] = call_cost(node.function, node.overload, node.overloads)
         return self._push(result, node.id, price if isinstance(price, int) else price(args, result))
 
     def _called(self, node: Call) -> Value:
@@ -310,6 +321,11 @@ class Meter:
             return exc
 
     def _fold(self, node: Fold) -> Value:
+        value = self._folded(node)
+        self._pop(node_id(node.range))
+        return self._push(value, node.id)
+
+    def _folded(self, node: Fold) -> Value:
         ranged = self._value(node.range)
         if isinstance(ranged, CelRuntimeError):
             return ranged
@@ -328,3 +344,19 @@ class Meter:
                 break
             self.frame[node.accumulator] = self._value(node.step)
         return self._value(node.result)
+
+
+_REPEATABLE = frozenset({Call, Logical, MakeList, MakeMap, Fold})
+_EVALUATE: dict[type[Node], Callable[[Meter, Any], Value]] = {
+    Const: Meter._const,
+    Path: Meter._path,
+    Choice: Meter._choice,
+    Presence: Meter._presence,
+    Call: Meter._call,
+    Logical: Meter._logical,
+    OrElse: Meter._or_else,
+    Among: Meter._among,
+    MakeList: Meter._list,
+    MakeMap: Meter._map,
+    Fold: Meter._fold,
+}

@@ -242,6 +242,22 @@ def nodes(root: Node) -> Iterator[Node]:
         pending.extend(children(node))
 
 
+def closed_nodes(root: Node) -> frozenset[int]:
+    """Ids of nodes that read no variable but those bound inside them: their value is always the same."""
+    free: dict[int, frozenset[int]] = {}
+    closed: set[int] = set()
+    for node in reversed(list(nodes(root))):
+        slots = frozenset[int]().union(*(free[id(child)] for child in children(node)))
+        if isinstance(node, Path) and node.slot is not None:
+            slots |= {node.slot}
+        elif isinstance(node, Fold):
+            slots -= {node.accumulator, node.variable, node.variable2}
+        free[id(node)] = slots
+        if not slots:
+            closed.add(node.id)
+    return frozenset(closed)
+
+
 def node_id(node: Node) -> int:
     """The id under which upstream files the value of a node: a path's is that of its last step."""
     return node.last_id if isinstance(node, Path | Choice) else node.id
