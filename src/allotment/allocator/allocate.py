@@ -106,7 +106,7 @@ def solve(
         if answer.verdict is Verdict.GAVE_UP:
             return GaveUp(name, steps)
         if answer.verdict is Verdict.FOUND:
-            results = Draft(problem, answer.choices, book.classes).write(site.devices, name, share_id)
+            results = Draft(problem, answer, book.classes).write(site.devices, name, share_id)
             return Allocated(name, results, answer.choices, steps)
         if any(pool.invalid for pool in found):
             flaws = "; ".join(f"{pool.id}: {pool.invalid}" for pool in found if pool.invalid)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from allotment.allocator.pool import Device
     from allotment.allocator.problem import Problem
     from allotment.allocator.request import Ask, Demand
-    from allotment.allocator.search import Choice
+    from allotment.allocator.search import Answer
     from allotment.api.quantity import Quantity
     from allotment.api.resource import DeviceClaimConfiguration, DeviceClass, ResourceClaim
 
@@ -34,15 +34,14 @@ class Draft:
 
     __slots__ = ("_claims", "_configs", "_features")
 
-    def __init__(
-        self, problem: Problem, choices: Sequence[Choice], classes: Mapping[str, DeviceClass]
-    ) -> None:
+    def __init__(self, problem: Problem, answer: Answer, classes: Mapping[str, DeviceClass]) -> None:
         demand = problem.demand
-        asks = chosen_asks(demand, choices)
         self._features = problem.site.features
         self._claims: list[list[_Entry]] = [[] for _ in demand.claims]
-        self._configs = [_config(demand, number, asks, classes) for number in range(len(demand.claims))]
-        for choice in choices:
+        self._configs = [
+            _config(demand, number, answer.served, classes) for number in range(len(demand.claims))
+        ]
+        for choice in answer.choices:
             shared = problem.shareable >> choice.position & 1
             amounts = problem.suits[choice.ask.shape].amounts.get(choice.position, {}) if shared else {}
             entry = _Entry(choice.ask, choice.position, bool(shared), amounts)
@@ -95,14 +94,6 @@ class _Entry(NamedTuple):
     position: int
     shared: bool
     amounts: dict[str, Quantity]
-
-
-def chosen_asks(demand: Demand, choices: Sequence[Choice]) -> list[Ask]:
-    """For each request the ask that was served (the first alternative if it took no device)."""
-    asks = [request.asks[0] for request in demand.requests]
-    for choice in choices:
-        asks[choice.request] = choice.ask
-    return asks
 
 
 def _config(

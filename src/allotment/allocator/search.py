@@ -60,11 +60,13 @@ class Choice:
 
 @dataclass(slots=True)
 class Answer:
-    """The choices in order if FOUND. If IMPOSSIBLE, a shortage proves it, or else the search was exhausted."""
+    """If FOUND, the choices in order and for each request the ask that they serve. If IMPOSSIBLE, a shortage proves
+    it, or else the search was exhausted."""
 
     verdict: Verdict
     steps: int
     choices: list[Choice] = field(default_factory=list)
+    served: list[Ask] = field(default_factory=list)
     shortage: Shortage | None = None
 
 
@@ -151,7 +153,15 @@ class Search:
         choices = [
             Choice(slot.request, slot.ask, slot.position) for slot in self._stack if isinstance(slot, _Slot)
         ]
-        return Answer(Verdict.FOUND, self._steps, choices)
+        return Answer(Verdict.FOUND, self._steps, choices, self._served())
+
+    def _served(self) -> list[Ask]:
+        """For each request the ask that was served. One that wants no devices at all has no slot to tell it."""
+        served = [request.asks[0] for request in self._requests]
+        for top in self._stack:
+            if isinstance(top, _Alternatives):
+                served[top.request] = self._requests[top.request].asks[top.next - 1]
+        return served
 
     def _impossible(self, step: _Step) -> Answer:
         if step is _Step.TOO_MANY and self._crowded == 0:

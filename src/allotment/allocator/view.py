@@ -195,7 +195,7 @@ class View:
         problem = Problem(sight.terms, use, self._fleet.ledger)
         answer = Search(problem, self._budget).run()
         if answer.verdict is Verdict.FOUND:
-            return Draft(problem, answer.choices, self._fleet.book.classes)
+            return Draft(problem, answer, self._fleet.book.classes)
         if answer.verdict is Verdict.GAVE_UP:
             return _No(f"gave up after {answer.steps} steps")
         flaws = [f"{pool.id}: {pool.invalid}" for pool in problem.site.pools if pool.invalid]
