@@ -1,13 +1,14 @@
 """Who holds what: commits, releases, forks; beside a dumb model that sums everything up anew."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from allotment.allocator.ledger import Conflict, Holding, Ledger
+from allotment.allocator.ledger import Conflict, Fork, Holding, Ledger
 from allotment.allocator.outcome import Allocated
 from allotment.allocator.pool import DeviceID
 from tests.allocator.build import allocate, claim, device, device_id, request, share, slice_, whole
@@ -213,7 +214,9 @@ class LedgerMachine(RuleBasedStateMachine):
         super().__init__()
         self.ledger = Ledger()
         self.model: Books = {}
-        self.open: list[tuple[object, object, Books]] = []  # the context, its fork, the model before
+        self.open: list[
+            tuple[AbstractContextManager[Fork], Fork, Books]
+        ] = []  # the context, its fork, the model before
 
     @rule(name=st.sampled_from(NAMES), holdings=HOLDINGS)
     def hold(self, name: str, holdings: tuple[Holding, ...]) -> None:
@@ -242,10 +245,14 @@ class LedgerMachine(RuleBasedStateMachine):
         while len(self.open) >= depth:
             context, fork, before = self.open.pop()
             if keep:
-                fork.keep()  # type: ignore[attr-defined]  # a Fork
+                fork.keep()
             else:
                 self.model = before
-            context.__exit__(None, None, None)  # type: ignore[attr-defined]  # a context manager
+            context.__exit__(None, None, None)
+
+    def teardown(self) -> None:
+        self.end(1, False)
+        self.agrees()
 
     @invariant()
     def agrees(self) -> None:

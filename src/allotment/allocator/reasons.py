@@ -256,9 +256,10 @@ def _pool_words(pool: Pool) -> str:
 def _together(problem: Problem, shortage: Shortage | None) -> str:
     if shortage is not None and len(shortage.requests) > 1:
         names = [problem.demand.requests[number].name for number, _ in shortage.requests]
+        suit = "suits" if shortage.available == 1 else "suit"
         return (
             f"requests {', '.join(names)} together need {shortage.needed} devices, "
-            f"but only {_devices(shortage.available)} suit any of them"
+            f"but only {_devices(shortage.available)} {suit} any of them"
         )
     for number, constraints in enumerate(problem.terms.constraints):
         claim = full_name(problem.demand.claims[number].metadata)
