@@ -134,7 +134,7 @@ def counted(*specs: object, **counters: str) -> list[ResourceSlice]:
             request(),
             {"in_use": held("e")},
             "groups",
-            "are incompatible with devices in use",
+            "share no compatibility group with devices in use",
             id="groups",
         ),
         pytest.param(
