@@ -22,12 +22,15 @@ from allotment.allocator.request import Book, Demand
 from allotment.allocator.result import Draft, ShareIDs
 from allotment.allocator.search import DEFAULT_BUDGET, Search, Verdict
 from allotment.allocator.site import Site, Use
-from allotment.allocator.strategy import FIRST_FIT, arrange
+from allotment.allocator.strategy import FIRST_FIT, arrange, in_order
 from allotment.allocator.terms import Terms
 
 if TYPE_CHECKING:
     from allotment.api.core import Node
     from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+
+
+_SITES_KEPT = 1024
 
 
 def numbered_shares(claim: int, result: int) -> str:
@@ -49,16 +52,28 @@ class Allocator:
         self._by_pool = by_pool(slices)
         self._of_node: dict[str, list[ResourceSlice]] = {}
         self._for_several: list[ResourceSlice] = []
+        self._sites: dict[str, Site] = {}
         for slice in slices:
             if slice.spec.node_name:
                 self._of_node.setdefault(slice.spec.node_name, []).append(slice)
             else:
                 self._for_several.append(slice)
 
-    def pools(self, node: Node) -> list[Pool]:
+    def pools(self, node: Node) -> Sequence[Pool]:
         """The pools that the node reaches, in search order. Raises AllocationError."""
-        mine = [*self._of_node.get(node.metadata.name, ()), *self._for_several]
-        return gather_pools(node, mine, self.features, everywhere=self._by_pool)
+        return self._site(node).pools
+
+    def _site(self, node: Node) -> Site:
+        """The node with its devices in upstream's order; kept for the next question about the same node."""
+        name = node.metadata.name
+        site = self._sites.get(name)
+        if site is None or site.node is not node:
+            mine = [*self._of_node.get(name, ()), *self._for_several]
+            pools = gather_pools(node, mine, self.features, everywhere=self._by_pool)
+            if len(self._sites) >= _SITES_KEPT:
+                self._sites.clear()
+            site = self._sites[name] = Site(node, pools, in_order(pools), self.features)
+        return site
 
     def allocate(
         self,
@@ -73,7 +88,7 @@ class Allocator:
         """Chooses devices for all claims, or for none."""
         return solve(
             node,
-            lambda: self.pools(node),
+            lambda: self._site(node),
             self.book.demand(claims),
             held,
             self.book,
@@ -85,7 +100,7 @@ class Allocator:
 
 def solve(
     node: Node,
-    pools: Callable[[], Sequence[Pool]],
+    find_site: Callable[[], Site],
     demand: Demand,
     held: Holdings,
     book: Book,
@@ -94,12 +109,13 @@ def solve(
     budget: int = DEFAULT_BUDGET,
     share_id: ShareIDs = numbered_shares,
 ) -> Outcome:
-    """One demand on one node, from pools to outcome."""
+    """One demand on one node, from its devices in upstream's order to the outcome."""
     name = node.metadata.name
     steps = 0
     try:
-        found = pools()
-        site = Site(node, found, arrange(found, strategy, held), book.features)
+        site = find_site()
+        if strategy != FIRST_FIT:
+            site = Site(node, site.pools, arrange(site.pools, strategy, held), site.features)
         problem = Problem(Terms(site, demand), Use.of(site, held), held)
         answer = Search(problem, budget).run()
         steps = answer.steps
@@ -108,9 +124,9 @@ def solve(
         if answer.verdict is Verdict.FOUND:
             results = Draft(problem, answer, book.classes).write(site.devices, name, share_id)
             return Allocated(name, results, answer.choices, steps)
-        if any(pool.invalid for pool in found):
-            flaws = "; ".join(f"{pool.id}: {pool.invalid}" for pool in found if pool.invalid)
-            raise NodeError(f"invalid resource pools were encountered: {flaws}")
+        flaws = site.flaws()
+        if flaws:
+            raise NodeError(flaws)
         return Unsatisfiable(name, problem, steps, answer.shortage)
     except AllocationError as exc:
         return Invalid(name, exc, steps)

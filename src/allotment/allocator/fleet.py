@@ -25,7 +25,7 @@ from allotment.allocator.request import Book, full_name
 from allotment.allocator.result import ShareIDs
 from allotment.allocator.search import DEFAULT_BUDGET
 from allotment.allocator.site import Site, Use
-from allotment.allocator.strategy import FIRST_FIT
+from allotment.allocator.strategy import FIRST_FIT, in_order
 from allotment.allocator.view import Group, View
 from allotment.api.codec import encode
 
@@ -229,7 +229,7 @@ class Fleet:
         if place.site is None:
             mine = [*self._of_node.get(place.name, {}).values(), *self._for_several.values()]
             pools = gather_pools(place.node, mine, self.features, everywhere=self._by_pool)
-            devices = [device for pool in pools for device in pool.devices]
+            devices = in_order(pools)
             site = Site(place.node, pools, devices, self.features)
             common = [pool for pool in pools if self._home(pool.id) is None]
             place.reaches = tuple([pool.id for pool in common])

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 DEFAULT_BUDGET = 500_000
 """Steps before the search gives up and says so. A step is one device tried or one request entered."""
 
+_PATIENCE = 16
+"""How often the search turns back before it counts at every step: many get by without."""
+
 
 class Verdict(Enum):
     """How a search ended."""
@@ -128,6 +131,7 @@ class Search:
         self._states = [
             [FREE] * len(relations) for relations in problem.demand.relations
         ]  # of the constraints
+        self._turns = 0  # how often we turned back
         self._crowded = 0  # the claim that TOO_MANY was last said of
         self._bounds: Bounds | None = None  # once we turn back and know that no error is possible
         self._distinct_classes: list[int] = []
@@ -211,7 +215,9 @@ class Search:
             if self._bounds is not None:
                 if slot.candidates.bit_count() < missing:
                     return _Step.DEAD
-                if self._bounds.hopeless(number, ask, missing, slot.candidates, self._taken, self._states):
+                if self._turns > _PATIENCE and self._bounds.hopeless(
+                    number, ask, missing, slot.candidates, self._taken, self._states
+                ):
                     self._dead[self._key(slot)] = _Step.DEAD
                     return _Step.DEAD
         self._stack.append(slot)
@@ -264,7 +270,7 @@ class Search:
                 return self._open(slot.request, ask, slot.index + 1, position + 1)
             self._skip_class(slot, position)
         self._stack.pop()
-        if self._classes is not None:
+        if self._turns > _PATIENCE:
             self._dead[self._key(slot)] = _Step.DEAD
         return _Step.DEAD
 
@@ -374,6 +380,7 @@ class Search:
         is like any other failure: another choice there may open other alternatives here.
         """
         top = self._stack[-1]
+        self._turns += 1
         if self._requests[top.request].claim != self._crowded:
             step = _Step.DEAD
         if isinstance(top, _Alternatives):

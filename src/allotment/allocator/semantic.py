@@ -35,7 +35,8 @@ from allotment.allocator.pool import Device, DeviceID
 from allotment.allocator.request import Ask, Book, Demand, Request, full_name
 from allotment.allocator.search import DEFAULT_BUDGET
 from allotment.allocator.selector import Criterion, Part
-from allotment.allocator.strategy import FIRST_FIT
+from allotment.allocator.site import Site
+from allotment.allocator.strategy import FIRST_FIT, in_order
 from allotment.api import alpha2, resource
 from allotment.cel.errors import CelCompileError, CelNoSuchKey, CelRuntimeError
 from allotment.cel.semantic import compile_semantic
@@ -399,9 +400,14 @@ def allocate_semantic(
         here = demand.on(node) if demand.fault is None else demand
     except AllocationError as exc:
         return Invalid(node.metadata.name, exc)
+
+    def find_site() -> Site:
+        pools = partition_pools(node.metadata.name, slices, held)
+        return Site(node, pools, in_order(pools), ALL)
+
     return solve(
         node,
-        lambda: partition_pools(node.metadata.name, slices, held),
+        find_site,
         here,
         Held(held) if holdings is None else holdings,
         Book({}, ALL),

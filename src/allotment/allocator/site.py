@@ -37,6 +37,12 @@ class Site:
             if spec.consumes_counters and features.PartitionableDevices:
                 self.drawing = True
 
+    def flaws(self) -> str:
+        """What is wrong with pools that cannot be used, in words; empty if nothing is. That a pool is incomplete is
+        not wrong: its driver is still at it."""
+        flaws = "; ".join(f"{pool.id}: {pool.invalid}" for pool in self.pools if pool.invalid)
+        return f"invalid resource pools were encountered: {flaws}" if flaws else ""
+
     @property
     def plan(self) -> Plan:
         """The counters, worked out when first needed."""

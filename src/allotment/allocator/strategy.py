@@ -20,9 +20,14 @@ BEST_FIT = "best-fit"
 STRATEGIES = (FIRST_FIT, BEST_FIT)
 
 
+def in_order(pools: Sequence[Pool]) -> list[Device]:
+    """The devices of all usable pools in upstream's order."""
+    return [device for pool in pools for device in pool.devices]
+
+
 def arrange(pools: Sequence[Pool], strategy: str, held: Holdings) -> list[Device]:
     """The devices of all usable pools in the order in which they are to be tried."""
-    devices = [device for pool in pools for device in pool.devices]
+    devices = in_order(pools)
     if strategy == FIRST_FIT:
         return devices
     if strategy != BEST_FIT:

@@ -198,15 +198,14 @@ class View:
             return Draft(problem, answer, self._fleet.book.classes)
         if answer.verdict is Verdict.GAVE_UP:
             return _No(f"gave up after {answer.steps} steps")
-        flaws = [f"{pool.id}: {pool.invalid}" for pool in problem.site.pools if pool.invalid]
-        return _No(f"invalid resource pools were encountered: {'; '.join(flaws)}" if flaws else "")
+        return _No(problem.site.flaws())
 
     def ask(self, place: Place, claims: Sequence[ResourceClaim], share_id: ShareIDs) -> Outcome:
         """The full outcome on one node, for these very claims."""
         fleet = self._fleet
         return solve(
             place.node,
-            lambda: fleet.site(place).pools,
+            lambda: fleet.site(place),
             fleet.book.demand(claims),  # anew: errors name the claims
             fleet.ledger,
             fleet.book,
