@@ -23,7 +23,7 @@ from allotment.allocator.strategy import BEST_FIT, FIRST_FIT
 from allotment.api.codec import decode
 from allotment.api.core import Node
 from allotment.api.meta import ObjectMeta
-from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from allotment.api.resource import DeviceClass, ResourceClaim, ResourcePool, ResourceSlice
 from tests.problems import random_problem
 
 Demand = tuple[ResourceClaim, ...]
@@ -61,12 +61,16 @@ class Rig:
         text = text.replace('"node-x"', f'"node-{number % 4 + 1}"')
         if private:
             text = text.replace("pool-", f"p{number}-")
+        else:
+            text = text.replace('"dev-', f'"dev-{number}').replace('"set-', f'"set-{number}')
         node, slices = json.loads(text)
         self.set_node(decode(Node, node))
         for each in slices:
             if not private:
                 each["metadata"]["name"] += f"-{number}"
             self.set_slice(decode(ResourceSlice, each))
+        if not private:
+            self._complete_pool()
 
     def set_node(self, node: Node) -> None:
         self.story.append(f"set node {node.metadata.name} {node.metadata.labels}")
@@ -98,7 +102,7 @@ class Rig:
         changes = [
             self._commit_found, self._commit_found, self._commit_found, self._commit_somewhere, self._hold,
             self._release, self._release, self._alter_slice, self._alter_slice, self._drop_slice, self._alter_node,
-            self._come_or_go,
+            self._come_or_go, self._complete_pool,
         ]  # fmt: skip
         if depth < 2 and self.rng.random() < 0.15:
             self._fork(depth)
@@ -187,6 +191,18 @@ class Rig:
         self.set_slice(
             msgspec.structs.replace(old, spec=msgspec.structs.replace(spec, devices=tuple(devices)))
         )
+
+    def _complete_pool(self) -> None:
+        """A driver gets its slices in order: all of one pool are of one generation and know their number."""
+        pools = sorted({(each.spec.driver, each.spec.pool.name) for each in self.slices.values()})
+        if not pools:
+            return
+        chosen = self.rng.choice(pools)
+        slices = [s for s in self.slices.values() if (s.spec.driver, s.spec.pool.name) == chosen]
+        pool = ResourcePool(name=chosen[1], generation=5, resource_slice_count=len(slices))
+        for each in slices:
+            spec = msgspec.structs.replace(each.spec, pool=pool)
+            self.set_slice(msgspec.structs.replace(each, spec=spec))
 
     def _drop_slice(self) -> None:
         if self.slices:

@@ -298,6 +298,15 @@ def test_a_broken_node_selector_keeps_nodes_out_with_that_reason(make_fleet: Mak
     assert "operator 'Near' is not one of" in group.words
 
 
+def test_a_broken_selector_of_a_device_that_nobody_comes_to_does_no_harm(make_fleet: MakeFleet) -> None:
+    """As with expressions: the search takes the first device and never asks about the second."""
+    broken = device("d1", on=selector(where("zone", "Near", "z1")))
+    fleet = make_fleet([node("n0")], [slice_(device("d0", on="n0"), broken, per_device=True)], [ANY])
+    assert place(fleet, [one("a")]) == "n0"
+    (group,) = fleet.survey([one("b")])
+    assert "operator 'Near'" in group.words
+
+
 # --- states that could be mistaken for one another ---
 
 

@@ -18,6 +18,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.allocator.constraint import elements_of, static_attribute
+from allotment.allocator.errors import AllocationError
 from allotment.allocator.nodeselector import node_matches
 from allotment.allocator.selector import Part, device_features, parts_of
 from allotment.allocator.suits import NODE_OPERATIONS
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from allotment.allocator.pool import Device
     from allotment.allocator.request import Demand
     from allotment.allocator.site import Site
+    from allotment.api.core import Node
 
 
 class Numbers:
@@ -156,10 +158,18 @@ def _bones(device: Device, ordinal: int, site: Site, declares: bool) -> Hashable
         else (),
         bool(spec.binding_conditions),
         declares if slice.skip_node_operations else None,
-        node_matches(site.node, spec.node_name, spec.all_nodes, spec.node_selector)
-        if slice.per_device_node_selection
-        else None,
+        _reached(device, site.node) if slice.per_device_node_selection else None,
     )
+
+
+def _reached(device: Device, node: Node) -> bool | str:
+    """Whether a device that chooses nodes itself chooses this one. A broken selector is an error only if the search
+    comes to the device."""
+    spec = device.spec
+    try:
+        return node_matches(node, spec.node_name, spec.all_nodes, spec.node_selector)
+    except AllocationError as exc:
+        return str(exc)
 
 
 def _pattern(devices: Sequence[Device], attribute: str, lists: bool) -> Hashable:
