@@ -413,6 +413,41 @@ def test_distinct_values_are_counted_per_node(make_fleet: MakeFleet) -> None:
     assert {name for group in fleet.survey([wanted]) if group.fits for name in group.nodes} == {"n2"}
 
 
+# --- what a driver took back ---
+
+
+def test_nothing_is_overdrawn_by_decisions_of_ours(make_fleet: MakeFleet) -> None:
+    nic = device("nic", shared=True, capacity={"bw": "10"})
+    fleet = make_fleet(nodes(2), [slice_(nic, everywhere=True)], [ANY])
+    while place(fleet, [claim(request("r", capacity={"bw": "4"}), name=f"c{len(fleet.ledger)}")]):
+        assert fleet.overdrawn() == []
+    assert len(fleet.ledger) == 2
+
+
+def test_a_shrunk_device_is_overdrawn_and_told_once(make_fleet: MakeFleet) -> None:
+    """Nobody has asked these nodes anything yet, and all of them reach the device."""
+    small = device("nic", shared=True, capacity={"bw": "5"})
+    fleet = make_fleet(nodes(3), [slice_(small, everywhere=True)], [ANY])
+    fleet.ledger.hold("a", (share("nic", bw="6"),))
+    assert fleet.overdrawn() == [f"device {DRIVER}/pool/nic: capacity bw"]
+    assert place(fleet, [one()]) is None
+    fleet.ledger.release("a")
+    assert fleet.overdrawn() == []
+
+
+def test_shrunk_counters_are_overdrawn_on_every_node_that_draws_on_them(make_fleet: MakeFleet) -> None:
+    cost = [draw("fabric", lanes="2")]
+    slices = [
+        slice_(device("a", draws=cost), name="s0", on="n0", of=3),
+        slice_(device("b", draws=cost), name="s1", on="n1", of=3),
+        slice_(name="s2", everywhere=True, of=3, counters=[counter_set("fabric", lanes="1")]),
+    ]
+    fleet = make_fleet(nodes(2), slices, [ANY])
+    assert fleet.overdrawn() == []
+    fleet.ledger.hold("old", (whole("a"),))
+    assert fleet.overdrawn() == ["node n0: counters", "node n1: counters"]
+
+
 # --- any sequence of changes ---
 
 

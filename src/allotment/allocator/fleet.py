@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5
 
 from allotment.allocator.counters import Counters
+from allotment.allocator.errors import AllocationError
 from allotment.allocator.features import ALL, Features
 from allotment.allocator.fingerprint import Numbers, Prints
 from allotment.allocator.ledger import Ledger
@@ -256,6 +257,13 @@ class Fleet:
             return ()
         return tuple([self._pool_versions.get(pool, 0) for pool in place.reaches])
 
+    def use(self, place: Place) -> Use:
+        """What is in use of a node's devices, read again if a pool that it shares with others changed."""
+        if place.reaches and place.seen != self.versions(place):
+            place.reread(self.ledger)
+            place.seen = self.versions(place)
+        return place.use
+
     def view(self, claims: Sequence[ResourceClaim], strategy: str, budget: int) -> View:
         """The view for claims of this shape. Names of claims do not matter, only what they ask for."""
         key = (strategy, budget, *[encode(claim.spec) for claim in claims])
@@ -319,21 +327,25 @@ class Fleet:
     def overdrawn(self) -> list[str]:
         """Devices and nodes of which more capacity or counters are in use than there are. No decision of ours leads
         there, but a driver that shrinks its pool can."""
-        found = []
-        for place in self._current():
-            site, use = self.site(place), place.use
+        found: dict[str, None] = {}  # several nodes may reach one device
+        for place in self.places.values():
+            try:
+                site = self.site(place)
+            except AllocationError:
+                continue  # nobody knows what this node reaches
+            use = self.use(place)
             for position, amounts in use.consumed.items():
                 device = site.devices[position]
                 for name, amount in amounts.items():
                     offer = device.spec.capacity.get(name)
                     if offer is None or amount > offer.value.nanos:
-                        found.append(f"device {device.id}: capacity {name}")
+                        found[f"device {device.id}: capacity {name}"] = None
             if (
                 site.drawing
                 and Counters(site.plan, use.used | use.shared, self.ledger, grouped=True).overdrawn
             ):
-                found.append(f"node {place.name}: counters")
-        return found
+                found[f"node {place.name}: counters"] = None
+        return list(found)
 
     def _current(self) -> list[Place]:
         """Nodes whose use was read since the pools that they share with others last changed."""

@@ -162,13 +162,11 @@ class View:
         fleet = self._fleet
         try:
             site = fleet.site(place)
-            if place.reaches and place.seen != fleet.versions(place):
-                place.reread(fleet.ledger)
-                place.seen = fleet.versions(place)
+            use = fleet.use(place)
             if self._demand.fault is not None:
                 raise self._demand.fault
             if self._strategy == FIRST_FIT:
-                found = self._search(self._static[place.name][1], place.use)
+                found = self._search(self._static[place.name][1], use)
             else:
                 found = self._search_arranged(place, site)
             if place.reaches and isinstance(found, Draft):
