@@ -2,6 +2,7 @@
 which is tested elsewhere; the comparison with the real allocator's is in tests/upstream."""
 
 import json
+import random
 from typing import Any
 
 from allotment.allocator.allocate import Allocator
@@ -14,6 +15,8 @@ from allotment.cel.device import CelError, DeviceFeatures, compile_derived, comp
 from allotment.cli.ndjson import SHARE_ID, ProblemLine, _holdings, _told
 from tests import bruteforce
 from tests.bruteforce import ExpressionError, check_answer
+from tests.problems import demand, inventory
+from tests.problems.dice import Dice
 from tests.upstream.comparison import difference, outcome
 
 Json = dict[str, Any]
@@ -73,3 +76,24 @@ def fault(problem: Json, strategy: str = FIRST_FIT, most_steps: int = 20_000) ->
         if outcome(theirs) == outcome(ours)
         else f"brute force says {outcome(theirs)}, we {outcome(ours)}"
     )
+
+
+TANGLING = (
+    "counters", "groups", "capacity", "match", "distinct", "lists", "alternatives", "derived", "all", "admin", "in-use",
+)  # fmt: skip
+
+
+def tangle(rng: random.Random) -> Json:
+    """A small problem whose requests are in each other's way for several reasons at once, so that the search has to
+    turn back a lot. All features are on, and expressions do not fail."""
+    dice = Dice(rng)
+    dice.accents = frozenset({"puzzle", *rng.sample(TANGLING, rng.randint(1, 3))})
+    slices = inventory.slices(dice, 1, rng.randint(6, 10))
+    return {
+        "name": "+".join(sorted(dice.accents)),
+        "node": inventory.node(dice),
+        "slices": slices,
+        "classes": demand.classes(dice),
+        "claims": demand.claims(dice, 2, rng.randint(2, 4), dice.devices),
+        **inventory.in_use(dice, slices),
+    }

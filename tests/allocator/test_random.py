@@ -6,26 +6,35 @@ import random
 
 import pytest
 
+from allotment.allocator import search
 from allotment.allocator.strategy import BEST_FIT, FIRST_FIT
-from tests.allocator.oracle import fault
-from tests.problems import Size, random_problem, smaller
+from tests.allocator.oracle import fault, tangle
+from tests.problems import random_problem, smaller
 
 BATCH = 100
 
 
-def check(seed: int, size: Size, strategy: str) -> None:
-    """One problem; a failure names its seed and shows the problem cut down to what it needs."""
-    problem = random_problem(random.Random(seed), size)
+def check(seed: int, kind: str, strategy: str = FIRST_FIT) -> None:
+    """One problem, ``small``, ``mid`` or ``tangle``; a failure names its seed and shows the problem cut down to what it
+    needs."""
+    rng = random.Random(seed)
+    problem = tangle(rng) if kind == "tangle" else random_problem(rng, "mid" if kind == "mid" else "small")
     complaint = fault(problem, strategy)
     if complaint is not None:
         small = smaller(problem, lambda each: fault(each, strategy) is not None, attempts=500)
-        pytest.fail(f"seed {seed}, {size}, {strategy}: {complaint}\ncut down: {json.dumps(small)}")
+        pytest.fail(f"seed {seed}, {kind}, {strategy}: {complaint}\ncut down: {json.dumps(small)}")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small problems are solved before the search loses patience and counts at every step; here it has none."""
+    monkeypatch.setattr(search, "_PATIENCE", -1)
 
 
 @pytest.mark.parametrize("batch", range(8))
 def test_first_fit_gives_what_brute_force_gives(batch: int) -> None:
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
-        check(seed, "small", FIRST_FIT)
+        check(seed, "small")
 
 
 @pytest.mark.parametrize("batch", range(3))
@@ -38,4 +47,17 @@ def test_best_fit_is_feasible_when_brute_force_is(batch: int) -> None:
 def test_larger_problems_too(batch: int) -> None:
     """Where brute force gives up, the answer is still checked for validity."""
     for seed in range(batch * 25, (batch + 1) * 25):
-        check(seed, "mid", FIRST_FIT)
+        check(seed, "mid")
+
+
+@pytest.mark.parametrize("batch", range(3))
+def test_requests_that_are_in_each_others_way(batch: int) -> None:
+    for seed in range(batch * 60, (batch + 1) * 60):
+        check(seed, "tangle")
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("kind", ["small", "tangle"])
+def test_counting_at_every_step_changes_no_answer(kind: str) -> None:
+    for seed in range(1000, 1150):
+        check(seed, kind)

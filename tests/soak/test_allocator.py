@@ -10,12 +10,13 @@ import random
 
 import pytest
 
+from allotment.allocator import search
 from allotment.allocator.strategy import BEST_FIT, FIRST_FIT
 from tests.allocator import fleet_model
 from tests.allocator.oracle import answer, asked
 from tests.allocator.test_determinism import consistent, shuffled
 from tests.allocator.test_random import check
-from tests.problems import Size, random_problem
+from tests.problems import random_problem
 
 pytestmark = pytest.mark.soak
 
@@ -32,16 +33,25 @@ def part(number: int, total: int) -> range:
 
 @pytest.mark.parametrize("number", range(PARTS))
 @pytest.mark.parametrize(
-    ("size", "strategy", "count"),
+    ("kind", "strategy", "count"),
     [
         ("small", FIRST_FIT, PROBLEMS),
         ("small", BEST_FIT, PROBLEMS // 4),
+        ("tangle", FIRST_FIT, PROBLEMS // 4),
         ("mid", FIRST_FIT, PROBLEMS // 12),
     ],
 )
-def test_problems_beside_brute_force(size: Size, strategy: str, count: int, number: int) -> None:
+def test_problems_beside_brute_force(kind: str, strategy: str, count: int, number: int) -> None:
     for seed in part(number, count):
-        check(seed, size, strategy)
+        check(seed, kind, strategy)
+
+
+@pytest.mark.parametrize("number", range(PARTS))
+def test_counting_at_every_step(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_PATIENCE", -1)
+    for seed in part(number, PROBLEMS // 8):
+        check(seed, "small")
+        check(seed, "tangle")
 
 
 @pytest.mark.parametrize("number", range(PARTS))
