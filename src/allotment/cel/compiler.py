@@ -21,7 +21,9 @@ from allotment.cel.declare import Overload
 from allotment.cel.dispatch import dispatch
 from allotment.cel.errors import CelCostExceeded, CelNoSuchOverload, CelRuntimeError
 from allotment.cel.estimate import LIST_CREATE, MAP_CREATE
+from allotment.cel.patterns import check_computed_pattern
 from allotment.cel.plan import (
+    PATTERNS,
     Among,
     Call,
     Choice,
@@ -214,6 +216,8 @@ class Compiler:
 
     def call(self, node: Call) -> Recursive[Code]:
         args: list[Code] = yield self.nodes(node.args)
+        if node.function.name in PATTERNS and len(args) > 1 and not args[1].constant:
+            args[1] = Code(_modest(args[1].run), args[1].cost)
         price = call_cost(node.function, node.overload, node.overloads)
         spent = sum(arg.cost for arg in args)
         if node.overload == "add_list" and (grown := folds.growth(self, node, args, spent)) is not None:
@@ -312,6 +316,13 @@ def _some_entries(parts: list[tuple[Closure, Closure, bool]], unique: bool) -> C
         return entries
 
     return build
+
+
+def _modest(pattern: Closure) -> Closure:
+    def get(frame: Frame) -> Value:
+        return check_computed_pattern(pattern(frame))
+
+    return get
 
 
 def _direct(overload: Overload, args: list[Code]) -> Closure:

@@ -30,6 +30,12 @@ class Bindings:
         self._bound: dict[str, Type] = {}
         self._trail: list[tuple[str, Type | None]] = []
         self._variables = 0
+        self._budget = 0
+
+    def _spend(self) -> None:
+        self._budget -= 1
+        if self._budget < 0:
+            raise TooComplex
 
     def variable(self) -> Type:
         self._variables += 1
@@ -41,6 +47,7 @@ class Bindings:
     def assign_all(self, wanted: Sequence[Type], given: Sequence[Type]) -> bool:
         """Whether all pairs fit together; only then are bindings kept."""
         mark = len(self._trail)
+        self._budget = MAX_WEIGHT
         if self._all(wanted, given):
             return True
         while len(self._trail) > mark:
@@ -57,9 +64,7 @@ class Bindings:
         return self._resolve(type_, free_is_dyn)
 
     def _resolve(self, type_: Type, free_is_dyn: bool) -> Type:
-        self._budget -= 1
-        if self._budget < 0:
-            raise TooComplex
+        self._spend()
         while type_.kind is Kind.PARAM:
             bound = self._bound.get(type_.name)
             if bound is None:
@@ -78,6 +83,9 @@ class Bindings:
         return len(wanted) == len(given) and all(map(self._fits, wanted, given))
 
     def _fits(self, one: Type, two: Type) -> bool:
+        if one is two:
+            return True
+        self._spend()
         if two.kind is Kind.PARAM:
             fits, known = self._substitutes(one, two)
             if fits or known:

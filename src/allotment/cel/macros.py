@@ -13,6 +13,9 @@ from allotment.cel.declare import Expander, Macro, MacroError, namespace
 ACCUMULATOR = "@result"
 _OLD_ACCUMULATOR = "__result__"
 
+MOST_NODES = 20_000
+"""How large an expression may have become before ``optMap`` copies a part of it. 10 KiB without copies stay below."""
+
 
 def _variable(expr: Expr, complaint: str = "argument must be a simple name") -> str:
     if not isinstance(expr, Ident):
@@ -140,6 +143,8 @@ def _optional_map(flat: bool) -> Expander:
         assert target is not None
         if not isinstance(args[0], Ident):
             raise MacroError(args[0], f"{name}() variable name must be a simple identifier")
+        if make.next_id > MOST_NODES:
+            raise MacroError(target, f"too many {name}() in a row: each doubles what comes before it")
         present = make.member_call(target, "hasValue")
         value = make.bind(args[0].name, make.member_call(make.copy(target), "value"), args[1])
         mapped = value if flat else make.call("optional.of", value)

@@ -20,7 +20,9 @@ from allotment.cel.dispatch import dispatch
 from allotment.cel.errors import CelCostExceeded, CelNoSuchOverload, CelRuntimeError
 from allotment.cel.estimate import LIST_CREATE, MAP_CREATE
 from allotment.cel.paths import checked_key
+from allotment.cel.patterns import check_computed_pattern
 from allotment.cel.plan import (
+    PATTERNS,
     Among,
     Call,
     Choice,
@@ -262,6 +264,8 @@ class Meter:
             values[0].extend(values[1])
             return values[0]
         try:
+            if node.function.name in PATTERNS and len(node.args) > 1 and not isinstance(node.args[1], Const):
+                check_computed_pattern(values[1])
             impl = (node.impl or dispatch(node.function.name, node.overloads, values)).impl
             assert impl is not None, node.function.name
             return impl(*values)

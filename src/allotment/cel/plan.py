@@ -43,7 +43,8 @@ _GENERIC = frozenset({
 })
 """Functions with one implementation for all their overloads: the values decide, whatever the checker chose."""
 # fmt: on
-_PATTERNS = frozenset({"matches", "find", "findAll"})
+PATTERNS = frozenset({"matches", "find", "findAll"})
+"""Functions whose second argument is a regular expression."""
 _KEYS = frozenset({str, int, UInt, float, bool})
 _PRIMITIVES = frozenset({str, int, UInt, float, bool})
 
@@ -373,7 +374,7 @@ class _Planner:
             return self.among(call, args[0], args[1].value)
         if name in _CONVERSIONS and len(args) == 1 and isinstance(args[0], Const):
             return self.converted(expr, call, args[0])
-        if name in _PATTERNS and len(args) >= 2 and isinstance(args[1], Const) and type(args[1].value) is str:
+        if name in PATTERNS and len(args) >= 2 and isinstance(args[1], Const) and type(args[1].value) is str:
             self.check_pattern(expr, args[1].value)
         return call
 
@@ -400,7 +401,7 @@ class _Planner:
             overloads = tuple(
                 o for o in function.overloads if o.member == member and len(o.params) == len(args)
             )
-        pattern = function.name in _PATTERNS and len(args) >= 2 and isinstance(args[1], Const)
+        pattern = function.name in PATTERNS and len(args) >= 2 and isinstance(args[1], Const)
         return Call(
             expr.id,
             function,

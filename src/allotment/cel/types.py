@@ -105,8 +105,8 @@ def wrapper_of(primitive: Type) -> Type:
     return Type(primitive.kind, primitive.name, primitive.params, nullable=True)
 
 
-def describe(type_: Type) -> str:
-    """The type as error messages about overloads and mismatches write it."""
+def describe(type_: Type, depth: int = 12) -> str:
+    """The type as error messages about overloads and mismatches write it, down to some depth."""
     short = _SHORT.get(type_.kind)
     if short is not None:
         return short
@@ -114,7 +114,8 @@ def describe(type_: Type) -> str:
         return f"wrapper({type_.name})"
     if not type_.params:
         return type_.name
-    return f"{type_.name}({', '.join(map(describe, type_.params))})"
+    inner = ", ".join(describe(param, depth - 1) for param in type_.params) if depth else "…"
+    return f"{type_.name}({inner})"
 
 
 def is_optional(type_: Type) -> bool:

@@ -153,7 +153,7 @@ def find(mapping: Mapping[Any, Value], key: Value) -> tuple[Value, bool]:
 _ABSENT: Final = object()
 _NUMBERS: Final = frozenset({int, UInt, float})
 _SCALARS: Final = frozenset({str, int, UInt, float, bool, bytes, type(None), Timestamp, Duration, TypeValue})
-MOST_STEPS: Final = 1_000_000
+MOST_STEPS: Final = 250_000
 
 
 def equal(left: Value, right: Value) -> bool:
