@@ -135,14 +135,6 @@ def walk(expr: Expr) -> Iterator[Expr]:
         pending.extend(reversed(list(children(node))))
 
 
-MAX_NODES = 30_000
-"""Nodes in one tree. Only macros that repeat an argument get there: every repetition doubles what it repeats."""
-
-
-class TooManyNodes(Exception):
-    """An expansion would grow the tree beyond :data:`MAX_NODES`."""
-
-
 @dataclass(slots=True)
 class Factory:
     """Builds nodes with fresh ids at one position: what a macro writes its expansion with."""
@@ -201,15 +193,9 @@ class Factory:
         return self.fold(self.list(), "#unused", name, init, self.literal(False), self.ident(name), result)
 
     def copy(self, expr: Expr) -> Expr:
-        """The same tree with ids of its own: an expansion that repeats an argument needs two.
-
-        Raises :class:`TooManyNodes`.
-        """
+        """The same tree with ids of its own: an expansion that repeats an argument needs two."""
         copies: dict[int, Expr] = {}
-        originals = list(walk(expr))
-        if self.next_id + len(originals) > MAX_NODES:
-            raise TooManyNodes
-        for node in reversed(originals):
+        for node in reversed(list(walk(expr))):
             copies[node.id] = self._copy_node(node, copies)
         return copies[expr.id]
 

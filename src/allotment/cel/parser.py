@@ -265,8 +265,6 @@ class _Parser:
                 expanded = macro.expand(self.make, target, args)
             except MacroError as exc:
                 self.error(exc.expr.position, exc.message)
-            except ast.TooManyNodes:
-                self.error(position, f"macros expand the expression to more than {ast.MAX_NODES} nodes")
             if expanded is not None:
                 return expanded
         return ast.Call(call_id, position, function, target, args)

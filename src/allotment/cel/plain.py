@@ -104,6 +104,8 @@ def _parse_type(text: str, tokens: list[str], depth: int) -> tuple[Type, list[st
             param, rest = _parse_type(text, rest[1:], depth + 1)
             params.append(param)
             separator = rest[0] if rest else ""
+        if separator not in (">", ")"):
+            raise DeclarationError(f"{text!r} is not a type: a bracket is not closed")
         rest = rest[1:]
     match name, params:
         case "list", [element]:

@@ -71,12 +71,12 @@ class _Reader:
                 self.reads |= EVERYTHING
 
     def call(self, node: Call) -> Iterator[Node]:
-        """``"id" in device.attributes["domain"]`` asks about one attribute only."""
+        """``"id" in device.attributes["domain"]`` asks about one attribute, ``"domain" in …`` about one domain."""
         if node.function.name == "@in" and isinstance(node.args[0], Const) and isinstance(node.args[1], Path):
             path = node.args[1]
             steps = [*self.aliases[path.slot], *path.steps] if path.slot in self.aliases else []
             key = node.args[0].value
-            if len(steps) == 2 and type(key) is str and all(step.node is None for step in steps):
+            if 1 <= len(steps) <= 2 and type(key) is str and all(step.node is None for step in steps):
                 self.note([*steps, Step(node.id, key)])
                 return
         yield from node.args
