@@ -1,6 +1,7 @@
 """What the compiler makes: closures over a frame, each with what it always costs.
 
-A frame is a list: the cost so far, the limit, whether an error was absorbed, then one slot a variable.
+A frame is a list: the cost so far, the limit, whether an error was absorbed, how many list elements were copied,
+then one slot a variable.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ Closure: TypeAlias = Callable[[Frame], Value]
 COST: Final = 0
 LIMIT: Final = 1
 ABSORBED: Final = 2
+COPIED: Final = 3
 
 UNSET: Final = object()
 """What a slot of ``cel.bind`` holds until its value is asked for."""

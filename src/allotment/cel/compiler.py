@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from allotment.cel import folds, paths
-from allotment.cel.code import ABSORBED, COST, Closure, Code, Frame, charge, constant
+from allotment.cel.code import ABSORBED, COPIED, COST, Closure, Code, Frame, charge, constant
 from allotment.cel.declare import Overload
 from allotment.cel.dispatch import dispatch
 from allotment.cel.errors import CelCostExceeded, CelNoSuchOverload, CelRuntimeError
 from allotment.cel.estimate import LIST_CREATE, MAP_CREATE
+from allotment.cel.library.limits import COPYING, check_copied
 from allotment.cel.patterns import check_computed_pattern
 from allotment.cel.plan import (
     PATTERNS,
@@ -41,6 +42,7 @@ from allotment.cel.plan import (
 )
 from allotment.cel.prices import CallCost, call_cost
 from allotment.cel.recursion import Recursive, run
+from allotment.cel.types import Kind
 from allotment.cel.values import Optional, Value, make_literal_map, map_key
 
 
@@ -230,6 +232,8 @@ class Compiler:
             if node.overload == "equals" and args[1].constant and type(args[1].value) is str:
                 return _equals_text(impl, args[0], args[1].value, price, spent)
         call = _direct(impl, args) if impl is not None else _dispatched(node, args)
+        if node.function.name in COPYING and (impl is None or impl.result.kind is Kind.LIST):
+            call = _bounded(call)
         code = Code(call, spent + price) if isinstance(price, int) else _priced(node, args, price, spent)
         return _folded(code) if args and all(arg.constant for arg in args) else code
 
@@ -390,9 +394,22 @@ def _priced(node: Call, args: list[Code], price: CallCost, spent: int) -> Code:
     return Code(call, spent)
 
 
+def _bounded(copy: Closure) -> Closure:
+    """A call whose cost does not see the elements it copies: what all such calls copy is bounded instead."""
+
+    def call(frame: Frame) -> Value:
+        copied = copy(frame)
+        if type(copied) is list:
+            frame[COPIED] += len(copied)
+            check_copied(frame[COPIED])
+        return copied
+
+    return call
+
+
 def _folded(code: Code) -> Code:
     """A call of constants is made now, unless it fails: then it fails at every evaluation."""
-    frame: Frame = [0, 10**9, False]
+    frame: Frame = [0, 10**9, False, 0]
     try:
         value = code.run(frame)
     except CelRuntimeError:

@@ -12,7 +12,7 @@ from typing import Final
 
 from allotment.cel import literals
 from allotment.cel.checker import Checked, check
-from allotment.cel.code import ABSORBED, COST, LIMIT, Frame
+from allotment.cel.code import ABSORBED, COPIED, COST, LIMIT, Frame
 from allotment.cel.compiler import compile_plan
 from allotment.cel.cost import Limits, worst_case
 from allotment.cel.declare import Library
@@ -97,7 +97,7 @@ class Program:
         self.plan = steps
         self._limits = limits
         self._code = compile_plan(steps)
-        self._blank: Frame = [None] * max(steps.slots - 1, 3)
+        self._blank: Frame = [None] * max(steps.slots - 1, COPIED)
 
     @property
     def output(self) -> Type:
@@ -110,6 +110,7 @@ class Program:
         frame: Frame = [self._code.cost, *self._blank]
         frame[LIMIT] = limit + self._code.slack
         frame[ABSORBED] = False
+        frame[COPIED] = 0
         for name, slot in self.plan.variables.items():
             frame[slot] = (
                 bindings[name] if name in bindings else CelRuntimeError(f"no such attribute(s): {name}")

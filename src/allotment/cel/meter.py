@@ -19,6 +19,7 @@ from allotment.cel.code import UNSET
 from allotment.cel.dispatch import dispatch
 from allotment.cel.errors import CelCostExceeded, CelNoSuchOverload, CelRuntimeError
 from allotment.cel.estimate import LIST_CREATE, MAP_CREATE
+from allotment.cel.library.limits import COPYING, check_copied
 from allotment.cel.paths import checked_key
 from allotment.cel.patterns import check_computed_pattern
 from allotment.cel.plan import (
@@ -53,6 +54,7 @@ class Meter:
         self.frame = frame
         self.limit = limit
         self.cost = 0
+        self._copied = 0  # elements of lists
         self._seen: list[tuple[int, Value, int]] = []
         """Node id, value, and where the node's value before this one lies."""
         self._places: dict[int, int] = {}
@@ -268,7 +270,11 @@ class Meter:
                 check_computed_pattern(values[1])
             impl = (node.impl or dispatch(node.function.name, node.overloads, values)).impl
             assert impl is not None, node.function.name
-            return impl(*values)
+            result = impl(*values)
+            if type(result) is list and node.function.name in COPYING:
+                self._copied += len(result)
+                check_copied(self._copied)
+            return result
         except CelRuntimeError as exc:
             return exc
 

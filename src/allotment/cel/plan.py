@@ -30,7 +30,7 @@ from allotment.cel.library.regex import compile_pattern
 from allotment.cel.recursion import Recursive, run
 from allotment.cel.values import UInt, Value, make_literal_map
 
-FIRST_SLOT = 3
+FIRST_SLOT = 4
 """Slots before it belong to the evaluation itself: cost so far, limit, whether an error was absorbed."""
 
 _CONVERSIONS = frozenset(

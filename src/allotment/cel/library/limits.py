@@ -13,8 +13,17 @@ LONGEST_TEXT: Final = 10_000_000
 MOST_ENTRIES: Final = 1_000_000
 DEEPEST_VALUE: Final = 100
 
+COPYING: Final = frozenset({"_+_", "optional.unwrap", "unwrapOpt"})
+"""Functions that copy lists at a price that does not grow with them."""
+
 
 def check_length(length: int) -> None:
     """Ends a call that would make a text longer than any cost limit admits."""
     if length > LONGEST_TEXT:
         raise CelRuntimeError(f"result of {length} characters exceeds the limit of {LONGEST_TEXT}")
+
+
+def check_copied(elements: int) -> None:
+    """Ends an evaluation that has copied more elements than it could look at within any cost limit."""
+    if elements > MOST_ENTRIES:
+        raise CelRuntimeError(f"lists of more than {MOST_ENTRIES} elements in all were copied")
