@@ -280,9 +280,10 @@ class Selector(_Expression):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self._projection = _Projection(self.reads)
-        self._frame = program.frame({"device": None}, COST_LIMIT)
-        self._slot = program.plan.variables.get("device", len(self._frame) - 1)
-        self._frame[self._slot] = None
+        self._frame = [*program.frame({"device": None}, COST_LIMIT), None]
+        self._slot = program.plan.variables.get(
+            "device", -1
+        )  # the spare place, if nothing asks for the device
 
     def matches(
         self,
