@@ -17,6 +17,7 @@ from allotment.api.resource import ResourceClaim
 from tests.allocator.build import (
     ANY,
     DRIVER,
+    allocate,
     claim,
     class_,
     counter_set,
@@ -25,9 +26,11 @@ from tests.allocator.build import (
     distinct,
     draw,
     given,
+    held,
     match,
     mine,
     node,
+    policed,
     request,
     selector,
     selector_of,
@@ -413,7 +416,43 @@ def test_distinct_values_are_counted_per_node(make_fleet: MakeFleet) -> None:
     assert {name for group in fleet.survey([wanted]) if group.fits for name in group.nodes} == {"n2"}
 
 
+def test_amounts_that_are_written_differently_are_different(make_fleet: MakeFleet) -> None:
+    """A default need not keep to its policy, but upstream knows it by how it is written."""
+    slices = [
+        slice_(
+            device("d", capacity={"m": policed("10Gi", default, min="1Gi", max="2Gi")}),
+            name=name,
+            pool=name,
+            on=name,
+        )
+        for name, default in (("n0", "3221225472"), ("n1", "3Gi"))
+    ]
+    fleet = make_fleet(nodes(2), slices, [ANY])
+    groups = fleet.survey([claim(request("r", capacity={"m": "3Gi"}))])
+    assert [(group.fits, group.nodes) for group in groups] == [(True, ["n1"]), (False, ["n0"])]
+
+
 # --- what a driver took back ---
+
+
+def test_a_device_that_is_shared_no_more_is_in_use_until_its_shares_are_released(
+    make_fleet: MakeFleet,
+) -> None:
+    """Upstream would give it away whole; the ledger does not promise a device twice, so the fleet does not offer it."""
+    fleet = make_fleet(nodes(1), [slice_(device("nic", shared=True), on="n0")], [ANY])
+    assert place(fleet, [one("a")]) == "n0"
+    fleet.set_slice(slice_(device("nic", shared=False), on="n0"))
+    assert place(fleet, [one("b")]) is None
+    outcome = fleet.allocate("n0", [one("b")])
+    assert isinstance(outcome, Unsatisfiable)
+    assert "1 in use (by ns/a)" in str(outcome.reasons())
+    fleet.ledger.release("ns/a")
+    assert place(fleet, [one("b")]) == "n0"
+
+
+def test_of_a_problem_that_is_written_down_upstream_decides() -> None:
+    outcome = allocate([slice_(device("nic"))], one(), held=held(shared={"nic": {}}))
+    assert given(outcome) == ["r=nic"]
 
 
 def test_nothing_is_overdrawn_by_decisions_of_ours(make_fleet: MakeFleet) -> None:

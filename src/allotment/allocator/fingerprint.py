@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from allotment.allocator.request import Demand
     from allotment.allocator.site import Site
     from allotment.api.core import Node
+    from allotment.api.resource import DeviceCapacity
 
 
 class Numbers:
@@ -146,7 +147,7 @@ def _bones(device: Device, ordinal: int, site: Site, declares: bool) -> Hashable
         device.id.driver,
         ordinal,
         bool(spec.allow_multiple_allocations),
-        tuple(spec.capacity.items()),
+        tuple([(name, offer, _forms(offer)) for name, offer in spec.capacity.items()]),
         spec.taints,
         tuple(
             [
@@ -160,6 +161,16 @@ def _bones(device: Device, ordinal: int, site: Site, declares: bool) -> Hashable
         declares if slice.skip_node_operations else None,
         _reached(device, site.node) if slice.per_device_node_selection else None,
     )
+
+
+def _forms(offer: DeviceCapacity) -> Hashable:
+    """How the amounts of a capacity are written: a default is told by it (``capacity``), and results repeat it."""
+    policy = offer.request_policy
+    if policy is None:
+        return offer.value.format
+    valid = policy.valid_range
+    amounts = [policy.default, *policy.valid_values, *((valid.min, valid.step) if valid is not None else ())]
+    return offer.value.format, tuple([amount.format for amount in amounts if amount is not None])
 
 
 def _reached(device: Device, node: Node) -> bool | str:

@@ -78,7 +78,7 @@ class Place:
             self.positions = {each.id: position for position, each in enumerate(site.devices)}
         position = self.positions.get(device)
         if position is not None:
-            self.use.refresh(position, site.devices[position], ledger)
+            self.use.refresh(position, site, ledger)
 
     def reread(self, ledger: Ledger) -> None:
         """Reads the use of all devices again."""

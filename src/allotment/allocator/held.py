@@ -15,6 +15,11 @@ from allotment.allocator.pool import DeviceID
 class Holdings(Protocol):
     """Use of devices by claims that are already allocated. Amounts are in billionths."""
 
+    @property
+    def strict(self) -> bool:
+        """Whether a device that is not shared any more, but of which shares are still held, is in use. Upstream gives
+        it away whole; a ledger would then refuse to promise it twice."""
+
     def exclusive(self, device: DeviceID) -> bool:
         """Someone has the whole device."""
 
@@ -30,6 +35,8 @@ class Holdings(Protocol):
 
 class Held:
     """Holdings that are given as they are."""
+
+    strict = False
 
     def __init__(
         self,

@@ -65,6 +65,8 @@ class Ledger:
     ``watch``, if given, hears of every device whose use changed, also by undoing.
     """
 
+    strict = True
+
     def __init__(self, watch: Callable[[DeviceID], None] | None = None) -> None:
         self._claims: dict[str, tuple[Holding, ...]] = {}
         self._whole: dict[DeviceID, str] = {}

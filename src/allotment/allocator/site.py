@@ -65,15 +65,18 @@ class Use:
     def of(cls, site: Site, held: Holdings) -> Use:
         """Looks every device up."""
         use = cls()
-        for position, device in enumerate(site.devices):
-            use.refresh(position, device, held)
+        for position in range(len(site.devices)):
+            use.refresh(position, site, held)
         return use
 
-    def refresh(self, position: int, device: Device, held: Holdings) -> None:
+    def refresh(self, position: int, site: Site, held: Holdings) -> None:
         """Looks one device up again."""
+        device = site.devices[position]
         bit = 1 << position
-        self.used = self.used | bit if held.exclusive(device.id) else self.used & ~bit
-        if not held.shared(device.id):
+        shared = held.shared(device.id)
+        used = held.exclusive(device.id) or (shared and held.strict and not site.shareable & bit)
+        self.used = self.used | bit if used else self.used & ~bit
+        if not shared:
             if self.shared & bit:
                 self.shared &= ~bit
                 self.consumed.pop(position, None)
