@@ -1,7 +1,7 @@
 """Long random runs of the allocator: problems beside brute force, and whole lives of a fleet.
 
-SOAK_PROBLEMS=24000   small problems; best-fit gets a quarter of them, mid-sized ones a twelfth
-SOAK_FLEETS=600       fleets, of 25 changes each
+SOAK_PROBLEMS=16000   small problems; best-fit gets a quarter of them, mid-sized ones a twelfth
+SOAK_FLEETS=300       fleets, of 25 changes each
 SOAK_SEED=1           where the seeds start; a failure names its seed, and the same seed gives the same failure
 """
 
@@ -20,8 +20,8 @@ from tests.problems import random_problem
 
 pytestmark = pytest.mark.soak
 
-PROBLEMS = int(os.environ.get("SOAK_PROBLEMS", "24000"))
-FLEETS = int(os.environ.get("SOAK_FLEETS", "600"))
+PROBLEMS = int(os.environ.get("SOAK_PROBLEMS", "16000"))
+FLEETS = int(os.environ.get("SOAK_FLEETS", "300"))
 SEED = int(os.environ.get("SOAK_SEED", "1")) * 1_000_000
 PARTS = 8  # of each run, so that all cores have something to do
 
