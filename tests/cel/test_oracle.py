@@ -3,6 +3,7 @@
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from allotment.cel.device import (
     compile_selector,
 )
 from allotment.cel.device import _environment as environment_of
+from allotment.cel.errors import CelCostExceeded
 from allotment.cel.values import Value
 from tests.cel import naive
 from tests.cel.devices import ATTRIBUTES, CAPACITY, DRIVER, attributes, capacity
@@ -42,6 +44,7 @@ def outcome(ask: Any) -> Value:
 @given(selectors)
 @example('device.attributes["dra.example.com"].missing || true')
 @example("cel.bind(z, 1 / 0 == 1, true || z)")
+@example('"a".startsWith(["a", "b"][(true ? 0 : 0)])')
 def test_compiled_and_naive_agree(text: str) -> None:
     selector = compiled(text)
     expected = outcome(lambda: naive.evaluate(ENVIRONMENT, text, {"device": VIEW.value}))
@@ -51,14 +54,18 @@ def test_compiled_and_naive_agree(text: str) -> None:
 
 
 @given(selectors)
-def test_actual_cost_stays_within_the_static_worst_case(text: str) -> None:
-    """Unless nothing fails: upstream does not promise it for errors, nor do we."""
+def test_the_limit_is_the_cost(text: str) -> None:
+    """What an evaluation costs is enough for it, and one less is not."""
     selector = compiled(text)
+    device = (DRIVER, attributes(ATTRIBUTES), capacity(CAPACITY), True)
     try:
-        _, cost = selector.evaluate(DRIVER, attributes(ATTRIBUTES), capacity(CAPACITY), True)
+        answer, cost = selector.evaluate(*device)
     except CelRuntimeError:
         return
-    assert 0 <= cost <= selector.max_cost
+    assert selector.evaluate(*device, limit=cost) == (answer, cost)
+    if cost > 0:
+        with pytest.raises(CelCostExceeded):
+            selector.evaluate(*device, limit=cost - 1)
 
 
 @given(selectors)

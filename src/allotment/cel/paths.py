@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from allotment.cel.access import enter, seek
 from allotment.cel.code import COST, UNSET, Closure, Code, Frame
 from allotment.cel.errors import CelNoSuchOverload, CelRuntimeError
-from allotment.cel.plan import Choice, Path, Step
+from allotment.cel.plan import Path, Step
 from allotment.cel.recursion import Recursive
 from allotment.cel.values import OPTIONAL_NONE, Optional, Value
 
@@ -39,7 +39,7 @@ def path(compiler: Compiler, node: Path) -> Recursive[Code]:
             keys.append((None, 1))
         else:
             key: Code = yield compiler.node(step.node)
-            keys.append((key.run, 1 + key.cost - isinstance(step.node, Path | Choice)))
+            keys.append((key.run, 1 + key.cost - isinstance(step.node, Path)))
     walk = _walk(node.steps, keys)
     return Code(lambda frame: walk(frame, origin(frame)), cost + sum(price for _, price in keys))
 
