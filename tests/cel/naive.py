@@ -109,6 +109,8 @@ class _Walker:
                 if key is None or isinstance(key, list | dict | bytes | Optional):
                     raise CelRuntimeError("not a key")
                 return self.step(owner, key, optional=expr.function != "_[_]")
+            case "@in" if isinstance(expr.args[1], ast.ListExpr) and not expr.args[1].elements:
+                return False  # upstream does not even look at the item
             case "@not_strictly_false":
                 try:
                     value = self.value(expr.args[0], scope)
