@@ -1,6 +1,6 @@
 """Long random runs of the allocator: problems beside brute force, and whole lives of a fleet.
 
-SOAK_PROBLEMS=16000   small problems; best-fit gets a quarter of them, mid-sized ones a twelfth
+SOAK_PROBLEMS=16000   small problems; best-fit and tangles get a quarter of them each, mid-sized ones a twelfth
 SOAK_FLEETS=300       fleets, of 25 changes each
 SOAK_SEED=1           where the seeds start; a failure names its seed, and the same seed gives the same failure
 """
