@@ -7,14 +7,14 @@ They are not ours to ship, so a checkout elsewhere skips the tests that read the
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "corpus"
 
 
-def unavailable(what: str) -> None:
+def unavailable(what: str) -> NoReturn:
     """Skips the calling test because ``what`` is not here; in CI, fails it."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what} is missing, and in CI nothing may be skipped")

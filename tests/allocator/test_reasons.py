@@ -66,7 +66,7 @@ def counted(*specs: object, **counters: str) -> list[ResourceSlice]:
             request("r", f"{mine('size')} > 5"),
             {},
             "selector",
-            f"fail `{mine('size')} > 5` (size=3)",
+            f"fails `{mine('size')} > 5` (size=3)",
             id="selector, with the values it read",
         ),
         pytest.param(
@@ -74,7 +74,7 @@ def counted(*specs: object, **counters: str) -> list[ResourceSlice]:
             request(),
             {},
             "node",
-            "do not reach this node",
+            "does not reach this node",
             id="another node",
         ),
         pytest.param(
@@ -82,7 +82,7 @@ def counted(*specs: object, **counters: str) -> list[ResourceSlice]:
             request(capacity={"m": "2Gi"}),
             {},
             "capacity",
-            "lack the capacity asked for (m: 1Gi, asked 2Gi)",
+            "lacks the capacity asked for (m: 1Gi, asked 2Gi)",
             id="too small",
         ),
         pytest.param(
@@ -90,7 +90,7 @@ def counted(*specs: object, **counters: str) -> list[ResourceSlice]:
             request(capacity={"m": "2Gi"}),
             {},
             "capacity",
-            "lack the capacity asked for (m: none, asked 2Gi)",
+            "lacks the capacity asked for (m: none, asked 2Gi)",
             id="lacks the capacity",
         ),
         pytest.param(
@@ -98,7 +98,7 @@ def counted(*specs: object, **counters: str) -> list[ResourceSlice]:
             request(capacity={"m": "2Gi"}),
             {"in_use": held(shared={"d": {"m": "3Gi"}})},
             "capacity",
-            "have too little capacity left (m short by 1Gi)",
+            "has too little capacity left (m short by 1Gi)",
             id="too little left",
         ),
         pytest.param(
@@ -110,7 +110,7 @@ def counted(*specs: object, **counters: str) -> list[ResourceSlice]:
             request(),
             {"in_use": held("e")},
             "counters",
-            "lack shared counters (gpu.slots short by 1)",
+            "lacks shared counters (gpu.slots short by 1)",
             id="counters",
         ),
         pytest.param(
@@ -122,7 +122,7 @@ def counted(*specs: object, **counters: str) -> list[ResourceSlice]:
             request(),
             {"in_use": held("e")},
             "counters",
-            "are in a pool whose counters are overdrawn",
+            "is in a pool whose counters are overdrawn",
             id="overdrawn",
         ),
         pytest.param(
@@ -134,7 +134,7 @@ def counted(*specs: object, **counters: str) -> list[ResourceSlice]:
             request(),
             {"in_use": held("e")},
             "groups",
-            "share no compatibility group with devices in use",
+            "shares no compatibility group with devices in use",
             id="groups",
         ),
         pytest.param(
@@ -142,7 +142,7 @@ def counted(*specs: object, **counters: str) -> list[ResourceSlice]:
             request(),
             {"in_use": held("e")},
             "groups",
-            "are locked, as another way to split the same device is in use",
+            "is locked, as another way to split the same device is in use",
             id="a set without counters is a lock",
         ),
         pytest.param(
@@ -150,7 +150,7 @@ def counted(*specs: object, **counters: str) -> list[ResourceSlice]:
             request(),
             {},
             "taint",
-            "have taint broken=soon:NoSchedule",
+            "has taint broken=soon:NoSchedule",
             id="taint",
         ),
         pytest.param(
@@ -158,7 +158,7 @@ def counted(*specs: object, **counters: str) -> list[ResourceSlice]:
             request(),
             {"features": Features(DeviceBindingAndStatus=False)},
             "feature",
-            "have binding conditions, and the feature is off",
+            "has binding conditions, and the feature is off",
             id="feature",
         ),
         pytest.param(
@@ -166,7 +166,7 @@ def counted(*specs: object, **counters: str) -> list[ResourceSlice]:
             request(),
             {"features": Features(OptionalNodeOperations=False)},
             "feature",
-            "skip node operations, and the feature is off",
+            "skips node operations, and the feature is off",
             id="node operations",
         ),
     ],
@@ -264,7 +264,7 @@ def test_the_sentence_of_the_readme() -> None:
     )
     assert str(found) == (
         f"request r needs 1, 0 of 8 devices fit: 5 in use, 2 fail `{mine('memory')} >= 80` (memory=40), "
-        "1 have taint xid:NoSchedule"
+        "1 has taint xid:NoSchedule"
     )
 
 
@@ -296,7 +296,7 @@ def test_the_sentence_of_the_readme() -> None:
         pytest.param(
             [slice_(device("d"))],
             [either("r", sub("big", "false"), sub("many", count=2))],
-            "request r/big needs 1, 0 of 1 device fit: 1 fail `false`; request r/many needs 2, 1 of 1 device fit",
+            "request r/big needs 1, 0 of 1 device fit: 1 fails `false`; request r/many needs 2, 1 of 1 device fit",
             id="all alternatives are short",
         ),
         pytest.param(
@@ -314,7 +314,7 @@ def test_the_sentence_of_the_readme() -> None:
         pytest.param(
             [slice_(device("d"), device("e", taints=[taint("t")]))],
             [request("r", all=True)],
-            "request r: asks for all 2 devices, but 1 have taint t:NoSchedule",
+            "request r: asks for all 2 devices, but 1 has taint t:NoSchedule",
             id="all but one",
         ),
         pytest.param(
@@ -365,19 +365,19 @@ def test_the_tree_says_the_same_unfolded() -> None:
     tree = reasons([slice_(device("d", size=1))], request("r", f"{mine('size')} > 5")).tree()
     assert tree == {
         "node": "node-1",
-        "summary": f"request r needs 1, 0 of 1 device fit: 1 fail `{mine('size')} > 5` (size=1)",
+        "summary": f"request r needs 1, 0 of 1 device fit: 1 fails `{mine('size')} > 5` (size=1)",
         "requests": [
             {
                 "claim": "ns/claim",
                 "request": "r",
                 "needed": 1,
                 "fitting": 0,
-                "summary": f"request r needs 1, 0 of 1 device fit: 1 fail `{mine('size')} > 5` (size=1)",
+                "summary": f"request r needs 1, 0 of 1 device fit: 1 fails `{mine('size')} > 5` (size=1)",
                 "devices": [
                     {
                         "device": f"{DRIVER}/pool/d",
                         "code": "selector",
-                        "text": f"fail `{mine('size')} > 5`",
+                        "text": f"fails `{mine('size')} > 5`",
                         "detail": "size=1",
                     }
                 ],
@@ -389,4 +389,4 @@ def test_the_tree_says_the_same_unfolded() -> None:
 
 def test_a_node_that_lacks_what_a_device_needs_is_told() -> None:
     found = reasons([slice_(device("d"), skips=["NodePrepareResources"])], request(), on=node())
-    assert "need a node that declares DRAOptionalNodeOperations" in str(found)
+    assert "needs a node that declares DRAOptionalNodeOperations" in str(found)

@@ -219,7 +219,7 @@ def test_a_request_is_served_by_its_own_driver_only() -> None:
     assert ids(allocate_semantic(node(), slices, book, [claim("c")])) == ["nic", "card"]
     outcome = allocate_semantic(node(), slices[:1], book, [claim("c")])
     assert isinstance(outcome, Unsatisfiable)
-    assert f'1 fail `driver == "{NICS}"` (driver={DRIVER})' in str(outcome.reasons())
+    assert f'1 fails `driver == "{NICS}"` (driver={DRIVER})' in str(outcome.reasons())
 
 
 def test_a_class_filter_holds_for_its_driver_only() -> None:

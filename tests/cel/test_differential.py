@@ -1,29 +1,14 @@
 """The real Kubernetes evaluator beside ours on random expressions: answer, error or not, both costs."""
 
-import os
-from collections.abc import Iterator
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from allotment.cel.device import CelCompileError, CelRuntimeError, compile_selector
 from tests.cel.devices import ATTRIBUTES, CAPACITY, DRIVER, attributes, capacity
 from tests.cel.expressions import selectors
-from tests.upstream.oracle import Absent, Oracle, find
+from tests.upstream.oracle import Oracle
 
 pytestmark = pytest.mark.upstream
-
-
-@pytest.fixture(scope="module")
-def upstream() -> Iterator[Oracle]:
-    try:
-        program = find()
-    except Absent as absent:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(absent))
-        pytest.skip(str(absent))
-    with Oracle(program) as oracle:
-        yield oracle
 
 
 @given(text=selectors)

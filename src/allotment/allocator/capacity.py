@@ -39,10 +39,8 @@ def consumption(
             raise ClaimError(f'capacity "{name}": capacity value is negative: {amount}')
         taken[name] = amount
     for name, offered in capacity.items():
-        asked = name not in requests or taken[name] is requests[name]
-        if not (asked and _is_default(taken[name], offered.request_policy)) and _violates(
-            taken[name], offered.request_policy, fractional
-        ):
+        amount, policy = taken[name], offered.request_policy
+        if policy is not None and not _is_default(amount, policy) and _violates(amount, policy, fractional):
             return None
     return taken
 
@@ -109,16 +107,14 @@ def _milli(amount: Quantity) -> int | None:
     return milli if rest == 0 and abs(milli) <= _MAX else None
 
 
-def _is_default(amount: Quantity, policy: CapacityRequestPolicy | None) -> bool:
-    """The default need not keep to its own policy. Upstream compares it as it is written, so that an amount which was
-    rounded to the same is held to the policy."""
-    default = policy.default if policy is not None else None
-    return default is not None and amount == default and amount.format is default.format
+def _is_default(amount: Quantity, policy: CapacityRequestPolicy) -> bool:
+    """The default need not keep to its own policy. Upstream knows it by how it is written, so an amount that is equal
+    but written or computed otherwise is held to the policy; equal texts are parsed to one object. (Of amounts that
+    need more than 64 bits or a binary fraction, upstream knows none again.)"""
+    return amount is policy.default and not amount.wide
 
 
-def _violates(amount: Quantity, policy: CapacityRequestPolicy | None, fractional: bool) -> bool:
-    if policy is None:
-        return False
+def _violates(amount: Quantity, policy: CapacityRequestPolicy, fractional: bool) -> bool:
     if policy.valid_range is not None:
         return _outside(amount, policy.valid_range, fractional)
     return bool(policy.valid_values) and amount not in policy.valid_values

@@ -34,8 +34,13 @@ class DeviceReason:
     text: str  # what many devices can have in common, to be counted
     detail: str = ""  # what is this device's own: values read, who holds it
 
+    @property
+    def words(self) -> str:
+        """The text, said of this one device."""
+        return counted(1, self.text).removeprefix("1 ")
+
     def __str__(self) -> str:
-        return f"{self.device}: {self.text}" + (f" ({self.detail})" if self.detail else "")
+        return f"{self.device}: {self.words}" + (f" ({self.detail})" if self.detail else "")
 
 
 @dataclass(slots=True)
@@ -97,7 +102,7 @@ class NodeReason:
                         {
                             "device": reason.device,
                             "code": reason.code,
-                            "text": reason.text,
+                            "text": reason.words,
                             "detail": reason.detail,
                         }
                         for reason in ask.devices
@@ -123,8 +128,25 @@ def fold(reasons: Iterable[DeviceReason]) -> str:
         shown = [detail for detail, _ in details.get(key, Counter()).most_common(3)]
         more = len(details.get(key, ())) - len(shown)
         suffix = f" ({'; '.join(shown)}{f'; {more} more' if more > 0 else ''})" if shown else ""
-        parts.append(f"{count} {key[1]}{suffix}")
+        parts.append(f"{counted(count, key[1])}{suffix}")
     return ", ".join(parts)
+
+
+_SINGULAR = {
+    "are": "is",
+    "consume": "consumes",
+    "do": "does",
+    "fail": "fails",
+    "have": "has",
+    "lack": "lacks",
+}
+_SINGULAR |= {"need": "needs", "share": "shares", "skip": "skips"}
+
+
+def counted(count: int, text: str) -> str:
+    """``3 fail …``, but ``1 fails …``: texts of reasons are written for several devices."""
+    verb, space, rest = text.partition(" ")
+    return f"{count} {_SINGULAR.get(verb, verb) if count == 1 else verb}{space}{rest}"
 
 
 def explain(problem: Problem, shortage: Shortage | None) -> NodeReason:

@@ -126,6 +126,11 @@ class Quantity:
         return self._format
 
     @property
+    def wide(self) -> bool:
+        """Whether Kubernetes would hold it in a wide decimal."""
+        return self._wide
+
+    @property
     def is_zero(self) -> bool:
         return self._nanos == 0
 

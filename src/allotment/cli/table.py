@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from allotment.allocator.reasons import FITS, AskReason, fold
+from allotment.allocator.reasons import FITS, AskReason, counted, fold
 from allotment.api import alpha2
 from allotment.cli.cluster import Claim
 from allotment.cli.picture import PoolPicture, State, pictures
@@ -205,7 +205,7 @@ def _counts(alike: Sequence[AskReason]) -> Iterator[str]:
     for (code, text), count in _tally(alike[0]).most_common():
         if code != FITS:
             seen = [detail for detail, _ in details.get((code, text), Counter()).most_common()]
-            yield f"{count} {text}" + (f" ({_few(seen, 3, '; ')})" if seen else "")
+            yield counted(count, text) + (f" ({_few(seen, 3, '; ')})" if seen else "")
 
 
 def sentence(decision: Decision) -> str:
