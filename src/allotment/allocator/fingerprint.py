@@ -42,6 +42,9 @@ class Numbers:
     def of(self, value: Hashable) -> int:
         return self._numbers.setdefault(value, len(self._numbers))
 
+    def __len__(self) -> int:
+        return len(self._numbers)
+
 
 class Prints:
     """The fingerprints of one site: columns and patterns, made when first needed."""

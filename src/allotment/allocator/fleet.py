@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5
 
+from msgspec.structs import replace
+
 from allotment.allocator.counters import Counters
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.features import ALL, Features
@@ -29,12 +31,14 @@ from allotment.allocator.site import Site, Use
 from allotment.allocator.strategy import FIRST_FIT, in_order
 from allotment.allocator.view import Group, View
 from allotment.api.codec import encode
+from allotment.api.meta import ObjectMeta
 
 if TYPE_CHECKING:
     from allotment.api.core import Node
     from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 
 _VIEWS_KEPT = 64
+_NUMBERS_KEPT = 4_000_000
 _LOG_KEPT = 200_000
 
 
@@ -266,14 +270,24 @@ class Fleet:
 
     def view(self, claims: Sequence[ResourceClaim], strategy: str, budget: int) -> View:
         """The view for claims of this shape. Names of claims do not matter, only what they ask for."""
+        if len(self._numbers) > _NUMBERS_KEPT:
+            self._start_over()
         key = (strategy, budget, *[encode(claim.spec) for claim in claims])
         view = self._views.pop(key, None)
-        if view is None or view.behind < self.log_start:
-            view = View(self, self.book.demand(claims), strategy, budget)
+        if view is None or view.behind < self.log_start or view.crowded:
+            view = View(self, self.book.demand(_nameless(claims)), strategy, budget)
         self._views[key] = view  # last in, so the first is the one that was not asked for longest
         if len(self._views) > _VIEWS_KEPT:
             del self._views[next(iter(self._views))]
         return view
+
+    def _start_over(self) -> None:
+        """Forgets all fingerprints, once changing slices have left too many that nobody has any more."""
+        self._numbers = Numbers()
+        self._views.clear()
+        for name, place in list(self.places.items()):
+            self._versions += 1
+            self.places[name] = Place(place.node, self._versions)
 
     def find(
         self,
@@ -301,7 +315,10 @@ class Fleet:
         return self.view(claims, strategy, budget).groups()
 
     def allocate(self, node: str, claims: Sequence[ResourceClaim], *, strategy: str = FIRST_FIT) -> Outcome:
-        """The answer of one node, with its reasons if the claims do not fit."""
+        """The answer of one node, with its reasons if the claims do not fit. Raises AllocationError if there is no
+        such node."""
+        if node not in self.places:
+            raise AllocationError(f"there is no node {node!r} among the {len(self.places)} of the fleet")
         view = self.view(claims, strategy, DEFAULT_BUDGET)
         return view.ask(self.places[node], claims, named_shares(claims))
 
@@ -354,6 +371,12 @@ class Fleet:
             for place in self.places.values()
             if place.site is not None and place.seen == self.versions(place)
         ]
+
+
+def _nameless(claims: Sequence[ResourceClaim]) -> list[ResourceClaim]:
+    """The same claims as far as devices go. A view serves all claims of a shape, so what it says names none of them:
+    whoever asks next may not be allowed to know."""
+    return [replace(claim, metadata=ObjectMeta(name=f"#{number}")) for number, claim in enumerate(claims, 1)]
 
 
 def named_shares(claims: Sequence[ResourceClaim]) -> ShareIDs:

@@ -89,6 +89,11 @@ class View:
         """The oldest entry of the log that this view still needs."""
         return self._read if self._sorted < 0 else min(self._read, self._sorted)
 
+    @property
+    def crowded(self) -> bool:
+        """Whether it remembers far more than there can be now, as slices have changed a lot."""
+        return len(self._sights) > 1024 + 4 * len(self._fleet.places)
+
     # --- the answer to one node's state ---
 
     def draft(self, place: Place) -> Draft | None:
