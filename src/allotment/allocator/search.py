@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 DEFAULT_BUDGET = 500_000
 """Steps before the search gives up and says so. A step is one device tried or one request entered."""
 
+_REMEMBERED = 100_000
+"""Dead ends that are kept in mind."""
+
 _PATIENCE = 16
 """How often the search turns back before it counts at every step: many get by without."""
 
@@ -127,7 +130,7 @@ class Search:
         self._stack: list[_Slot | _Alternatives] = []
         self._everything = (1 << len(problem.devices)) - 1
         self._classes: list[int] | None = None  # per device, its class as a bit set; None until we turn back
-        self._dead: dict[object, _Step] = {}
+        self._dead: set[object] = set()  # states that lead nowhere
         self._states = [
             [FREE] * len(relations) for relations in problem.demand.relations
         ]  # of the constraints
@@ -184,15 +187,17 @@ class Search:
     # --- going down ---
 
     def _enter(self, number: int) -> _Step:
-        """Starts on request ``number``; past the last one, all is done."""
-        self._steps += 1
-        if number == len(self._requests):
-            return _Step.DONE
-        request = self._requests[number]
-        if request.alternatives:
-            self._stack.append(_Alternatives(number))
-            return _Step.DOWN
-        return self._open(number, request.asks[0], 0, 0)
+        """Starts on request ``number``, or the first after it that wants devices; past the last one, all is done."""
+        for request in self._requests[number:]:
+            self._steps += 1
+            if request.alternatives:
+                self._stack.append(_Alternatives(number))
+                return _Step.DOWN
+            ask = request.asks[0]
+            if ask.all or ask.count > 0:
+                return self._open(number, ask, 0, 0)
+            number += 1
+        return _Step.DONE
 
     def _open(self, number: int, ask: Ask, index: int, start: int) -> _Step:
         """Opens the slot for device ``index`` of an ask, or goes on to the next request if it has all."""
@@ -208,9 +213,8 @@ class Search:
             return _Step.TOO_MANY
         slot = _Slot(number, ask, index, start)
         if not ask.all:
-            remembered = self._dead.get(self._key(slot)) if self._dead else None
-            if remembered is not None:
-                return remembered
+            if self._dead and self._key(slot) in self._dead:
+                return _Step.DEAD
             self._find_candidates(slot, claim)
             if self._bounds is not None:
                 if slot.candidates.bit_count() < missing:
@@ -218,7 +222,7 @@ class Search:
                 if self._turns > _PATIENCE and self._bounds.hopeless(
                     number, ask, missing, slot.candidates, self._taken, self._states
                 ):
-                    self._dead[self._key(slot)] = _Step.DEAD
+                    self._remember(slot)
                     return _Step.DEAD
         self._stack.append(slot)
         return _Step.DOWN
@@ -271,7 +275,7 @@ class Search:
             self._skip_class(slot, position)
         self._stack.pop()
         if self._turns > _PATIENCE:
-            self._dead[self._key(slot)] = _Step.DEAD
+            self._remember(slot)
         return _Step.DEAD
 
     def _all_device(self, slot: _Slot) -> _Step:
@@ -427,6 +431,12 @@ class Search:
             for touched in self._shares:
                 alike &= ~(1 << touched)
             slot.candidates &= ~alike | self._taken
+
+    def _remember(self, slot: _Slot) -> None:
+        """Notes that nothing works from here on."""
+        if len(self._dead) >= _REMEMBERED:
+            self._dead.clear()
+        self._dead.add(self._key(slot))
 
     def _key(self, slot: _Slot) -> object:
         """The state of the search at a slot, up to exchange of equal devices."""
