@@ -146,10 +146,13 @@ def _find_and_survey(
 ) -> list[Row]:
     for place in fleet.places.values():
         fleet.site(place)
+    gc.collect()
+    gc.freeze()  # the fleet stays: no need for the collector to look at it in the middle of a measurement
     cold = timed(lambda: fleet.find([wanted]))
     warm = best(lambda: fleet.find([wanted]))
     survey_cold = timed(lambda: fleet.survey([wanted]))
     survey = best(lambda: fleet.survey([wanted]))
+    gc.unfreeze()
     fitting = sum(len(group.nodes) for group in fleet.survey([wanted]) if group.fits)
     theirs = upstream.measure(fleet._slices.values(), [wanted], len(fleet.places), fleet)
     if theirs is not None and theirs["fits"] != fitting:

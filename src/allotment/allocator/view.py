@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from allotment.api.resource import ResourceClaim
 
 _ANSWERS_KEPT = 20_000
+_STRANGERS = 64
+"""How many nodes may look different before it matters that most do."""
 
 
 @dataclass(slots=True)
@@ -132,6 +134,9 @@ class View:
             terms = Terms(site, self._demand)
         except AllocationError as exc:
             return _Sight(self._numbers.of(look), -1, None, str(exc))
+        if len(self._sights) > _STRANGERS and 2 * len(self._sights) > len(self._static):
+            # Hardly two nodes look alike: better judge devices as the search comes to them than all beforehand.
+            return _Sight(self._numbers.of(look), (1 << len(site.devices)) - 1, terms)
         terms.may_fail()  # judges all devices
         plain, relevant = self._bits(site, terms)
         return _Sight(self._numbers.of(("suits", *plain) if plain else look), relevant, terms)
