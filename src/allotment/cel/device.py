@@ -10,7 +10,7 @@ are on, because objects outlive configurations; *NewExpressions* admits what the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
@@ -263,22 +263,43 @@ class _Projection:
         }
 
 
-class _Expression:
-    """What selectors and derived attributes share."""
+_Answer = TypeVar("_Answer")
 
-    def __init__(self, program: Program) -> None:
+
+class _Expression(Generic[_Answer]):
+    """What selectors and derived attributes share: they differ in what they make of the value."""
+
+    def __init__(self, program: Program, convert: Callable[[Value], _Answer]) -> None:
         self._program = program
+        self._convert = convert
         self.expression: Final = program.text
         self.max_cost: Final = program.worst_case().max
         """The static worst case, which admission compares with the limit."""
         self.reads: Final[Reads] = reads_of(program.plan)
 
+    def evaluate(
+        self,
+        driver: str,
+        attributes: Mapping[str, DeviceAttribute],
+        capacity: Mapping[str, DeviceCapacity],
+        allow_multiple_allocations: bool = False,
+        limit: int = COST_LIMIT,
+    ) -> tuple[_Answer, int]:
+        """The answer and its exact cost; an error has it in ``cost``."""
+        device = DeviceView(driver, attributes, capacity, allow_multiple_allocations)
+        result = self._program.evaluate({"device": device.value}, limit)
+        try:
+            return self._convert(result.value), result.cost
+        except CelRuntimeError as exc:
+            exc.cost = result.cost
+            raise
 
-class Selector(_Expression):
+
+class Selector(_Expression[bool]):
     """A compiled selector. Immutable."""
 
     def __init__(self, program: Program) -> None:
-        super().__init__(program)
+        super().__init__(program, _as_bool)
         self._projection = _Projection(self.reads)
         self._frame = [*program.frame({"device": None}, COST_LIMIT), None]
         self._slot = program.plan.variables.get(
@@ -307,43 +328,12 @@ class Selector(_Expression):
         value = self._program.run(frame)
         return value if value is True or value is False else _as_bool(value)
 
-    def evaluate(
-        self,
-        driver: str,
-        attributes: Mapping[str, DeviceAttribute],
-        capacity: Mapping[str, DeviceCapacity],
-        allow_multiple_allocations: bool = False,
-        limit: int = COST_LIMIT,
-    ) -> tuple[bool, int]:
-        """The answer and its exact cost; an error has it in ``cost``."""
-        device = DeviceView(driver, attributes, capacity, allow_multiple_allocations)
-        result = self._program.evaluate({"device": device.value}, limit)
-        try:
-            return _as_bool(result.value), result.cost
-        except CelRuntimeError as exc:
-            exc.cost = result.cost
-            raise
 
-
-class DerivedAttribute(_Expression):
+class DerivedAttribute(_Expression[DeviceAttribute]):
     """A compiled expression for an attribute that devices do not have themselves. Immutable."""
 
-    def evaluate(
-        self,
-        driver: str,
-        attributes: Mapping[str, DeviceAttribute],
-        capacity: Mapping[str, DeviceCapacity],
-        allow_multiple_allocations: bool = False,
-        limit: int = COST_LIMIT,
-    ) -> tuple[DeviceAttribute, int]:
-        """The attribute and the exact cost; an error has it in ``cost``."""
-        device = DeviceView(driver, attributes, capacity, allow_multiple_allocations)
-        result = self._program.evaluate({"device": device.value}, limit)
-        try:
-            return _as_attribute(result.value), result.cost
-        except CelRuntimeError as exc:
-            exc.cost = result.cost
-            raise
+    def __init__(self, program: Program) -> None:
+        super().__init__(program, _as_attribute)
 
 
 def _as_bool(value: Value) -> bool:
