@@ -10,7 +10,8 @@ change the answer:
 * *Symmetry.* Devices that no ask can tell apart are one class. If one of them led nowhere, neither will its like.
 * *Dead ends are remembered*, up to symmetry.
 
-All but the first start to work when the search first has to turn back, since most searches never do.
+All but the first wait until the search turns back, since most never do; and counting at every step and memory wait until
+it has done so a number of times, since they cost more than a few wrong turns.
 
 Errors are lazy. An expression that fails on a device is an error only if the order of the search comes to that device
 while it is free. Counting would skip such questions, so it is not used when any are possible; symmetry and memory

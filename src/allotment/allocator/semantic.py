@@ -11,7 +11,7 @@ Where the seed is silent we decided:
 
 * A class without ``semanticParameters: true`` has its claims allocated by its driver's controller: an error here.
 * A claim without parameters asks for one instance of the class's driver, whatever passes the filters, and can be
-  shared: what Kubernetes 1.30 made of it.
+  shared. The seed does not say; this is our choice.
 * A reference to our own kind names the object; any other finds the one that was ``generatedFrom`` it. None or
   several is an error. Parameters of claims are in the claim's namespace, those of classes in none.
 * A key that an instance lacks is a plain "no". Other failures of an expression are errors, as in v1.
