@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/allotment
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test soak check format bench upstream differential clean
+.PHONY: help venv demo test soak check format bench upstream differential kubernetes clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -61,6 +61,28 @@ upstream-path: # where `make upstream` puts the program
 
 differential: $(READY) upstream ## compare our answers with the real allocator's on random problems
 	@$(BIN)/pytest -m upstream
+
+# The real control plane, for the contract tests: from KUBEBUILDER_ASSETS, or built once per version. An etcd older
+# than 3.5.13 breaks watch progress; the one pinned here is the one that this Kubernetes is built against.
+KUBERNETES_FILES   := tests/kubernetes/go.mod tests/kubernetes/go.sum
+KUBERNETES_VERSION  = $(shell sed -n 's|^.k8s.io/kubernetes v\([0-9.]*\).*|\1|p' tests/kubernetes/go.mod)
+KUBERNETES          = $(or $(KUBEBUILDER_ASSETS),$(abspath $(CACHE))/kubernetes-$(KUBERNETES_VERSION)-$(shell cat $(KUBERNETES_FILES) | cksum | cut -d' ' -f1))
+KUBERNETES_PROGRAMS := kube-apiserver kube-scheduler kube-controller-manager kubectl
+STAMP               = -X k8s.io/component-base/version.gitVersion=v$(KUBERNETES_VERSION) -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBERNETES_VERSION)))
+
+kubernetes: ## build the real kube-apiserver, kube-scheduler, kube-controller-manager, kubectl and etcd (ten minutes, once)
+	@test -n "$(KUBEBUILDER_ASSETS)" || command -v go >/dev/null || { echo "make kubernetes needs Go $$(sed -n 's/^go //p' tests/kubernetes/go.mod) or newer (https://go.dev/dl/), or KUBEBUILDER_ASSETS naming a folder that has $(KUBERNETES_PROGRAMS) etcd"; exit 1; }
+	@mkdir -p $(KUBERNETES)
+	@for program in $(KUBERNETES_PROGRAMS); do \
+	  test -x $(KUBERNETES)/$$program && continue; \
+	  echo "building $$program $(KUBERNETES_VERSION) ..."; \
+	  go build -C tests/kubernetes -trimpath -ldflags '-s -w $(STAMP)' -o $(KUBERNETES)/$$program k8s.io/kubernetes/cmd/$$program || exit 1; done
+	@test -x $(KUBERNETES)/etcd || { echo "building etcd ..."; go build -C tests/kubernetes -trimpath -ldflags '-s -w' -o $(KUBERNETES)/etcd go.etcd.io/etcd/server/v3; }
+	@echo $(KUBERNETES)
+
+.PHONY: kubernetes-path
+kubernetes-path: # where `make kubernetes` puts the programs
+	@echo $(KUBERNETES)
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,229 @@
+"""What an API server answers when it cannot do what was asked: a ``Status`` object, and here the exceptions for it.
+
+The server raises them and writes them out with :meth:`StatusError.to_status`; the client reads the reply with
+:func:`from_status` and raises the same class again. Codes, reasons and the wording of the messages are Kubernetes'.
+
+::
+
+    StatusError
+    ├── BadRequest 400          ├── Conflict 409        ├── UnsupportedMediaType 415
+    ├── Unauthorized 401        ├── AlreadyExists 409   ├── Invalid 422
+    ├── Forbidden 403           ├── Gone 410            ├── TooManyRequests 429 (retry_after)
+    ├── NotFound 404            │   └── Expired         ├── InternalError 500
+    ├── MethodNotAllowed 405    ├── TooLarge 413        ├── Unavailable 503
+    └── NotAcceptable 406                               └── Timeout 504
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from allotment.api.fields import ErrorKind, FieldError
+
+
+class StatusError(Exception):
+    """A request that failed, as the server tells it. ``details`` is the Status object's, as plain JSON."""
+
+    code: ClassVar[int] = 500
+    reason: ClassVar[str] = "Unknown"
+
+    def __init__(self, message: str, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = dict(details or {})
+
+    def to_status(self) -> dict[str, Any]:
+        """The Status object to send."""
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        }
+        if self.details:
+            status["details"] = self.details
+        status["code"] = self.code
+        return status
+
+    @property
+    def retry_after(self) -> int | None:
+        """Seconds after which the server wants to be asked again, if it said so."""
+        seconds = self.details.get("retryAfterSeconds")
+        return seconds if isinstance(seconds, int) else None
+
+
+class BadRequest(StatusError):
+    code, reason = 400, "BadRequest"
+
+
+class Unauthorized(StatusError):
+    code, reason = 401, "Unauthorized"
+
+
+class Forbidden(StatusError):
+    code, reason = 403, "Forbidden"
+
+
+class NotFound(StatusError):
+    code, reason = 404, "NotFound"
+
+
+class MethodNotAllowed(StatusError):
+    code, reason = 405, "MethodNotAllowed"
+
+
+class NotAcceptable(StatusError):
+    code, reason = 406, "NotAcceptable"
+
+
+class Conflict(StatusError):
+    code, reason = 409, "Conflict"
+
+
+class AlreadyExists(StatusError):
+    code, reason = 409, "AlreadyExists"
+
+
+class Gone(StatusError):
+    code, reason = 410, "Gone"
+
+
+class Expired(Gone):
+    code, reason = 410, "Expired"
+
+
+class TooLarge(StatusError):
+    code, reason = 413, "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(StatusError):
+    code, reason = 415, "UnsupportedMediaType"
+
+
+class Invalid(StatusError):
+    code, reason = 422, "Invalid"
+
+
+class TooManyRequests(StatusError):
+    code, reason = 429, "TooManyRequests"
+
+
+class InternalError(StatusError):
+    code, reason = 500, "InternalError"
+
+
+class Unavailable(StatusError):
+    code, reason = 503, "ServiceUnavailable"
+
+
+class Timeout(StatusError):
+    code, reason = 504, "Timeout"
+
+
+_CLASSES: tuple[type[StatusError], ...] = (
+    BadRequest,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    MethodNotAllowed,
+    NotAcceptable,
+    Conflict,
+    AlreadyExists,
+    Gone,
+    Expired,
+    TooLarge,
+    UnsupportedMediaType,
+    Invalid,
+    TooManyRequests,
+    InternalError,
+    Unavailable,
+    Timeout,
+)
+_BY_REASON = {known.reason: known for known in _CLASSES}
+_BY_CODE = {known.code: known for known in reversed(_CLASSES)}  # of two with one code, the first
+
+
+def from_status(code: int, body: Mapping[str, Any] | None) -> StatusError:
+    """The exception for a failed reply: by its reason, else by its HTTP code. ``body`` is the Status, if it was one."""
+    body = body if isinstance(body, Mapping) else {}
+    known = _BY_REASON.get(body.get("reason", ""), _BY_CODE.get(code, StatusError))
+    details = body.get("details")
+    message = body.get("message") or f"the server answered with HTTP status {code}"
+    return known(str(message), details if isinstance(details, Mapping) else None)
+
+
+# --- the replies that every resource gives, in Kubernetes' words; ``resource`` is the plural name ---
+
+
+def _of(resource: str, name: str, group: str) -> dict[str, Any]:
+    details: dict[str, Any] = {"name": name}
+    if group:
+        details["group"] = group
+    details["kind"] = resource
+    return details
+
+
+def _qualified(resource: str, group: str) -> str:
+    return f"{resource}.{group}" if group else resource
+
+
+def not_found(resource: str, name: str, group: str = "") -> NotFound:
+    return NotFound(f'{_qualified(resource, group)} "{name}" not found', _of(resource, name, group))
+
+
+def already_exists(resource: str, name: str, group: str = "") -> AlreadyExists:
+    return AlreadyExists(f'{_qualified(resource, group)} "{name}" already exists', _of(resource, name, group))
+
+
+def conflict(resource: str, name: str, group: str = "", why: str = "") -> Conflict:
+    why = why or "the object has been modified; please apply your changes to the latest version and try again"
+    text = f'Operation cannot be fulfilled on {_qualified(resource, group)} "{name}": {why}'
+    return Conflict(text, _of(resource, name, group))
+
+
+def forbidden(resource: str, name: str, group: str = "", why: str = "") -> Forbidden:
+    subject = _qualified(resource, group) + (f' "{name}"' if name else "")
+    return Forbidden(f"{subject} is forbidden: {why}", _of(resource, name, group))
+
+
+def invalid(kind: str, name: str, errors: Iterable[FieldError], group: str = "") -> Invalid:
+    """All errors of an object in one message and one cause each. ``kind`` is the kind, not the plural."""
+    causes, told = [], []
+    for error in errors:
+        text = told_as_cause(error)
+        causes.append({"reason": error.kind.value, "message": text, "field": str(error.path)})
+        told.append(f"{error.path}: {text}")
+    everything = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    return Invalid(
+        f'{kind}{f".{group}" if group else ""} "{name}" is invalid: {everything}',
+        {**_of(kind, name, group), "causes": causes},
+    )
+
+
+_SPOKEN = {
+    ErrorKind.REQUIRED: "Required value",
+    ErrorKind.INVALID: "Invalid value",
+    ErrorKind.TOO_LONG: "Too long",
+    ErrorKind.TOO_MANY: "Too many",
+    ErrorKind.DUPLICATE: "Duplicate value",
+    ErrorKind.NOT_SUPPORTED: "Unsupported value",
+    ErrorKind.NOT_FOUND: "Not found",
+    ErrorKind.FORBIDDEN: "Forbidden",
+}
+_WITH_VALUE = frozenset(
+    {ErrorKind.INVALID, ErrorKind.DUPLICATE, ErrorKind.NOT_SUPPORTED, ErrorKind.NOT_FOUND, ErrorKind.TOO_MANY}
+)
+
+
+def told_as_cause(error: FieldError) -> str:
+    """One error as Kubernetes words it: the kind of fault, the value where it has one, then what is wrong."""
+    parts = [_SPOKEN[error.kind]]
+    if error.kind in _WITH_VALUE:
+        parts.append(json.dumps(error.value, default=str, ensure_ascii=False))
+    if error.message and error.kind is not ErrorKind.DUPLICATE:
+        parts.append(error.message)
+    return ": ".join(parts)

@@ -1,0 +1,1 @@
+"""What kinds there are and what a write must pass before it is stored."""

@@ -1,0 +1,74 @@
+"""What is special about a kind on its way into the store.
+
+For each write the pipeline (``writes.py``) calls, in this order: ``default``, ``prepare_…`` (which settles what the
+client may not decide: it keeps or drops status, counts the generation), then ``validate_…``, which reports all
+errors at once; then the admission checks that need other objects. A kind overrides what it needs; this one, as it is,
+suits a kind without status, defaults or rules. All of it works on plain JSON in the hub version, in place, without I/O.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from allotment.api.fields import FieldError
+from allotment.apiserver.auth.identity import Identity
+from allotment.apiserver.store.record import Obj
+
+
+class Operation(Enum):
+    """What is being done, in the words of admission."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """The circumstances of a write."""
+
+    operation: Operation
+    identity: Identity
+    now: str  # RFC 3339, whole seconds
+    subresource: str = ""
+    dry_run: bool = False
+
+
+class Strategy:
+    """The rules of a kind that has none of its own."""
+
+    def default(self, obj: Obj, write: Write) -> None:
+        """Fills in what the user left out. Also called on updates, with the new object."""
+
+    def prepare_create(self, obj: Obj, write: Write) -> None:
+        """Settles a new object before it is validated: a kind with a status subresource drops ``status`` here."""
+
+    def prepare_update(self, obj: Obj, old: Obj, write: Write) -> None:
+        """Settles a changed object: keeps ``status`` of the old one, counts ``generation`` on a change of the spec."""
+
+    def prepare_status(self, obj: Obj, old: Obj, write: Write) -> None:
+        """Settles a write to /status: everything but ``status`` (and what metadata allows) is the old object's."""
+
+    def validate(self, obj: Obj) -> list[FieldError]:
+        """Everything that is wrong with a new object, metadata aside."""
+        return []
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
+        """Everything that is wrong with a changed object: the rules for new ones, and what must not change."""
+        return self.validate(obj)
+
+    def validate_status(self, obj: Obj, old: Obj) -> list[FieldError]:
+        """Everything that is wrong with a status written."""
+        return []
+
+    def warnings(self, obj: Obj) -> list[str]:
+        """What a user should know though the write is accepted; sent as Warning headers."""
+        return []
+
+    def grace_seconds(self, obj: Obj, asked: int | None) -> int | None:
+        """How long a deleted object lingers with a deletionTimestamp before it goes; None: it goes at once.
+
+        Pods that run on a node have it (the node deletes them for good); ``asked`` is the caller's wish.
+        """
+        return None

@@ -1,0 +1,1 @@
+"""What is stored, at which revision, and what changed since."""

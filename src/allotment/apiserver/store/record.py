@@ -1,0 +1,82 @@
+"""One object at one revision, and one change of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+import msgspec
+
+Obj = dict[str, Any]
+"""An object as plain JSON values. Whoever got it from a function owns it and may change it."""
+
+
+class Key(NamedTuple):
+    """Where an object lives. ``resource`` is the plural with its group: ``pods``, ``resourceclaims.resource.k8s.io``."""
+
+    resource: str
+    namespace: str  # empty for cluster-scoped kinds
+    name: str
+
+
+class _Labels(msgspec.Struct, gc=False):
+    labels: dict[str, str] | None = None
+
+
+class _Head(msgspec.Struct, gc=False):
+    metadata: _Labels
+
+
+_LABELS = msgspec.json.Decoder(_Head)
+_NONE: Mapping[str, str] = {}
+
+
+class Record:
+    """An object as it was stored by one write. Immutable; what is derived from ``data`` is computed when asked for."""
+
+    __slots__ = ("_labels", "data", "fields", "key", "revision")
+
+    def __init__(self, key: Key, revision: int, data: bytes) -> None:
+        self.key = key
+        self.revision = revision  # of the write; the object's metadata.resourceVersion
+        self.data = data  # JSON in the hub version, resourceVersion included
+        self.fields: Mapping[str, str] | None = (
+            None  # selectable fields, kept by the registry once it worked them out
+        )
+        self._labels: Mapping[str, str] | None = None
+
+    def load(self) -> Obj:
+        """The object, decoded anew for the caller to keep."""
+        obj: Obj = msgspec.json.decode(self.data)
+        return obj
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        if self._labels is None:
+            self._labels = _LABELS.decode(self.data).metadata.labels or _NONE
+        return self._labels
+
+
+class ChangeType(Enum):
+    """The names are those of watch events."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+class Change:
+    """What one write did. ``line`` is for the http layer, which encodes an event once for all watchers."""
+
+    __slots__ = ("line", "previous", "record", "type")
+
+    def __init__(self, type_: ChangeType, record: Record, previous: Record | None) -> None:
+        self.type = type_
+        self.record = record  # of a deletion: the last state, with the deletion's revision
+        self.previous = previous  # None iff ADDED
+        self.line: bytes | None = None
+
+    @property
+    def revision(self) -> int:
+        return self.record.revision
