@@ -6,13 +6,14 @@ OpenAPI, tables, patches) follows from it and from the kind's schema.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
+from allotment.api.names import dns_subdomain_problem
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.registry.strategy import Strategy
-from allotment.apiserver.store.record import Obj
+from allotment.apiserver.store.record import Key, Obj, Record
 
 Read = Callable[[Obj], Any]
 """What a column shows or a field selector compares, from an object in the hub version. Never raises."""
@@ -58,8 +59,35 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """A subresource that is read and written: ``deployments/scale``, ``pods/resize``, ``namespaces/finalize``.
+
+    ``read`` gives what GET answers. ``write`` gets the target as stored (its own copy) and a body in the form of
+    ``read``, and changes the target; what comes of it passes ``prepare_update`` and ``validate_update`` with
+    ``Write.subresource`` set, as any update does. ``write`` raises StatusError.
+    """
+
+    api_version: str  # of the body
+    kind: str
+    read: Callable[[Obj], Obj]
+    write: Callable[[Obj, Obj], None]
+    verbs: frozenset[str] = frozenset({"get", "patch", "update"})
+
+
+class Services(Protocol):
+    """What the server offers to actions. Reads are of the head, so what an action decides on is still true when it is stored."""
+
+    def head(self, key: Key) -> Record | None: ...
+
+    def heads(self, resource: str, namespace: str = "") -> Iterable[Record]: ...
+
+    def issue_token(self, namespace: str, name: str, uid: str, request: Obj) -> Obj:
+        """The TokenRequest answered: ``status.token`` and ``status.expirationTimestamp`` set."""
+
+
+@dataclass(frozen=True, slots=True)
 class ActionCall:
-    """What an action may know of its call. ``server`` offers what actions of built-in kinds need (token signing)."""
+    """What an action may know of its call. ``server`` is a :class:`Services`."""
 
     identity: Identity
     now: str
@@ -72,6 +100,10 @@ class ActionResult:
     changed: Obj | None
     reply: Obj | None
     delete: bool = False  # pods/eviction: delete the target in place of storing it
+    delete_options: Obj | None = None  # as in the body of a DELETE, when ``delete``
+    others: tuple[
+        tuple[Key, Obj], ...
+    ] = ()  # further objects to store, as the budget that an eviction uses up
 
 
 @dataclass(frozen=True)
@@ -95,6 +127,13 @@ class Resource:
     hub_served: bool = True
     status: bool = False  # has a /status subresource
     actions: Mapping[str, Action] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)
+    name_problem: Callable[[str], str | None] = dns_subdomain_problem  # what is wrong with metadata.name
+    create_on_update: bool = False  # PUT to a name that does not exist creates it
+    unconditional_update: bool = True  # False: PUT must carry a resourceVersion
+    initial: tuple[Obj, ...] = ()  # objects that exist from the first start on
+    name_first: bool = True  # False: ``columns`` has its own Name somewhere (events)
+    row_conditions: Callable[[Obj], list[Obj]] | None = None  # of a table's row: pods that have ended
     verbs: frozenset[str] = frozenset(
         {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
     )

@@ -66,6 +66,16 @@ class Strategy:
         """What a user should know though the write is accepted; sent as Warning headers."""
         return []
 
+    def prepare_delete(self, obj: Obj, write: Write) -> None:
+        """Marks an object whose deletion begins and that will linger, once ``deletionTimestamp`` is set."""
+
+    def held(self, obj: Obj) -> bool:
+        """Whether an object being deleted must stay, whatever ``metadata.finalizers`` says.
+
+        Namespaces are held by ``spec.finalizers``: /finalize takes them away, and the write that ends the last hold deletes.
+        """
+        return False
+
     def grace_seconds(self, obj: Obj, asked: int | None) -> int | None:
         """How long a deleted object lingers with a deletionTimestamp before it goes; None: it goes at once.
 

@@ -1,0 +1,1 @@
+"""Checks of a write that need more than the object itself, one file a concern."""
