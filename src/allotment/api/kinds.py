@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from allotment.api import alpha2, core, resource, v1beta1
+from allotment.api import alpha2, core, resource
+from allotment.api.conversion import renamed, v1beta1
 from allotment.api.meta import ApiStruct
 
 
@@ -46,7 +47,7 @@ def versions(group: str, kind: str) -> list[str]:
 
 def _as_v1(document: dict[str, Any]) -> dict[str, Any]:
     """v1beta2 has the fields of v1; only the version differs."""
-    return {**document, "apiVersion": resource.API_VERSION}
+    return renamed(document, resource.API_VERSION)
 
 
 def _all_kinds() -> list[Kind]:

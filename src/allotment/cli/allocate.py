@@ -50,7 +50,7 @@ def command(
     if not files:
         raise click.UsageError("nothing to read: give manifests with -f FILE|DIR, or -f - for standard input")
     from allotment.cli.cluster import gather
-    from allotment.cli.expression_check import check_expression
+    from allotment.cel.expression_check import check_expression
     from allotment.cli.input import BadInput, read_objects
     from allotment.cli.placement import place
 

@@ -58,7 +58,7 @@ def command(expression: str | None, files: tuple[str, ...], output: str, lenient
     if not files:
         raise click.UsageError("nothing to look at: give slices with -f FILE|DIR, or -f - for standard input")
     from allotment.cli.cluster import gather
-    from allotment.cli.expression_check import check_expression
+    from allotment.cel.expression_check import check_expression
     from allotment.cli.input import read_objects
 
     cluster = gather(read_objects(files), check_expression, lenient=lenient)
@@ -80,7 +80,7 @@ def judge(expression: str, cluster: Cluster) -> Iterator[Verdict]:
     It is taken for a device selector, unless there are only slices of v1alpha2.
     """
     from allotment.cel.errors import CelCompileError
-    from allotment.cli.expression_check import told
+    from allotment.cel.expression_check import told
     from allotment.cli.input import BadInput
 
     try:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from allotment.api.v1beta1 import to_v1
+from allotment.api.conversion.v1beta1 import to_v1
 
 SLICE = {
     "apiVersion": "resource.k8s.io/v1beta1",
