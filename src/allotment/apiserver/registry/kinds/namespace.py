@@ -1,0 +1,111 @@
+"""Namespaces: where names are unique and rights are given.
+
+A namespace is held by ``spec.finalizers`` when it is deleted: it turns Terminating, whoever empties it then takes
+the finalizer away through /finalize, and with the last one it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.api.fields import FieldError, FieldPath
+from allotment.api.names import dns_label_problem, label_key_problem
+from allotment.apiserver.registry.age import AGE
+from allotment.apiserver.registry.resource import Column, Resource, View
+from allotment.apiserver.registry.strategies import Rules, at
+from allotment.apiserver.registry.strategy import Write
+from allotment.apiserver.store.record import Obj
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+FINALIZER = "kubernetes"
+ALWAYS_THERE = ("default", "kube-system", "kube-public", "kube-node-lease")
+UNDELETABLE = frozenset({"default", "kube-system", "kube-public"})
+
+
+class _NamespaceRules(Rules):
+    """Adds the finalizer and the label with the name, and the turn to Terminating."""
+
+    def default(self, obj: Obj, write: Write) -> None:
+        super().default(obj, write)
+        metadata = obj["metadata"]
+        if metadata.get("name"):
+            metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata["name"]}
+
+    def prepare_create(self, obj: Obj, write: Write) -> None:
+        super().prepare_create(obj, write)
+        finalizers = obj["spec"].get("finalizers") or []
+        if FINALIZER not in finalizers:
+            obj["spec"]["finalizers"] = [*finalizers, FINALIZER]
+
+    def prepare_update(self, obj: Obj, old: Obj, write: Write) -> None:
+        super().prepare_update(obj, old, write)
+        if write.subresource != "finalize":
+            obj["spec"] = old["spec"]
+
+    def prepare_delete(self, obj: Obj, write: Write) -> None:
+        obj.setdefault("status", {})["phase"] = "Terminating"
+
+    def held(self, obj: Obj) -> bool:
+        return bool(at(obj, "spec", "finalizers"))
+
+
+def _finalizers(namespace: Obj, body: Obj) -> None:
+    namespace["spec"] = body.get("spec") or {}
+
+
+def _check(namespace: Obj) -> Iterator[FieldError]:
+    for index, finalizer in enumerate(namespace["spec"].get("finalizers") or ()):
+        if finalizer != FINALIZER and "/" not in finalizer:
+            yield (
+                FieldPath("spec", "finalizers")
+                .index(index)
+                .invalid("name is neither a standard finalizer name nor is it fully qualified", finalizer)
+            )
+        elif problem := label_key_problem(finalizer):
+            yield FieldPath("spec", "finalizers").index(index).invalid(problem, finalizer)
+
+
+def _check_status(obj: Obj, old: Obj) -> Iterator[FieldError]:
+    phase = at(obj, "status", "phase")
+    wanted = "Terminating" if obj["metadata"].get("deletionTimestamp") else "Active"
+    if phase != wanted:
+        given = "is not empty" if wanted == "Terminating" else "is empty"
+        yield FieldPath("status", "Phase").invalid(
+            f"may only be '{wanted}' if `deletionTimestamp` {given}", phase
+        )
+
+
+def _initial(name: str) -> Obj:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+RESOURCES = (
+    Resource(
+        group="",
+        version="v1",
+        kind="Namespace",
+        plural="namespaces",
+        namespaced=False,
+        short_names=("ns",),
+        columns=(
+            Column(
+                "Status",
+                "string",
+                lambda obj, now: at(obj, "status", "phase") or "",
+                "Active or Terminating.",
+            ),
+            AGE,
+        ),
+        fields={"status.phase": lambda obj: at(obj, "status", "phase") or ""},
+        name_problem=dns_label_problem,
+        status=True,
+        views={
+            "finalize": View("v1", "Namespace", lambda obj: obj, _finalizers, verbs=frozenset({"update"}))
+        },
+        initial=tuple(map(_initial, ALWAYS_THERE)),
+        strategy=_NamespaceRules(
+            stated=("spec",), status={"phase": "Active"}, check=_check, check_status=_check_status
+        ),
+        doc="A scope for names, rights and quotas.",
+    ),
+)

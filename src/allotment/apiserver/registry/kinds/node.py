@@ -1,0 +1,147 @@
+"""Nodes: the machines that pods run on. They register themselves with a status, and report it through /status after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from allotment.api.fields import FieldError, FieldPath
+from allotment.api.names import label_key_problem, label_value_problem
+from allotment.apiserver.registry.age import AGE
+from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.strategies import Rules, at
+from allotment.apiserver.store.record import Obj
+
+_ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
+_TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_SET_ONCE = ("podCIDR", "podCIDRs", "providerID")
+
+
+def _complete(node: Obj) -> None:
+    status = node["status"]
+    if status.get("capacity") and not status.get("allocatable"):
+        status["allocatable"] = dict(status["capacity"])
+
+
+def _check(node: Obj) -> Iterator[FieldError]:
+    path = FieldPath("spec", "taints")
+    seen = set()
+    for index, taint in enumerate(node["spec"].get("taints") or ()):
+        here, key, effect = path.index(index), taint.get("key") or "", taint.get("effect") or ""
+        if problem := label_key_problem(key):
+            yield here.child("key").invalid(problem, key)
+        if problem := label_value_problem(taint.get("value") or ""):
+            yield here.child("value").invalid(problem, taint.get("value"))
+        if not effect:
+            yield here.child("effect").required()
+        elif effect not in _TAINT_EFFECTS:
+            yield here.child("effect").not_supported(effect, _TAINT_EFFECTS)
+        if (key, effect) in seen:
+            yield here.duplicate(f"{key}:{effect}")
+        seen.add((key, effect))
+
+
+def _check_change(node: Obj, old: Obj) -> Iterator[FieldError]:
+    for name in _SET_ONCE:
+        before = old["spec"].get(name)
+        if before and node["spec"].get(name) != before:
+            yield FieldPath("spec", name).forbidden("node updates may not change it once it is set")
+
+
+def _status(node: Obj, now: str) -> str:
+    ready = next(
+        (
+            condition.get("status")
+            for condition in reversed(at(node, "status", "conditions") or ())
+            if condition.get("type") == "Ready"
+        ),
+        None,
+    )
+    word = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
+    return f"{word},SchedulingDisabled" if at(node, "spec", "unschedulable") else word
+
+
+def _roles(node: Obj, now: str) -> str:
+    roles = set()
+    for key, value in (node["metadata"].get("labels") or {}).items():
+        if key.startswith(_ROLE_PREFIX) and len(key) > len(_ROLE_PREFIX):
+            roles.add(key.removeprefix(_ROLE_PREFIX))
+        elif key == _ROLE and value:
+            roles.add(value)
+    return ",".join(sorted(roles)) or "<none>"
+
+
+def _info(node: Obj, name: str) -> str:
+    return at(node, "status", "nodeInfo", name) or ""
+
+
+def _kernel(node: Obj, now: str) -> str:
+    architecture = _info(node, "architecture")
+    kernel = _info(node, "kernelVersion") or "<unknown>"
+    return f"{kernel} ({architecture})" if architecture else kernel
+
+
+def _address(node: Obj, type_: str) -> str:
+    addresses = at(node, "status", "addresses") or ()
+    return next((entry.get("address", "") for entry in addresses if entry.get("type") == type_), "<none>")
+
+
+COLUMNS = (
+    Column("Status", "string", _status, "Whether the node is ready, and whether it takes new pods."),
+    Column("Roles", "string", _roles, "The roles that its labels give it."),
+    AGE,
+    Column("Version", "string", lambda obj, now: _info(obj, "kubeletVersion"), "The kubelet's version."),
+    Column(
+        "Internal-IP",
+        "string",
+        lambda obj, now: _address(obj, "InternalIP"),
+        "Its inner address.",
+        priority=1,
+    ),
+    Column(
+        "External-IP",
+        "string",
+        lambda obj, now: _address(obj, "ExternalIP"),
+        "Its outer address.",
+        priority=1,
+    ),
+    Column(
+        "OS-Image",
+        "string",
+        lambda obj, now: _info(obj, "osImage") or "<unknown>",
+        "Its operating system.",
+        priority=1,
+    ),
+    Column("Kernel-Version", "string", _kernel, "Its kernel, with the architecture.", priority=1),
+    Column(
+        "Container-Runtime",
+        "string",
+        lambda obj, now: _info(obj, "containerRuntimeVersion") or "<unknown>",
+        "What runs its containers.",
+        priority=1,
+    ),
+)
+
+RESOURCES = (
+    Resource(
+        group="",
+        version="v1",
+        kind="Node",
+        plural="nodes",
+        namespaced=False,
+        short_names=("no",),
+        columns=COLUMNS,
+        fields={
+            "spec.unschedulable": lambda obj: "true" if at(obj, "spec", "unschedulable") else "false",
+        },
+        status=True,
+        strategy=Rules(
+            stated=("spec", "status"),
+            complete=_complete,
+            status={},
+            status_kept_on_create=True,
+            check=_check,
+            check_change=_check_change,
+        ),
+        doc="A machine that pods run on.",
+    ),
+)

@@ -1,0 +1,138 @@
+"""What the spec of a pod says where its author said nothing. Pods have it, and the templates in workloads.
+
+Templates get less than pods: requests from limits, service links and host ports are worked out for pods only, so that
+a change of these rules does not roll every deployment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from allotment.apiserver.store.record import Obj
+
+_SPEC = {
+    "restartPolicy": "Always",
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "terminationGracePeriodSeconds": 30,
+}
+_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_FILE_MODE = 0o644
+_TOKEN_SECONDS = 3600
+_VOLUMES_WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
+_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
+
+
+def complete_pod(pod: Obj) -> None:
+    """All defaults of a pod."""
+    spec = pod.setdefault("spec", {})
+    complete_spec(spec)
+    spec.setdefault("enableServiceLinks", True)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        resources = container["resources"]
+        if limits := resources.get("limits"):
+            resources["requests"] = {**limits, **(resources.get("requests") or {})}
+        if spec.get("hostNetwork"):
+            for port in container.get("ports") or ():
+                if not port.get("hostPort") and port.get("containerPort"):
+                    port["hostPort"] = port["containerPort"]
+
+
+def complete_template(template: Obj) -> None:
+    """All defaults of a pod template."""
+    complete_spec(template.setdefault("spec", {}))
+
+
+def complete_spec(spec: Obj) -> None:
+    """The defaults that pods and templates share."""
+    for name, value in _SPEC.items():
+        if spec.get(name) in (None, ""):
+            spec[name] = value
+    if spec.get("securityContext") is None:
+        spec["securityContext"] = {}
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:  # the second is an old name of the first
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    for volume in spec.get("volumes") or ():
+        _complete_volume(volume)
+    for container in containers(spec):
+        _complete_container(container)
+
+
+def containers(spec: Obj) -> Iterator[Obj]:
+    """Every container of a pod, the ones for set-up and debugging included."""
+    for name in _CONTAINER_LISTS:
+        yield from spec.get(name) or ()
+
+
+def _complete_container(container: Obj) -> None:
+    _fill(container, "terminationMessagePath", "/dev/termination-log")
+    _fill(container, "terminationMessagePolicy", "File")
+    _fill(container, "imagePullPolicy", _pull_policy(container.get("image") or ""))
+    if container.get("resources") is None:
+        container["resources"] = {}
+    for port in container.get("ports") or ():
+        _fill(port, "protocol", "TCP")
+    for name in _PROBES:
+        if (probe := container.get(name)) is not None:
+            for field, value in _PROBE.items():
+                if not probe.get(field):
+                    probe[field] = value
+            _complete_handler(probe)
+    for handler in (container.get("lifecycle") or {}).values():
+        if isinstance(handler, dict):
+            _complete_handler(handler)
+    for variable in container.get("env") or ():
+        _complete_reference(variable.get("valueFrom"))
+
+
+def _complete_handler(handler: Obj) -> None:
+    if (request := handler.get("httpGet")) is not None:
+        _fill(request, "path", "/")
+        _fill(request, "scheme", "HTTP")
+    if (call := handler.get("grpc")) is not None and call.get("service") is None:
+        call["service"] = ""
+
+
+def _complete_reference(source: Obj | None) -> None:
+    if source and source.get("fieldRef"):
+        _fill(source["fieldRef"], "apiVersion", "v1")
+    if source and source.get("resourceFieldRef"):
+        _fill(source["resourceFieldRef"], "divisor", "0")
+
+
+def _complete_volume(volume: Obj) -> None:
+    if len(volume) <= 1:  # a name and no source
+        volume["emptyDir"] = {}
+    for name in _VOLUMES_WITH_MODE:
+        if (source := volume.get(name)) is not None and source.get("defaultMode") is None:
+            source["defaultMode"] = _FILE_MODE
+    if (host := volume.get("hostPath")) is not None:
+        host.setdefault("type", "")
+    for item in (volume.get("downwardAPI") or {}).get("items") or ():
+        _complete_reference(item)
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        if (token := source.get("serviceAccountToken")) is not None:
+            token.setdefault("expirationSeconds", _TOKEN_SECONDS)
+        for item in (source.get("downwardAPI") or {}).get("items") or ():
+            _complete_reference(item)
+    claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+    if claim is not None:
+        claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+
+def _pull_policy(image: str) -> str:
+    """Images that name no version, or ``latest``, are pulled each time."""
+    if "@" in image:
+        return "IfNotPresent"
+    tag = image.rpartition("/")[2].partition(":")[2] or "latest"
+    return "Always" if tag == "latest" else "IfNotPresent"
+
+
+def _fill(obj: Obj, name: str, value: Any) -> None:
+    if not obj.get(name):
+        obj[name] = value

@@ -1,0 +1,115 @@
+"""The strategy of a kind told by facts: which parts the server owns, what is counted, and which functions check it.
+
+Most kinds differ in the same few points. A status is written through /status alone: new objects get a given one,
+updates keep the stored one. A generation counts changes of what users ask for: everything but metadata and status.
+Where a kind needs more, it gives a function of its own, and the facts still do the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from allotment.api.fields import FieldError, FieldPath
+from allotment.apiserver.registry.strategy import Strategy, Write
+from allotment.apiserver.store.record import Obj
+
+Complete = Callable[[Obj], None]
+Check = Callable[[Obj], Iterable[FieldError]]
+Comparison = Callable[[Obj, Obj], Iterable[FieldError]]  # the new object, the old one
+
+IMMUTABLE = "field is immutable"
+_NOT_ASKED = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules(Strategy):
+    """A strategy made of facts; every one may be left out."""
+
+    stated: tuple[str, ...] = ()  # objects that are always written, if need be empty: spec, status
+    complete: Complete | None = None  # fills in what the user left out
+    status: Obj | None = None  # the status of new objects, for kinds that have a /status
+    status_kept_on_create: bool = False  # nodes register with one
+    status_metadata: frozenset[str] = frozenset()  # metadata that a write to /status does not change
+    generation: bool = False  # counts what users ask for, from 1 on
+    check: Check | None = None
+    check_change: Comparison | None = None  # on updates, besides ``check``
+    check_status: Comparison | None = None
+    immutable: tuple[str, ...] = ()  # paths with dots, reported as upstream's "field is immutable"
+
+    def default(self, obj: Obj, write: Write) -> None:
+        for name in self.stated:
+            if obj.get(name) is None:
+                obj[name] = {}
+        if self.complete is not None:
+            self.complete(obj)
+
+    def prepare_create(self, obj: Obj, write: Write) -> None:
+        if self.status is not None and not (self.status_kept_on_create and obj.get("status")):
+            obj["status"] = deepcopy(self.status)
+        if self.generation:
+            obj["metadata"]["generation"] = 1
+
+    def prepare_update(self, obj: Obj, old: Obj, write: Write) -> None:
+        if self.status is not None:
+            keep(obj, old, "status")
+        keep(obj["metadata"], old["metadata"], "generation")
+        if self.generation and asked_differently(obj, old):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def prepare_status(self, obj: Obj, old: Obj, write: Write) -> None:
+        for name in (obj.keys() | old.keys()) - _NOT_ASKED:
+            keep(obj, old, name)
+        for name in self.status_metadata | {"generation"}:
+            keep(obj["metadata"], old["metadata"], name)
+
+    def validate(self, obj: Obj) -> list[FieldError]:
+        return list(self.check(obj)) if self.check is not None else []
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
+        errors = self.validate(obj)
+        errors += [error for path in self.immutable for error in unchanged(obj, old, path)]
+        if self.check_change is not None:
+            errors += self.check_change(obj, old)
+        return errors
+
+    def validate_status(self, obj: Obj, old: Obj) -> list[FieldError]:
+        return list(self.check_status(obj, old)) if self.check_status is not None else []
+
+
+def keep(new: Obj, old: Obj, name: str) -> None:
+    """Makes a member of the new object what it was in the old one, absence included."""
+    if name in old:
+        new[name] = old[name]
+    else:
+        new.pop(name, None)
+
+
+def asked_differently(obj: Obj, old: Obj) -> bool:
+    """Whether anything but metadata and status differs, as the generation counts it."""
+    return any(obj.get(name) != old.get(name) for name in (obj.keys() | old.keys()) - _NOT_ASKED)
+
+
+def at(obj: Any, *path: str) -> Any:
+    """The value at a path of names, or None where the way ends early."""
+    for name in path:
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(name)
+    return obj
+
+
+def unchanged(obj: Obj, old: Obj, path: str, message: str = IMMUTABLE) -> Iterable[FieldError]:
+    """That a field is as it was; an absent one and an empty one are the same."""
+    names = path.split(".")
+    value = at(obj, *names)
+    if (value or None) != (at(old, *names) or None):
+        yield FieldPath(*names).invalid(message, value)
+
+
+ALL_METADATA = frozenset(
+    {"labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp", "managedFields"}
+)
+"""For ``status_metadata``: of kinds whose /status changes no metadata at all."""
