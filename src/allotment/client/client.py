@@ -1,0 +1,333 @@
+"""The verbs of a Kubernetes API on one kind of object.
+
+``Client(transport).of(ResourceClaim)`` gives typed objects; ``client.plain("v1", "configmaps")`` gives JSON values. Failures are
+the exceptions of ``api.status``: ``NotFound``, ``Conflict``, ``Gone``, ``TooManyRequests``…, and ``Disconnected`` when no answer came.
+
+A server that is too busy says when to come back; such requests have not been carried out, and are sent again here a few
+times. Nothing else is repeated: after ``Disconnected`` only the caller can know whether repeating is safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from allotment.api.meta import ApiStruct
+from allotment.api.status import StatusError, TooManyRequests, Unavailable, from_status
+from allotment.client.form import Form, Obj, Plain, Resource, Typed, resource_of
+from allotment.client.transport import Call, Reply, Transport
+
+T = TypeVar("T")
+S = TypeVar("S", bound=ApiStruct)
+
+PAGE = 500
+_ATTEMPTS = 5
+_LONGEST_WAIT = 30
+
+
+class PatchType(Enum):
+    """How a patch is to be read; the values are media types."""
+
+    JSON = "application/json-patch+json"
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """All objects of a collection as they were at one revision."""
+
+    items: list[T]
+    version: str
+
+
+class Happening(Enum):
+    """What a watch event tells."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"  # nothing happened up to this version
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T]):
+    """One change. A bookmark has no object; ``initial_end`` marks the one after the initial events."""
+
+    type: Happening
+    object: T | None
+    version: str
+    initial_end: bool = False
+
+
+class _List(msgspec.Struct):
+    metadata: dict[str, Any]
+    items: list[msgspec.Raw] | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _BookmarkMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _BookmarkMeta
+
+
+_LISTS = msgspec.json.Decoder(_List)
+_EVENTS = msgspec.json.Decoder(_Event)
+_BOOKMARKS = msgspec.json.Decoder(_Bookmark)
+
+
+class Client:
+    """A server, by its transport. ``manager`` is the name under which changes are recorded in managedFields."""
+
+    def __init__(self, transport: Transport, *, manager: str = "allot") -> None:
+        self.transport = transport
+        self.manager = manager
+
+    def of(self, type_: type[S]) -> Collection[S]:
+        """The typed objects of a kind that ``api/`` knows."""
+        return Collection(self, resource_of(type_), Typed(type_))
+
+    def plain(self, api_version: str, plural: str, *, namespaced: bool = True) -> Collection[Obj]:
+        """The objects of any kind, as JSON values."""
+        return Collection(self, Resource(api_version, plural, namespaced), Plain())
+
+    async def send(self, call: Call) -> Reply:
+        """The reply to a request that succeeded; raises StatusError for one that did not."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            reply = await self.transport.call(call)
+            if reply.status < 400:
+                return reply
+            error = failure(reply)
+            wait = error.retry_after or _seconds(reply.headers.get("retry-after"))
+            if attempt == _ATTEMPTS or wait is None or not isinstance(error, (TooManyRequests, Unavailable)):
+                raise error
+            await asyncio.sleep(min(wait, _LONGEST_WAIT))
+        raise AssertionError("unreachable")
+
+    async def read(self, path: str, query: Mapping[str, str] | None = None) -> Any:
+        """The JSON at any path of the server: discovery, /version."""
+        reply = await self.send(Call("GET", path, query or {}, {"Accept": "application/json"}))
+        return msgspec.json.decode(reply.body)
+
+    async def close(self) -> None:
+        await self.transport.close()
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class Collection(Generic[T]):
+    """All objects of one kind. An empty namespace means the whole cluster where that makes sense."""
+
+    def __init__(self, client: Client, resource: Resource, form: Form[T]) -> None:
+        self.client = client
+        self.resource = resource
+        self.form = form
+
+    async def get(self, name: str, namespace: str = "", *, subresource: str = "") -> T:
+        return await self._one("GET", self.resource.path(namespace, name, subresource), {})
+
+    async def list(
+        self, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = PAGE
+    ) -> Listing[T]:
+        """All of them, fetched page by page from one snapshot.
+
+        Raises ``Expired`` if that snapshot was compacted on the way; ``limit=0`` asks for everything at once.
+        """
+        items: list[T] = []
+        query = _query(labelSelector=labels, fieldSelector=fields, limit=str(limit) if limit else "")
+        while True:
+            reply = await self.client.send(Call("GET", self.resource.path(namespace), query, _ACCEPT))
+            page = _LISTS.decode(reply.body)
+            items += [self.form.read(bytes(item)) for item in page.items or ()]
+            if not (token := page.metadata.get("continue")):
+                return Listing(items, page.metadata.get("resourceVersion", ""))
+            query = {**query, "continue": token}
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        namespace: str = "",
+        *,
+        since: str = "",
+        labels: str = "",
+        fields: str = "",
+        initial_events: bool = False,
+        timeout_seconds: int | None = None,
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        """Changes as they come, from a version on; bookmarks included.
+
+        The iterator ends when the server ends the watch, raises ``Expired`` when the version is too old to resume from, and
+        ``Disconnected`` when the connection breaks.
+        """
+        query = _query(
+            watch="true",
+            allowWatchBookmarks="true",
+            resourceVersion=since,
+            labelSelector=labels,
+            fieldSelector=fields,
+            timeoutSeconds=str(timeout_seconds) if timeout_seconds else "",
+        )
+        if initial_events:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        call = Call("GET", self.resource.path(namespace), query, _ACCEPT, timeout=None)
+        async with self.client.transport.stream(call) as stream:
+            if stream.status >= 400:
+                raise failure(await stream.whole())
+            yield self._events(stream.lines)
+
+    async def create(self, obj: T, namespace: str = "", *, dry_run: bool = False) -> T:
+        """The object as the server stored it. The namespace is the object's own unless given."""
+        namespace = namespace or self.form.identity(obj).namespace
+        query = _query(fieldManager=self.client.manager, dryRun="All" if dry_run else "")
+        return await self._one("POST", self.resource.path(namespace), query, self.form.write(obj))
+
+    async def update(self, obj: T, *, subresource: str = "", dry_run: bool = False) -> T:
+        """Replaces the whole object: only for objects whose every field the caller has (plain ones)."""
+        identity = self.form.identity(obj)
+        path = self.resource.path(identity.namespace, identity.name, subresource)
+        query = _query(fieldManager=self.client.manager, dryRun="All" if dry_run else "")
+        return await self._one("PUT", path, query, self.form.write(obj))
+
+    async def patch(
+        self,
+        name: str,
+        patch: Any,
+        namespace: str = "",
+        *,
+        type_: PatchType = PatchType.MERGE,
+        subresource: str = "",
+        uid: str = "",
+        version: str | int = "",
+        dry_run: bool = False,
+    ) -> T:
+        """Changes a part of an object. With ``uid`` or ``version`` a merge patch applies only to that very object, or to
+        that state of it, and is refused with ``Conflict`` otherwise."""
+        if uid or version:
+            patch = {**patch, "metadata": {**patch.get("metadata", {}), **_precondition(uid, version)}}
+        query = _query(fieldManager=self.client.manager, dryRun="All" if dry_run else "")
+        path = self.resource.path(namespace, name, subresource)
+        return await self._one("PATCH", path, query, msgspec.json.encode(patch), type_.value)
+
+    async def apply(
+        self,
+        obj: Mapping[str, Any],
+        *,
+        manager: str = "",
+        force: bool = False,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> T:
+        """Server-side apply: makes the object have these fields and owns them. ``Conflict`` names other owners."""
+        meta = obj["metadata"]
+        path = self.resource.path(meta.get("namespace", ""), meta["name"], subresource)
+        query = _query(
+            fieldManager=manager or self.client.manager,
+            force="true" if force else "",
+            dryRun="All" if dry_run else "",
+        )
+        return await self._one("PATCH", path, query, json.dumps(obj).encode(), PatchType.APPLY.value)
+
+    async def delete(
+        self,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        version: str | int = "",
+        grace_seconds: int | None = None,
+        propagation: str = "Background",
+        dry_run: bool = False,
+    ) -> None:
+        """Asks for an object to go; finalizers may keep it for a while. Raises ``NotFound`` if it is gone already."""
+        options: dict[str, Any] = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "propagationPolicy": propagation,
+        }
+        if uid or version:
+            options["preconditions"] = _precondition(uid, version)
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if dry_run:
+            options["dryRun"] = ["All"]
+        path = self.resource.path(namespace, name)
+        await self.client.send(Call("DELETE", path, {}, _JSON, msgspec.json.encode(options)))
+
+    async def act(self, name: str, action: str, body: Obj, namespace: str = "") -> Obj:
+        """Posts to a subresource that does something: ``binding``, ``eviction``, ``token``."""
+        path = self.resource.path(namespace, name, action)
+        query = _query(fieldManager=self.client.manager)
+        reply = await self.client.send(Call("POST", path, query, _JSON, msgspec.json.encode(body)))
+        answer: Obj = msgspec.json.decode(reply.body)
+        return answer
+
+    async def _one(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str],
+        body: bytes | None = None,
+        media: str = "application/json",
+    ) -> T:
+        headers = _ACCEPT if body is None else {**_ACCEPT, "Content-Type": media}
+        reply = await self.client.send(Call(method, path, query, headers, body))
+        return self.form.read(reply.body)
+
+    async def _events(self, lines: AsyncIterator[bytes]) -> AsyncIterator[WatchEvent[T]]:
+        async for line in lines:
+            event = _EVENTS.decode(line)
+            if event.type == "ERROR":
+                status = msgspec.json.decode(event.object)
+                raise from_status(status.get("code", 500), status)
+            if event.type == "BOOKMARK":
+                meta = _BOOKMARKS.decode(event.object).metadata
+                ended = meta.annotations.get("k8s.io/initial-events-end") == "true"
+                yield WatchEvent(Happening.BOOKMARK, None, meta.resource_version, ended)
+            else:
+                obj = self.form.read(bytes(event.object))
+                yield WatchEvent(Happening(event.type), obj, str(self.form.identity(obj).version))
+
+
+_ACCEPT = {"Accept": "application/json"}
+_JSON = {"Accept": "application/json", "Content-Type": "application/json"}
+
+
+def failure(reply: Reply) -> StatusError:
+    """The exception for a reply that is an error."""
+    try:
+        status = msgspec.json.decode(reply.body)
+    except msgspec.DecodeError:
+        status = {"message": reply.body[:500].decode(errors="replace").strip()}
+    return from_status(reply.status, status)
+
+
+def _precondition(uid: str, version: str | int) -> dict[str, str]:
+    return _query(uid=uid, resourceVersion=str(version))
+
+
+def _query(**values: str) -> dict[str, str]:
+    return {name: value for name, value in values.items() if value}
+
+
+def _seconds(header: str | None) -> int | None:
+    return int(header) if header and header.isdigit() else None

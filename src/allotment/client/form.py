@@ -1,0 +1,99 @@
+"""In which form a caller wants objects: as typed views of ``api/``, or as the plain JSON values themselves.
+
+A form reads and writes one kind and knows where metadata is, so that everything above works for both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+
+import msgspec
+
+from allotment.api import codec, kinds
+from allotment.api.meta import ApiStruct
+
+T = TypeVar("T")
+S = TypeVar("S", bound=ApiStruct)
+Obj = dict[str, Any]
+
+
+class Identity(NamedTuple):
+    """What tells one object, and one state of it, from others. The version is opaque but grows."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: int
+
+
+class Form(Protocol[T]):
+    """How objects of one kind are read, written and identified."""
+
+    def read(self, data: bytes) -> T: ...
+
+    def write(self, obj: T) -> bytes: ...
+
+    def identity(self, obj: T) -> Identity: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Typed(Generic[S]):
+    """Objects as frozen structs. Reading is fast and forgets fields that the struct does not have, so write such
+    objects only to create them; change them by patches."""
+
+    type: type[S]
+
+    def read(self, data: bytes) -> S:
+        return codec.decode(self.type, data)
+
+    def write(self, obj: S) -> bytes:
+        return codec.encode(obj)
+
+    def identity(self, obj: S) -> Identity:
+        meta = cast(Any, obj).metadata
+        return Identity(meta.namespace, meta.name, meta.uid, int(meta.resource_version or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Objects as dicts, complete."""
+
+    def read(self, data: bytes) -> Obj:
+        obj: Obj = msgspec.json.decode(data)
+        return obj
+
+    def write(self, obj: Obj) -> bytes:
+        return msgspec.json.encode(obj)
+
+    def identity(self, obj: Obj) -> Identity:
+        meta = obj.get("metadata") or {}
+        version = meta.get("resourceVersion") or "0"
+        return Identity(meta.get("namespace", ""), meta.get("name", ""), meta.get("uid", ""), int(version))
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Where a kind is served: what a path needs to know."""
+
+    api_version: str
+    plural: str
+    namespaced: bool
+    kind: str = ""
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The path of the collection, of one object, or of a part of it."""
+        root = "/apis" if "/" in self.api_version else "/api"
+        parts = [root, self.api_version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts += [part for part in (self.plural, name, subresource) if part]
+        return "/".join(parts)
+
+
+def resource_of(type_: type[ApiStruct]) -> Resource:
+    """Where the kind of a struct is served."""
+    for known in kinds.KINDS.values():
+        if known.type is type_ and known.to_type is None:
+            return Resource(known.api_version, known.plural, known.namespaced, known.kind)
+    raise KeyError(f"{type_.__name__} is no kind of its own")

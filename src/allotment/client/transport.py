@@ -1,0 +1,93 @@
+"""How a request gets to an API server and back: one small protocol, with an implementation over HTTP and one in process.
+
+A transport knows bytes, not objects. It does not retry and does not raise for an error status: that is ``client``'s
+business. It raises :class:`Disconnected` when there was no answer, so that callers need not know the library beneath.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+MAX_LINE = 16 * 1024 * 1024
+"""Bytes of one event in a stream; a server that sends more without a newline is cut off."""
+
+
+class Disconnected(ConnectionError):
+    """No answer, or a stream that broke: the server is gone, unreachable, or closed the connection.
+
+    Whether a write took effect is unknown.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request. ``path`` starts with a slash and is not escaped; empty query values are sent as such."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    timeout: float | None = 60.0  # seconds for the whole answer; None: as long as it takes
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A complete answer. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer that goes on: lines as they arrive, without their newline. Ends when the server ends it."""
+
+    status: int
+    headers: Mapping[str, str]
+    lines: AsyncIterator[bytes]
+
+    async def whole(self) -> Reply:
+        """The rest as one body: for an error in place of a stream."""
+        return Reply(self.status, self.headers, b"\n".join([line async for line in self.lines]))
+
+
+class Transport(Protocol):
+    """Where requests go. Safe for many calls at once."""
+
+    async def call(self, call: Call) -> Reply: ...
+
+    def stream(self, call: Call) -> AbstractAsyncContextManager[Stream]:
+        """The answer line by line; leaving the context ends the request."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Lines:
+    """Puts chunks together to lines, within a bound."""
+
+    def __init__(self, limit: int = MAX_LINE) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that this chunk completes."""
+        *whole, rest = chunk.split(b"\n")
+        if whole:
+            whole[0] = b"".join([*self._parts, whole[0]])
+            self._parts, self._size = [], 0
+        self._parts.append(rest)
+        self._size += len(rest)
+        if self._size > self._limit:
+            raise Disconnected(f"the server sent more than {self._limit} bytes in one event")
+        return [line for line in whole if line]
+
+    def rest(self) -> bytes:
+        """What came after the last newline."""
+        return b"".join(self._parts)
