@@ -12,6 +12,7 @@ from allotment.api.codec import DecodeError, decode
 from allotment.api.fields import FieldError
 from allotment.api.meta import ApiStruct
 from allotment.api.status import BadRequest
+from allotment.apiserver.registry.strategies import keep
 from allotment.apiserver.store.record import Obj
 
 T = TypeVar("T", bound=ApiStruct)
@@ -52,21 +53,13 @@ def next_generation(kind: type[ApiStruct], obj: Obj, old: Obj) -> None:
     obj["metadata"]["generation"] = generation + differs(kind, obj, old, "spec")
 
 
-def keep(field: str, obj: Obj, old: Obj) -> None:
-    """A field stays as it was, whatever the client sent."""
-    if field in old:
-        obj[field] = old[field]
-    else:
-        obj.pop(field, None)
-
-
 def keep_all_but_status(obj: Obj, old: Obj) -> None:
     """A write to /status leaves everything else alone; of the metadata only the bookkeeping of the write is new."""
     sent = obj.get("metadata", {})
     metadata = {name: value for name, value in old["metadata"].items() if name not in _KEPT_OF_A_STATUS_WRITE}
     obj["metadata"] = metadata | {name: sent[name] for name in _KEPT_OF_A_STATUS_WRITE if name in sent}
     for field in {*obj, *old} - {"apiVersion", "kind", "metadata", "status"}:
-        keep(field, obj, old)
+        keep(obj, old, field)
 
 
 def _quoted(obj: Obj) -> str:

@@ -1,0 +1,39 @@
+"""DeviceClass: a named choice of devices that a cluster's operator offers."""
+
+from __future__ import annotations
+
+from allotment.api import resource
+from allotment.api.conversion import v1beta1
+from allotment.api.fields import FieldError
+from allotment.api.validation import validate_class
+from allotment.apiserver.registry.resource import Resource, Version
+from allotment.apiserver.registry.strategy import Strategy, Write
+from allotment.apiserver.registry.view import content_errors, first_generation, next_generation, view
+from allotment.apiserver.store.record import Obj
+from allotment.cel.expression_check import check_expression
+
+
+class _DeviceClassStrategy(Strategy):
+    """All of a class may change; its generation counts the changes."""
+
+    def prepare_create(self, obj: Obj, write: Write) -> None:
+        first_generation(obj)
+
+    def prepare_update(self, obj: Obj, old: Obj, write: Write) -> None:
+        next_generation(resource.DeviceClass, obj, old)
+
+    def validate(self, obj: Obj) -> list[FieldError]:
+        return content_errors(validate_class(view(resource.DeviceClass, obj), check=check_expression))
+
+
+RESOURCES = (
+    Resource(
+        group="resource.k8s.io",
+        version="v1",
+        kind="DeviceClass",
+        plural="deviceclasses",
+        namespaced=False,
+        strategy=_DeviceClassStrategy(),
+        versions=(Version("v1beta2"), Version("v1beta1", v1beta1.to_v1, v1beta1.from_v1)),
+    ),
+)

@@ -1,0 +1,109 @@
+"""ResourceClaim: a request for devices and, once allocated, the devices.
+
+What needs other objects is in ``admissions``: ``allocations`` (no device is promised twice), ``claim_binding`` (who may
+write which part of the status) and ``admin_access``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allotment.api import resource
+from allotment.api.conversion import v1beta1
+from allotment.api.fields import FieldError
+from allotment.api.plain_defaults import default_claim
+from allotment.api.validation import validate_claim, validate_claim_status, validate_claim_update
+from allotment.apiserver.registry.age import AGE
+from allotment.apiserver.registry.resource import Column, Resource, Version
+from allotment.apiserver.registry.strategies import at, keep
+from allotment.apiserver.registry.strategy import Strategy, Write
+from allotment.apiserver.registry.view import content_errors, keep_all_but_status, view
+from allotment.apiserver.store.record import Obj
+from allotment.cel.expression_check import check_expression
+
+
+class _ClaimStrategy(Strategy):
+    """The spec never changes; the status is written through /status only and starts empty. No generation."""
+
+    def default(self, obj: Obj, write: Write) -> None:
+        default_claim(obj)
+
+    def prepare_create(self, obj: Obj, write: Write) -> None:
+        obj["status"] = {}
+
+    def prepare_update(self, obj: Obj, old: Obj, write: Write) -> None:
+        keep(obj, old, "status")
+
+    def prepare_status(self, obj: Obj, old: Obj, write: Write) -> None:
+        keep_all_but_status(obj, old)
+        _drop_deallocated(obj, old)
+
+    def validate(self, obj: Obj) -> list[FieldError]:
+        return content_errors(validate_claim(view(resource.ResourceClaim, obj), check=check_expression))
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
+        new, before = view(resource.ResourceClaim, obj), view(resource.ResourceClaim, old)
+        return content_errors(validate_claim_update(new, before))
+
+    def validate_status(self, obj: Obj, old: Obj) -> list[FieldError]:
+        new, before = view(resource.ResourceClaim, obj), view(resource.ResourceClaim, old)
+        return content_errors(validate_claim_status(new, before))
+
+
+def _drop_deallocated(obj: Obj, old: Obj) -> None:
+    """Takes out what drivers said about devices that this write gives back, so that schedulers need not know of it."""
+    status = obj.get("status")
+    devices = status.get("devices") if isinstance(status, dict) else None
+    if not isinstance(status, dict) or not isinstance(devices, list):
+        return
+    gone = {_device(each) for each in _results(old)} - {_device(each) for each in _results(obj)}
+    left = [device for device in devices if not isinstance(device, dict) or _device(device) not in gone]
+    if left:
+        status["devices"] = left
+    else:
+        del status["devices"]
+
+
+def _results(claim: Obj) -> list[Obj]:
+    results = at(claim, "status", "allocation", "devices", "results")
+    return [each for each in results if isinstance(each, dict)] if isinstance(results, list) else []
+
+
+def _device(entry: Obj) -> tuple[str, ...]:
+    return tuple([str(entry.get(name)) for name in ("driver", "pool", "device", "shareID")])
+
+
+def _state(claim: Obj, now: str) -> str:
+    status: Any = claim.get("status") or {}
+    deleted = bool(claim["metadata"].get("deletionTimestamp"))
+    states = ["deleted"] if deleted else []
+    if status.get("allocation") is not None:
+        states.append("allocated")
+        if status.get("reservedFor"):
+            states.append("reserved")
+    elif not deleted:
+        states.append("pending")
+    return ",".join(states)
+
+
+RESOURCES = (
+    Resource(
+        group="resource.k8s.io",
+        version="v1",
+        kind="ResourceClaim",
+        plural="resourceclaims",
+        namespaced=True,
+        strategy=_ClaimStrategy(),
+        columns=(
+            Column(
+                "State",
+                "string",
+                _state,
+                "A summary of the current state (allocated, pending, reserved, etc.).",
+            ),
+            AGE,
+        ),
+        versions=(Version("v1beta2"), Version("v1beta1", v1beta1.to_v1, v1beta1.from_v1)),
+        status=True,
+    ),
+)

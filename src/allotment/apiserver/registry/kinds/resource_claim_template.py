@@ -1,0 +1,42 @@
+"""ResourceClaimTemplate: the pattern of claims that are made for one pod each."""
+
+from __future__ import annotations
+
+from allotment.api import resource
+from allotment.api.conversion import v1beta1
+from allotment.api.fields import FieldError
+from allotment.api.plain_defaults import default_template
+from allotment.api.validation import validate_template, validate_template_update
+from allotment.apiserver.registry.resource import Resource, Version
+from allotment.apiserver.registry.strategy import Strategy, Write
+from allotment.apiserver.registry.view import content_errors, view
+from allotment.apiserver.store.record import Obj
+from allotment.cel.expression_check import check_expression
+
+
+class _TemplateStrategy(Strategy):
+    """The spec never changes: claims made of it before and after are alike."""
+
+    def default(self, obj: Obj, write: Write) -> None:
+        default_template(obj)
+
+    def validate(self, obj: Obj) -> list[FieldError]:
+        template = view(resource.ResourceClaimTemplate, obj)
+        return content_errors(validate_template(template, check=check_expression))
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
+        new, before = view(resource.ResourceClaimTemplate, obj), view(resource.ResourceClaimTemplate, old)
+        return content_errors(validate_template_update(new, before))
+
+
+RESOURCES = (
+    Resource(
+        group="resource.k8s.io",
+        version="v1",
+        kind="ResourceClaimTemplate",
+        plural="resourceclaimtemplates",
+        namespaced=True,
+        strategy=_TemplateStrategy(),
+        versions=(Version("v1beta2"), Version("v1beta1", v1beta1.to_v1, v1beta1.from_v1)),
+    ),
+)
