@@ -1,0 +1,324 @@
+"""Which objects are meant: label selectors and field selectors in the form that URLs and command lines have.
+
+``app=web,tier in (a, b),!canary`` is a label selector, ``metadata.name=a,spec.nodeName!=b`` a field selector. Both are
+lists of tests that must all hold. Parsing is one pass over at most ``MAX_LENGTH`` characters; the messages of
+:class:`SelectorError` are Kubernetes'.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from allotment.api.names import LABEL_LENGTH, SUBDOMAIN_LENGTH, label_key_problem, label_value_problem
+
+MAX_LENGTH = 64 * 1024
+"""Characters of a selector that we look at."""
+
+
+class SelectorError(ValueError):
+    """A text that is no selector."""
+
+
+class Test(Enum):
+    """How a requirement compares. A label that is absent passes NOT_IN and NOT_EXISTS only."""
+
+    IN = "in"
+    NOT_IN = "notin"
+    EXISTS = "exists"
+    NOT_EXISTS = "!"
+    GREATER = ">"
+    LESS = "<"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One test of one label or field. ``values`` has one entry for GREATER and LESS, none for (NOT_)EXISTS."""
+
+    key: str
+    test: Test
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        value = labels.get(self.key)
+        match self.test:
+            case Test.IN:
+                return value is not None and value in self.values
+            case Test.NOT_IN:
+                return value is None or value not in self.values
+            case Test.EXISTS:
+                return value is not None
+            case Test.NOT_EXISTS:
+                return value is None
+        if value is None or not _INTEGER.fullmatch(value):
+            return False
+        bound = int(next(iter(self.values)))
+        return int(value) > bound if self.test is Test.GREATER else int(value) < bound
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Requirements that must all hold; without any, everything is meant."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.requirements)
+
+    def matches(self, values: Mapping[str, str]) -> bool:
+        return all(requirement.matches(values) for requirement in self.requirements)
+
+    def exactly(self, key: str) -> str | None:
+        """The one value that ``key`` must have, if that is required."""
+        for requirement in self.requirements:
+            if requirement.key == key and requirement.test is Test.IN and len(requirement.values) == 1:
+                return next(iter(requirement.values))
+        return None
+
+    def equalities(self) -> tuple[tuple[str, str], ...]:
+        """The requirements of the form key=value."""
+        return tuple(
+            (each.key, next(iter(each.values)))
+            for each in self.requirements
+            if each.test is Test.IN and len(each.values) == 1
+        )
+
+
+EVERYTHING = Selector()
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_TOKEN = re.compile(r"[ \t\r\n]*(?:(==|!=|[=!<>(),])|([^ \t\r\n=!<>(),]+))")
+_OPERATORS = {
+    "=": Test.IN,
+    "==": Test.IN,
+    "in": Test.IN,
+    "!=": Test.NOT_IN,
+    "notin": Test.NOT_IN,
+    ">": Test.GREATER,
+    "gt": Test.GREATER,
+    "<": Test.LESS,
+    "lt": Test.LESS,
+}
+_BINARY = "in, notin, =, ==, !=, gt, lt"
+
+
+def parse_labels(text: str) -> Selector:
+    """A label selector. Raises SelectorError."""
+    _check_length(text)
+    return _LabelParser(text).parse()
+
+
+def parse_fields(text: str) -> Selector:
+    """A field selector: ``=``, ``==`` and ``!=`` only; a backslash takes the meaning from ``\\``, ``,`` and ``=``."""
+    _check_length(text)
+    requirements = []
+    for part in _split_unescaped(text):
+        if not part:
+            continue
+        for operator, test in (("!=", Test.NOT_IN), ("==", Test.IN), ("=", Test.IN)):
+            place = _find_unescaped(part, operator)
+            if place >= 0:
+                value = _unescape(part[place + len(operator) :])
+                requirements.append(Requirement(part[:place].strip(), test, frozenset((value,))))
+                break
+        else:
+            raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
+    return Selector(tuple(requirements))
+
+
+def _check_length(text: str) -> None:
+    if len(text) > MAX_LENGTH:
+        raise SelectorError(
+            f"the selector is {len(text)} characters long; at most {MAX_LENGTH} are understood"
+        )
+
+
+class _LabelParser:
+    def __init__(self, text: str) -> None:
+        self._tokens = [(sign or "", word or "") for sign, word in _TOKEN.findall(text)]
+        self._at = 0
+
+    def parse(self) -> Selector:
+        requirements = []
+        if not self._tokens:
+            return EVERYTHING
+        while True:
+            sign, word = self._peek()
+            if not word and sign != "!":
+                raise SelectorError(f"found '{sign}', expected: !, identifier, or 'end of string'")
+            try:
+                requirements.append(self._requirement())
+            except SelectorError as exc:
+                raise SelectorError(f"unable to parse requirement: {exc}") from exc
+            sign, word = self._take()
+            if not sign and not word:
+                return Selector(tuple(sorted(requirements, key=lambda each: each.key)))
+            if sign != ",":
+                raise SelectorError(f"found '{sign or word}', expected: ',' or 'end of string'")
+            sign, word = self._peek()
+            if not word and sign != "!":
+                raise SelectorError(f"found '{sign}', expected: identifier after ','")
+
+    def _peek(self) -> tuple[str, str]:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ("", "")
+
+    def _take(self) -> tuple[str, str]:
+        token = self._peek()
+        self._at += 1
+        return token
+
+    def _requirement(self) -> Requirement:
+        sign, key = self._take()
+        negated = sign == "!"
+        if negated:
+            sign, key = self._take()
+        if not key:
+            raise SelectorError(f"found '{sign}', expected: identifier")
+        if label_key_problem(key):
+            raise SelectorError(f'<nil>: Invalid value: "{key}": {key_message(key)}')
+        sign, word = self._peek()
+        if (not sign and not word) or sign == ",":
+            return Requirement(key, Test.NOT_EXISTS if negated else Test.EXISTS)
+        self._take()
+        operator = sign or word
+        test = _OPERATORS.get(operator)
+        if test is None:
+            raise SelectorError(f"found '{operator}', expected: {_BINARY}")
+        values = self._set() if operator in ("in", "notin") else frozenset((self._one(),))
+        return self._checked(Requirement(key, test, values))
+
+    def _one(self) -> str:
+        sign, word = self._peek()
+        if (not sign and not word) or sign == ",":
+            return ""
+        self._take()
+        if not word:
+            raise SelectorError(f"found '{sign}', expected: identifier")
+        return word
+
+    def _set(self) -> frozenset[str]:
+        sign, word = self._take()
+        if sign != "(":
+            raise SelectorError(f"found '{sign or word}' expected: '('")
+        values: set[str] = set()
+        expecting = True  # a value may come now; if a comma comes first, the value is empty
+        while True:
+            sign, word = self._take()
+            if word and expecting:
+                values.add(word)
+                expecting = False
+            elif sign == ",":
+                if expecting:
+                    values.add("")
+                expecting = True
+            elif sign == ")":
+                if expecting:
+                    values.add("")
+                return frozenset(values)
+            else:
+                wanted = "',', or identifier" if expecting else "',' or ')'"
+                raise SelectorError(f"found '{sign or word}', expected: {wanted}")
+
+    @staticmethod
+    def _checked(requirement: Requirement) -> Requirement:
+        for value in sorted(requirement.values):
+            if label_value_problem(value):
+                raise SelectorError(
+                    f'values[0][{requirement.key}]: Invalid value: "{value}": {value_message(value)}'
+                )
+            if requirement.test in (Test.GREATER, Test.LESS) and not _INTEGER.fullmatch(value):
+                raise SelectorError(
+                    f'values[0]: Invalid value: "{value}": for \'Gt\', \'Lt\' operators, the value must be an integer'
+                )
+        return requirement
+
+
+def key_message(key: str) -> str:
+    """What Kubernetes says about a label key that it refuses."""
+    prefix, slash, name = key.rpartition("/")
+    if slash and "/" in prefix:
+        return (
+            "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+            "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+            "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' "
+            "(e.g. 'example.com/MyName')"
+        )
+    if slash and not prefix:
+        return "prefix part must be non-empty"
+    if slash and len(prefix) > SUBDOMAIN_LENGTH:
+        return f"prefix part must be no more than {SUBDOMAIN_LENGTH} bytes"
+    if slash and label_key_problem(f"{prefix}/a"):
+        return (
+            "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
+            "must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+            r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+        )
+    if not name:
+        return "name part must be non-empty"
+    if len(name) > LABEL_LENGTH:
+        return f"name part must be no more than {LABEL_LENGTH} bytes"
+    return (
+        "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+        "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+        "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+    )
+
+
+def value_message(value: str) -> str:
+    """What Kubernetes says about a label value that it refuses."""
+    if len(value) > LABEL_LENGTH:
+        return f"must be no more than {LABEL_LENGTH} bytes"
+    return (
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+        "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+        "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+    )
+
+
+def _split_unescaped(text: str) -> list[str]:
+    parts, start, at = [], 0, 0
+    while at < len(text):
+        if text[at] == "\\":
+            at += 1
+        elif text[at] == ",":
+            parts.append(text[start:at])
+            start = at + 1
+        at += 1
+    parts.append(text[start:])
+    return parts
+
+
+def _find_unescaped(part: str, operator: str) -> int:
+    """Where the part's first operator is, if it is this one; what stands before it may not hold an operator."""
+    at = 0
+    while at < len(part):
+        if part[at] == "\\":
+            at += 1
+        elif part.startswith(operator, at):
+            return at
+        elif part[at] == "=" or part.startswith("!=", at):
+            return -1
+        at += 1
+    return -1
+
+
+def _unescape(value: str) -> str:
+    if "\\" not in value and "=" not in value:
+        return value
+    out, at = [], 0
+    while at < len(value):
+        char = value[at]
+        if char == "\\":
+            at += 1
+            if at == len(value) or value[at] not in "\\,=":
+                raise SelectorError(
+                    f"invalid field selector: invalid escape sequence: {value[at - 1 : at + 1]}"
+                )
+            char = value[at]
+        elif char in ",=":
+            raise SelectorError(f"invalid field selector: invalid unescaped character: {char}")
+        out.append(char)
+        at += 1
+    return "".join(out)
