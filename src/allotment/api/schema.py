@@ -1,12 +1,33 @@
 """The full schema of a kind: every field's name, type and merge behaviour.
 
-(schema helper fills in; the class below is the agreed surface)
+Schemas of Kubernetes' kinds come from the files in ``schemas/``, which ``tools/schemas.py`` writes; those of our own
+kinds from the typed structs (``struct_schema.py``); those of custom kinds from their CustomResourceDefinition.
+
+A file holds one Go package: a line with its name and apiVersion, then a block of lines for each definition, parsed
+when it is asked for, with all that it refers to::
+
+    io.k8s.api.resource.v1 resource.k8s.io/v1
+
+    DeviceRequest                                      a definition; `kind` behind the name if it is a whole object
+    exactly ExactDeviceRequest                         a field and its type, here a definition of this package
+    firstAvailable [DeviceSubRequest] list=atomic      [T] is a list, {T} a map with values T
+    name string required default=""
+    selector meta.v1.LabelSelector patch=replace       a definition of another package
+
+Building a pod's schema takes a few milliseconds; asking again costs a look-up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+import msgspec
+
+_FOLDER = Path(__file__).with_name("schemas")
 
 
 class Schema:
@@ -35,12 +56,12 @@ class Schema:
         "type",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, type_: str = "any") -> None:
         self.name = ""  # of a named definition: io.k8s.api.core.v1.Pod
         self.type = (
-            "any"  # object, array, string, integer, number, boolean, int-or-string, quantity, time, any
+            type_  # object, array, string, integer, number, boolean, int-or-string, quantity, time, any
         )
-        self.format = ""
+        self.format = ""  # as in OpenAPI: int32, int64, double, byte, date-time
         self.properties: Mapping[str, Schema] = {}
         self.required: frozenset[str] = frozenset()
         self.additional: Schema | None = None  # the values of a map
@@ -56,7 +77,168 @@ class Schema:
         self.preserve_unknown = False
         self.embedded = False  # a whole object with apiVersion, kind and metadata inside another
 
+    def __repr__(self) -> str:
+        return f"Schema({self.type}{f' {self.name}' if self.name else ''})"
 
+
+@cache
 def schema_of(api_version: str, kind: str) -> Schema:
-    """The schema of a built-in kind. Raises KeyError for others."""
-    raise NotImplementedError
+    """The schema of a built-in kind. Raises KeyError for others.
+
+    The kinds of meta/v1 that every group has (DeleteOptions, Status…) are found under ``v1`` and ``meta.k8s.io/v1``.
+    """
+    for package in _packages(api_version):
+        if package is not None and kind in package.kinds:
+            return package.definition(kind)
+    from allotment.api.struct_schema import own_schema  # the other way round there
+
+    return own_schema(api_version, kind)
+
+
+def definition(name: str) -> Schema:
+    """A named definition (``io.k8s.api.core.v1.NodeSelector``). Raises KeyError if the files do not have it."""
+    home, _, own = name.rpartition(".")
+    package = _package(".".join(home.split(".")[-2:]))
+    if package is None or package.name != home:
+        raise KeyError(name)
+    return package.definition(own)
+
+
+def builtin_kinds(api_version: str) -> list[str]:
+    """The kinds of Kubernetes that we have schemas of in one apiVersion."""
+    package = _packages(api_version)[0]
+    return sorted(package.kinds) if package is not None else []
+
+
+def _packages(api_version: str) -> tuple[_Package | None, ...]:
+    """Where to look for kinds of an apiVersion: packages bear the first label of their group's name."""
+    group, _, version = api_version.rpartition("/")
+    package = _package(f"{group.partition('.')[0] or 'core'}.{version}")
+    if package is not None and package.api_version != api_version:
+        package = None
+    return package, (_package("meta.v1") if api_version in ("v1", "meta.k8s.io/v1") else None)
+
+
+def _package(short: str) -> _Package | None:
+    return _read(short) if short in _shorts() else None  # not cached: short may come from a request
+
+
+@cache
+def _shorts() -> frozenset[str]:
+    return frozenset(path.stem for path in _FOLDER.glob("*.fields"))
+
+
+@cache
+def _read(short: str) -> _Package:
+    return _Package((_FOLDER / f"{short}.fields").read_text(encoding="utf-8"))
+
+
+class _Package:
+    """The definitions of one file, built one by one."""
+
+    def __init__(self, text: str) -> None:
+        head, *blocks = text.strip().split("\n\n")
+        self.name, self.api_version = head.split()
+        self._blocks = {block.split(maxsplit=1)[0]: block for block in blocks}
+        self._built: dict[str, Schema] = {}
+        self._values: dict[str, Schema] = {}  # by how they are written, so that equal ones are one object
+        self.kinds = {own for own, block in self._blocks.items() if block.startswith(f"{own} kind")}
+
+    def definition(self, own: str) -> Schema:
+        if own in self._built:
+            return self._built[own]
+        heading, *lines = self._blocks[own].split("\n")
+        marks = heading.split()[1:]
+        schema = Schema("any" if "any" in marks else "object")
+        schema.name = f"{self.name}.{own}"
+        schema.preserve_unknown = schema.type == "any"
+        _mark(schema, [mark for mark in marks if mark not in ("kind", "any")])
+        properties: dict[str, Schema] = {}
+        schema.properties = properties
+        self._built[own] = schema  # before its fields: they may refer to it
+        required = set()
+        for line in lines:
+            name, written = line.split(" ", 1)
+            if " required" in written:
+                required.add(name)
+                written = written.replace(" required", "", 1)
+            properties[name] = self._value(written)
+        schema.required = frozenset(required)
+        return schema
+
+    def _value(self, written: str) -> Schema:
+        if written not in self._values:
+            kind, *marks = written.split(" ")
+            schema = self._typed(kind)
+            if marks:
+                schema = copy(schema)
+                _mark(schema, marks)
+            self._values[written] = schema
+        return self._values[written]
+
+    def _typed(self, kind: str) -> Schema:
+        if kind[0] == "[":
+            schema = Schema("array")
+            schema.items = self._value(kind[1:-1])
+            return schema
+        if kind[0] == "{":
+            schema = Schema("object")
+            schema.additional = self._value(kind[1:-1])
+            return schema
+        if kind in _SCALARS:
+            return _SCALARS[kind]
+        home, _, own = kind.rpartition(".")
+        package = _package(home) if home else self
+        if package is None:
+            raise KeyError(kind)
+        return package.definition(own)
+
+
+def _mark(schema: Schema, marks: list[str]) -> None:
+    for mark in marks:
+        name, _, value = mark.partition("=")
+        if name == "default":
+            schema.default = msgspec.json.decode(value)
+            continue
+        value, _, key = value.partition(":")
+        if name == "list":
+            schema.list_type = value
+            schema.list_keys = tuple(key.split(",")) if key else ()
+        elif name == "map":
+            schema.map_type = value
+        elif name == "patch":
+            schema.patch_strategies = frozenset(value.split(","))
+            schema.patch_key = key
+
+
+def _scalar(type_: str, format_: str = "", name: str = "") -> Schema:
+    schema = Schema(type_)
+    schema.format = format_
+    schema.name = name
+    schema.preserve_unknown = type_ == "any"
+    return schema
+
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_SCALARS = {
+    "string": _scalar("string"),
+    "bytes": _scalar("string", "byte"),
+    "boolean": _scalar("boolean"),
+    "int32": _scalar("integer", "int32"),
+    "int64": _scalar("integer", "int64"),
+    "number": _scalar("number"),
+    "any": _scalar("any"),
+    "time": _scalar("time", "date-time", f"{_META}.Time"),
+    "microtime": _scalar("time", "date-time", f"{_META}.MicroTime"),
+    "duration": _scalar("string", "", f"{_META}.Duration"),
+    "quantity": _scalar("quantity", "", "io.k8s.apimachinery.pkg.api.resource.Quantity"),
+    "int-or-string": _scalar(
+        "int-or-string", "int-or-string", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+    ),
+    "fields": _scalar("any", "", f"{_META}.FieldsV1"),
+    "raw": _scalar("any", "", "io.k8s.apimachinery.pkg.runtime.RawExtension"),
+}
+for _open in ("fields", "raw"):
+    _SCALARS[_open].map_type = "atomic"
+SCALARS: Mapping[str, Schema] = _SCALARS
+"""The schemas of values without fields, by their name in the data files."""
