@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from allotment.api.names import dns_subdomain_problem
+from allotment.api.schema import Schema
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.registry.strategy import Strategy
 from allotment.apiserver.store.record import Key, Obj, Record
@@ -131,6 +132,7 @@ class Resource:
     name_problem: Callable[[str], str | None] = dns_subdomain_problem  # what is wrong with metadata.name
     create_on_update: bool = False  # PUT to a name that does not exist creates it
     unconditional_update: bool = True  # False: PUT must carry a resourceVersion
+    schemas: Mapping[str, Schema] = field(default_factory=dict)  # of custom kinds, by version
     initial: tuple[Obj, ...] = ()  # objects that exist from the first start on
     name_first: bool = True  # False: ``columns`` has its own Name somewhere (events)
     row_conditions: Callable[[Obj], list[Obj]] | None = None  # of a table's row: pods that have ended

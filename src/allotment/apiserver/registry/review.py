@@ -1,0 +1,45 @@
+"""Kinds that are asked and not stored: SubjectAccessReview, TokenReview, SelfSubjectReview.
+
+A client POSTs one; ``run`` fills in its status and it goes back as the reply. Nothing is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from allotment.apiserver.auth.identity import Identity
+from allotment.apiserver.store.record import Obj
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewCall:
+    """The circumstances of a review: who asks, where (empty for cluster-scoped kinds) and when (RFC 3339)."""
+
+    identity: Identity
+    namespace: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """``run`` gets the body, may change it, and returns the reply. It raises StatusError."""
+
+    api_version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    run: Callable[[Obj, ReviewCall], Obj]
+    doc: str = ""
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        return self.api_version.rpartition("/")[2]
+
+    @property
+    def id(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
