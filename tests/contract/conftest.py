@@ -1,0 +1,75 @@
+"""The servers that the contract runs on, one of each a session: Kubernetes' own (``make test-kubernetes``), and ours
+over TLS and in process (``make test``). Tests keep out of each other's way by names and namespaces of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.api import Api, Https
+from tests.corpus import unavailable
+from tests.kubernetes.control_plane import Absent, ControlPlane, client_context, control_plane
+
+SERVERS = [pytest.param("kubernetes", marks=pytest.mark.kubernetes), "tls", "process"]
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The real one, where it is built."""
+    with contextlib.ExitStack() as stack:
+        try:
+            plane = stack.enter_context(control_plane(tmp_path_factory.mktemp("kubernetes")))
+        except Absent as absent:
+            unavailable(str(absent))
+        yield plane
+
+
+@pytest.fixture(scope="session", params=SERVERS)
+def api(request: pytest.FixtureRequest) -> Iterator[Api]:
+    """One server after the other."""
+    name: str = request.param
+    if name == "kubernetes":
+        plane: ControlPlane = request.getfixturevalue("kubernetes")
+        transport = Https(plane.url, client_context(plane.ca, plane.admin), client_context(plane.ca))
+        yield Api(name, transport)
+        transport.close()
+    else:
+        pytest.skip("not yet")
+
+
+@pytest.fixture
+def fresh() -> str:
+    """A name that no other test has."""
+    return f"t{next(_numbers)}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def namespace(api: Api, fresh: str) -> str:
+    """A namespace of the test's own, with the service account that pods need."""
+    api.post("/api/v1/namespaces", {"metadata": {"name": fresh}}).must(201)
+    path = f"/api/v1/namespaces/{fresh}/serviceaccounts/default"
+    api.eventually(lambda: api.get(path).status == 200 or None, f"service account default of {fresh}")
+    return fresh
+
+
+@pytest.fixture
+def configmaps(namespace: str) -> str:
+    """The path of the test's own ConfigMaps, the plainest kind there is."""
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+@pytest.fixture
+def pods(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+@pytest.fixture
+def claims(namespace: str) -> str:
+    return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
+
+

@@ -1,0 +1,104 @@
+"""One growing integer for the whole server: every write takes the next, nothing else does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.contract.api import JSON, MERGE, STRATEGIC, Api
+from tests.contract.objects import claim, configmap, lease, node
+
+
+def version(obj: dict[str, Any]) -> int:
+    return int(obj["metadata"]["resourceVersion"])
+
+
+def test_every_write_takes_a_greater_one(api: Api, configmaps: str) -> None:
+    first = api.post(configmaps, configmap("a")).must(201)
+    second = api.post(configmaps, configmap("b")).must(201)
+    third = api.patch(f"{configmaps}/a", {"data": {"k": "v"}}).must()
+    assert version(first) < version(second) < version(third)
+
+
+def test_all_kinds_share_it(api: Api, namespace: str, configmaps: str, fresh: str) -> None:
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    seen = [
+        version(api.post(configmaps, configmap("a")).must(201)),
+        version(api.post(leases, lease("a")).must(201)),
+        version(api.post("/api/v1/nodes", node(fresh)).must(201)),
+        version(api.patch(f"{configmaps}/a", {"data": {"k": "v"}}).must()),
+    ]
+    assert seen == sorted(set(seen))
+
+
+def test_an_update_that_changes_nothing_keeps_it(api: Api, configmaps: str) -> None:
+    made = api.post(configmaps, configmap("a", k="v")).must(201)
+    again = api.put(f"{configmaps}/a", made).must(200)
+    assert again == made
+
+
+@pytest.mark.parametrize(
+    ("kind", "patch"),
+    [
+        pytest.param(MERGE, {"data": {"k": "v"}}, id="merge"),
+        pytest.param(STRATEGIC, {"data": {"k": "v"}}, id="strategic"),
+        pytest.param(JSON, [{"op": "replace", "path": "/data/k", "value": "v"}], id="json"),
+        pytest.param(MERGE, {}, id="empty"),
+    ],
+)
+def test_a_patch_that_changes_nothing_keeps_it(api: Api, configmaps: str, kind: str, patch: Any) -> None:
+    made = api.post(configmaps, configmap("a", k="v")).must(201)
+    assert api.patch(f"{configmaps}/a", patch, kind).must(200) == made
+
+
+def test_a_list_carries_its_snapshots(api: Api, configmaps: str) -> None:
+    made = api.post(configmaps, configmap("a")).must(201)
+    listed = api.get(configmaps).must()
+    assert int(listed["metadata"]["resourceVersion"]) >= version(made)
+    assert [item["metadata"]["resourceVersion"] for item in listed["items"] if item["metadata"]["name"] == "a"] == [
+        made["metadata"]["resourceVersion"]
+    ]
+
+
+def test_an_empty_list_carries_one_too(api: Api, configmaps: str) -> None:
+    listed = api.get(f"{configmaps}?labelSelector=no=such").must()
+    assert listed["items"] == []
+    assert int(listed["metadata"]["resourceVersion"]) > 0
+
+
+def test_a_delete_event_carries_the_deletions(api: Api, configmaps: str) -> None:
+    made = api.post(configmaps, configmap("a", k="v")).must(201)
+    api.delete(f"{configmaps}/a").must()
+    with api.watch(f"{configmaps}?resourceVersion={made['metadata']['resourceVersion']}") as events:
+        event = next(events)
+    assert event["type"] == "DELETED"
+    assert version(event["object"]) > version(made)
+    assert event["object"]["data"] == {"k": "v"}
+
+
+def test_a_status_write_takes_one(api: Api, claims: str) -> None:
+    made = api.post(claims, claim("a")).must(201)
+    status = {"status": {"devices": []}, "metadata": {"labels": {"x": "y"}}}
+    unchanged = api.patch(f"{claims}/a/status", status).must()
+    assert version(unchanged) >= version(made)
+
+
+def test_a_dry_run_takes_none(api: Api, configmaps: str) -> None:
+    made = api.post(configmaps, configmap("a")).must(201)
+    api.patch(f"{configmaps}/a?dryRun=All", {"data": {"k": "v"}}).must()
+    assert api.get(f"{configmaps}/a").must() == made
+
+
+def test_a_get_of_what_is_yet_to_come_says_so(api: Api, configmaps: str) -> None:
+    reply = api.get(f"{configmaps}?resourceVersion=999999999&resourceVersionMatch=NotOlderThan")
+    assert (reply.status, reply.reason) == (504, "Timeout")
+    assert reply.message.startswith("Timeout: Too large resource version: 999999999, current: ")
+    assert reply.causes == [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    assert reply.json["details"]["retryAfterSeconds"] == 1
+
+
+def test_what_is_no_number_is_refused(api: Api, configmaps: str) -> None:
+    reply = api.get(f"{configmaps}?resourceVersion=abc")
+    assert reply.status == 400
+    assert reply.message == 'resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax'
