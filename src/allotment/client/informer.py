@@ -1,0 +1,238 @@
+"""A local copy of a collection that follows the server, with indexes, and tells what changed.
+
+An informer lists, then watches from the list's version. Whatever goes wrong is repaired from where it stands:
+
+* the connection breaks, or the server restarts: it watches again from the last version it saw, with growing delays;
+* that version is too old (410) or unknown to the server (a restored one): it lists again and works out what changed.
+
+Promises to handlers. Each is called synchronously as ``handler(old, new)``: ``old`` is None for an object that appeared,
+``new`` is None for one that went. Per object, calls come in the order of its changes; an older state never follows a newer
+one; between two lists changes may be missed but never their result. The copy already shows the change when a handler is
+called. A handler that raises is reported to the log and does not stop the others. A resync calls every handler with
+``(obj, obj)`` for each object, for controllers that want to look at everything now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+from allotment.api.codec import ApiError
+from allotment.api.status import Gone, StatusError, Timeout
+from allotment.client.backoff import Backoff
+from allotment.client.client import Collection, Happening, Listing, WatchEvent
+from allotment.client.transport import Disconnected
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Key = tuple[str, str]
+"""Namespace and name."""
+Handler = Callable[[T | None, T | None], None]
+Index = Callable[[T], Iterable[Hashable]]
+"""Under which values an object is to be found."""
+
+_WATCH_SECONDS = 300
+
+
+class Informer(Generic[T]):
+    """Follows one collection while :meth:`run` runs.
+
+    Invariant, re-derived by :meth:`validate`: an index holds an object under exactly the values its function gives for it.
+    """
+
+    def __init__(
+        self,
+        collection: Collection[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        indexes: Mapping[str, Index[T]] | None = None,
+        resync_seconds: float | None = None,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self._collection = collection
+        self._identity = collection.form.identity
+        self._namespace = namespace
+        self._labels, self._fields = labels, fields
+        self._functions = dict(indexes or {})
+        self._indexes: dict[str, dict[Hashable, dict[Key, T]]] = {name: {} for name in self._functions}
+        self._objects: dict[Key, T] = {}
+        self._handlers: list[Handler[T]] = []
+        self._resync_seconds = resync_seconds
+        self._backoff = backoff or Backoff()
+        self._synced = asyncio.Event()
+        self._reached = asyncio.Condition()
+        self._version = ""
+
+    # --- reading the copy ---
+
+    def get(self, name: str, namespace: str = "") -> T | None:
+        return self._objects.get((namespace, name))
+
+    def all(self) -> list[T]:
+        return list(self._objects.values())
+
+    def by(self, index: str, value: Hashable) -> list[T]:
+        """The objects that an index has under a value."""
+        return list(self._indexes[index].get(value, {}).values())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    @property
+    def version(self) -> int:
+        """Up to which version the copy is complete; 0 before the first list."""
+        return int(self._version or 0)
+
+    # --- following the server ---
+
+    def on_change(self, handler: Handler[T]) -> None:
+        """Adds a handler; for what is there already it is called at once."""
+        self._handlers.append(handler)
+        for obj in self.all():
+            self._tell([handler], None, obj)
+
+    async def synced(self) -> None:
+        """Returns when the first list is in the copy."""
+        await self._synced.wait()
+
+    async def reached(self, version: int) -> None:
+        """Returns when the copy is complete up to a version: wait with it for one's own write to arrive."""
+        async with self._reached:
+            await self._reached.wait_for(lambda: self.version >= version)
+
+    async def run(self) -> None:
+        """Follows the collection until cancelled."""
+        resync = asyncio.ensure_future(self._resync())
+        try:
+            while True:
+                try:
+                    await self._follow()
+                    self._backoff.reset()
+                except (Gone, Timeout):  # compacted; or the server is behind us, having been restored
+                    self._version = ""
+                except (Disconnected, StatusError, ApiError) as exc:
+                    delay = self._backoff.next()
+                    log.info("%s: %s; again in %.1f s", self._collection.resource.plural, exc, delay)
+                    await asyncio.sleep(delay)
+        finally:
+            resync.cancel()
+            with suppress(asyncio.CancelledError):
+                await resync
+
+    async def _follow(self) -> None:
+        """One watch from start to end, with a list before it where there is nothing to resume from."""
+        if not self._version:
+            await self._replace(await self._list())
+        watch = self._collection.watch(
+            self._namespace,
+            since=self._version,
+            labels=self._labels,
+            fields=self._fields,
+            timeout_seconds=_WATCH_SECONDS,
+        )
+        async with watch as events:
+            await self._take(events)
+
+    async def _take(self, events: AsyncIterator[WatchEvent[T]]) -> None:
+        async for event in events:
+            self._backoff.reset()
+            if event.object is not None:
+                gone = event.type is Happening.DELETED
+                self._change(self._key(event.object), None if gone else event.object, event.version)
+            await self._advance(event.version)
+
+    async def _list(self) -> Listing[T]:
+        try:
+            return await self._collection.list(self._namespace, labels=self._labels, fields=self._fields)
+        except Gone:  # compacted between two pages: all at once cannot be
+            return await self._collection.list(
+                self._namespace, labels=self._labels, fields=self._fields, limit=0
+            )
+
+    async def _replace(self, listing: Listing[T]) -> None:
+        present = {self._key(obj): obj for obj in listing.items}
+        for key in [key for key in self._objects if key not in present]:
+            self._change(key, None, listing.version)
+        for key, obj in present.items():
+            self._change(key, obj, str(self._identity(obj).version), listed=True)
+        await self._advance(listing.version)
+        self._synced.set()
+
+    async def _advance(self, version: str) -> None:
+        self._version = version
+        async with self._reached:
+            self._reached.notify_all()
+
+    async def _resync(self) -> None:
+        if self._resync_seconds is None:
+            return
+        while True:
+            await asyncio.sleep(self._resync_seconds)
+            for obj in self.all():
+                self._tell(self._handlers, obj, obj)
+
+    # --- the copy ---
+
+    def _key(self, obj: T) -> Key:
+        identity = self._identity(obj)
+        return identity.namespace, identity.name
+
+    def _change(self, key: Key, new: T | None, version: str, *, listed: bool = False) -> None:
+        """Takes a new state in, unless the copy has this one or a later one. A list is always right: after a restore
+        of the server its versions may be lower than ours."""
+        old = self._objects.get(key)
+        if old is None and new is None:
+            return
+        if (
+            old is not None
+            and new is not None
+            and old_enough(self._identity(old).version, int(version), listed)
+        ):
+            return
+        if old is not None and new is not None and self._identity(old).uid != self._identity(new).uid:
+            self._change(key, None, version)  # deleted and made anew while we did not look
+            old = None
+        self._store(key, old, new)
+        self._tell(self._handlers, old, new)
+
+    def _store(self, key: Key, old: T | None, new: T | None) -> None:
+        if new is None:
+            del self._objects[key]
+        else:
+            self._objects[key] = new
+        for name, function in self._functions.items():
+            index = self._indexes[name]
+            for value in () if old is None else function(old):
+                if (found := index.get(value)) is not None:
+                    found.pop(key, None)
+                    if not found:
+                        del index[value]
+            for value in () if new is None else function(new):
+                index.setdefault(value, {})[key] = new  # type: ignore[assignment]  # the loop is empty when it is None
+
+    def _tell(self, handlers: list[Handler[T]], old: T | None, new: T | None) -> None:
+        for handler in handlers:
+            try:
+                handler(old, new)
+            except Exception:
+                log.exception("%s: a handler failed", self._collection.resource.plural)
+
+    def validate(self) -> None:
+        """Re-derives the indexes and compares. Raises AssertionError."""
+        for name, function in self._functions.items():
+            expected: dict[Hashable, dict[Key, T]] = {}
+            for key, obj in self._objects.items():
+                for value in function(obj):
+                    expected.setdefault(value, {})[key] = obj
+            assert self._indexes[name] == expected, f"index {name} does not match the objects"
+
+
+def old_enough(ours: int, theirs: int, listed: bool) -> bool:
+    """Whether a state can be ignored because we have it, or a later one, already."""
+    return ours == theirs if listed else ours >= theirs

@@ -1,0 +1,154 @@
+"""Events: what a component tells people about an object, in ``kubectl describe`` and ``kubectl events``.
+
+Telling never waits and never fails its caller. The same words about the same object become one event with a count; a
+burst beyond the buffer loses its oldest, since an event is a courtesy and not a record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from itertools import count
+
+from allotment.api.status import NotFound, StatusError
+from allotment.client.client import Client
+from allotment.client.form import Obj
+from allotment.client.transport import Disconnected
+
+log = logging.getLogger(__name__)
+
+MAX_WAITING = 10_000
+MAX_REMEMBERED = 4_096
+MAX_MESSAGE = 1_024
+
+
+class EventType(Enum):
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The object that an event is about."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    version: str = ""
+
+    def reference(self) -> Obj:
+        fields = {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "name": self.name,
+            "namespace": self.namespace,
+            "uid": self.uid,
+            "resourceVersion": self.version,
+        }
+        return {name: value for name, value in fields.items() if value}
+
+
+_Words = tuple[Subject, EventType, str, str]
+
+
+@dataclass(slots=True)
+class _Told:
+    name: str
+    count: int
+
+
+class Recorder:
+    """Writes events for one component while :meth:`run` runs."""
+
+    def __init__(
+        self, client: Client, component: str, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._events = client.plain("v1", "events")
+        self._component = component
+        self._now = now
+        self._waiting: OrderedDict[_Words, int] = OrderedDict()
+        self._told: OrderedDict[_Words, _Told] = OrderedDict()
+        self._news = asyncio.Event()
+        self._numbers = count(int(now().timestamp() * 1_000_000))
+        self.lost = 0
+
+    def tell(self, subject: Subject, type_: EventType, reason: str, message: str) -> None:
+        """Says something about an object, soon. ``reason`` is one CamelCase word."""
+        words = (subject, type_, reason, message[:MAX_MESSAGE])
+        self._waiting[words] = self._waiting.get(words, 0) + 1
+        if len(self._waiting) > MAX_WAITING:
+            self._waiting.popitem(last=False)
+            self.lost += 1
+        self._news.set()
+
+    async def run(self) -> None:
+        """Writes what was told, until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Writes everything told so far."""
+        while self._waiting:
+            words, times = self._waiting.popitem(last=False)
+            try:
+                await self._write(words, times)
+            except (
+                StatusError,
+                Disconnected,
+            ) as exc:  # the namespace is going, the server is away: not worth more
+                self.lost += 1
+                log.info("event %s about %s lost: %s", words[2], words[0].name, exc)
+
+    async def _write(self, words: _Words, times: int) -> None:
+        told = self._told.get(words)
+        if told is not None:
+            patch = {"count": told.count + times, "lastTimestamp": self._stamp()}
+            try:
+                await self._events.patch(told.name, patch, _namespace(words[0]))
+            except NotFound:  # events live an hour
+                del self._told[words]
+            else:
+                told.count += times
+                self._told.move_to_end(words)
+                return
+        event = self._event(words, times)
+        await self._events.create(event)
+        self._told[words] = _Told(event["metadata"]["name"], times)
+        if len(self._told) > MAX_REMEMBERED:
+            self._told.popitem(last=False)
+
+    def _event(self, words: _Words, times: int) -> Obj:
+        subject, type_, reason, message = words
+        name = f"{subject.name[:200]}.{next(self._numbers):x}"
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": _namespace(subject)},
+            "involvedObject": subject.reference(),
+            "type": type_.value,
+            "reason": reason,
+            "message": message,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._component,
+            "firstTimestamp": self._stamp(),
+            "lastTimestamp": self._stamp(),
+            "count": times,
+        }
+
+    def _stamp(self) -> str:
+        return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _namespace(subject: Subject) -> str:
+    """Events about cluster-scoped objects live in ``default``, as everywhere in Kubernetes."""
+    return subject.namespace or "default"
