@@ -153,7 +153,7 @@ def type_of(schema: dict[str, Any], package: str) -> str:
 
 
 def marks(schema: dict[str, Any]) -> Iterator[str]:
-    """How a field merges, and its default. An empty object as a default says nothing and is left out."""
+    """How a field merges, and its default. ``{}`` marks what is always there, if only as an empty object."""
     keys = ",".join(schema.get("x-kubernetes-list-map-keys", ()))
     if list_type := schema.get("x-kubernetes-list-type"):
         yield f"list={list_type}" + (f":{keys}" if keys else "")
@@ -162,7 +162,7 @@ def marks(schema: dict[str, Any]) -> Iterator[str]:
     if strategy := schema.get("x-kubernetes-patch-strategy"):
         key = schema.get("x-kubernetes-patch-merge-key")
         yield f"patch={strategy}" + (f":{key}" if key else "")
-    if schema.get("default") not in (None, {}):
+    if schema.get("default") is not None:
         default = json.dumps(schema["default"], separators=(",", ":"))
         assert " " not in default, "marks are separated by blanks"
         yield f"default={default}"
