@@ -19,7 +19,7 @@ Building a pod's schema takes a few milliseconds; asking again costs a look-up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cache
 from pathlib import Path
@@ -41,6 +41,7 @@ class Schema:
         "default",
         "embedded",
         "enum",
+        "fits",
         "format",
         "items",
         "list_keys",
@@ -76,6 +77,9 @@ class Schema:
         self.nullable = False
         self.preserve_unknown = False
         self.embedded = False  # a whole object with apiVersion, kind and metadata inside another
+        self.fits: Callable[[Any], bool] | None = (
+            None  # for conform, which compiles it when it is first needed
+        )
 
     def __repr__(self) -> str:
         return f"Schema({self.type}{f' {self.name}' if self.name else ''})"
