@@ -33,7 +33,9 @@ class Attributes:
     resource: str = ""
     subresource: str = ""
     namespace: str = ""
-    name: str = ""  # of list and watch: what the field selector asks of metadata.name, if it asks for one name
+    name: str = (
+        ""  # of list and watch: what the field selector asks of metadata.name, if it asks for one name
+    )
     path: str = ""
     fields: tuple[tuple[str, str], ...] = ()  # of list and watch: the selector's field=value requirements
 

@@ -1,0 +1,66 @@
+"""May they: everything for ``system:masters``, then what the node authorizer grants, then roles. Nothing else.
+
+The words of a refusal are Kubernetes'; they name what the caller asked for and nothing that they could not know.
+"""
+
+from __future__ import annotations
+
+from allotment.api.status import Forbidden, forbidden
+from allotment.apiserver.auth.follow import Follows
+from allotment.apiserver.auth.identity import Attributes, Decision
+from allotment.apiserver.auth.node import NodeAuthorizer
+from allotment.apiserver.auth.rbac import Rbac
+
+MASTERS = "system:masters"
+_MASTER = Decision(True)
+
+
+class Authorization:
+    """The authorizer of the server."""
+
+    def __init__(self, store: Follows) -> None:
+        self.rbac = Rbac(store)
+        self.nodes = NodeAuthorizer(store)
+
+    def decide(self, attributes: Attributes) -> Decision:
+        if MASTERS in attributes.identity.groups:
+            return _MASTER
+        by_node = self.nodes.decide(attributes)
+        if by_node.allowed:
+            return by_node
+        by_role = self.rbac.decide(attributes)
+        if by_role.allowed or not by_node.reason:
+            return by_role
+        return Decision(False, "\n".join(filter(None, (by_node.reason, by_role.reason))))
+
+    def require(self, attributes: Attributes) -> None:
+        """Raises Forbidden, in Kubernetes' words, if it is not allowed."""
+        decision = self.decide(attributes)
+        if not decision.allowed:
+            raise refusal(attributes, decision.reason)
+
+
+def refusal(attributes: Attributes, reason: str = "") -> Forbidden:
+    """The 403 for a request; ``reason`` is the decision's."""
+    told = forbidden_message(attributes)
+    why = f"{told}: {reason}" if reason else told
+    if not attributes.resource:
+        return Forbidden(f"forbidden: {why}", {})
+    return forbidden(attributes.resource, attributes.name, attributes.group, why)
+
+
+def forbidden_message(attributes: Attributes) -> str:
+    """What the user cannot do: ``User "x" cannot list resource "pods" in API group "" in the namespace "y"``."""
+    user = attributes.identity.name
+    if not attributes.resource:
+        return _safe(f'User "{user}" cannot {attributes.verb} path "{attributes.path}"')
+    resource = attributes.resource + (f"/{attributes.subresource}" if attributes.subresource else "")
+    where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
+    return _safe(
+        f'User "{user}" cannot {attributes.verb} resource "{resource}" in API group "{attributes.group}" {where}'
+    )
+
+
+def _safe(text: str) -> str:
+    """Never markup: a browser may show it."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

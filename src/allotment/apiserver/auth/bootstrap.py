@@ -1,0 +1,155 @@
+"""Brings the store to the default roles and bindings of ``roles.py`` at every start.
+
+What is missing is made. What is there gets back the rules, subjects, labels and aggregation that were taken from it, and
+keeps what was added; unless it says ``rbac.authorization.kubernetes.io/autoupdate: "false"``: then it is left alone. A
+binding whose role is another one is made anew, as a binding's role cannot change. All of it is as upstream does.
+
+An aggregated role is stored with the rules that it has by the table, for people to read; decisions never look at them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from allotment.apiserver.auth.follow import Heads
+from allotment.apiserver.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP, ROLE_BINDINGS
+from allotment.apiserver.auth.rbac import ROLES as ROLES_RESOURCE
+from allotment.apiserver.auth.roles import BINDINGS, ROLES, DefaultBinding, DefaultRole, rule
+from allotment.apiserver.auth.rule import Rule, uncovered
+from allotment.apiserver.store.record import Key, Obj
+
+_AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+_AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+
+
+class Stores(Heads, Protocol):
+    """What of the store is needed; ``put`` returns what can be awaited until the write is durable."""
+
+    def put(self, key: Key, obj: Obj) -> Any: ...
+
+
+def bring_defaults(store: Stores, now: str) -> list[Any]:
+    """Writes what differs from the table, ``now`` as RFC 3339. Await what it returns to know it durable."""
+    pending = []
+    for key, wanted in defaults():
+        record = store.head(key)
+        if record is None:
+            changed: Obj | None = _new(wanted, now)
+        else:
+            changed = _reconciled(record.load(), wanted, now)
+        if changed is not None:
+            pending.append(store.put(key, changed))
+    return pending
+
+
+def defaults() -> Iterator[tuple[Key, Obj]]:
+    """The table as objects, without uid and times."""
+    for role in ROLES:
+        resource = ROLES_RESOURCE if role.namespace else CLUSTER_ROLES
+        yield Key(resource, role.namespace, role.name), _role(role)
+    for binding in BINDINGS:
+        resource = ROLE_BINDINGS if binding.namespace else CLUSTER_ROLE_BINDINGS
+        yield Key(resource, binding.namespace, binding.name or binding.role), _binding(binding)
+
+
+def _metadata(name: str, namespace: str, aggregated_to: tuple[str, ...] = ()) -> Obj:
+    metadata: Obj = {
+        "name": name,
+        "labels": {
+            "kubernetes.io/bootstrapping": "rbac-defaults",
+            **{_AGGREGATE + role: "true" for role in aggregated_to},
+        },
+        "annotations": {_AUTOUPDATE: "true"},
+    }
+    return {**metadata, "namespace": namespace} if namespace else metadata
+
+
+def _role(role: DefaultRole) -> Obj:
+    obj: Obj = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Role" if role.namespace else "ClusterRole",
+        "metadata": _metadata(role.name, role.namespace, role.labels),
+        "rules": [one.to_json() for one in rules_of(role)],
+    }
+    if role.aggregates:
+        obj["aggregationRule"] = {
+            "clusterRoleSelectors": [{"matchLabels": {_AGGREGATE + role.aggregates: "true"}}]
+        }
+    return obj
+
+
+def rules_of(role: DefaultRole) -> list[Rule]:
+    """The rules of a role of the table; of one that aggregates, those of the roles it gathers."""
+    if not role.aggregates:
+        return [rule(line) for line in role.rules]
+    parts = (part for part in ROLES if role.aggregates in part.labels)
+    return list(dict.fromkeys(one for part in parts for one in rules_of(part)))
+
+
+def _binding(binding: DefaultBinding) -> Obj:
+    name = binding.name or binding.role
+    obj: Obj = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "RoleBinding" if binding.namespace else "ClusterRoleBinding",
+        "metadata": _metadata(name, binding.namespace),
+        "roleRef": {
+            "apiGroup": GROUP,
+            "kind": "Role" if binding.namespace else "ClusterRole",
+            "name": binding.role,
+        },
+    }
+    if binding.subjects:
+        obj["subjects"] = [_subject(subject) for subject in binding.subjects]
+    return obj
+
+
+def _subject(subject: str) -> Obj:
+    kind, _, name = subject.partition(":")
+    if kind == "account":
+        namespace, _, account = name.partition("/")
+        return {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    return {"kind": {"user": "User", "group": "Group"}[kind], "apiGroup": GROUP, "name": name}
+
+
+def _new(wanted: Obj, now: str) -> Obj:
+    metadata = {**wanted["metadata"], "uid": str(uuid.uuid4()), "creationTimestamp": now}
+    return {**wanted, "metadata": metadata}
+
+
+def _reconciled(stored: Obj, wanted: Obj, now: str) -> Obj | None:
+    """The stored object with what it lacks, or None if it lacks nothing or wants to be left alone."""
+    metadata = stored["metadata"]
+    annotations = metadata.get("annotations") or {}
+    if annotations.get(_AUTOUPDATE) == "false" or metadata.get("deletionTimestamp"):
+        return None
+    if "roleRef" in wanted and stored.get("roleRef") != wanted["roleRef"]:
+        return _new(wanted, now)
+    changed = {**stored, "metadata": {**metadata}}
+    for part in ("labels", "annotations"):
+        changed["metadata"][part] = {**wanted["metadata"][part], **(metadata.get(part) or {})}
+    if "roleRef" in wanted:
+        _add_missing(changed, wanted, "subjects")
+    else:
+        _restore_role(changed, wanted)
+    return changed if changed != stored else None
+
+
+def _restore_role(changed: Obj, wanted: Obj) -> None:
+    owned = [Rule.from_json(one) for one in changed.get("rules") or ()]
+    missing = uncovered(owned, (Rule.from_json(one) for one in wanted["rules"]))
+    if missing:
+        changed["rules"] = [*(changed.get("rules") or ()), *(one.to_json() for one in missing)]
+    if "aggregationRule" not in wanted:
+        changed.pop("aggregationRule", None)
+    else:
+        changed["aggregationRule"] = dict(changed.get("aggregationRule") or {})
+        _add_missing(changed["aggregationRule"], wanted["aggregationRule"], "clusterRoleSelectors")
+
+
+def _add_missing(changed: Obj, wanted: Obj, part: str) -> None:
+    there = list(changed.get(part) or ())
+    lacking = [one for one in wanted.get(part) or () if one not in there]
+    if lacking:
+        changed[part] = there + lacking

@@ -1,0 +1,228 @@
+"""What a node may do: a kubelet, or a driver on it, that proves to be ``system:node:NAME`` in group ``system:nodes``.
+
+The rules that all nodes have (``NODE_RULES``) are narrowed down to what concerns the one that asks:
+
+* it reads secrets, config maps, claims and service accounts only if a pod bound to it names them;
+* it lists and watches pods and slices only with a selector for its own name, and Nodes only itself;
+* it changes slices only if they are its own; Leases only its own, in ``kube-node-lease``;
+* it evicts only pods bound to it.
+
+What depends on the body of a write (the status of which pod, a slice for which node) is admission's part:
+``registry/admissions/node_restriction.py``.
+
+Which pod is on which node is followed from the store. A pod is only decoded as far as its node's name; what it refers
+to is worked out when its node asks and kept with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from allotment.apiserver.auth.follow import Follows
+from allotment.apiserver.auth.identity import Attributes, Decision, Identity
+from allotment.apiserver.auth.roles import NODE_RULES, rule
+from allotment.apiserver.store.record import Key, Obj, Record
+
+PREFIX, NODES = "system:node:", "system:nodes"
+LEASES = "kube-node-lease"
+SLICES, NODE_SLICES = "resourceslices.resource.k8s.io", "noderesourceslices.resource.k8s.io"
+
+_YES, _NO = Decision(True), Decision(False)
+_RULES = tuple(rule(line) for line in NODE_RULES)
+
+
+def node_name(identity: Identity) -> str | None:
+    """The node that someone is, "" for a member of the nodes' group without a node's name, None for anybody else."""
+    if NODES not in identity.groups:
+        return None
+    return identity.name.removeprefix(PREFIX) if identity.name.startswith(PREFIX) else ""
+
+
+class _Spec(msgspec.Struct, gc=False, rename="camel"):
+    node_name: str = ""
+
+
+class _Bound(msgspec.Struct, gc=False):
+    """As much of a pod or slice as tells its node."""
+
+    spec: _Spec | None = None
+
+
+_BOUND = msgspec.json.Decoder(_Bound)
+
+
+@dataclass(slots=True)
+class _Pod:
+    record: Record
+    references: frozenset[tuple[str, str]] | None = None  # resource, name; in the pod's namespace
+
+
+class NodeAuthorizer:
+    """Grants a node what is its own, and has no opinion on anybody else."""
+
+    def __init__(self, store: Follows) -> None:
+        self._pods: dict[str, dict[Key, _Pod]] = {}  # by node
+        self._slices: dict[Key, str] = {}  # to its node
+        store.follow("pods", self._pod_changed)
+        store.follow(SLICES, self._slice_changed)
+        store.follow(NODE_SLICES, self._slice_changed)
+
+    def decide(self, attributes: Attributes) -> Decision:
+        node = node_name(attributes.identity)
+        if node is None:
+            return _NO
+        if not node:
+            return Decision(False, f'unknown node for user "{attributes.identity.name}"')
+        if not any(one.allows(attributes) for one in _RULES):
+            return _NO
+        narrowed = _NARROWED.get((attributes.group, attributes.resource))
+        return _YES if narrowed is None else narrowed(self, node, attributes)
+
+    # --- what is narrowed down; the rules have been asked already
+
+    def _in_namespace(self, node: str, asked: Attributes) -> Decision:
+        if asked.subresource and asked.subresource != "token":
+            return Decision(False, "cannot read subresource")
+        if not asked.name:
+            return Decision(False, "No Object name found")
+        if not asked.namespace:
+            return Decision(False, "can only read namespaced object of this type")
+        return self._related(node, asked)
+
+    def _related(self, node: str, asked: Attributes) -> Decision:
+        resource = f"{asked.resource}.{asked.group}" if asked.group else asked.resource
+        wanted = (resource, asked.name)
+        for key, pod in self._pods.get(node, {}).items():
+            if key.namespace == asked.namespace and wanted in _references(pod):
+                return _YES
+        return Decision(False, f"no relationship found between node '{node}' and this object")
+
+    def _pod(self, node: str, asked: Attributes) -> Decision:
+        if asked.verb in ("list", "watch") and ("spec.nodeName", node) in asked.fields:
+            return _YES
+        if asked.verb in ("get", "list", "watch") or asked.subresource == "eviction":
+            if not asked.name:
+                return Decision(False, "can only list/watch pods with spec.nodeName field selector")
+            if Key("pods", asked.namespace, asked.name) not in self._pods.get(node, {}):
+                return Decision(False, f"no relationship found between node '{node}' and this object")
+        return _YES  # create, delete and status: admission sees whose pod it is
+
+    def _node(self, node: str, asked: Attributes) -> Decision:
+        if asked.verb not in ("get", "list", "watch") or asked.name == node:
+            return _YES  # of writes, admission sees which Node it is
+        if not asked.name:
+            return Decision(False, f"node '{node}' cannot read all nodes, only its own Node object")
+        return Decision(False, f"node '{node}' cannot read '{asked.name}', only its own Node object")
+
+    def _lease(self, node: str, asked: Attributes) -> Decision:
+        if asked.namespace != LEASES:
+            return Decision(False, f'can only access leases in the "{LEASES}" system namespace')
+        if asked.verb != "create" and asked.name != node:
+            return Decision(False, "can only access node lease with the same name as the requesting node")
+        return _YES
+
+    def _slice(self, node: str, asked: Attributes) -> Decision:
+        if asked.verb == "create":
+            return _YES  # admission sees for which node
+        if asked.verb in ("list", "watch", "deletecollection"):
+            if ("spec.nodeName", node) in asked.fields:
+                return _YES
+            return Decision(
+                False, f"can only list/watch/deletecollection {asked.resource} with nodeName field selector"
+            )
+        if self._slices.get(Key(f"{asked.resource}.{asked.group}", "", asked.name)) == node:
+            return _YES
+        return Decision(False, f"no relationship found between node '{node}' and this object")
+
+    # --- following the store
+
+    def _pod_changed(self, previous: Record | None, current: Record | None) -> None:
+        if previous is not None and (node := _node_of(previous)):
+            pods = self._pods.get(node, {})
+            pods.pop(previous.key, None)
+            if not pods:
+                self._pods.pop(node, None)
+        if current is not None and (node := _node_of(current)):
+            self._pods.setdefault(node, {})[current.key] = _Pod(current)
+
+    def _slice_changed(self, previous: Record | None, current: Record | None) -> None:
+        if previous is not None:
+            self._slices.pop(previous.key, None)
+        if current is not None and (node := _node_of(current)):
+            self._slices[current.key] = node
+
+
+_NARROWED = {
+    ("", "secrets"): NodeAuthorizer._in_namespace,
+    ("", "configmaps"): NodeAuthorizer._in_namespace,
+    ("", "serviceaccounts"): NodeAuthorizer._in_namespace,
+    ("", "persistentvolumeclaims"): NodeAuthorizer._related,
+    ("", "persistentvolumes"): NodeAuthorizer._related,
+    ("resource.k8s.io", "resourceclaims"): NodeAuthorizer._related,
+    ("", "pods"): NodeAuthorizer._pod,
+    ("", "nodes"): NodeAuthorizer._node,
+    ("coordination.k8s.io", "leases"): NodeAuthorizer._lease,
+    ("resource.k8s.io", "resourceslices"): NodeAuthorizer._slice,
+    ("resource.k8s.io", "noderesourceslices"): NodeAuthorizer._slice,
+}
+
+
+def _node_of(record: Record) -> str:
+    try:
+        bound = _BOUND.decode(record.data)
+    except msgspec.ValidationError:
+        return ""
+    return bound.spec.node_name if bound.spec is not None else ""
+
+
+def _references(pod: _Pod) -> frozenset[tuple[str, str]]:
+    if pod.references is None:
+        obj = pod.record.load()
+        found = (*_from_spec(obj.get("spec") or {}), *_claims(obj), *_from_volumes(obj.get("spec") or {}))
+        pod.references = frozenset((resource, name) for resource, name in found if name)
+    return pod.references
+
+
+def _from_spec(spec: Obj) -> Iterator[tuple[str, str]]:
+    yield "serviceaccounts", spec.get("serviceAccountName", "")
+    for secret in spec.get("imagePullSecrets") or ():
+        yield "secrets", secret.get("name", "")
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
+        for container in spec.get(kind) or ():
+            for source in container.get("envFrom") or ():
+                yield from _named(source, configMapRef="configmaps", secretRef="secrets")
+            for variable in container.get("env") or ():
+                yield from _named(
+                    variable.get("valueFrom") or {}, configMapKeyRef="configmaps", secretKeyRef="secrets"
+                )
+
+
+def _from_volumes(spec: Obj) -> Iterator[tuple[str, str]]:
+    for volume in spec.get("volumes") or ():
+        yield "persistentvolumeclaims", (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
+        yield "secrets", (volume.get("secret") or {}).get("secretName", "")
+        yield from _named(volume, configMap="configmaps")
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            yield from _named(source, configMap="configmaps", secret="secrets")
+
+
+def _claims(pod: Obj) -> Iterator[tuple[str, str]]:
+    """Claims that a pod names itself, or that were made for it from templates."""
+    status = pod.get("status") or {}
+    for claim in (pod.get("spec") or {}).get("resourceClaims") or ():
+        yield "resourceclaims.resource.k8s.io", claim.get("resourceClaimName", "")
+        yield "resourceclaims.resource.k8s.io", (claim.get("source") or {}).get("resourceClaimName", "")
+    for made in status.get("resourceClaimStatuses") or ():
+        yield "resourceclaims.resource.k8s.io", made.get("resourceClaimName", "")
+    extended = status.get("extendedResourceClaimStatus") or {}
+    yield "resourceclaims.resource.k8s.io", extended.get("resourceClaimName", "")
+
+
+def _named(source: Obj, **kinds: Any) -> Iterator[tuple[str, str]]:
+    """Where ``source`` has one of the fields, the resource that the field stands for and the name in it."""
+    for field, resource in kinds.items():
+        yield resource, (source.get(field) or {}).get("name", "")
