@@ -160,7 +160,7 @@ def from_status(code: int, body: Mapping[str, Any] | None) -> StatusError:
 
 
 def _of(resource: str, name: str, group: str) -> dict[str, Any]:
-    details: dict[str, Any] = {"name": name}
+    details: dict[str, Any] = {"name": name} if name else {}
     if group:
         details["group"] = group
     details["kind"] = resource
