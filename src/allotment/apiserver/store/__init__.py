@@ -1,1 +1,29 @@
-"""What is stored, at which revision, and what changed since."""
+"""What is stored, at which revision, and what changed since.
+
+::
+
+    store       the front: reads, writes, watches, compaction, backup        (the only door for other layers)
+    record      an object at one revision, and a change of it
+    state       the newest record of every key, in order
+    history     the recent changes, bounded: what watches resume from and old lists are rewound with
+    watch       who waits for which changes, and what they have not yet taken
+    pending     a write on its way to disk
+    writer      the thread that commits, everything that is waiting in one transaction
+    database    the SQLite file: schema, checks, transactions
+    lock        one process at a time
+    backup      a consistent copy, and the way back
+
+Errors::
+
+    StoreError
+    ├── OpenError           the store cannot be opened; the message says what to do
+    │   ├── Locked          another process has it (holder)
+    │   ├── Corrupt         the file is damaged, or is no store
+    │   ├── TooNew          a newer Allotment wrote it
+    │   └── Unwritable      the folder or file cannot be created, read or written
+    ├── CommitFailed        a write did not reach the disk and did not happen; a later one may succeed
+    ├── Overloaded          too much is on its way to disk; nothing was done, try again soon
+    ├── Compacted           the revision asked for is older than the history (revision, compacted)
+    ├── Overflow            a watch's reader was too slow; list anew and watch from there
+    └── Closed              the store, or the watch, was closed
+"""

@@ -5,5 +5,414 @@ their way to disk: decisions about writes are made on it, without an await betwe
 races to retry. Writes that arrive while the disk is busy are committed together; then, in order, they become durable,
 watchers hear of them, and the writers are answered.
 
-Invariants, re-derived by ``validate()``: … (store helper fills in)
+A commit that fails takes back everything that is on its way: the head is the durable state again, followers are told the
+inverse of each write, newest first, and every waiter gets :class:`CommitFailed`. Later writes start from there.
+
+Everything but :meth:`Store.open` runs on the event loop; the writer's thread hands results over to it.
+
+Invariants, re-derived by :meth:`Store.validate`: the state is the replay of the log in the file; keys are sorted; the
+head is the state plus the writes on their way, whose revisions follow the durable one without a gap; the history has
+every change after ``compacted``; the file has the rows that state and history need, and rows about to be removed.
 """
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from allotment.apiserver.store import backup
+from allotment.apiserver.store.database import Database, check, connect, read
+from allotment.apiserver.store.errors import Closed, CommitFailed, Compacted, Overloaded
+from allotment.apiserver.store.history import Evicted, History, Window, superseded
+from allotment.apiserver.store.lock import Lock
+from allotment.apiserver.store.pending import Pending
+from allotment.apiserver.store.record import Change, ChangeType, Key, Obj, Record
+from allotment.apiserver.store.state import State
+from allotment.apiserver.store.stats import Stats
+from allotment.apiserver.store.watch import Buffer, Scope, Watch, Watches, covers
+from allotment.apiserver.store.writer import Barrier, Stop, Trim, Writer
+
+Follower = Callable[[Record | None, Record | None], None]
+"""Told the record before and after each write on the head. Must not raise, await or write."""
+
+MAX_PENDING_BYTES = 256 * 1024 * 1024
+"""On their way to disk; more writes are refused with :class:`Overloaded`."""
+
+TRIM_AT = 250
+"""Evicted changes are forgotten on disk so many at a time: a transaction for each would double the work."""
+
+TRIM_MOST = 1000
+"""Evicted changes that one transaction forgets, so that no write waits long for it."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Store:
+    """See the module. Made by :meth:`open`, ended by :meth:`close`."""
+
+    def __init__(
+        self, lock: Lock, database: Database, window: Window, buffer: Buffer, clock: Callable[[], float]
+    ) -> None:
+        self.path = database.path
+        self.on_commit: Callable[[float, int], None] | None = None  # seconds and number of writes
+        self._lock = lock
+        self._database = database
+        self._buffer = buffer
+        self._clock = clock
+        self._history = History(database.compacted, window)
+        self._state = State(self._replay(database))
+        self.revision = max(database.compacted, self._newest)
+        self._head_revision = self.revision
+        self._ahead: dict[Key, Pending] = {}  # the newest write on its way, by key
+        self._in_flight: deque[Pending] = deque()
+        self._in_flight_bytes = 0
+        self._epoch = 0
+        self._followers: dict[str, list[Follower]] = {}
+        self._watches = Watches(lambda: self.revision)
+        self._garbage: list[Evicted] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+        self._commits = self._writes = self._failures = self._last_writes = 0
+        self._seconds = self._last_seconds = 0.0
+        self._writer = Writer(database, self)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        window: Window | None = None,
+        buffer: Buffer | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> Store:
+        """The store in a file, which is created with its folder if it is not there. Raises :class:`OpenError`.
+
+        Reads the whole file. Needs no event loop; everything after it does.
+        """
+        lock = Lock(path)
+        try:
+            database = Database(path)
+            try:
+                store = cls(lock, database, window or Window(), buffer or Buffer(), clock)
+            except BaseException:
+                database.close()
+                raise
+        except BaseException:
+            lock.release()
+            raise
+        store._writer.start()
+        store._trim(store._history.trim(clock()))
+        return store
+
+    async def close(self) -> None:
+        """Ends watches, finishes the writes on their way, closes the file and lets go of the lock. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._watches.close(Closed("the store was closed"))
+        self._collect(at_least=1)
+        self._bind()
+        self._writer.submit(Stop())
+        await asyncio.to_thread(self._writer.join)
+
+    # Reads: durable
+
+    @property
+    def compacted(self) -> int:
+        """The oldest revision from which watches can resume and lists be made."""
+        return self._history.compacted
+
+    def get(self, key: Key) -> Record | None:
+        return self._state.get(key)
+
+    def list(self, resource: str, namespace: str = "") -> list[Record]:
+        """All records of a resource, or of one namespace of it, sorted by namespace and name. The caller's to keep."""
+        return self._state.list(resource, namespace)
+
+    def list_at(self, resource: str, namespace: str, revision: int) -> Sequence[Record]:
+        """The list as it was at a revision, not above the durable one. Raises :class:`Compacted`."""
+        if revision < self.compacted:
+            raise Compacted(revision, self.compacted)
+        if revision > self.revision:
+            raise ValueError(f"revision {revision} is not there yet; the newest is {self.revision}")
+        undone: dict[Key, Record | None] = {}
+        for change in self._history.undo(resource, revision):
+            if not namespace or change.record.key.namespace == namespace:
+                undone[change.record.key] = change.previous
+        current = self._state.list(resource, namespace)
+        if not undone:
+            return current
+        kept = [record for record in current if record.key not in undone]
+        kept += [record for record in undone.values() if record is not None]
+        kept.sort(key=lambda record: record.key)
+        return kept
+
+    # The head, and writes
+
+    def head(self, key: Key) -> Record | None:
+        """The newest record, writes on their way included."""
+        ahead = self._ahead.get(key)
+        return self._state.get(key) if ahead is None else _after(ahead.change)
+
+    def heads(self, resource: str, namespace: str = "") -> Iterable[Record]:
+        """The newest records, writes on their way included, sorted like :meth:`list`."""
+        current = self._state.list(resource, namespace)
+        scope = Scope(resource, namespace, "")
+        ahead = {k: p for k, p in self._ahead.items() if k.resource == resource and covers(scope, k)}
+        if not ahead:
+            return current
+        newest = [record for record in current if record.key not in ahead]
+        newest += [record for record in (_after(p.change) for p in ahead.values()) if record is not None]
+        newest.sort(key=lambda record: record.key)
+        return newest
+
+    def put(self, key: Key, obj: Obj) -> Pending:
+        """Stores an object, new or changed, and writes its revision into it.
+
+        It is on the head when this returns, and durable when the result was awaited. Raises :class:`Overloaded` or
+        :class:`Closed`, and then did nothing.
+        """
+        previous = self.head(key)
+        return self._write(ChangeType.MODIFIED if previous else ChangeType.ADDED, key, obj, previous)
+
+    def delete(self, key: Key, obj: Obj) -> Pending:
+        """Removes an object, which must be there. ``obj`` is its last state, and gets the revision of the deletion."""
+        previous = self.head(key)
+        if previous is None:
+            raise LookupError(f"{key} is not there, so it cannot be deleted")
+        return self._write(ChangeType.DELETED, key, obj, previous)
+
+    def follow(self, resource: str, follower: Follower) -> None:
+        """Tells the follower of every record on the head now, and of every write from now on, as it enters the head.
+
+        On a failed commit it is told the inverse of each write, newest first. ``resource`` empty: of all resources.
+        """
+        for each in (
+            (resource,)
+            if resource
+            else sorted({*self._state.resources(), *(k.resource for k in self._ahead)})
+        ):
+            for record in self.heads(each):
+                follower(None, record)
+        self._followers.setdefault(resource, []).append(follower)
+
+    def _write(self, type_: ChangeType, key: Key, obj: Obj, previous: Record | None) -> Pending:
+        if self._closed:
+            raise Closed("the store was closed")
+        if self._in_flight_bytes > MAX_PENDING_BYTES:
+            raise Overloaded(f"{len(self._in_flight)} writes wait for the disk")
+        self._bind()
+        revision = self._head_revision + 1
+        obj["metadata"]["resourceVersion"] = str(revision)
+        key = previous.key if previous else Key(sys.intern(key.resource), sys.intern(key.namespace), key.name)
+        record = Record(key, revision, _encode(obj))
+        pending = Pending(Change(type_, record, previous), self._clock(), self._epoch)
+        self._head_revision = revision
+        self._ahead[key] = pending
+        self._in_flight.append(pending)
+        self._in_flight_bytes += len(record.data)
+        self._writer.submit(pending)
+        self._tell(key.resource, previous, _after(pending.change))
+        return pending
+
+    def _tell(self, resource: str, before: Record | None, after: Record | None) -> None:
+        for follower in self._followers.get(resource, ()):
+            follower(before, after)
+        for follower in self._followers.get("", ()):
+            follower(before, after)
+
+    def _bind(self) -> None:
+        """Results go to the loop that writes; a store may outlive a loop as long as nothing is on its way."""
+        if not self._in_flight:
+            self._loop = asyncio.get_running_loop()
+
+    # What the writer reports, first on its thread, then on the loop
+
+    def committed(self, writes: Sequence[Pending], seconds: float) -> None:
+        self._call(lambda: self._settle(writes, seconds))
+
+    def failed(self, epoch: int, error: Exception) -> None:
+        self._call(lambda: self._take_back(epoch, error))
+
+    def ended(self) -> None:
+        self._lock.release()
+
+    def _call(self, callback: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is gone, and with it everybody who could be told
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(callback)
+
+    def _settle(self, writes: Sequence[Pending], seconds: float) -> None:
+        self._commits += 1
+        self._writes += len(writes)
+        self._last_writes = len(writes)
+        self._seconds += seconds
+        self._last_seconds = seconds
+        for pending in writes:
+            self._in_flight.popleft()
+            self._become_durable(pending)
+        for pending in writes:
+            pending.settle()
+        self._trim(self._history.trim(self._clock()))
+        if self.on_commit is not None:
+            self.on_commit(seconds, len(writes))
+
+    def _become_durable(self, pending: Pending) -> None:
+        change = pending.change
+        record = change.record
+        self._in_flight_bytes -= len(record.data)
+        if self._ahead[record.key] is pending:
+            del self._ahead[record.key]
+        if change.type is ChangeType.DELETED:
+            self._state.remove(record.key)
+        else:
+            self._state.put(record)
+        self.revision = record.revision
+        self._history.append(change, pending.created)
+        self._watches.dispatch(self._history.share(change))
+
+    def _take_back(self, epoch: int, error: Exception) -> None:
+        assert epoch == self._epoch
+        self._epoch += 1
+        self._failures += 1
+        failed = list(self._in_flight)
+        self._in_flight.clear()
+        self._in_flight_bytes = 0
+        self._ahead.clear()
+        self._head_revision = self.revision
+        for pending in reversed(failed):
+            change = pending.change
+            self._tell(change.record.key.resource, _after(change), change.previous)
+        reason = CommitFailed(f"the store {self.path} could not be written: {error}")
+        reason.__cause__ = error
+        for pending in failed:
+            pending.settle(reason)
+
+    # Watches
+
+    def watch(self, resource: str, namespace: str = "", name: str = "", *, since: int) -> Watch:
+        """The changes after a revision, from the history and then as they become durable. Raises :class:`Compacted`.
+
+        With a name and no namespace it covers that name in every namespace.
+        """
+        if self._closed:
+            raise Closed("the store was closed")
+        if since < self.compacted:
+            raise Compacted(since, self.compacted)
+        scope = Scope(resource, namespace, name)
+        backlog = [c for c in self._history.since(resource, since) if covers(scope, c.record.key)]
+        watch = Watch(scope, since, backlog, self._buffer, self._watches)
+        self._watches.add(watch)
+        return watch
+
+    # Compaction and backup
+
+    async def compact(self, revision: int) -> None:
+        """Forgets history up to a revision (at most the durable one), in memory and on disk."""
+        self._trim(self._history.compact(revision))
+        self._collect(at_least=1)
+        self._bind()
+        passed = asyncio.get_running_loop().create_future()
+        self._writer.submit(Barrier(lambda: self._call(lambda: _resolve(passed))))
+        await passed
+
+    async def backup(self, path: Path) -> None:
+        """A consistent copy in a file, which is there whole or not at all. Writes go on meanwhile."""
+        await asyncio.to_thread(backup.copy, self.path, path)
+
+    def _trim(self, evicted: Iterable[Evicted]) -> None:
+        self._garbage += evicted
+        self._collect(at_least=TRIM_AT)
+
+    def _collect(self, at_least: int) -> None:
+        while len(self._garbage) >= at_least:
+            self._writer.submit(Trim(self._garbage[:TRIM_MOST]))
+            del self._garbage[:TRIM_MOST]
+
+    # Opening, numbers, invariants
+
+    def _replay(self, database: Database) -> Iterable[Record]:
+        current: dict[Key, Record] = {}
+        self._newest = 0
+        for row in database.rows():
+            record = row.record
+            previous = current.get(record.key)
+            if previous is not None:
+                record.key = previous.key
+            if record.revision > database.compacted:
+                self._history.append(Change(row.type, record, previous), row.created)
+            if row.type is ChangeType.DELETED:
+                current.pop(record.key, None)
+            else:
+                current[record.key] = record
+            self._newest = record.revision
+        return current.values()
+
+    @property
+    def stats(self) -> Stats:
+        return Stats(
+            commits=self._commits,
+            commit_seconds=self._seconds,
+            last_commit_seconds=self._last_seconds,
+            last_commit_writes=self._last_writes,
+            writes=self._writes,
+            failures=self._failures,
+            pending=len(self._in_flight),
+            pending_bytes=self._in_flight_bytes,
+            objects=len(self._state),
+            bytes=self._state.bytes,
+            history=len(self._history),
+            history_bytes=self._history.bytes,
+            watches=len(self._watches),
+            revision=self.revision,
+            compacted=self.compacted,
+        )
+
+    def validate(self) -> None:
+        """Re-derives the invariants from scratch; with nothing on its way to disk, from the file too. For tests."""
+        self._state.validate()
+        self._history.validate(self.revision)
+        self._watches.validate()
+        revisions = [pending.record.revision for pending in self._in_flight]
+        assert revisions == list(range(self.revision + 1, self._head_revision + 1)), "the head has a gap"
+        assert self._ahead == {pending.record.key: pending for pending in self._in_flight}
+        assert self._in_flight_bytes == sum(len(pending.record.data) for pending in self._in_flight)
+        if not self._in_flight and not self._closed:
+            self._validate_file()
+
+    def _validate_file(self) -> None:
+        with contextlib.closing(connect(self.path)) as db:
+            rows = list(read(self.path, db, check(self.path, db)))
+        replayed: dict[Key, Record] = {}
+        for row in rows:
+            replayed[row.record.key] = row.record
+            if row.type is ChangeType.DELETED:
+                del replayed[row.record.key]
+        state = [record for resource in self._state.resources() for record in self._state.list(resource)]
+        assert {r.key: (r.revision, r.data) for r in replayed.values()} == {
+            r.key: (r.revision, r.data) for r in state
+        }, "the state is not the replay of the log"
+        needed = {record.revision for record in state}
+        for change in self._history:
+            needed |= {change.revision, *superseded(change)}
+        surplus = {row.record.revision for row in rows} ^ needed
+        assert surplus <= {row for each in self._garbage for row in each.rows}, (
+            f"rows {surplus} are surplus or missing"
+        )
+
+
+def _after(change: Change) -> Record | None:
+    """The record that is there after a change."""
+    return None if change.type is ChangeType.DELETED else change.record
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

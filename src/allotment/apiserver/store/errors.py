@@ -1,0 +1,69 @@
+"""What the store raises. The tree is drawn in the package's docstring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class StoreError(Exception):
+    """Something that the store cannot do."""
+
+
+class OpenError(StoreError):
+    """The store cannot be opened. The message is for the person who starts the server."""
+
+    def __init__(self, path: Path, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class Locked(OpenError):
+    """Another process has the store open. ``holder`` is its process id, where it could be read."""
+
+    def __init__(self, path: Path, holder: int | None, message: str) -> None:
+        super().__init__(path, message)
+        self.holder = holder
+
+
+class Corrupt(OpenError):
+    """The file is damaged, or it is no store at all."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(
+            path,
+            f"the store {path} cannot be used: {what}. Restore a backup of it (allot restore), "
+            f"or move the file away to start with an empty store",
+        )
+
+
+class TooNew(OpenError):
+    """A newer version of Allotment wrote the file."""
+
+
+class Unwritable(OpenError):
+    """The folder or the file cannot be created, read or written."""
+
+
+class CommitFailed(StoreError):
+    """A write did not reach the disk (full, broken): it did not happen, and nobody has seen it. Later ones may succeed."""
+
+
+class Overloaded(StoreError):
+    """So much is on its way to disk that the store takes no more just now. Nothing was done."""
+
+
+class Compacted(StoreError):
+    """The history does not reach back to ``revision``; it starts after ``compacted``."""
+
+    def __init__(self, revision: int, compacted: int) -> None:
+        super().__init__(f"revision {revision} is older than the history, which starts at {compacted}")
+        self.revision = revision
+        self.compacted = compacted
+
+
+class Overflow(StoreError):
+    """A watch was closed because more changes waited for its reader than it may keep. None was skipped before that."""
+
+
+class Closed(StoreError):
+    """The store, or the watch, was closed."""

@@ -1,0 +1,194 @@
+"""Who waits for which changes, and what they have not yet taken.
+
+A watch has a scope: a resource, or a namespace of it, or a name. Watches are indexed by scope, so a change looks up
+the four scopes that it can belong to and meets no watch of another key. A watch first hands out its backlog (changes of
+the history after the revision that it resumes from; bounded as the history is), then what arrives, from a buffer
+bounded in changes and bytes. A reader that lets it overflow loses the watch, never a change in the middle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from allotment.apiserver.store.errors import Closed, Overflow, StoreError
+from allotment.apiserver.store.record import Change, Key
+
+Scope = Key
+"""What a watch covers: a key whose namespace or name may be empty, for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """What a watch keeps for its reader at most, and how much the reader gets at once."""
+
+    changes: int = 10_000
+    bytes: int = 16 * 1024 * 1024
+    turn_changes: int = 500
+    turn_bytes: int = 1024 * 1024
+
+
+class Watch:
+    """Changes of a scope after a revision, each once, in order, without a gap. Made by ``Store.watch``; one reader."""
+
+    def __init__(
+        self, scope: Scope, since: int, backlog: list[Change], buffer: Buffer, watches: Watches
+    ) -> None:
+        self.scope = scope
+        self._seen = since
+        self._since = since
+        self._backlog = deque(backlog)
+        self._arrived: deque[Change] = deque()
+        self._bytes = 0  # of what arrived
+        self._buffer = buffer
+        self._watches = watches
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: StoreError | None = None
+
+    @property
+    def revision(self) -> int:
+        """Every change of the scope up to here was handed out: what a bookmark may say."""
+        if self._backlog or self._arrived or self._error:
+            return self._seen
+        return max(self._seen, self._watches.revision())
+
+    async def next(self, timeout: float | None = None) -> list[Change]:
+        """What changed since the last call, waiting for at least one change; empty when the timeout (seconds) passed.
+
+        At most a turn's worth (``Buffer``), to be sent before the next call. Raises :class:`Overflow` when the reader
+        was too slow, :class:`Closed` when the watch or the store was closed.
+        """
+        if not (self._backlog or self._arrived or self._error):
+            await self._wait(timeout)
+        if self._error:
+            raise self._error
+        return self._take()
+
+    def close(self, error: StoreError | None = None) -> None:
+        """Ends the watch; idempotent. Whoever waits in ``next`` gets the error."""
+        if self._error is None:
+            self._error = error or Closed("the watch was closed")
+            self._watches.remove(self)
+            self._backlog.clear()
+            self._arrived.clear()
+            self._bytes = 0
+            self._wake()
+
+    def push(self, change: Change, size: int) -> None:
+        """A change of the scope became durable. Called by the store, in order."""
+        if change.record.revision <= self._since:
+            return
+        self._arrived.append(change)
+        self._bytes += size
+        if len(self._arrived) > self._buffer.changes or self._bytes > self._buffer.bytes:
+            self.close(
+                Overflow(f"{len(self._arrived)} changes waited for a slow reader of {_name(self.scope)}")
+            )
+        elif self._waiter is not None:
+            self._wake()
+
+    async def _wait(self, timeout: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        alarm = None if timeout is None else loop.call_later(timeout, self._wake)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            if alarm is not None:
+                alarm.cancel()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _take(self) -> list[Change]:
+        taken: list[Change] = []
+        room = self._buffer.turn_bytes
+        while len(taken) < self._buffer.turn_changes and room > 0:
+            if self._backlog:
+                change = self._backlog.popleft()
+                size = len(change.record.data)
+            elif self._arrived:
+                change = self._arrived.popleft()
+                size = len(change.record.data)
+                self._bytes -= size
+            else:
+                break
+            taken.append(change)
+            room -= size
+        if taken:
+            self._seen = taken[-1].record.revision
+        return taken
+
+    def validate(self) -> None:
+        revisions = [change.revision for change in (*self._backlog, *self._arrived)]
+        assert revisions == sorted(set(revisions)), f"watch of {_name(self.scope)} is out of order"
+        assert not revisions or revisions[0] > self._seen
+        assert self._bytes == sum(len(change.record.data) for change in self._arrived)
+
+
+class Watches:
+    """All open watches, by scope. ``revision`` tells up to where changes were dispatched."""
+
+    def __init__(self, revision: Callable[[], int]) -> None:
+        self.revision = revision
+        self._by_scope: dict[Scope, dict[Watch, None]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, watch: Watch) -> None:
+        self._by_scope.setdefault(watch.scope, {})[watch] = None
+        self._count += 1
+
+    def remove(self, watch: Watch) -> None:
+        watches = self._by_scope.get(watch.scope, {})
+        if watch in watches:
+            del watches[watch]
+            self._count -= 1
+            if not watches:
+                del self._by_scope[watch.scope]
+
+    def dispatch(self, change: Change) -> None:
+        """Hands a change to every watch that covers its key."""
+        size = len(change.record.data)
+        for scope in scopes(change.record.key):
+            watches = self._by_scope.get(scope)
+            if watches:
+                for watch in tuple(watches):  # one that overflows removes itself
+                    watch.push(change, size)
+
+    def close(self, error: StoreError) -> None:
+        for watches in tuple(self._by_scope.values()):
+            for watch in tuple(watches):
+                watch.close(error)
+
+    def validate(self) -> None:
+        assert self._count == sum(map(len, self._by_scope.values()))
+        for scope, watches in self._by_scope.items():
+            for watch in watches:
+                assert watch.scope == scope
+                watch.validate()
+
+
+def scopes(key: Key) -> tuple[Scope, ...]:
+    """Every scope that a key belongs to, each once."""
+    resource, namespace, name = key
+    if not namespace:
+        return (key, Scope(resource, "", ""))
+    return (key, Scope(resource, namespace, ""), Scope(resource, "", ""), Scope(resource, "", name))
+
+
+def covers(scope: Scope, key: Key) -> bool:
+    """Whether a key of the scope's resource is in it."""
+    return (not scope.namespace or scope.namespace == key.namespace) and (
+        not scope.name or scope.name == key.name
+    )
+
+
+def _name(scope: Scope) -> str:
+    return "/".join(part for part in scope if part)

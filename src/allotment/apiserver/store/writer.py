@@ -1,0 +1,128 @@
+"""The thread that commits.
+
+Each turn takes all that is waiting (bounded), commits it as one transaction with one fsync, and tells the store. It
+never waits to gather more: while one transaction is on its way to disk the next one gathers by itself.
+
+When a commit fails, writes that were decided on top of the failed ones must not be committed either. The store counts
+failures as epochs and marks each write with the epoch in which it was decided: the writer drops those of a failed one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from time import perf_counter
+from typing import Protocol
+
+from allotment.apiserver.store.database import Database
+from allotment.apiserver.store.history import Evicted
+from allotment.apiserver.store.pending import Pending
+
+MAX_WRITES = 500
+MAX_BYTES = 16 * 1024 * 1024
+"""Of one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trim:
+    """Changes that left the history: their rows can go. Oldest first."""
+
+    evicted: list[Evicted]
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """``passed`` is called, on the writer's thread, when everything queued before has been done."""
+
+    passed: Callable[[], None]
+
+
+class Stop:
+    """The last item: the writer closes the file and ends."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """What is done at once: any number of writes, then at most one item of another sort."""
+
+    writes: list[Pending] = field(default_factory=list)
+    then: Trim | Barrier | Stop | None = None
+
+
+class Listener(Protocol):
+    """Whom the writer tells, on its own thread."""
+
+    def committed(self, writes: list[Pending], seconds: float) -> None: ...
+
+    def failed(self, epoch: int, error: Exception) -> None:
+        """Nothing of this epoch that was not yet reported as committed will be."""
+
+    def ended(self) -> None:
+        """The file is closed."""
+
+
+class Writer:
+    """Owns the database from ``start()`` until it ended."""
+
+    def __init__(self, database: Database, listener: Listener) -> None:
+        self._database = database
+        self._listener = listener
+        self._queue: SimpleQueue[Pending | Trim | Barrier | Stop] = SimpleQueue()
+        self._failed_epoch = -1
+        self._evicted: list[Evicted] = []  # not yet forgotten on disk, as the commit failed
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, item: Pending | Trim | Barrier | Stop) -> None:
+        self._queue.put(item)
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            turn = self._gather()
+            if isinstance(turn.then, Trim):
+                self._evicted += turn.then.evicted
+            self._commit([write for write in turn.writes if write.epoch > self._failed_epoch])
+            if isinstance(turn.then, Barrier):
+                turn.then.passed()
+            elif isinstance(turn.then, Stop):
+                self._database.close()
+                self._listener.ended()
+                return
+
+    def _gather(self) -> Turn:
+        turn = Turn()
+        size = 0
+        item = self._queue.get()
+        while isinstance(item, Pending):
+            turn.writes.append(item)
+            size += len(item.record.data)
+            if len(turn.writes) >= MAX_WRITES or size >= MAX_BYTES:
+                return turn
+            try:
+                item = self._queue.get_nowait()
+            except Empty:
+                return turn
+        turn.then = item
+        return turn
+
+    def _commit(self, writes: list[Pending]) -> None:
+        if not writes and not self._evicted:
+            return
+        started = perf_counter()
+        try:
+            self._database.commit(writes, self._evicted)
+        except Exception as exc:  # whatever it is: a writer that died would leave everybody waiting
+            if writes:
+                self._failed_epoch = writes[-1].epoch
+                self._listener.failed(self._failed_epoch, exc)
+            return
+        self._evicted = []
+        if writes:
+            self._listener.committed(writes, perf_counter() - started)
