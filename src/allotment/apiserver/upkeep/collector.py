@@ -1,0 +1,113 @@
+"""The garbage collector: carries out what ownership asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from allotment.apiserver.registry.catalogue import Catalogue, Served
+from allotment.apiserver.registry.deletion import DeleteOptions, Deletion, Preconditions
+from allotment.apiserver.registry.writes import Writes
+from allotment.apiserver.store.record import Obj, Record
+from allotment.apiserver.upkeep.ownership import (
+    Delete,
+    DropOwners,
+    Member,
+    Owner,
+    Ownership,
+    RemoveFinalizer,
+    Step,
+    StopBlocking,
+)
+from allotment.apiserver.upkeep.task import Clock, Upkeep, utc_now
+
+
+class Collector(Upkeep):
+    """Follows every resource that is served, custom ones too: call :meth:`follow` for each that comes."""
+
+    name = "generic-garbage-collector"
+
+    def __init__(self, writes: Writes, catalogue: Catalogue, clock: Clock = utc_now) -> None:
+        super().__init__(clock)
+        self._writes = writes
+        self._store = writes.store
+        self._deletion = Deletion(writes)
+        self._catalogue = catalogue
+        self._followed: set[str] = set()
+        self.ownership = Ownership(self._resolvable)
+
+    def follow(self, resource_id: str) -> None:
+        """Takes a resource in; once is enough. References to it that could not be resolved now can."""
+        if resource_id not in self._followed:
+            self._followed.add(resource_id)
+            self._store.follow(resource_id, self._changed)
+            self.ownership.look_again()
+            self.wake()
+
+    def turn(self) -> bool:
+        uid = self.ownership.due()
+        if uid is None:
+            return False
+        for step in list(self.ownership.steps(uid)):
+            self._carry_out(step)
+        return True
+
+    def _changed(self, previous: Record | None, current: Record | None) -> None:
+        self.ownership.changed(previous, current)
+        self.wake()
+
+    def _resolvable(self, member: Member, owner: Owner) -> bool:
+        served = self._catalogue.of_kind(owner.api_version, owner.kind)
+        return served is not None and (bool(member.key.namespace) or not served.resource.namespaced)
+
+    def _carry_out(self, step: Step) -> None:
+        member = step.member
+        resource = self._catalogue.resource(member.key.resource)
+        if resource is None:  # no longer served: nobody can write it, so nobody waits for it
+            return
+        served = self._catalogue.hub(resource)
+        match step:
+            case Delete(policy=policy):
+                options = DeleteOptions(
+                    propagation_policy=policy.value, preconditions=Preconditions(uid=member.uid)
+                )
+                self._deletion.delete(served, member.key.namespace, member.key.name, options, self.call())
+            case DropOwners(owners=owners):
+                self._edit(served, member, lambda metadata: _drop(metadata, owners))
+            case StopBlocking():
+                self._edit(served, member, _stop_blocking)
+            case RemoveFinalizer(finalizer=finalizer):
+                self._edit(served, member, lambda metadata: _remove(metadata, finalizer))
+
+    def _edit(self, served: Served, member: Member, edit: Callable[[Obj], None]) -> None:
+        record = self._store.head(member.key)
+        if record is None:
+            return
+        old = record.load()
+        if old["metadata"]["uid"] != member.uid:
+            return
+        new = record.load()
+        edit(new["metadata"])
+        self._writes.replace(served, record, old, new, self.call())
+
+
+def _drop(metadata: Obj, owners: frozenset[str]) -> None:
+    left = [
+        reference for reference in metadata.get("ownerReferences") or () if reference["uid"] not in owners
+    ]
+    _set(metadata, "ownerReferences", left)
+
+
+def _stop_blocking(metadata: Obj) -> None:
+    for reference in metadata.get("ownerReferences") or ():
+        reference["blockOwnerDeletion"] = False
+
+
+def _remove(metadata: Obj, finalizer: str) -> None:
+    _set(metadata, "finalizers", [each for each in metadata.get("finalizers") or () if each != finalizer])
+
+
+def _set(metadata: Obj, field: str, values: list[object]) -> None:
+    if values:
+        metadata[field] = values
+    else:
+        metadata.pop(field, None)

@@ -1,0 +1,229 @@
+"""Empties namespaces that are being deleted, then lets them go; and gives each new one its service account.
+
+A namespace says in its conditions what still keeps it, as Kubernetes does, since that is what a person who waits for it looks at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+
+from allotment.api.status import StatusError
+from allotment.apiserver.registry.catalogue import Catalogue, Served
+from allotment.apiserver.registry.deletion import DeleteOptions, Deletion
+from allotment.apiserver.registry.writes import Writes
+from allotment.apiserver.store.record import Key, Obj, Record
+from allotment.apiserver.upkeep.task import Clock, Upkeep, utc_now
+
+NAMESPACES = "namespaces"
+FINALIZER = "kubernetes"
+PER_TURN = 100
+"""Objects deleted before requests get their turn."""
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+_TELL_EVERY = timedelta(seconds=1)
+
+
+class NamespaceEmptier(Upkeep):
+    """Follows namespaces, and all that is in those that are going.
+
+    While content waits for somebody else (finalizers, pods that end), a namespace is looked at no more than once a
+    second, or at once when the last of it has gone.
+    """
+
+    name = "namespace-controller"
+
+    def __init__(self, writes: Writes, catalogue: Catalogue, clock: Clock = utc_now) -> None:
+        super().__init__(clock)
+        self._writes = writes
+        self._store = writes.store
+        self._deletion = Deletion(writes)
+        self._catalogue = catalogue
+        self._going: dict[str, datetime] = {}  # and when it was last told what keeps it
+        self._due: dict[str, datetime] = {}  # and not before when
+        self._followed: set[str] = set()
+        self._store.follow(NAMESPACES, self._namespace_changed)
+
+    def follow(self, resource_id: str) -> None:
+        """Takes a namespaced resource in; once is enough."""
+        if resource_id not in self._followed and resource_id != NAMESPACES:
+            self._followed.add(resource_id)
+            self._store.follow(resource_id, self._content_changed)
+
+    @property
+    def pause(self) -> float | None:
+        return _TELL_EVERY.total_seconds() if self._due else None
+
+    def turn(self) -> bool:
+        now = self._clock()
+        for namespace, when in self._due.items():
+            if when <= now:
+                del self._due[namespace]
+                self._empty(namespace)
+                return True
+        return False
+
+    def _namespace_changed(self, previous: Record | None, current: Record | None) -> None:
+        record = current or previous
+        assert record is not None  # one of the two is there
+        going = current is not None and b'"deletionTimestamp"' in current.data
+        if going and _terminating(record.load()):
+            if record.key.name not in self._going:
+                self._going[record.key.name] = _NEVER
+                self._mark(record.key.name, _NEVER)
+        else:
+            self._going.pop(record.key.name, None)
+
+    def _content_changed(self, previous: Record | None, current: Record | None) -> None:
+        record = current or previous
+        if record is not None and record.key.namespace in self._going:
+            namespace = record.key.namespace
+            soon = self._is_empty(namespace)
+            self._mark(namespace, _NEVER if soon else self._going[namespace] + _TELL_EVERY)
+
+    def _mark(self, namespace: str, when: datetime) -> None:
+        self._due[namespace] = min(when, self._due.get(namespace, when))
+        self.wake()
+
+    def _is_empty(self, namespace: str) -> bool:
+        return not any(True for _ in self._content(namespace))
+
+    def _content(self, namespace: str) -> Iterator[Record]:
+        for resource in self._catalogue.resources:
+            if resource.namespaced:
+                yield from self._store.heads(resource.id, namespace)
+
+    def _empty(self, namespace: str) -> None:
+        record = self._store.head(Key(NAMESPACES, "", namespace))
+        if record is None or not _terminating(record.load()):
+            return
+        staying = [record for record in self._content(namespace) if not _is_going(record)]
+        failed = [message for record in staying[:PER_TURN] if (message := self._delete(record))]
+        if len(staying) > PER_TURN:
+            self._mark(namespace, _NEVER)
+        elif left := list(self._content(namespace)):
+            self._going[namespace] = self._clock()
+            self._tell(record, left, failed)
+        else:
+            self._finalize(record)
+
+    def _delete(self, record: Record) -> str | None:
+        """What was said against it, if it was refused."""
+        resource = self._catalogue.resource(record.key.resource)
+        assert resource is not None  # the record was found by it
+        try:
+            options = DeleteOptions(propagation_policy="Background")
+            self._deletion.delete_record(self._catalogue.hub(resource), record, options, self.call())
+        except StatusError as exc:
+            return exc.message
+        return None
+
+    def _tell(self, record: Record, left: Iterable[Record], failed: list[str]) -> None:
+        """Writes into the namespace's conditions what keeps it, unless they say so already."""
+        record = self._store.head(record.key) or record
+        old, new = record.load(), record.load()
+        new.setdefault("status", {})["conditions"] = _conditions(old, list(left), failed, self.call().now)
+        if new != old:
+            self._writes.replace(self._served(), record, old, new, self.call(), "status")
+
+    def _finalize(self, record: Record) -> None:
+        record = self._store.head(record.key) or record
+        old, new = record.load(), record.load()
+        new["spec"]["finalizers"] = [
+            each for each in new["spec"].get("finalizers") or () if each != FINALIZER
+        ]
+        self._writes.replace(self._served(), record, old, new, self.call(), "finalize")
+
+    def _served(self) -> Served:
+        resource = self._catalogue.resource(NAMESPACES)
+        assert resource is not None  # built in
+        return self._catalogue.hub(resource)
+
+
+def _is_going(record: Record) -> bool:
+    return b'"deletionTimestamp"' in record.data and bool(record.load()["metadata"].get("deletionTimestamp"))
+
+
+def _terminating(namespace: Obj) -> bool:
+    finalizers = (namespace.get("spec") or {}).get("finalizers") or ()
+    return bool(namespace["metadata"].get("deletionTimestamp")) and FINALIZER in finalizers
+
+
+def _conditions(namespace: Obj, left: list[Record], failed: list[str], now: str) -> list[Obj]:
+    kinds = Counter(record.key.resource for record in left)
+    finalizers = Counter(
+        finalizer for record in left for finalizer in record.load()["metadata"].get("finalizers") or ()
+    )
+    remaining = ", ".join(f"{kind} has {count} resource instances" for kind, count in sorted(kinds.items()))
+    waiting = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
+    facts = [
+        ("NamespaceDeletionDiscoveryFailure", False, "ResourcesDiscovered", "All resources successfully discovered"),
+        ("NamespaceDeletionGroupVersionParsingFailure", False, "ParsedGroupVersions", "All legacy kube types successfully parsed"),
+        ("NamespaceDeletionContentFailure", bool(failed), "ContentDeletionFailed" if failed else "ContentDeleted",
+         "; ".join(failed[:5]) or "All content successfully deleted, may be waiting on finalization"),
+        ("NamespaceContentRemaining", True, "SomeResourcesRemain", f"Some resources are remaining: {remaining}"),
+        ("NamespaceFinalizersRemaining", bool(finalizers), "SomeFinalizersRemain" if finalizers else "ContentHasNoFinalizers",
+         f"Some content in the namespace has finalizers remaining: {waiting}" if finalizers else "All content-preserving finalizers finished"),
+    ]  # fmt: skip
+    before = {each["type"]: each for each in (namespace.get("status") or {}).get("conditions") or ()}
+    return [_condition(before.get(type_), type_, "True" if true else "False", reason, message, now)
+            for type_, true, reason, message in facts]  # fmt: skip
+
+
+def _condition(before: Obj | None, type_: str, status: str, reason: str, message: str, now: str) -> Obj:
+    unchanged = before is not None and before.get("status") == status
+    since = before["lastTransitionTime"] if before is not None and unchanged else now
+    return {
+        "type": type_,
+        "status": status,
+        "lastTransitionTime": since,
+        "reason": reason,
+        "message": message,
+    }
+
+
+class ServiceAccountGiver(Upkeep):
+    """Sees to it that every namespace that is to stay has a service account ``default``."""
+
+    name = "service-account-controller"
+
+    def __init__(self, writes: Writes, catalogue: Catalogue, clock: Clock = utc_now) -> None:
+        super().__init__(clock)
+        self._writes = writes
+        self._store = writes.store
+        self._catalogue = catalogue
+        self._due: dict[str, None] = {}
+        self._store.follow(
+            NAMESPACES, lambda previous, current: self._look(current.key.name if current else None)
+        )
+        self._store.follow(
+            "serviceaccounts", lambda previous, current: self._look(_gone_from(previous, current))
+        )
+
+    def turn(self) -> bool:
+        for namespace in self._due:
+            del self._due[namespace]
+            self._give(namespace)
+            return True
+        return False
+
+    def _look(self, namespace: str | None) -> None:
+        if namespace:
+            self._due[namespace] = None
+            self.wake()
+
+    def _give(self, namespace: str) -> None:
+        record = self._store.head(Key(NAMESPACES, "", namespace))
+        if record is None or record.load()["metadata"].get("deletionTimestamp"):
+            return
+        if self._store.head(Key("serviceaccounts", namespace, "default")) is None:
+            resource = self._catalogue.resource("serviceaccounts")
+            assert resource is not None  # built in
+            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+            self._writes.create(self._catalogue.hub(resource), namespace, account, self.call())
+
+
+def _gone_from(previous: Record | None, current: Record | None) -> str | None:
+    """The namespace that has just lost a service account."""
+    return previous.key.namespace if previous is not None and current is None else None

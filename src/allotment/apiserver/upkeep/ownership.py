@@ -1,0 +1,242 @@
+"""Who owns whom, and what should become of an object because of it. Pure: it follows records and returns steps.
+
+The rules are Kubernetes'. An owner is known by its uid. An object whose owners are all gone goes too; one that has an
+owner left only loses the references to the others. An owner deleted in the foreground (``foregroundDeletion``) waits
+for the dependents that block it; one deleted with ``orphan`` first lets go of its dependents. A reference to a kind that is not
+served, or from a cluster-scoped object to a namespaced kind, can never be resolved: such an object is left alone.
+
+Invariants, re-derived by ``validate``: ``dependents[u]`` is the set of objects that name ``u`` as an owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from allotment.apiserver.store.record import Key, Record
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+
+
+class Owner(NamedTuple):
+    """A reference to an owner."""
+
+    uid: str
+    api_version: str
+    kind: str
+    blocks: bool  # the owner's deletion, if it waits for its dependents
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What ownership needs to know of an object."""
+
+    key: Key
+    uid: str
+    owners: tuple[Owner, ...]
+    finalizers: frozenset[str]
+    deleting: bool
+
+    @property
+    def waits_for_dependents(self) -> bool:
+        return self.deleting and FOREGROUND in self.finalizers
+
+    @property
+    def lets_go(self) -> bool:
+        return self.deleting and ORPHAN in self.finalizers
+
+
+class Policy(Enum):
+    """How a dependent is deleted; the values are those of DeleteOptions."""
+
+    BACKGROUND = "Background"
+    FOREGROUND = "Foreground"
+    ORPHAN = "Orphan"
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete this very object."""
+
+    member: Member
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class DropOwners:
+    """Take references to these owners out of the object."""
+
+    member: Member
+    owners: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class StopBlocking:
+    """Let the object's references block nobody any more: it waits for its own dependents, and might wait in a circle."""
+
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """The object need not wait any longer."""
+
+    member: Member
+    finalizer: str
+
+
+Step = Delete | DropOwners | StopBlocking | RemoveFinalizer
+
+Resolvable = Callable[[Member, Owner], bool]
+"""Whether a reference names a kind that is served and that the object may belong to."""
+
+
+class Ownership:
+    """The graph. ``changed`` follows the store; ``steps`` says what to do about one object."""
+
+    def __init__(self, resolvable: Resolvable) -> None:
+        self._resolvable = resolvable
+        self._members: dict[str, Member] = {}
+        self._dependents: dict[str, set[str]] = {}
+        self._due: dict[str, None] = {}  # in the order in which they became due
+
+    def changed(self, previous: Record | None, current: Record | None) -> None:
+        """One object came, changed or went."""
+        before = read(previous) if previous is not None else None
+        after = read(current) if current is not None else None
+        if before is not None:
+            self._remove(before)
+        if after is not None:
+            self._add(after)
+        if after is None and before is not None:
+            self._mark(self._dependents.get(before.uid, ()))
+            self._mark(owner.uid for owner in before.owners)
+        if after is not None and (after.owners or after.waits_for_dependents or after.lets_go):
+            self._mark([after.uid])
+            self._mark(owner.uid for owner in after.owners)
+            if after.waits_for_dependents:
+                self._mark(self._dependents.get(after.uid, ()))
+
+    def due(self) -> str | None:
+        """The next object to look at, if any; looking at it takes it off the list."""
+        for uid in self._due:
+            del self._due[uid]
+            return uid
+        return None
+
+    def look_again(self, uids: Iterable[str] = ()) -> None:
+        """Makes objects due, all of them when none is named: kinds came or went."""
+        self._mark(uids or list(self._members))
+
+    def steps(self, uid: str) -> Iterator[Step]:
+        """What should be done about an object now. Nothing for objects that are gone."""
+        member = self._members.get(uid)
+        if member is None:
+            return
+        if member.lets_go:
+            yield from self._orphan(member)
+        elif member.waits_for_dependents:
+            yield from self._await_dependents(member)
+        elif member.owners and not member.deleting:
+            yield from self._judge(member)
+
+    def _orphan(self, owner: Member) -> Iterator[Step]:
+        for uid in sorted(self._dependents.get(owner.uid, ())):
+            yield DropOwners(self._members[uid], frozenset({owner.uid}))
+        yield RemoveFinalizer(owner, ORPHAN)
+
+    def _await_dependents(self, owner: Member) -> Iterator[Step]:
+        if not any(self._blocks(uid, owner.uid) for uid in self._dependents.get(owner.uid, ())):
+            yield RemoveFinalizer(owner, FOREGROUND)
+
+    def _judge(self, member: Member) -> Iterator[Step]:
+        if not all(self._resolvable(member, owner) for owner in member.owners):
+            return
+        present = {owner.uid: self._members.get(owner.uid) for owner in member.owners}
+        waiting = {uid for uid, owner in present.items() if owner is not None and owner.waits_for_dependents}
+        absent = {uid for uid, owner in present.items() if owner is None}
+        if present.keys() - waiting - absent:
+            if absent or waiting:
+                yield DropOwners(member, frozenset(absent | waiting))
+        elif waiting and self._dependents.get(member.uid):
+            if any(self._members[uid].waits_for_dependents for uid in self._dependents[member.uid]):
+                yield StopBlocking(member)  # its dependents wait as well: a circle
+            yield Delete(member, Policy.FOREGROUND)
+        else:
+            yield Delete(member, _asked_for(member))
+
+    def _blocks(self, dependent: str, owner: str) -> bool:
+        return any(known.blocks and known.uid == owner for known in self._members[dependent].owners)
+
+    def _add(self, member: Member) -> None:
+        self._members[member.uid] = member
+        for owner in member.owners:
+            self._dependents.setdefault(owner.uid, set()).add(member.uid)
+
+    def _remove(self, member: Member) -> None:
+        self._members.pop(member.uid, None)
+        for owner in member.owners:
+            dependents = self._dependents.get(owner.uid)
+            if dependents is not None:
+                dependents.discard(member.uid)
+                if not dependents:
+                    del self._dependents[owner.uid]
+
+    def _mark(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            self._due[uid] = None
+
+    def validate(self) -> None:
+        """Raises AssertionError if the graph does not follow from its members."""
+        expected: dict[str, set[str]] = {}
+        for member in self._members.values():
+            for owner in member.owners:
+                expected.setdefault(owner.uid, set()).add(member.uid)
+        assert self._dependents == expected, "dependents do not follow from the owner references"
+
+
+def _asked_for(member: Member) -> Policy:
+    """An object that carries a finalizer of deletion already is deleted that way."""
+    if ORPHAN in member.finalizers:
+        return Policy.ORPHAN
+    return Policy.FOREGROUND if FOREGROUND in member.finalizers else Policy.BACKGROUND
+
+
+class _Reference(msgspec.Struct, rename="camel", gc=False):
+    uid: str = ""
+    api_version: str = ""
+    kind: str = ""
+    block_owner_deletion: bool | None = None
+
+
+class _Meta(msgspec.Struct, rename="camel", gc=False):
+    uid: str = ""
+    owner_references: list[_Reference] | None = None
+    finalizers: list[str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Object(msgspec.Struct, gc=False):
+    metadata: _Meta
+
+
+_OBJECTS = msgspec.json.Decoder(_Object)
+_NO_FINALIZERS: frozenset[str] = frozenset()
+
+
+def read(record: Record) -> Member:
+    """What ownership needs of a record, without decoding the rest."""
+    meta = _OBJECTS.decode(record.data).metadata
+    owners = tuple(
+        [
+            Owner(reference.uid, reference.api_version, reference.kind, bool(reference.block_owner_deletion))
+            for reference in meta.owner_references or ()
+        ]
+    )
+    finalizers = frozenset(meta.finalizers) if meta.finalizers else _NO_FINALIZERS
+    return Member(record.key, meta.uid, owners, finalizers, meta.deletion_timestamp is not None)
