@@ -48,14 +48,14 @@ def between(earlier: str | None, later: str | None) -> int | None:
         return None
 
 
-def since(time: str | None, now: str) -> str:
+def since(time: str | None, now: str, *, absent: str = UNKNOWN) -> str:
     """How long ago a time was."""
     seconds = between(time, now)
-    return UNKNOWN if seconds is None else told(seconds)
+    return absent if seconds is None else told(seconds)
 
 
-def _age(obj: Obj, now: str) -> str:
+def _age_of(obj: Obj, now: str) -> str:
     return since(obj["metadata"].get("creationTimestamp"), now)
 
 
-AGE = Column("Age", "string", _age, "How long ago the object was created.")
+AGE = Column("Age", "string", _age_of, "How long ago the object was created.")

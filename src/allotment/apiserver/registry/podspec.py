@@ -42,6 +42,29 @@ def complete_pod(pod: Obj) -> None:
                     port["hostPort"] = port["containerPort"]
 
 
+def spell_out_label_keys(pod: Obj) -> None:
+    """Turns ``matchLabelKeys`` into tests of the pod's own labels, once, when it is created: schedulers read the selector."""
+    spec, labels = pod["spec"], pod["metadata"].get("labels") or {}
+    for term in (*_affinity_terms(spec), *(spec.get("topologySpreadConstraints") or ())):
+        selector = term.get("labelSelector")
+        if selector is None:
+            continue
+        for name, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+            for key in term.get(name) or ():
+                if key in labels:
+                    test = {"key": key, "operator": operator, "values": [labels[key]]}
+                    selector.setdefault("matchExpressions", []).append(test)
+
+
+def _affinity_terms(spec: Obj) -> Iterator[Obj]:
+    affinity = spec.get("affinity") or {}
+    for name in ("podAffinity", "podAntiAffinity"):
+        pods = affinity.get(name) or {}
+        yield from pods.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        for weighted in pods.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+            yield weighted.get("podAffinityTerm") or {}
+
+
 def complete_template(template: Obj) -> None:
     """All defaults of a pod template."""
     complete_spec(template.setdefault("spec", {}))
@@ -60,7 +83,7 @@ def complete_spec(spec: Obj) -> None:
     for volume in spec.get("volumes") or ():
         _complete_volume(volume)
     for container in containers(spec):
-        _complete_container(container)
+        complete_container(container)
 
 
 def containers(spec: Obj) -> Iterator[Obj]:
@@ -69,7 +92,8 @@ def containers(spec: Obj) -> Iterator[Obj]:
         yield from spec.get(name) or ()
 
 
-def _complete_container(container: Obj) -> None:
+def complete_container(container: Obj) -> None:
+    """The defaults of one container."""
     _fill(container, "terminationMessagePath", "/dev/termination-log")
     _fill(container, "terminationMessagePolicy", "File")
     _fill(container, "imagePullPolicy", _pull_policy(container.get("image") or ""))

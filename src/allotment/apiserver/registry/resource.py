@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from allotment.api.fields import FieldError
 from allotment.api.names import dns_subdomain_problem
 from allotment.api.schema import Schema
 from allotment.apiserver.auth.identity import Identity
@@ -65,13 +66,15 @@ class View:
 
     ``read`` gives what GET answers. ``write`` gets the target as stored (its own copy) and a body in the form of
     ``read``, and changes the target; what comes of it passes ``prepare_update`` and ``validate_update`` with
-    ``Write.subresource`` set, as any update does. ``write`` raises StatusError.
+    ``Write.subresource`` set, as any update does. ``write`` raises StatusError. ``check``, if given, judges the change in
+    place of ``validate_update``.
     """
 
     api_version: str  # of the body
     kind: str
     read: Callable[[Obj], Obj]
     write: Callable[[Obj, Obj], None]
+    check: Callable[[Obj, Obj], Iterable[FieldError]] | None = None  # the new object, the old one
     verbs: frozenset[str] = frozenset({"get", "patch", "update"})
 
 

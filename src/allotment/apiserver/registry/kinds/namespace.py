@@ -27,12 +27,11 @@ class _NamespaceRules(Rules):
 
     def default(self, obj: Obj, write: Write) -> None:
         super().default(obj, write)
-        metadata = obj["metadata"]
-        if metadata.get("name"):
-            metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata["name"]}
+        _label(obj["metadata"])
 
     def prepare_create(self, obj: Obj, write: Write) -> None:
         super().prepare_create(obj, write)
+        _label(obj["metadata"])  # once more: the name may have been generated meanwhile
         finalizers = obj["spec"].get("finalizers") or []
         if FINALIZER not in finalizers:
             obj["spec"]["finalizers"] = [*finalizers, FINALIZER]
@@ -47,6 +46,11 @@ class _NamespaceRules(Rules):
 
     def held(self, obj: Obj) -> bool:
         return bool(at(obj, "spec", "finalizers"))
+
+
+def _label(metadata: Obj) -> None:
+    if metadata.get("name"):
+        metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata["name"]}
 
 
 def _finalizers(namespace: Obj, body: Obj) -> None:

@@ -1,21 +1,237 @@
-"""Pods."""
+"""Pods: containers that run together on a node, from the moment they are asked for until the node has ended them.
+
+A scheduler gives a pod its node through /binding, once and for good. A pod on a node lingers when it is deleted, with a
+deletionTimestamp, until the node says that its containers have ended; others go at once.
+"""
 
 from __future__ import annotations
 
-from allotment.apiserver.registry.age import AGE
-from allotment.apiserver.registry.podspec import complete_pod
-from allotment.apiserver.registry.resource import Resource
-from allotment.apiserver.registry.strategies import Rules, at
+from collections.abc import Iterator
+from contextlib import suppress
+
+from allotment.api.fields import FieldError, FieldPath
+from allotment.api.names import dns_subdomain_problem
+from allotment.api.qos import qos_class
+from allotment.api.quantity import QuantityError
+from allotment.api.status import BadRequest, StatusError, conflict, told_as_cause
+from allotment.api.validation.pod import (
+    check_ephemeral_change,
+    validate_pod,
+    validate_pod_update,
+)
+from allotment.apiserver.registry.eviction import evict, set_condition
+from allotment.apiserver.registry.pod_table import COLUMNS, pod_ip, row_conditions
+from allotment.apiserver.registry.podspec import complete_container, complete_pod, spell_out_label_keys
+from allotment.apiserver.registry.resource import Action, ActionCall, ActionResult, Resource, View
+from allotment.apiserver.registry.strategies import Rules, at, keep, unchanged
+from allotment.apiserver.registry.strategy import Write
 from allotment.apiserver.store.record import Obj
+
+_CLAIM_STATUSES = (
+    "resourceClaimStatuses",
+    "extendedResourceClaimStatus",
+    "nodeAllocatableResourceClaimStatuses",
+)
+_RESIZED = ("resources", "resizePolicy")
 
 
 class _PodRules(Rules):
+    """Adds the class of service, the condition of gated pods, and the time that a node has to end a pod."""
+
+    def prepare_create(self, obj: Obj, write: Write) -> None:
+        super().prepare_create(obj, write)
+        spell_out_label_keys(obj)
+        if at(obj, "spec", "schedulingGates"):
+            set_condition(
+                obj,
+                "PodScheduled",
+                "False",
+                write.now,
+                reason="SchedulingGated",
+                message="Scheduling is blocked due to non-empty scheduling gates",
+            )
+        with suppress(QuantityError):  # validation will say which
+            obj["status"]["qosClass"] = qos_class(obj["spec"])
+
+    def prepare_status(self, obj: Obj, old: Obj, write: Write) -> None:
+        """Clients that do not know what the scheduler noted about claims must not erase it."""
+        super().prepare_status(obj, old, write)
+        new, before = obj.setdefault("status", {}), old.get("status") or {}
+        for name in ("qosClass", "observedGeneration"):
+            if not new.get(name):
+                keep(new, before, name)
+        for name in _CLAIM_STATUSES:
+            if new.get(name) is None:
+                keep(new, before, name)
+        _agree_on_addresses(new)
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
+        return validate_pod_update(obj, old)
+
     def grace_seconds(self, obj: Obj, asked: int | None) -> int | None:
-        spec, phase = obj["spec"], at(obj, "status", "phase")
-        if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+        spec = obj["spec"]
+        if not spec.get("nodeName") or at(obj, "status", "phase") in ("Succeeded", "Failed"):
             return None
-        wish = spec.get("terminationGracePeriodSeconds", 0) if asked is None else asked
+        wish = (spec.get("terminationGracePeriodSeconds") or 0) if asked is None else asked
         return (1 if wish < 0 else wish) or None
+
+
+def _agree_on_addresses(status: Obj) -> None:
+    """``podIP`` is the first of ``podIPs``; the former wins, as nodes of old know only that."""
+    one, many = status.get("podIP"), status.get("podIPs")
+    if one and (not many or many[0].get("ip") != one):
+        status["podIPs"] = [{"ip": one}]
+    elif many and not one:
+        status["podIP"] = many[0].get("ip", "")
+
+
+def _check_status(pod: Obj, old: Obj) -> Iterator[FieldError]:
+    path = FieldPath("status")
+    status, before = pod.get("status") or {}, old.get("status") or {}
+    yield from unchanged(pod, old, "status.qosClass")
+    nominated = status.get("nominatedNodeName") or ""
+    if nominated and nominated != before.get("nominatedNodeName"):
+        if problem := dns_subdomain_problem(nominated):
+            yield path.child("nominatedNodeName").invalid(problem, nominated)
+        if old["spec"].get("nodeName"):
+            yield path.child("nominatedNodeName").forbidden(
+                "may not be set on pods that are already bound to a node"
+            )
+    if old["spec"].get("restartPolicy") == "Always":
+        return
+    for list_name in ("containerStatuses", "initContainerStatuses"):
+        yield from _check_transitions(status, before, list_name, old["spec"].get("restartPolicy"))
+
+
+def _check_transitions(status: Obj, before: Obj, list_name: str, policy: str | None) -> Iterator[FieldError]:
+    now = {each.get("name"): each for each in status.get(list_name) or ()}
+    for index, container in enumerate(before.get(list_name) or ()):
+        ended = at(container, "state", "terminated")
+        if ended is None or (ended.get("exitCode") and policy == "OnFailure"):
+            continue
+        new = now.get(container.get("name"))
+        if new is not None and at(new, "state", "terminated") is None:
+            yield (
+                FieldPath("status", list_name)
+                .index(index)
+                .child("state")
+                .forbidden("may not be transitioned to non-terminated state")
+            )
+
+
+# --- /binding ---
+
+
+def _bind(pod: Obj, body: Obj, call: ActionCall) -> ActionResult:
+    metadata, wanted = pod["metadata"], body.get("metadata") or {}
+    name = metadata["name"]
+    if wanted.get("name") != name:
+        raise BadRequest("name in URL does not match name in Binding object")
+    if errors := list(_check_target(body.get("target") or {})):
+        raise StatusError(", ".join(f"{error.path}: {told_as_cause(error)}" for error in errors))
+    if why := _unbindable(pod, wanted):
+        raise why
+    pod["spec"]["nodeName"] = body["target"]["name"]
+    pod.setdefault("status", {}).pop("nominatedNodeName", None)
+    for part in ("annotations", "labels"):
+        if wanted.get(part):
+            metadata[part] = {**(metadata.get(part) or {}), **wanted[part]}
+    set_condition(pod, "PodScheduled", "True", call.now)
+    return ActionResult(changed=pod, reply=None)
+
+
+def _check_target(target: Obj) -> Iterator[FieldError]:
+    path = FieldPath("target")
+    kind, name = target.get("kind") or "", target.get("name") or ""
+    if kind not in ("", "Node"):
+        yield path.child("kind").not_supported(kind, ("Node", "<empty>"))
+    if not name:
+        yield path.child("name").required("")
+    elif problem := dns_subdomain_problem(name):
+        yield path.child("name").invalid(problem, name)
+
+
+def _unbindable(pod: Obj, wanted: Obj) -> StatusError | None:
+    """Why the pod cannot be bound; ``wanted`` is the binding's metadata, with a uid or a resourceVersion to hold to."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    name = metadata["name"]
+    for field, told in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        if wanted.get(field) and wanted[field] != metadata.get(field):
+            return conflict(
+                "pods",
+                name,
+                why=f"Precondition failed: {told} in precondition: {wanted[field]}, "
+                f"{told} in object meta: {metadata.get(field)}",
+            )
+    if metadata.get("deletionTimestamp"):
+        return conflict(
+            "pods/binding", name, why=f"pod {name} is being deleted, cannot be assigned to a host"
+        )
+    if spec.get("nodeName"):
+        return conflict(
+            "pods/binding", name, why=f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+        )
+    if spec.get("schedulingGates"):
+        return conflict("pods/binding", name, why=f"pod {name} has non-empty .spec.schedulingGates")
+    return None
+
+
+# --- /ephemeralcontainers and /resize ---
+
+
+def _add_ephemeral(pod: Obj, body: Obj) -> None:
+    containers = at(body, "spec", "ephemeralContainers") or []
+    for container in containers:
+        complete_container(container)
+    pod["spec"]["ephemeralContainers"] = containers
+
+
+def _check_ephemeral(pod: Obj, old: Obj) -> Iterator[FieldError]:
+    yield from validate_pod(pod)
+    yield from check_ephemeral_change(pod, old)
+
+
+def _resize(pod: Obj, body: Obj) -> None:
+    """Takes over what containers ask for; a body with other containers is taken as it is, to be refused."""
+    for list_name in ("containers", "initContainers"):
+        now, wanted = pod["spec"].get(list_name) or [], at(body, "spec", list_name) or []
+        if [each.get("name") for each in now] != [each.get("name") for each in wanted]:
+            pod["spec"][list_name] = wanted
+            continue
+        for container, other in zip(now, wanted, strict=True):
+            for field in _RESIZED:
+                keep(container, other, field)
+
+
+def _check_resize(pod: Obj, old: Obj) -> Iterator[FieldError]:
+    errors = validate_pod(pod)
+    yield from errors
+    path = FieldPath("spec")
+    if not errors and qos_class(pod["spec"]) != at(old, "status", "qosClass"):
+        yield path.invalid(
+            "Pod QOS Class may not change as a result of resizing", at(old, "status", "qosClass")
+        )
+    for list_name in ("containers", "initContainers"):
+        now, before = pod["spec"].get(list_name) or [], old["spec"].get(list_name) or []
+        if [each.get("name") for each in now] != [each.get("name") for each in before]:
+            yield path.forbidden("containers may not be added, removed, renamed or reordered on resize")
+        elif [_rest(each) for each in now] != [_rest(each) for each in before]:
+            yield path.forbidden("only cpu and memory resources are mutable")
+
+
+def _rest(container: Obj) -> Obj:
+    """What a resize may not change."""
+    resources = container.get("resources") or {}
+    fixed = {
+        part: {
+            name: amount
+            for name, amount in (resources.get(part) or {}).items()
+            if name not in ("cpu", "memory")
+        }
+        for part in ("requests", "limits")
+    }
+    others = {name: value for name, value in resources.items() if name not in fixed}
+    return {**container, "resources": {**others, **fixed}}
 
 
 RESOURCES = (
@@ -27,9 +243,35 @@ RESOURCES = (
         namespaced=True,
         short_names=("po",),
         categories=("all",),
-        columns=(AGE,),
+        columns=COLUMNS,
+        row_conditions=row_conditions,
+        fields={
+            "spec.nodeName": lambda obj: at(obj, "spec", "nodeName") or "",
+            "spec.restartPolicy": lambda obj: at(obj, "spec", "restartPolicy") or "",
+            "spec.schedulerName": lambda obj: at(obj, "spec", "schedulerName") or "",
+            "spec.serviceAccountName": lambda obj: at(obj, "spec", "serviceAccountName") or "",
+            "spec.hostNetwork": lambda obj: "true" if at(obj, "spec", "hostNetwork") else "false",
+            "status.phase": lambda obj: at(obj, "status", "phase") or "",
+            "status.podIP": pod_ip,
+            "status.nominatedNodeName": lambda obj: at(obj, "status", "nominatedNodeName") or "",
+        },
         status=True,
-        strategy=_PodRules(complete=complete_pod, status={"phase": "Pending"}, generation=True),
+        actions={
+            "binding": Action("v1", "Binding", _bind),
+            "eviction": Action("policy/v1", "Eviction", evict),
+        },
+        views={
+            "ephemeralcontainers": View("v1", "Pod", lambda obj: obj, _add_ephemeral, check=_check_ephemeral),
+            "resize": View("v1", "Pod", lambda obj: obj, _resize, check=_check_resize),
+        },
+        strategy=_PodRules(
+            complete=complete_pod,
+            status={"phase": "Pending"},
+            status_metadata=frozenset({"ownerReferences", "deletionTimestamp"}),
+            generation=True,
+            check=validate_pod,
+            check_status=_check_status,
+        ),
         doc="Containers that run together on one node.",
     ),
 )

@@ -1,0 +1,99 @@
+"""Label selectors in the form that objects have: ``matchLabels`` and ``matchExpressions``, as plain JSON.
+
+No selector matches nothing, an empty one everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from allotment.api.fields import FieldError, FieldPath
+from allotment.api.names import label_key_problem, label_value_problem
+from allotment.api.selection import Requirement, Selector, Test
+
+_TESTS = {
+    "In": Test.IN,
+    "NotIn": Test.NOT_IN,
+    "Exists": Test.EXISTS,
+    "DoesNotExist": Test.NOT_EXISTS,
+}
+
+
+def selector_of(selector: Mapping[str, Any] | None) -> Selector | None:
+    """What the selector asks for; None if it matches nothing, because it is absent or no valid one."""
+    if selector is None:
+        return None
+    requirements = [
+        Requirement(key, Test.IN, frozenset((value,)))
+        for key, value in (selector.get("matchLabels") or {}).items()
+    ]
+    for test in selector.get("matchExpressions") or ():
+        kind = _TESTS.get(test.get("operator") or "")
+        if kind is None or (kind in (Test.IN, Test.NOT_IN)) != bool(test.get("values")):
+            return None
+        requirements.append(Requirement(test.get("key") or "", kind, frozenset(test.get("values") or ())))
+    return Selector(tuple(sorted(requirements, key=lambda each: each.key)))
+
+
+def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Whether an object with these labels is meant."""
+    wanted = selector_of(selector)
+    return wanted is not None and wanted.matches(labels)
+
+
+def told(selector: Mapping[str, Any] | None) -> str:
+    """The selector as a command line would have it, for tables: ``app=web,tier in (a,b)``; ``<none>`` if there is nothing to tell."""
+    wanted = selector_of(selector)
+    if wanted is None:
+        return "<none>" if selector is None else "<error>"
+    parts = []
+    for each in wanted.requirements:
+        values = ",".join(sorted(each.values))
+        match each.test:
+            case Test.IN if each.key in (selector or {}).get("matchLabels", {}):
+                parts.append(f"{each.key}={values}")
+            case Test.EXISTS:
+                parts.append(each.key)
+            case Test.NOT_EXISTS:
+                parts.append(f"!{each.key}")
+            case _:
+                parts.append(f"{each.key} {each.test.value} ({values})")
+    return ",".join(parts) or "<none>"
+
+
+def told_labels(labels: Mapping[str, str] | None) -> str:
+    """Labels, or a selector that is only a map of them, in one line."""
+    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or "<none>"
+
+
+def check_label_selector(selector: Mapping[str, Any] | None, path: FieldPath) -> Iterator[FieldError]:
+    """Everything that is wrong with a selector."""
+    if selector is None:
+        return
+    yield from check_label_map(selector.get("matchLabels") or {}, path.child("matchLabels"))
+    for index, test in enumerate(selector.get("matchExpressions") or ()):
+        here = path.child("matchExpressions").index(index)
+        operator, values = test.get("operator") or "", test.get("values") or ()
+        if operator not in _TESTS:
+            yield here.child("operator").invalid("not a valid selector operator", operator)
+        elif operator in ("In", "NotIn") and not values:
+            yield here.child("values").required("must be specified when `operator` is 'In' or 'NotIn'")
+        elif operator not in ("In", "NotIn") and values:
+            yield here.child("values").forbidden(
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            )
+        if problem := label_key_problem(test.get("key") or ""):
+            yield here.child("key").invalid(problem, test.get("key") or "")
+        for place, value in enumerate(values):
+            if problem := label_value_problem(value):
+                yield here.child("values").index(place).invalid(problem, value)
+
+
+def check_label_map(labels: Mapping[str, str], path: FieldPath) -> Iterator[FieldError]:
+    """Everything that is wrong with labels; errors are of the map, as Kubernetes reports them."""
+    for key, value in labels.items():
+        if problem := label_key_problem(key):
+            yield path.invalid(problem, key)
+        if problem := label_value_problem(value):
+            yield path.invalid(problem, value)
