@@ -22,7 +22,7 @@ from allotment.apiserver.upkeep.task import Clock, Upkeep, utc_now
 
 
 class Collector(Upkeep):
-    """Follows every resource that is served, custom ones too: call :meth:`follow` for each that comes."""
+    """Follows every object. Call :meth:`kinds_changed` when a kind comes, so that references to it are looked at again."""
 
     name = "generic-garbage-collector"
 
@@ -32,16 +32,12 @@ class Collector(Upkeep):
         self._store = writes.store
         self._deletion = Deletion(writes)
         self._catalogue = catalogue
-        self._followed: set[str] = set()
         self.ownership = Ownership(self._resolvable)
+        self._store.follow("", self._changed)
 
-    def follow(self, resource_id: str) -> None:
-        """Takes a resource in; once is enough. References to it that could not be resolved now can."""
-        if resource_id not in self._followed:
-            self._followed.add(resource_id)
-            self._store.follow(resource_id, self._changed)
-            self.ownership.look_again()
-            self.wake()
+    def kinds_changed(self) -> None:
+        self.ownership.look_again()
+        self.wake()
 
     def turn(self) -> bool:
         uid = self.ownership.due()

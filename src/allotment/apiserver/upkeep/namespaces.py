@@ -42,14 +42,8 @@ class NamespaceEmptier(Upkeep):
         self._catalogue = catalogue
         self._going: dict[str, datetime] = {}  # and when it was last told what keeps it
         self._due: dict[str, datetime] = {}  # and not before when
-        self._followed: set[str] = set()
         self._store.follow(NAMESPACES, self._namespace_changed)
-
-    def follow(self, resource_id: str) -> None:
-        """Takes a namespaced resource in; once is enough."""
-        if resource_id not in self._followed and resource_id != NAMESPACES:
-            self._followed.add(resource_id)
-            self._store.follow(resource_id, self._content_changed)
+        self._store.follow("", self._content_changed)
 
     @property
     def pause(self) -> float | None:
