@@ -112,7 +112,7 @@ def test_a_v1alpha2_template_survives_v1(spec: Json) -> None:
 @st.composite
 def v1_objects(draw: st.DrawFn) -> Json:
     """Objects of v1: rich ones with parts taken away, carriers among them, and carriers that were tampered with."""
-    claim = draw(
+    chosen = draw(
         st.sampled_from(
             [
                 {**CLAIM, "status": STATUS},
@@ -123,7 +123,7 @@ def v1_objects(draw: st.DrawFn) -> Json:
             ]
         )
     )
-    claim = copy.deepcopy(claim)
+    claim: Json = copy.deepcopy(chosen)
     for _ in range(draw(st.integers(0, 3))):
         owner: Any = claim
         key: Any = draw(st.sampled_from(["spec", "status"]))

@@ -62,6 +62,16 @@ def as_carried(document: Document) -> Document | None:
     return read if read is not None and _carrier(read) == document else None
 
 
+def default_carried_spec(spec: Any) -> None:
+    """Fills in the allocationMode of a carrier's spec, in place; does nothing to other specs."""
+    if CARRIER not in _drivers(spec):
+        return
+    for entry in spec["devices"]["config"]:
+        parameters = _inner(entry, "opaque", "parameters")
+        if isinstance(parameters, dict) and parameters.get("kind") == "ResourceClaimSpec":
+            parameters["allocationMode"] = parameters.get("allocationMode") or "WaitForFirstConsumer"
+
+
 def device_name(id: str) -> str:
     """The v1 name of an instance: its id where that is a DNS label, else a label that no other id has."""
     if _LABEL.fullmatch(id):
@@ -205,7 +215,7 @@ def _read_status(status: Document, left: Document) -> Document | None:
         allocation["resourceHandles"] = handles
     if "nodeSelector" in status["allocation"]:
         allocation["availableOnNodes"] = status["allocation"]["nodeSelector"]
-    return read | told[0]["status"] | {"allocation": allocation}
+    return {**read, **told[0]["status"], "allocation": allocation}
 
 
 def _parameters(config: Any, kind: str) -> list[Document]:
@@ -227,7 +237,7 @@ def _drivers(spec: Any) -> list[Any]:
 
 
 def _wrapped(document: Document) -> Document:
-    content = {name: document[name] for name in ("spec", "status") if name in document}
+    content: Document = {name: document[name] for name in ("spec", "status") if name in document}
     shown = renamed(document, API_VERSION) | _shown(document)
     shown["metadata"] = _annotated(document, WRAPPED, content)
     return shown

@@ -1,6 +1,7 @@
 """ResourceClaim: a request for devices and, once allocated, the devices.
 
-What needs other objects is in ``admissions``: ``allocations`` (no device is promised twice), ``claim_binding`` (who may
+It has two forms, v1's and seed 0's (v1alpha2), and is stored as v1; an object that carries the other form is held to that
+form's rules (see ``api.conversion.v1alpha2``). What needs other objects is in ``admissions``: ``allocations`` (no device is promised twice), ``claim_binding`` (who may
 write which part of the status) and ``admin_access``.
 """
 
@@ -8,11 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.api import resource
-from allotment.api.conversion import v1beta1
+from allotment.api import alpha2, resource
+from allotment.api.conversion import v1alpha2, v1beta1
 from allotment.api.fields import FieldError
 from allotment.api.plain_defaults import default_claim
-from allotment.api.validation import validate_claim, validate_claim_status, validate_claim_update
+from allotment.api.validation import (
+    validate_claim,
+    validate_claim_status,
+    validate_claim_update,
+    validate_semantic_claim,
+    validate_semantic_claim_status,
+)
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.resource import Column, Resource, Version
 from allotment.apiserver.registry.strategies import at, keep
@@ -27,6 +34,7 @@ class _ClaimStrategy(Strategy):
 
     def default(self, obj: Obj, write: Write) -> None:
         default_claim(obj)
+        v1alpha2.default_carried_spec(obj.get("spec"))
 
     def prepare_create(self, obj: Obj, write: Write) -> None:
         obj["status"] = {}
@@ -35,10 +43,15 @@ class _ClaimStrategy(Strategy):
         keep(obj, old, "status")
 
     def prepare_status(self, obj: Obj, old: Obj, write: Write) -> None:
+        left_over = at(obj, "metadata", "annotations", v1alpha2.LEFT_OVER)
         keep_all_but_status(obj, old)
+        _settle_annotation(obj, v1alpha2.LEFT_OVER, left_over)
         _drop_deallocated(obj, old)
 
     def validate(self, obj: Obj) -> list[FieldError]:
+        carried = v1alpha2.as_carried(obj)
+        if carried is not None:
+            return content_errors(validate_semantic_claim(view(alpha2.ResourceClaim, carried)))
         return content_errors(validate_claim(view(resource.ResourceClaim, obj), check=check_expression))
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
@@ -46,8 +59,28 @@ class _ClaimStrategy(Strategy):
         return content_errors(validate_claim_update(new, before))
 
     def validate_status(self, obj: Obj, old: Obj) -> list[FieldError]:
-        new, before = view(resource.ResourceClaim, obj), view(resource.ResourceClaim, old)
-        return content_errors(validate_claim_status(new, before))
+        carried, before = v1alpha2.as_carried(obj), v1alpha2.as_carried(old)
+        if carried is not None and before is not None:
+            return content_errors(
+                validate_semantic_claim_status(
+                    view(alpha2.ResourceClaim, carried), view(alpha2.ResourceClaim, before)
+                )
+            )
+        return content_errors(
+            validate_claim_status(view(resource.ResourceClaim, obj), view(resource.ResourceClaim, old))
+        )
+
+
+def _settle_annotation(obj: Obj, name: str, value: object) -> None:
+    """Makes one annotation what a write to /status says, though it may not touch the others."""
+    annotations = dict(obj["metadata"].get("annotations") or {})
+    annotations.pop(name, None)
+    if value is not None:
+        annotations[name] = value
+    if annotations:
+        obj["metadata"]["annotations"] = annotations
+    else:
+        obj["metadata"].pop("annotations", None)
 
 
 def _drop_deallocated(obj: Obj, old: Obj) -> None:
@@ -103,7 +136,11 @@ RESOURCES = (
             ),
             AGE,
         ),
-        versions=(Version("v1beta2"), Version("v1beta1", v1beta1.to_v1, v1beta1.from_v1)),
+        versions=(
+            Version("v1beta2"),
+            Version("v1beta1", v1beta1.to_v1, v1beta1.from_v1),
+            Version("v1alpha2", v1alpha2.to_v1, v1alpha2.from_v1),
+        ),
         status=True,
     ),
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from allotment.api import resource
-from allotment.api.conversion import v1beta1
+from allotment.api import alpha2, resource
+from allotment.api.conversion import v1alpha2, v1beta1
 from allotment.api.fields import FieldError
 from allotment.api.plain_defaults import default_template
-from allotment.api.validation import validate_template, validate_template_update
+from allotment.api.validation import validate_semantic_template, validate_template, validate_template_update
 from allotment.apiserver.registry.resource import Resource, Version
+from allotment.apiserver.registry.strategies import at
 from allotment.apiserver.registry.strategy import Strategy, Write
 from allotment.apiserver.registry.view import content_errors, view
 from allotment.apiserver.store.record import Obj
@@ -19,8 +20,12 @@ class _TemplateStrategy(Strategy):
 
     def default(self, obj: Obj, write: Write) -> None:
         default_template(obj)
+        v1alpha2.default_carried_spec(at(obj, "spec", "spec"))
 
     def validate(self, obj: Obj) -> list[FieldError]:
+        carried = v1alpha2.as_carried(obj)
+        if carried is not None:
+            return content_errors(validate_semantic_template(view(alpha2.ResourceClaimTemplate, carried)))
         template = view(resource.ResourceClaimTemplate, obj)
         return content_errors(validate_template(template, check=check_expression))
 
@@ -37,6 +42,10 @@ RESOURCES = (
         plural="resourceclaimtemplates",
         namespaced=True,
         strategy=_TemplateStrategy(),
-        versions=(Version("v1beta2"), Version("v1beta1", v1beta1.to_v1, v1beta1.from_v1)),
+        versions=(
+            Version("v1beta2"),
+            Version("v1beta1", v1beta1.to_v1, v1beta1.from_v1),
+            Version("v1alpha2", v1alpha2.to_v1, v1alpha2.from_v1),
+        ),
     ),
 )
