@@ -33,6 +33,7 @@ class Write:
     now: str  # RFC 3339, whole seconds
     subresource: str = ""
     dry_run: bool = False
+    verb: str = "update"  # of the request, as authorization names it: for rights that depend on what is written
 
 
 class Strategy:
