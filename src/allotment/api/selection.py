@@ -230,7 +230,7 @@ class _LabelParser:
                 )
             if requirement.test in (Test.GREATER, Test.LESS) and not _INTEGER.fullmatch(value):
                 raise SelectorError(
-                    f'values[0]: Invalid value: "{value}": for \'Gt\', \'Lt\' operators, the value must be an integer'
+                    f"values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
                 )
         return requirement
 

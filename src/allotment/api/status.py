@@ -29,21 +29,29 @@ class StatusError(Exception):
     code: ClassVar[int] = 500
     reason: ClassVar[str] = "Unknown"
 
-    def __init__(self, message: str, details: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        details: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.details = dict(details or {})
+        self.metadata = dict(metadata or {})  # of a list that expired: ``continue``, to go on all the same
 
     def to_status(self) -> dict[str, Any]:
         """The Status object to send."""
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
             "reason": self.reason,
         }
+        if self.reason == "Unknown":  # upstream leaves it out
+            del status["reason"]
         if self.details:
             status["details"] = self.details
         status["code"] = self.code
@@ -153,7 +161,12 @@ def from_status(code: int, body: Mapping[str, Any] | None) -> StatusError:
     known = _BY_REASON.get(body.get("reason", ""), _BY_CODE.get(code, StatusError))
     details = body.get("details")
     message = body.get("message") or f"the server answered with HTTP status {code}"
-    return known(str(message), details if isinstance(details, Mapping) else None)
+    metadata = body.get("metadata")
+    return known(
+        str(message),
+        details if isinstance(details, Mapping) else None,
+        metadata if isinstance(metadata, Mapping) else None,
+    )
 
 
 # --- the replies that every resource gives, in Kubernetes' words; ``resource`` is the plural name ---

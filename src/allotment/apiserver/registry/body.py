@@ -1,0 +1,73 @@
+"""An object that a client sent, on its way into the registry: of the right kind, in the right shape.
+
+Fields that the schema does not have, or that stand twice, are dropped, told in a warning, or refused, as the caller
+asked by ``fieldValidation``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allotment.api.conform import conform
+from allotment.api.schema import Schema
+from allotment.api.status import BadRequest
+from allotment.apiserver.registry.call import Call, FieldValidation
+from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.store.record import Obj
+
+
+def accepted(served: Served, sent: Any, duplicates: list[str], call: Call) -> Obj:
+    """The body as an object of the served kind. ``duplicates`` as ``conform.duplicate_fields`` tells them."""
+    return accepted_as(served.api_version, served.resource.kind, served.schema, sent, duplicates, call)
+
+
+def accepted_as(
+    api_version: str, kind: str, schema: Schema, sent: Any, duplicates: list[str], call: Call
+) -> Obj:
+    """The same for bodies of any kind."""
+    if not isinstance(sent, dict):
+        raise BadRequest(
+            f"the object provided is unrecognized (must be of type {kind}): the body is no JSON object"
+        )
+    check_kind(api_version, kind, sent)
+    conformed = conform(schema, sent)
+    problems = duplicates + conformed.unknown
+    if problems:
+        report(
+            problems,
+            f'{kind} in version "{api_version.rpartition("/")[2]}" cannot be handled as a {kind}',
+            call,
+        )
+    return conformed.obj
+
+
+def check_kind(api_version: str, kind: str, sent: Obj) -> None:
+    """What a body says of itself must be what its path says; what it leaves out is filled in."""
+    said_version, said_kind = sent.get("apiVersion"), sent.get("kind")
+    if said_version == api_version and said_kind == kind:
+        return
+    for field, value in (("apiVersion", said_version), ("kind", said_kind)):
+        if value is not None and not isinstance(value, str):
+            raise BadRequest(
+                f"the object provided is unrecognized (must be of type {kind}): {field} must be a string"
+            )
+    if said_version and said_version != api_version:
+        raise BadRequest(
+            f"the API version in the data ({said_version}) does not match the expected API version ({api_version})"
+        )
+    if said_kind and said_kind != kind:
+        version = api_version.rpartition("/")[2]
+        raise BadRequest(
+            f'{said_kind} in version "{version}" cannot be handled as a {kind}: converting ({version}.{said_kind}) to '
+            f"({kind}): unknown conversion"
+        )
+    sent["apiVersion"], sent["kind"] = api_version, kind
+
+
+def report(problems: list[str], context: str, call: Call) -> None:
+    """Says what does not belong in a body, in the way that the caller asked for."""
+    if call.field_validation is FieldValidation.STRICT:
+        raise BadRequest(f"{context}: strict decoding error: {', '.join(problems)}")
+    if call.field_validation is FieldValidation.WARN:
+        for problem in problems:
+            call.warn(problem)

@@ -1,0 +1,217 @@
+"""The forms in which a client may want objects: as they are stored, in another version, as a table, metadata only.
+
+Each form makes the body of one object, of a list, and of the events of a watch. The plain form, in the hub version,
+sends stored bytes as they are, and encodes an event once for all watchers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.table import IncludeObject, column_definitions, partial, row, table
+from allotment.apiserver.store.record import Change, Obj, Record
+
+encode = msgspec.json.Encoder().encode
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list: the state at one revision, and how to get the rest."""
+
+    records: Sequence[Record]
+    revision: int
+    token: str = ""
+    remaining: int | None = None
+
+    def metadata(self) -> Obj:
+        metadata: Obj = {"resourceVersion": str(self.revision)}
+        if self.token:
+            metadata["continue"] = self.token
+        if self.remaining is not None:
+            metadata["remainingItemCount"] = self.remaining
+        return metadata
+
+
+class Form(Protocol):
+    """``event`` and ``bookmark`` give whole lines."""
+
+    content_type: str
+
+    def one(self, record: Record) -> bytes: ...
+
+    def many(self, page: Page) -> bytes: ...
+
+    def event(self, type_: str, record: Record) -> bytes: ...
+
+    def change(self, change: Change) -> bytes:
+        """The event of a change as it is, for a watch that leaves nothing out."""
+
+    def bookmark(self, revision: int, initial_end: bool) -> bytes: ...
+
+
+class Plain:
+    """Objects as they are stored, which is in the hub version."""
+
+    content_type = "application/json"
+
+    def __init__(self, served: Served) -> None:
+        self._kind = served.resource.kind
+        self._api_version = served.api_version
+
+    def one(self, record: Record) -> bytes:
+        return record.data
+
+    def many(self, page: Page) -> bytes:
+        head = encode(
+            {"kind": f"{self._kind}List", "apiVersion": self._api_version, "metadata": page.metadata()}
+        )
+        return b"".join((head[:-1], b',"items":[', b",".join([each.data for each in page.records]), b"]}"))
+
+    def event(self, type_: str, record: Record) -> bytes:
+        return b'{"type":"%b","object":%b}\n' % (type_.encode(), self.one(record))
+
+    def change(self, change: Change) -> bytes:
+        line = change.line
+        if line is None:
+            line = change.line = self.event(change.type.value, change.record)
+        return line
+
+    def bookmark(self, revision: int, initial_end: bool) -> bytes:
+        obj = {
+            "kind": self._kind,
+            "apiVersion": self._api_version,
+            "metadata": _bookmark(revision, initial_end),
+        }
+        return encode({"type": "BOOKMARK", "object": obj}) + b"\n"
+
+
+class Converted(Plain):
+    """Objects in a version other than the hub."""
+
+    def __init__(self, served: Served) -> None:
+        super().__init__(served)
+        self._from_hub = served.from_hub
+
+    def one(self, record: Record) -> bytes:
+        return encode(self._from_hub(record.load()))
+
+    def many(self, page: Page) -> bytes:
+        listed = {
+            "kind": f"{self._kind}List",
+            "apiVersion": self._api_version,
+            "metadata": page.metadata(),
+            "items": [self._from_hub(record.load()) for record in page.records],
+        }
+        return encode(listed)
+
+    def change(self, change: Change) -> bytes:
+        return self.event(change.type.value, change.record)
+
+
+class _Metadata(msgspec.Struct):
+    metadata: msgspec.Raw
+
+
+_METADATA = msgspec.json.Decoder(_Metadata)
+
+
+class Metadata:
+    """Of each object only its metadata, which is not decoded on the way."""
+
+    def __init__(self, version: str) -> None:
+        self._api_version = f"meta.k8s.io/{version}"
+        self.content_type = "application/json"
+
+    def one(self, record: Record) -> bytes:
+        return b'{"kind":"PartialObjectMetadata","apiVersion":"%b","metadata":%b}' % (
+            self._api_version.encode(),
+            _METADATA.decode(record.data).metadata,
+        )
+
+    def many(self, page: Page) -> bytes:
+        head = encode(
+            {
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": self._api_version,
+                "metadata": page.metadata(),
+            }
+        )
+        return b"".join((head[:-1], b',"items":[', b",".join(map(self.one, page.records)), b"]}"))
+
+    def event(self, type_: str, record: Record) -> bytes:
+        return b'{"type":"%b","object":%b}\n' % (type_.encode(), self.one(record))
+
+    def change(self, change: Change) -> bytes:
+        return self.event(change.type.value, change.record)
+
+    def bookmark(self, revision: int, initial_end: bool) -> bytes:
+        obj = partial(_bookmark(revision, initial_end), self._api_version.rpartition("/")[2])
+        return encode({"type": "BOOKMARK", "object": obj}) + b"\n"
+
+
+class Table:
+    """Rows. In a watch only the first event has the columns."""
+
+    content_type = "application/json"
+
+    def __init__(self, served: Served, version: str, include: IncludeObject, now: Callable[[], str]) -> None:
+        self._served = served
+        self._version = version
+        self._include = include
+        self._now = now
+        self._told = False
+
+    def one(self, record: Record) -> bytes:
+        revision = {"resourceVersion": str(record.revision)}
+        return encode(self._table([self._row(record, self._now())], revision, True))
+
+    def many(self, page: Page) -> bytes:
+        now = self._now()
+        return encode(self._table([self._row(each, now) for each in page.records], page.metadata(), True))
+
+    def event(self, type_: str, record: Record) -> bytes:
+        revision = {"resourceVersion": str(record.revision)}
+        shown = self._table([self._row(record, self._now())], revision, not self._told)
+        self._told = True
+        return encode({"type": type_, "object": shown}) + b"\n"
+
+    def change(self, change: Change) -> bytes:
+        return self.event(change.type.value, change.record)
+
+    def bookmark(self, revision: int, initial_end: bool) -> bytes:
+        made: Obj = {"cells": []}
+        metadata = _bookmark(revision, initial_end)
+        made["object"] = partial(metadata, self._version)
+        shown = self._table([made], {"resourceVersion": str(revision)}, not self._told)
+        self._told = True
+        return encode({"type": "BOOKMARK", "object": shown}) + b"\n"
+
+    def _row(self, record: Record, now: str) -> Obj:
+        obj = record.load()
+        shown = obj
+        if self._include is IncludeObject.OBJECT and not self._served.hub:
+            shown = self._served.from_hub(record.load())
+        return row(self._served.resource, obj, shown, self._include, now)
+
+    def _table(self, rows: list[Obj], metadata: Obj, with_columns: bool) -> Obj:
+        columns = column_definitions(self._served.resource) if with_columns else None
+        return table(self._version, columns, rows, metadata)
+
+
+def plain(served: Served) -> Plain:
+    """The form for a client that asked for nothing special."""
+    return Plain(served) if served.hub else Converted(served)
+
+
+def _bookmark(revision: int, initial_end: bool) -> Obj:
+    metadata: Obj = {"resourceVersion": str(revision), "creationTimestamp": None}
+    if initial_end:
+        metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+    return metadata

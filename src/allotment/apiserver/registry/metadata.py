@@ -1,0 +1,182 @@
+"""The rules of metadata, alike for all kinds: what may stand in it, and what may not change.
+
+Messages are Kubernetes'. The types of the fields are right already: the schema saw to that before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from allotment.api.fields import ErrorKind, FieldError, FieldPath
+from allotment.api.names import (
+    LABEL_LENGTH,
+    SUBDOMAIN_LENGTH,
+    dns_label_problem,
+    dns_subdomain_problem,
+    label_key_problem,
+    label_value_problem,
+)
+from allotment.api.selection import key_message, value_message
+from allotment.apiserver.registry.resource import Resource
+from allotment.apiserver.store.record import Obj
+
+ANNOTATIONS_SIZE = 256 * 1024
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_IMMUTABLE = "field is immutable"
+_META = FieldPath("metadata")
+
+_LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
+    "alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+
+
+def metadata_errors(resource: Resource, metadata: Obj) -> list[FieldError]:
+    """Everything that is wrong with the metadata of an object, new or changed."""
+    return [*_name_errors(resource, metadata), *_content_errors(metadata)]
+
+
+def metadata_change_errors(resource: Resource, new: Obj, old: Obj) -> list[FieldError]:
+    """Everything that is wrong with changed metadata."""
+    return [*_finalizer_additions(new, old), *_changes(new, old), *_content_errors(new)]
+
+
+def _name_errors(resource: Resource, metadata: Obj) -> Iterator[FieldError]:
+    name = metadata.get("name") or ""
+    prefix = metadata.get("generateName")
+    if prefix:
+        # what is appended ends with a letter or digit, so a prefix may end with a dash or a dot
+        stem = prefix[:-1] + "a" if prefix[-1] in "-." else prefix
+        for message in name_problems(resource.name_problem, stem):
+            yield _META.child("generateName").invalid(message, prefix)
+    if not name:
+        yield _META.child("name").required("name or generateName is required")
+    else:
+        for message in name_problems(resource.name_problem, name):
+            yield _META.child("name").invalid(message, name)
+    if resource.namespaced:
+        namespace = metadata.get("namespace") or ""
+        for message in name_problems(dns_label_problem, namespace):
+            yield _META.child("namespace").invalid(message, namespace)
+
+
+def name_problems(problem: Callable[[str], str | None], name: str) -> list[str]:
+    """What is wrong with a name, in Kubernetes' words where the rule is one of its own."""
+    if segment := _segment_problem(name):
+        return [segment]
+    found = problem(name)
+    if found is None:
+        return []
+    if problem is dns_subdomain_problem:
+        return _told(name, SUBDOMAIN_LENGTH, _SUBDOMAIN_RULE, problem)
+    if problem is dns_label_problem:
+        return _told(name, LABEL_LENGTH, _LABEL_RULE, problem)
+    return [found]
+
+
+def _told(name: str, limit: int, rule: str, problem: Callable[[str], str | None]) -> list[str]:
+    too_long = [f"must be no more than {limit} bytes"] if len(name.encode()) > limit else []
+    parts = name.split(".") if problem is dns_subdomain_problem else [name]
+    shaped = all(part and dns_label_problem(part[:1] + part[-1:]) is None for part in parts) and all(
+        char.isascii() and (char.islower() or char.isdigit() or char in "-.") for char in name
+    )
+    return too_long if too_long and shaped else [*too_long, rule]
+
+
+def _segment_problem(name: str) -> str | None:
+    if name in (".", ".."):
+        return f"may not be '{name}'"
+    for char in "/%":
+        if char in name:
+            return f"may not contain '{char}'"
+    return None
+
+
+def _content_errors(metadata: Obj) -> Iterator[FieldError]:
+    labels = _META.child("labels")
+    for key, value in (metadata.get("labels") or {}).items():
+        if label_key_problem(key):
+            yield labels.invalid(key_message(key), key)
+        if label_value_problem(value):
+            yield labels.invalid(value_message(value), value)
+    yield from _annotation_errors(metadata.get("annotations") or {})
+    yield from _owner_errors(metadata.get("ownerReferences") or [])
+    yield from _finalizer_errors(metadata.get("finalizers") or [])
+
+
+def _annotation_errors(annotations: dict[str, str]) -> Iterator[FieldError]:
+    path = _META.child("annotations")
+    size = 0
+    for key, value in annotations.items():
+        if label_key_problem(key.lower()):
+            yield path.invalid(key_message(key.lower()), key)
+        size += len(key.encode()) + (len(value) if value.isascii() else len(value.encode()))
+    if size > ANNOTATIONS_SIZE:
+        yield FieldError(path, ErrorKind.TOO_LONG, f"may not be more than {ANNOTATIONS_SIZE} bytes")
+
+
+def _owner_errors(owners: list[Obj]) -> Iterator[FieldError]:
+    path = _META.child("ownerReferences")
+    controller = ""
+    for number, owner in enumerate(owners):
+        at = path.index(number)
+        version = owner.get("apiVersion") or ""
+        for field in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(field):
+                yield at.child(field).required("must not be empty")
+        if version and (version.count("/") > 1 or not version.rpartition("/")[2]):
+            yield at.child("apiVersion").invalid("must be <group>/<version> or <version>", version)
+        if version == "v1" and owner.get("kind") == "Event":
+            yield at.invalid("/v1, Kind=Event is disallowed from being an owner", owner)
+        if owner.get("controller"):
+            named = f"{owner.get('kind')}/{owner.get('name')}"
+            if controller:
+                yield path.invalid(
+                    'Only one reference can have Controller set to true. Found "true" in references for '
+                    f"{controller} and {named}",
+                    owners,
+                )
+            controller = controller or named
+
+
+def _finalizer_errors(finalizers: list[str]) -> Iterator[FieldError]:
+    path = _META.child("finalizers")
+    for finalizer in finalizers:
+        if label_key_problem(finalizer):
+            yield path.invalid(key_message(finalizer), finalizer)
+    if ORPHAN in finalizers and FOREGROUND in finalizers:
+        yield path.invalid(f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set", finalizers)
+
+
+def _finalizer_additions(new: Obj, old: Obj) -> Iterator[FieldError]:
+    if not old.get("deletionTimestamp"):
+        return
+    added = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+    if added:
+        listed = ", ".join(json.dumps(finalizer) for finalizer in added)
+        yield _META.child("finalizers").forbidden(
+            "no new finalizers can be added if the object is being deleted, found new finalizers "
+            f"[]string{{{listed}}}"
+        )
+
+
+def _changes(new: Obj, old: Obj) -> Iterator[FieldError]:
+    fields: tuple[tuple[str, Any], ...] = (
+        ("name", ""),
+        ("namespace", ""),
+        ("uid", ""),
+        ("creationTimestamp", None),
+        ("deletionTimestamp", None),
+        ("deletionGracePeriodSeconds", None),
+    )
+    for field, absent in fields:
+        value = new.get(field, absent)
+        if value != old.get(field, absent):
+            yield _META.child(field).invalid(_IMMUTABLE, value)

@@ -1,0 +1,108 @@
+"""The four kinds of patches, each made of the object in the version that the request speaks.
+
+JSON patch, merge patch and strategic merge patch give a new object, which then goes the way of every update. Apply
+(server-side) brings its own account of who owns what, and creates the object if it is not there.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from allotment.api.conform import conform
+from allotment.api.status import BadRequest, conflict, not_found
+from allotment.apiserver.patch.json_patch import json_patch
+from allotment.apiserver.patch.merge_patch import merge_patch
+from allotment.apiserver.patch.strategic import strategic_merge
+from allotment.apiserver.registry.body import accepted, report
+from allotment.apiserver.registry.call import Call, Written
+from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.ownership import applied
+from allotment.apiserver.registry.writes import Writes, check_name, match_namespace, own_metadata
+from allotment.apiserver.store.record import Obj
+
+
+class PatchType(Enum):
+    """By content type."""
+
+    JSON = "application/json-patch+json"
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class Patches:
+    """Patches objects of any kind."""
+
+    def __init__(self, writes: Writes) -> None:
+        self._writes = writes
+
+    def patch(
+        self,
+        served: Served,
+        namespace: str,
+        name: str,
+        type_: PatchType,
+        patch: Any,
+        call: Call,
+        subresource: str = "",
+    ) -> Written:
+        """Stores what the patch makes of the object. Raises StatusError."""
+        if type_ is PatchType.APPLY:
+            return self._apply(served, namespace, name, patch, call, subresource)
+
+        def change(hub: Obj) -> Obj:
+            return served.to_hub(self.patched(served, served.from_hub(hub), type_, patch, call, name))
+
+        return self._writes.change(served, namespace, name, change, call, subresource)
+
+    def patched(self, served: Served, obj: Obj, type_: PatchType, patch: Any, call: Call, name: str) -> Obj:
+        """The object (in the served version) after a patch that is no apply."""
+        if type_ is PatchType.JSON:
+            made = json_patch(obj, patch)
+        elif type_ is PatchType.STRATEGIC:
+            made = strategic_merge(obj, patch, served.schema)
+        else:
+            made = merge_patch(obj, patch)
+        if not isinstance(made, dict):
+            raise BadRequest("a patch must leave an object")
+        for field in ("apiVersion", "kind"):
+            if made.get(field) != obj[field]:
+                raise BadRequest(f"the {field} of an object cannot be patched")
+        conformed = conform(served.schema, made)
+        if conformed.unknown:
+            report(conformed.unknown, f'{obj["kind"]} "{name}" cannot be patched', call)
+        return conformed.obj
+
+    def _apply(
+        self, served: Served, namespace: str, name: str, config: Any, call: Call, subresource: str
+    ) -> Written:
+        wanted = accepted(served, config, [], call)
+        metadata = own_metadata(wanted)
+        metadata.setdefault("name", name)
+        check_name(wanted, namespace, name)
+        match_namespace(served.resource, metadata, namespace)
+        if metadata.get("managedFields"):
+            raise BadRequest("metadata.managedFields must be nil")
+        record = self._writes.store.head(served.key(namespace, name))
+        if record is None:
+            if subresource:
+                raise not_found(served.resource.plural, name, served.group)
+            if uid := metadata.get("uid"):
+                why = (
+                    f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                )
+                raise conflict(served.resource.plural, name, served.group, why)
+            metadata.pop("resourceVersion", None)
+            return self._writes.create(served, namespace, applied(served, None, wanted, call, ""), call, True)
+        old = record.load()
+        live = served.from_hub(record.load())
+        merged = applied(served, live, wanted, call, subresource)
+        merged_metadata = own_metadata(merged)
+        if version := metadata.get("resourceVersion"):
+            merged_metadata["resourceVersion"] = version
+        if uid := metadata.get("uid"):
+            merged_metadata["uid"] = uid
+        return self._writes.replace(
+            served, record, old, served.to_hub(merged), call, subresource, tracked=True
+        )

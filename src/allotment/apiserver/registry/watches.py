@@ -1,0 +1,134 @@
+"""A watch as a client sees it: lines, in batches as they come.
+
+It starts with the state (unless a revision is given to start from), goes on with every change, and speaks in terms of
+the selection: an object that begins to match is ADDED, one that ceases to is DELETED, whatever happened to it. Bookmarks
+tell how far it has come. It ends after its time, when the server stops, or when its reader is too slow to be kept.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
+
+from allotment.api.status import Expired, StatusError
+from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.forms import Form, encode
+from allotment.apiserver.registry.reads import ListOptions, Reads, revision_of
+from allotment.apiserver.registry.selection import Selection
+from allotment.apiserver.store.errors import Closed, Compacted, Overflow
+from allotment.apiserver.store.record import Change, ChangeType, Record
+from allotment.apiserver.store.watch import Watch
+
+BOOKMARK_SECONDS = 60.0
+SHORTEST_SECONDS = (
+    1800  # of a watch that does not say how long; spread, so that clients do not come back together
+)
+BATCH = 200
+"""Objects of the initial state that go out in one piece."""
+
+
+class Watching:
+    """One client's watch of one resource. Make it, then read ``lines`` once."""
+
+    def __init__(
+        self,
+        reads: Reads,
+        served: Served,
+        namespace: str,
+        options: ListOptions,
+        form: Form,
+        clock: Callable[[], float],
+    ) -> None:
+        """Raises StatusError where a client gets an error in place of a stream. ``clock`` counts seconds."""
+        self._reads = reads
+        self._served = served
+        self._namespace = namespace if served.resource.namespaced else ""
+        self._options = options
+        self._form = form
+        self._clock = clock
+        self._asked = revision_of(options.resource_version)
+        self._from_state = options.initial_events if options.initial_events is not None else not self._asked
+        if options.initial_events:
+            reads.check_reached(self._asked)
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Batches of whole lines. What goes wrong is told in the last one."""
+        store, selection = self._reads.store, self._options.selection
+        now = store.revision
+        since = now if self._from_state else min(self._asked or now, now)
+        try:
+            source = store.watch(self._served.resource.id, self._namespace, selection.name, since=since)
+        except Compacted as exc:
+            yield error_line(Expired(f"too old resource version: {self._asked} ({exc.compacted})"))
+            return
+        try:
+            if self._from_state:
+                for batch in self._state():
+                    yield batch
+                if self._options.initial_events and self._options.bookmarks:
+                    yield self._form.bookmark(now, True)
+            async for batch in self._changes(source):
+                yield batch
+        finally:
+            source.close()
+
+    def _state(self) -> Iterator[bytes]:
+        """ADDED for all there is. The records are taken at once, so none is missed or doubled by waiting readers."""
+        everything = replace(self._options, resource_version="", match="", limit=0, token="")
+        records: Sequence[Record] = self._reads.list(self._served, self._namespace, everything).records
+        event = self._form.event
+        for start in range(0, len(records), BATCH):
+            yield b"".join([event("ADDED", record) for record in records[start : start + BATCH]])
+
+    async def _changes(self, source: Watch) -> AsyncIterator[bytes]:
+        clock = self._clock
+        timeout = self._options.timeout or random.uniform(SHORTEST_SECONDS, 2 * SHORTEST_SECONDS)
+        end = clock() + timeout
+        bookmarks = self._options.bookmarks
+        bookmark_at = clock() + (BOOKMARK_SECONDS if bookmarks else timeout)
+        while True:
+            left = min(end, bookmark_at) - clock()
+            try:
+                changes = await source.next(max(left, 0.0))
+            except (Overflow, Closed):
+                return
+            if changes:
+                if batch := self._told(changes):
+                    yield batch
+            elif bookmarks:
+                yield self._form.bookmark(source.revision, False)
+            now = clock()
+            if now >= end:
+                return
+            if now >= bookmark_at:
+                bookmark_at = now + BOOKMARK_SECONDS
+
+    def _told(self, changes: list[Change]) -> bytes:
+        if self._asked > changes[0].revision:  # asked for what was still to come
+            changes = [change for change in changes if change.revision > self._asked]
+        selection = self._options.selection
+        if not selection:
+            return b"".join([self._form.change(change) for change in changes])
+        event = self._form.event
+        return b"".join([event(*seen) for change in changes if (seen := seen_as(selection, change))])
+
+
+def seen_as(selection: Selection, change: Change) -> tuple[str, Record] | None:
+    """What a change is to a watch that selects: the event's type and object, or None if it is nothing to it."""
+    record, previous = change.record, change.previous
+    was = previous is not None and selection.matches(previous)
+    if change.type is ChangeType.DELETED:
+        return ("DELETED", record) if was else None
+    if selection.matches(record):
+        return ("MODIFIED" if was else "ADDED", record)
+    if previous is None or not was:
+        return None
+    last = previous.load()  # the last state that matched, at the revision at which it ceased to
+    last["metadata"]["resourceVersion"] = str(record.revision)
+    return "DELETED", Record(record.key, record.revision, encode(last))
+
+
+def error_line(error: StatusError) -> bytes:
+    """An error inside a stream that has begun."""
+    return encode({"type": "ERROR", "object": error.to_status()}) + b"\n"

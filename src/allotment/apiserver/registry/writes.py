@@ -1,0 +1,345 @@
+"""The way of a write: from an object that a client sent to a change in the store.
+
+Everything happens at once on the head of the store: the old object is read, the new one made, defaulted, tracked
+(who owns which fields), mutated by admission, prepared by its strategy, validated, admitted and stored, with no await
+in between. So nothing that was checked can have changed, and there is nothing to retry. A dry run is the same without the last
+step. The reply waits until the write is durable (``Written.record``).
+
+Objects arrive in the version of the request and are taken to the hub version first; field ownership is tracked in the
+request's version, as its paths are that version's.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from allotment.api.fields import FieldPath
+from allotment.api.status import (
+    BadRequest,
+    Forbidden,
+    StatusError,
+    already_exists,
+    conflict,
+    invalid,
+    not_found,
+)
+from allotment.apiserver.registry.admission import Admission
+from allotment.apiserver.registry.call import Call, Written
+from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.metadata import metadata_change_errors, metadata_errors
+from allotment.apiserver.registry.ownership import track_fields
+from allotment.apiserver.registry.resource import Resource
+from allotment.apiserver.registry.strategy import Operation
+from allotment.apiserver.store.pending import Pending
+from allotment.apiserver.store.record import Key, Obj, Record
+from allotment.apiserver.store.store import Store
+
+_SUFFIX_LETTERS = (
+    "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so no words; nothing that looks like another sign
+)
+_LONGEST_PREFIX = 63 - 5
+_NAME_ATTEMPTS = 8
+
+Change = Callable[[Obj], Obj]
+"""From the stored object (its own copy) to the wanted one, both in the hub version. Raises StatusError."""
+
+
+class Writes:
+    """Creates, updates and removes objects. ``admissions`` are asked in their order."""
+
+    def __init__(self, store: Store, admissions: Sequence[Admission] = ()) -> None:
+        self.store = store
+        self._admissions = tuple(admissions)
+
+    # --- create ---
+
+    def create(self, served: Served, namespace: str, obj: Obj, call: Call, tracked: bool = False) -> Written:
+        """Stores a new object, sent in the served version; ``tracked`` if field ownership is settled. Raises StatusError."""
+        resource = served.resource
+        hub = served.to_hub(obj)
+        metadata = own_metadata(hub)
+        match_namespace(resource, metadata, namespace)
+        if metadata.get("resourceVersion"):
+            raise StatusError("resourceVersion should not be set on objects to be created")
+        self._check_namespace(resource, metadata)
+        _begin(metadata, call)
+        write = call.write(Operation.CREATE)
+        resource.strategy.default(hub, write)
+        if not tracked:
+            track_fields(served, hub, None, call, "")
+        for admission in self._admissions:
+            admission.mutate(resource, hub, None, write)
+        generated = not metadata.get("name") and bool(metadata.get("generateName"))
+        if generated:
+            metadata["name"] = self._free_name(resource, metadata)
+        resource.strategy.prepare_create(hub, write)
+        metadata = hub["metadata"]
+        errors = metadata_errors(resource, metadata) + resource.strategy.validate(hub)
+        if errors:
+            raise invalid(resource.kind, metadata.get("name") or "", errors, resource.group)
+        for warning in resource.strategy.warnings(hub):
+            call.warn(warning)
+        key = Key(resource.id, metadata.get("namespace", ""), metadata["name"])
+        if self.store.head(key) is not None:
+            raise already_exists(resource.plural, key.name, served.group)
+        for admission in self._admissions:
+            admission.admit(resource, hub, None, write)
+        return Written(self.put(key, hub, call), created=True)
+
+    def _free_name(self, resource: Resource, metadata: Obj) -> str:
+        stem = str(metadata["generateName"])[:_LONGEST_PREFIX]
+        name = ""
+        for _ in range(_NAME_ATTEMPTS):
+            name = stem + "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(5))
+            if self.store.head(Key(resource.id, metadata.get("namespace", ""), name)) is None:
+                break
+        return name
+
+    def _check_namespace(self, resource: Resource, metadata: Obj) -> None:
+        """New content needs a namespace that is there and stays."""
+        if not resource.namespaced:
+            return
+        namespace = metadata["namespace"]
+        record = self.store.head(Key("namespaces", "", namespace))
+        if record is None:
+            raise not_found("namespaces", namespace)
+        if b'"deletionTimestamp"' in record.data and record.load()["metadata"].get("deletionTimestamp"):
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            name = metadata.get("name") or ""
+            subject = f'{resource.id} "{name}"'
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            details = {"name": name, "group": resource.group, "kind": resource.plural, "causes": [cause]}
+            raise Forbidden(
+                f"{subject} is forbidden: {why}", {key: value for key, value in details.items() if value}
+            )
+
+    # --- update ---
+
+    def update(
+        self, served: Served, namespace: str, name: str, obj: Obj, call: Call, subresource: str = ""
+    ) -> Written:
+        """Replaces an object by the one sent in the served version; of /status, only its status."""
+        check_name(obj, namespace, name)
+        wanted = served.to_hub(obj)
+        metadata = own_metadata(wanted)
+        match_namespace(served.resource, metadata, namespace)
+        key = served.key(namespace, name)
+        record = self.store.head(key)
+        if record is None:
+            if not served.resource.create_on_update or subresource:
+                raise not_found(served.resource.plural, name, served.group)
+            metadata.pop("resourceVersion", None)
+            return self.create(served, namespace, obj, call)
+        old = record.load()
+        _check_uid(served, key, metadata, old)
+        if not metadata.get("resourceVersion") and served.resource.unconditional_update:
+            metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
+        return self.replace(served, record, old, wanted, call, subresource)
+
+    def change(
+        self, served: Served, namespace: str, name: str, change: Change, call: Call, subresource: str = ""
+    ) -> Written:
+        """Stores what ``change`` makes of the object there is: patches and views."""
+        record = self.store.head(served.key(namespace, name))
+        if record is None:
+            raise not_found(served.resource.plural, name, served.group)
+        old = record.load()
+        wanted = change(record.load())
+        own_metadata(wanted)
+        return self.replace(served, record, old, wanted, call, subresource)
+
+    def replace(
+        self,
+        served: Served,
+        record: Record,
+        old: Obj,
+        new: Obj,
+        call: Call,
+        subresource: str = "",
+        tracked: bool = False,
+    ) -> Written:
+        """Stores ``new`` over ``old``, both in the hub version; ``tracked`` if field ownership is settled already."""
+        resource, metadata = served.resource, new["metadata"]
+        _check_version(served, record, metadata)
+        _keep_system_fields(metadata, old["metadata"])
+        write = call.write(Operation.UPDATE, subresource)
+        strategy = resource.strategy
+        strategy.default(new, write)
+        if not tracked:
+            track_fields(served, new, old, call, subresource)
+        for admission in self._admissions:
+            admission.mutate(resource, new, old, write)
+        if subresource == "status":
+            strategy.prepare_status(new, old, write)
+        else:
+            strategy.prepare_update(new, old, write)
+        metadata = new["metadata"]
+        if same(new, old):
+            return Written(record)
+        errors = metadata_change_errors(resource, metadata, old["metadata"])
+        if subresource == "status":
+            errors += strategy.validate_status(new, old)
+        else:
+            errors += strategy.validate_update(new, old)
+        if errors:
+            raise invalid(resource.kind, record.key.name, errors, resource.group)
+        for warning in strategy.warnings(new):
+            call.warn(warning)
+        for admission in self._admissions:
+            admission.admit(resource, new, old, write)
+        if may_go(resource, new):
+            return self.remove(record.key, new, call)
+        return Written(self.put(record.key, new, call))
+
+    # --- the last step ---
+
+    def put(self, key: Key, obj: Obj, call: Call) -> Record | Pending:
+        if call.dry_run:
+            return settled(key, obj)
+        return self.store.put(key, obj)
+
+    def remove(self, key: Key, obj: Obj, call: Call) -> Written:
+        """Takes an object away for good; ``obj`` is how it was last."""
+        if call.dry_run:
+            return Written(settled(key, obj), gone=obj)
+        return Written(self.store.delete(key, obj), gone=obj)
+
+    def admit_delete(self, resource: Resource, obj: Obj, call: Call) -> None:
+        write = call.write(Operation.DELETE)
+        for admission in self._admissions:
+            admission.admit(resource, obj, None, write)
+
+
+def settled(key: Key, obj: Obj) -> Record:
+    """A record of an object that is not stored."""
+    version = obj["metadata"].get("resourceVersion") or "0"
+    return Record(key, int(version), msgspec.json.encode(obj))
+
+
+def own_metadata(obj: Obj) -> Obj:
+    """The object's metadata, there and an object from now on."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict):
+        metadata = obj["metadata"] = {}
+    return metadata
+
+
+def match_namespace(resource: Resource, metadata: Obj, namespace: str) -> None:
+    """An object's namespace is that of the request; the object may leave it out."""
+    if not resource.namespaced:
+        metadata.pop("namespace", None)
+    elif not metadata.get("namespace"):
+        metadata["namespace"] = namespace
+    elif metadata["namespace"] != namespace:
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def check_name(obj: Obj, namespace: str, name: str) -> None:
+    """An object that is sent to a path with a name must have that name."""
+    metadata = own_metadata(obj)
+    sent = metadata.get("name")
+    if not sent:
+        raise BadRequest(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
+    if sent != name:
+        raise BadRequest(f"the name of the object ({sent}) does not match the name on the URL ({name})")
+    if namespace and metadata.get("namespace") and metadata["namespace"] != namespace:
+        raise BadRequest(
+            f"the namespace of the object ({metadata['namespace']}) does not match the namespace on the request ({namespace})"
+        )
+
+
+def same(new: Obj, old: Obj) -> bool:
+    """Whether a write changes nothing; the time at which fields were last set does not count."""
+    if new == old:
+        return True
+    entries, before = new["metadata"].get("managedFields"), old["metadata"].get("managedFields")
+    if entries == before or not entries or not before or len(entries) != len(before):
+        return False
+    timeless = [{**entry, "time": None} for entry in entries]
+    if timeless != [{**entry, "time": None} for entry in before]:
+        return False
+    return {**new, "metadata": {**new["metadata"], "managedFields": before}} == old
+
+
+def may_go(resource: Resource, obj: Obj) -> bool:
+    """Whether an object that is being deleted has nothing left that keeps it."""
+    metadata = obj["metadata"]
+    return bool(
+        metadata.get("deletionTimestamp")
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+        and not resource.strategy.held(obj)
+    )
+
+
+def _begin(metadata: Obj, call: Call) -> None:
+    """What the server decides about a new object."""
+    for field in (
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "resourceVersion",
+        "generation",
+    ):
+        metadata.pop(field, None)
+    metadata["uid"] = str(uuid.uuid4())
+    metadata["creationTimestamp"] = call.now
+
+
+def _keep_system_fields(metadata: Obj, old: Obj) -> None:
+    """What an update cannot change, whatever was sent."""
+    metadata.pop("selfLink", None)
+    if not metadata.get("uid"):
+        metadata["uid"] = old["uid"]
+    metadata["creationTimestamp"] = old["creationTimestamp"]
+    if "generation" in old:
+        metadata["generation"] = old["generation"]
+    else:
+        metadata.pop("generation", None)
+    if old.get("deletionTimestamp"):
+        metadata["deletionTimestamp"] = old["deletionTimestamp"]
+        if metadata.get("deletionGracePeriodSeconds") is None:
+            metadata["deletionGracePeriodSeconds"] = old.get("deletionGracePeriodSeconds")
+    elif metadata.get("deletionTimestamp") is None:
+        metadata.pop("deletionTimestamp", None)
+
+
+def _check_uid(served: Served, key: Key, metadata: Obj, old: Obj) -> None:
+    uid, stored = metadata.get("uid"), old["metadata"]["uid"]
+    if uid and uid != stored:
+        place = "/".join(
+            part for part in ("/registry", served.resource.plural, key.namespace, key.name) if part
+        )
+        why = (
+            f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"
+        )
+        raise conflict(served.resource.plural, key.name, served.group, why)
+
+
+def _check_version(served: Served, record: Record, metadata: Obj) -> None:
+    """A write is based on the state it was made from: its resourceVersion must be the stored one."""
+    resource, name = served.resource, record.key.name
+    version = metadata.get("resourceVersion")
+    if not version or version == "0":
+        path = FieldPath("metadata", "resourceVersion")
+        raise invalid(
+            resource.plural, name, [path.invalid("must be specified for an update", 0)], served.group
+        )
+    if version != str(record.revision):
+        if not version.isdecimal():
+            path = FieldPath("metadata", "resourceVersion")
+            raise invalid(resource.kind, name, [path.invalid("must be a number", version)], served.group)
+        raise conflict(resource.plural, name, served.group)
