@@ -58,6 +58,8 @@ SCALARS = {
     "io.k8s.apimachinery.pkg.runtime.RawExtension": "raw",
 }
 """Definitions that are one value to JSON."""
+RAW_JSON = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON"
+"""Also any JSON, and written in protobuf as RawExtension is; its schema is its own."""
 
 Definitions = dict[str, dict[str, Any]]
 
@@ -196,24 +198,39 @@ def api_version(package: str, schemas: list[dict[str, Any]]) -> str:
 _MESSAGE = re.compile(r"^message (\w+) \{$(.*?)^\}$", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(r"^  (?:(optional|repeated) )?(map<string, ?)?([\w.]+)>? (\w+) = (\d+);$", re.MULTILINE)
 _STRUCT = re.compile(r"^(?:type )?\t?(\w+) struct \{$(.*?)^\t?\}$", re.MULTILINE | re.DOTALL)
-_TAGGED = re.compile(r'`json:"([^",]*)[^`]*?protobuf:"[a-z0-9]+,(\d+),')
+_TAGGED = re.compile(r"^\s*(?:\w+\s+)?(\S+)\s+`(.*)`", re.MULTILINE)
+_JSON_TAG = re.compile(r'json:"([^",]*)([^"]*)"')
+_PROTO_TAG = re.compile(r'protobuf:"\w+,(\d+),')
+
+
+@dataclass
+class Tag:
+    """What a Go struct says of a field: its JSON name, empty if it is inlined; whether JSON leaves a zero out."""
+
+    json_name: str
+    omits_zero: bool
 
 
 @dataclass
 class Message:
-    fields: list[tuple[int, str, str]]  # number, JSON name or "." for inlined, type
+    fields: list[
+        tuple[int, str, str, bool]
+    ]  # number, JSON name or "." for inlined, type, whether zero is left out
     is_list: bool = False
 
 
-def tags(folder: Path) -> dict[str, dict[int, str]]:
-    """Of each Go struct, the JSON name under each protobuf number; empty for an inlined struct."""
-    found: dict[str, dict[int, str]] = defaultdict(dict)
+def tags(folder: Path) -> dict[str, dict[int, Tag]]:
+    """Of each Go struct, the fields by their protobuf numbers."""
+    found: dict[str, dict[int, Tag]] = defaultdict(dict)
     for path in sorted(folder.glob("*.go")):
         if path.name.startswith(("generated", "zz_generated")) or path.name.endswith("_test.go"):
             continue
         for own, body in _STRUCT.findall(path.read_text()):
-            for json_name, number in _TAGGED.findall(body):
-                found[own].setdefault(int(number), json_name)
+            for go_type, written in _TAGGED.findall(body):
+                in_json, in_proto = _JSON_TAG.search(written), _PROTO_TAG.search(written)
+                if in_json and in_proto:
+                    omits = "omit" in in_json[2] and not go_type.startswith("*")
+                    found[own].setdefault(int(in_proto[1]), Tag(in_json[1], omits))
     return found
 
 
@@ -235,27 +252,27 @@ def in_openapi(package: str) -> str:
     return re.sub(r"^k8s\.io", "io.k8s", package).replace("_", "-")
 
 
-def message(package: str, body: str, json_names: dict[int, str] | None) -> Message:
+def message(package: str, body: str, tagged: dict[int, Tag] | None) -> Message:
     fields = []
     for label, mapped, kind, proto_name, number in _FIELD.findall(body):
         if kind.startswith("."):
             kind = in_openapi(kind[1:])
         elif kind[0].isupper():
             kind = f"{package}.{kind}"
-        name = proto_name if json_names is None else json_names.get(int(number), proto_name) or "."
         told = f"{{{kind}}}" if mapped else f"[{kind}]" if label == "repeated" else kind
-        fields.append((int(number), name, told))
-    return Message(fields, is_list=json_names is None and [name for _, name, _ in fields] == ["items"])
+        tag = (tagged or {}).get(int(number), Tag(proto_name, omits_zero=False))
+        fields.append((int(number), tag.json_name or ".", told, tag.omits_zero))
+    return Message(fields, is_list=tagged is None and [name for _, name, _, _ in fields] == ["items"])
 
 
 def wire_block(name: str, known: Message) -> str:
     package, own = split(name)
     lines = [f"{own} list" if known.is_list else own]
-    for number, field, kind in known.fields:
+    for number, field, kind, omits_zero in known.fields:
         bare = kind.strip("[]{}")
-        lines.append(
-            f"{number} {field} {kind.replace(bare, written(bare, package) if '.' in bare else bare)}"
-        )
+        shown = "raw" if bare == RAW_JSON else written(bare, package) if "." in bare else bare
+        kind = kind.replace(bare, shown)
+        lines.append(f"{number} {field} {kind}" + (" omit" if omits_zero and kind[0] not in "[{" else ""))
     return "\n".join(lines)
 
 
@@ -264,9 +281,9 @@ def messages_reached(start: set[str], messages: dict[str, Message]) -> set[str]:
     pending = sorted(start & messages.keys())
     while pending:
         name = pending.pop()
-        if name not in seen and name not in SCALARS:
+        if name not in seen and name not in SCALARS and name != RAW_JSON:
             seen.add(name)
-            kinds = (kind.strip("[]{}") for _, _, kind in messages[name].fields)
+            kinds = (kind.strip("[]{}") for _, _, kind, _ in messages[name].fields)
             pending.extend(kind for kind in kinds if "." in kind)
     return seen
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -85,15 +85,18 @@ class Schema:
         return f"Schema({self.type}{f' {self.name}' if self.name else ''})"
 
 
-@cache
+@lru_cache(maxsize=1024)  # not without bound: both may come from a request
 def schema_of(api_version: str, kind: str) -> Schema:
     """The schema of a built-in kind. Raises KeyError for others.
 
-    The kinds of meta/v1 that every group has (DeleteOptions, Status…) are found under ``v1`` and ``meta.k8s.io/v1``.
+    The kinds of meta/v1 are found under ``v1`` and ``meta.k8s.io/v1``, DeleteOptions under any apiVersion, as clients
+    write it in the group of what they delete.
     """
-    for package in _packages(api_version):
-        if package is not None and kind in package.kinds:
-            return package.definition(kind)
+    package, meta = _packages(api_version)
+    if package is not None and kind in package.kinds:
+        return package.definition(kind)
+    if kind == "DeleteOptions" or (meta is not None and kind in meta.kinds):
+        return _read("meta.v1").definition(kind)
     from allotment.api.struct_schema import own_schema  # the other way round there
 
     return own_schema(api_version, kind)
@@ -114,7 +117,7 @@ def builtin_kinds(api_version: str) -> list[str]:
     return sorted(package.kinds) if package is not None else []
 
 
-def _packages(api_version: str) -> tuple[_Package | None, ...]:
+def _packages(api_version: str) -> tuple[_Package | None, _Package | None]:
     """Where to look for kinds of an apiVersion: packages bear the first label of their group's name."""
     group, _, version = api_version.rpartition("/")
     package = _package(f"{group.partition('.')[0] or 'core'}.{version}")
