@@ -108,7 +108,7 @@ def _read_certificate(der: bytes) -> tuple[Identity | None, float, float]:
         return None, 0, 0
     identity = Identity(
         names[-1],
-        (*dict.fromkeys(groups), "system:authenticated"),
+        tuple(dict.fromkeys((*groups, "system:authenticated"))),
         extra={_CREDENTIAL: (f"X509SHA256={hashlib.sha256(der).hexdigest()}",)},
     )
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc

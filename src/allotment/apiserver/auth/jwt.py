@@ -95,15 +95,6 @@ def looks_signed(token: str) -> bool:
     return token.count(".") == 2
 
 
-def unverified_issuer(token: str) -> str | None:
-    """Who a token says it is from, for choosing who has to verify it. Trust nothing else of it."""
-    try:
-        issuer = _parts(token)[1].get("iss")
-    except TokenRefused:
-        return None
-    return issuer if isinstance(issuer, str) else None
-
-
 def _parts(token: str) -> tuple[Any, dict[str, Any], bytes]:
     if len(token) > LONGEST or token.count(".") != 2:
         raise TokenRefused("invalid bearer token")

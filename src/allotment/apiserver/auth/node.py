@@ -16,16 +16,15 @@ to is worked out when its node asks and kept with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from allotment.apiserver.auth.follow import Follows
 from allotment.apiserver.auth.identity import Attributes, Decision, Identity
+from allotment.apiserver.auth.pod_references import references
 from allotment.apiserver.auth.roles import NODE_RULES, rule
-from allotment.apiserver.store.record import Key, Obj, Record
+from allotment.apiserver.store.record import Key, Record
 
 PREFIX, NODES = "system:node:", "system:nodes"
 LEASES = "kube-node-lease"
@@ -181,48 +180,5 @@ def _node_of(record: Record) -> str:
 
 def _references(pod: _Pod) -> frozenset[tuple[str, str]]:
     if pod.references is None:
-        obj = pod.record.load()
-        found = (*_from_spec(obj.get("spec") or {}), *_claims(obj), *_from_volumes(obj.get("spec") or {}))
-        pod.references = frozenset((resource, name) for resource, name in found if name)
+        pod.references = frozenset(references(pod.record.load()))
     return pod.references
-
-
-def _from_spec(spec: Obj) -> Iterator[tuple[str, str]]:
-    yield "serviceaccounts", spec.get("serviceAccountName", "")
-    for secret in spec.get("imagePullSecrets") or ():
-        yield "secrets", secret.get("name", "")
-    for kind in ("containers", "initContainers", "ephemeralContainers"):
-        for container in spec.get(kind) or ():
-            for source in container.get("envFrom") or ():
-                yield from _named(source, configMapRef="configmaps", secretRef="secrets")
-            for variable in container.get("env") or ():
-                yield from _named(
-                    variable.get("valueFrom") or {}, configMapKeyRef="configmaps", secretKeyRef="secrets"
-                )
-
-
-def _from_volumes(spec: Obj) -> Iterator[tuple[str, str]]:
-    for volume in spec.get("volumes") or ():
-        yield "persistentvolumeclaims", (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
-        yield "secrets", (volume.get("secret") or {}).get("secretName", "")
-        yield from _named(volume, configMap="configmaps")
-        for source in (volume.get("projected") or {}).get("sources") or ():
-            yield from _named(source, configMap="configmaps", secret="secrets")
-
-
-def _claims(pod: Obj) -> Iterator[tuple[str, str]]:
-    """Claims that a pod names itself, or that were made for it from templates."""
-    status = pod.get("status") or {}
-    for claim in (pod.get("spec") or {}).get("resourceClaims") or ():
-        yield "resourceclaims.resource.k8s.io", claim.get("resourceClaimName", "")
-        yield "resourceclaims.resource.k8s.io", (claim.get("source") or {}).get("resourceClaimName", "")
-    for made in status.get("resourceClaimStatuses") or ():
-        yield "resourceclaims.resource.k8s.io", made.get("resourceClaimName", "")
-    extended = status.get("extendedResourceClaimStatus") or {}
-    yield "resourceclaims.resource.k8s.io", extended.get("resourceClaimName", "")
-
-
-def _named(source: Obj, **kinds: Any) -> Iterator[tuple[str, str]]:
-    """Where ``source`` has one of the fields, the resource that the field stands for and the name in it."""
-    for field, resource in kinds.items():
-        yield resource, (source.get(field) or {}).get("name", "")

@@ -37,7 +37,7 @@ def _line(row: list[str], where: str) -> tuple[bytes, Identity]:
     if not token or not user:
         raise TokenFileError(f"{where}: the {'user name' if token else 'token'} is empty")
     groups = tuple(group.strip() for group in row[3].split(",") if group.strip()) if len(row) > 3 else ()
-    return digest_of(token), Identity(user, (*groups, "system:authenticated"), uid)
+    return digest_of(token), Identity(user, tuple(dict.fromkeys((*groups, "system:authenticated"))), uid)
 
 
 def digest_of(token: str) -> bytes:

@@ -1,0 +1,195 @@
+"""Acting as somebody else: the ``Impersonate-…`` headers, and the right to what they ask for.
+
+There are several ways to be allowed, tried in this order; the first that allows decides, and if none does, the first
+refusal is the answer:
+
+* constrained, by what is wanted: a node, a service account, or anybody else (``user-info``). It needs two rights: to do
+  *this request* so, verb ``impersonate-on:MODE:VERB`` on what is requested; and to be that user, verb
+  ``impersonate:MODE`` on users, groups, uids and userextras in authentication.k8s.io;
+* the old way: verb ``impersonate`` on users, groups and serviceaccounts in the core group, uids and userextras in
+  authentication.k8s.io, whatever the request then is.
+
+Constrained impersonation never gives ``system:masters``. A mode for nodes and service accounts takes the name only: the
+groups follow from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from urllib.parse import unquote
+
+from allotment.api.names import dns_subdomain_problem
+from allotment.api.status import BadRequest, Forbidden
+from allotment.apiserver.auth.authentication import Headers
+from allotment.apiserver.auth.authorization import MASTERS, refusal
+from allotment.apiserver.auth.identity import ANONYMOUS, Attributes, Authorizer, Identity
+from allotment.apiserver.auth.node import NODES
+from allotment.apiserver.auth.node import PREFIX as NODE_PREFIX
+from allotment.apiserver.auth.service_account import account_groups, account_of
+
+_PREFIX, _EXTRA = b"impersonate-", b"impersonate-extra-"
+_AUTHENTICATION = "authentication.k8s.io"
+_MANY = 64  # values asked for at once; each is a decision
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What the headers ask for, as they are."""
+
+    name: str = ""
+    uid: str = ""
+    groups: list[str] = field(default_factory=list)
+    extra: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def name_only(self) -> bool:
+        return not (self.uid or self.groups or self.extra)
+
+
+def wanted(headers: Headers) -> Wanted | None:
+    """Who the headers ask to be; None, as mostly, if they do not."""
+    found = [(name, value) for name, value in headers if name.startswith(_PREFIX)]
+    if not found:
+        return None
+    asked = Wanted()
+    for name, raw in found:
+        value = raw.decode("utf-8", "replace")
+        if name == b"impersonate-user":
+            asked.name = asked.name or value
+        elif name == b"impersonate-uid":
+            asked.uid = asked.uid or value
+        elif name == b"impersonate-group":
+            asked.groups.append(value)
+        elif name.startswith(_EXTRA):
+            key = unquote(name[len(_EXTRA) :].decode("latin-1").lower())
+            asked.extra.setdefault(key, []).append(value)
+    if not asked.name:
+        if asked.name_only:
+            return None
+        raise BadRequest(f"requested {_told(asked)} without impersonating a user name")
+    if len(asked.groups) + sum(map(len, asked.extra.values())) > _MANY:
+        raise BadRequest(f"requested to impersonate more than {_MANY} groups and extra values")
+    return asked
+
+
+def impersonated(headers: Headers, attributes: Attributes, authorizer: Authorizer) -> Identity:
+    """Who the request is to be taken for: ``attributes.identity``, or whom its headers ask for if that may be.
+
+    ``attributes`` is the request as the one who sent it makes it. Raises BadRequest and Forbidden.
+    """
+    asked = wanted(headers)
+    if asked is None:
+        return attributes.identity
+    first: Forbidden | None = None
+    for mode in _MODES:
+        if not mode.applies(asked, attributes.identity):
+            continue
+        try:
+            for question in mode.questions(asked, attributes):
+                _require(question, authorizer)
+        except Forbidden as exc:
+            first = first or exc
+        else:
+            return _identity(asked, constrained=mode.constrained)
+    assert first is not None  # the last mode applies to everything
+    raise first
+
+
+def _require(question: Attributes, authorizer: Authorizer) -> None:
+    decision = authorizer.decide(question)
+    if not decision.allowed:
+        raise refusal(question, decision.reason)
+
+
+def _identity(asked: Wanted, *, constrained: bool) -> Identity:
+    groups = list(asked.groups)
+    account = account_of(asked.name)
+    if not groups and account is not None:
+        groups = list(account_groups(account[0]))
+    elif constrained and _node_of(asked.name):
+        groups = [NODES]
+    if asked.name == ANONYMOUS.name:
+        groups.append("system:unauthenticated")
+    elif "system:unauthenticated" not in groups:
+        groups.append("system:authenticated")
+    extra = {key: tuple(values) for key, values in asked.extra.items()}
+    return Identity(asked.name, tuple(dict.fromkeys(groups)), asked.uid, extra)
+
+
+# --- the modes
+
+
+@dataclass(frozen=True, slots=True)
+class _Mode:
+    name: str  # empty for the old way
+    applies: Callable[[Wanted, Identity], bool]
+
+    @property
+    def constrained(self) -> bool:
+        return bool(self.name)
+
+    def questions(self, asked: Wanted, attributes: Attributes) -> Iterator[Attributes]:
+        """Everything that the sender must be allowed. Raises Forbidden for what nobody is."""
+        requester = attributes.identity
+        verb, group = "impersonate", ""
+        if self.constrained:
+            yield replace(attributes, verb=f"impersonate-on:{self.name}:{attributes.verb}")
+            verb, group = f"impersonate:{self.name}", _AUTHENTICATION
+        yield self._user(asked, Attributes(requester, verb, group, "v1", "users", name=asked.name))
+        if asked.uid:
+            yield Attributes(requester, verb, _AUTHENTICATION, "v1", "uids", name=asked.uid)
+        for name in asked.groups:
+            question = Attributes(requester, verb, group, "v1", "groups", name=name)
+            if self.constrained and name in ("", MASTERS):
+                raise refusal(question, f"impersonating the {name or 'empty string'} group is not allowed")
+            yield question
+        for key, values in asked.extra.items():
+            for value in values:
+                question = Attributes(requester, verb, _AUTHENTICATION, "v1", "userextras", key, name=value)
+                if self.constrained and not (key and value):
+                    raise refusal(question, "impersonating empty values in extra is not allowed")
+                yield question
+
+    def _user(self, asked: Wanted, question: Attributes) -> Attributes:
+        account, node = account_of(asked.name), _node_of(asked.name)
+        if account is not None:
+            return replace(question, resource="serviceaccounts", namespace=account[0], name=account[1])
+        if self.constrained and node:
+            name = "*" if self.name == "associated-node" else node
+            return replace(question, resource="nodes", name=name)
+        return question
+
+
+def _is_own_node(asked: Wanted, requester: Identity) -> bool:
+    """A service account on a node, by its pod-bound token, asks to be that node."""
+    node = _node_of(asked.name)
+    runs_on = requester.extra.get("authentication.kubernetes.io/node-name")
+    return bool(node) and asked.name_only and account_of(requester.name) is not None and runs_on == (node,)
+
+
+_MODES = (
+    _Mode("associated-node", _is_own_node),
+    _Mode("arbitrary-node", lambda asked, _: asked.name_only and bool(_node_of(asked.name))),
+    _Mode("serviceaccount", lambda asked, _: asked.name_only and account_of(asked.name) is not None),
+    _Mode("user-info", lambda asked, _: not _node_of(asked.name) and account_of(asked.name) is None),
+    _Mode("", lambda asked, _: True),
+)
+
+
+def _node_of(user: str) -> str:
+    """The node, if a user name is that of one; empty otherwise."""
+    name = user.removeprefix(NODE_PREFIX)
+    return name if name != user and dns_subdomain_problem(name) is None else ""
+
+
+def _told(asked: Wanted) -> str:
+    """As Go shows the request, which is what clients of Kubernetes have always been told."""
+    groups = _strings(asked.groups) if asked.groups else "[]string(nil)"
+    extra = ", ".join(f'"{key}":{_strings(values)}' for key, values in asked.extra.items())
+    told = f"map[string][]string{{{extra}}}" if extra else "map[string][]string(nil)"
+    return f'&user.DefaultInfo{{Name:"", UID:"{asked.uid}", Groups:{groups}, Extra:{told}}}'
+
+
+def _strings(values: Iterable[str]) -> str:
+    return "[]string{" + ", ".join(f'"{value}"' for value in values) + "}"
