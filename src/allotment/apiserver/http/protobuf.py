@@ -87,11 +87,11 @@ Value = int | memoryview
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
     """A number of up to 64 bits, seven to a byte, and where it ends."""
     value = shift = 0
-    for at in range(at, min(at + 10, len(data))):
-        byte = data[at]
+    for byte in data[at : at + 10]:
+        at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value & 0xFFFFFFFFFFFFFFFF, at + 1
+            return value & 0xFFFFFFFFFFFFFFFF, at
         shift += 7
     raise _Malformed("a number is cut off or has more than 64 bits")
 
