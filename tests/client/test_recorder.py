@@ -1,0 +1,91 @@
+"""Events: told at once, written soon, the same words counted."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+from allotment.client import recorder as module
+from allotment.client.client import Client
+from allotment.client.recorder import EventType, Recorder, Subject
+from tests.client.script import Script, refusal, reply
+
+POD = Subject("v1", "Pod", "p", "ns", "uid-p")
+NODE = Subject("v1", "Node", "n", uid="uid-n")
+
+
+def recorder(script: Script) -> Recorder:
+    return Recorder(Client(script), "tester", now=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+
+
+def test_an_event_says_about_what_and_by_whom() -> None:
+    async def scenario() -> None:
+        script = Script(reply(201, {}))
+        teller = recorder(script)
+        teller.tell(POD, EventType.WARNING, "FailedScheduling", "no GPU is free")
+        await teller.flush()
+        assert script.calls[0].path == "/api/v1/namespaces/ns/events"
+        sent = json.loads(script.calls[0].body or b"")
+        assert sent["involvedObject"] == {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": "p",
+            "namespace": "ns",
+            "uid": "uid-p",
+        }
+        assert (sent["type"], sent["reason"], sent["message"]) == (
+            "Warning",
+            "FailedScheduling",
+            "no GPU is free",
+        )
+        assert (sent["count"], sent["firstTimestamp"]) == (1, "2026-01-02T03:04:05Z")
+
+    asyncio.run(scenario())
+
+
+def test_the_same_words_become_one_event_with_a_count() -> None:
+    async def scenario() -> None:
+        script = Script(reply(201, {}), reply(200, {}))
+        teller = recorder(script)
+        for _ in range(3):
+            teller.tell(POD, EventType.NORMAL, "Waiting", "still")
+        await teller.flush()
+        teller.tell(POD, EventType.NORMAL, "Waiting", "still")
+        await teller.flush()
+        assert json.loads(script.calls[0].body or b"")["count"] == 3
+        assert (script.calls[1].method, json.loads(script.calls[1].body or b"")["count"]) == ("PATCH", 4)
+
+    asyncio.run(scenario())
+
+
+def test_an_event_that_expired_is_told_anew() -> None:
+    async def scenario() -> None:
+        script = Script(reply(201, {}), refusal(404, "NotFound"), reply(201, {}))
+        teller = recorder(script)
+        for _ in range(2):
+            teller.tell(POD, EventType.NORMAL, "Waiting", "still")
+            await teller.flush()
+        assert [call.method for call in script.calls] == ["POST", "PATCH", "POST"]
+
+    asyncio.run(scenario())
+
+
+def test_events_about_the_cluster_live_in_default_and_refusals_are_only_counted() -> None:
+    async def scenario() -> None:
+        script = Script(refusal(403, "Forbidden"))
+        teller = recorder(script)
+        teller.tell(NODE, EventType.NORMAL, "Ready", "it is")
+        await teller.flush()
+        assert script.calls[0].path == "/api/v1/namespaces/default/events"
+        assert teller.lost == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_burst_keeps_the_newest() -> None:
+    async def scenario() -> None:
+        teller = recorder(Script())
+        for number in range(module.MAX_WAITING + 5):
+            teller.tell(POD, EventType.NORMAL, "Busy", str(number))
+        assert teller.lost == 5
+
+    asyncio.run(scenario())
