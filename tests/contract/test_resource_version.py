@@ -101,4 +101,4 @@ def test_a_get_of_what_is_yet_to_come_says_so(api: Api, configmaps: str) -> None
 def test_what_is_no_number_is_refused(api: Api, configmaps: str) -> None:
     reply = api.get(f"{configmaps}?resourceVersion=abc")
     assert reply.status == 400
-    assert reply.message == 'resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax'
+    assert reply.message == 'invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax'
