@@ -6,6 +6,7 @@ from typing import cast
 
 from allotment.api.fields import FieldPath
 from allotment.api.status import invalid
+from allotment.apiserver.registry.admissions.node_restriction import admit_token
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.resource import Action, ActionCall, ActionResult, Resource, Services
 from allotment.apiserver.registry.strategies import at
@@ -27,6 +28,7 @@ def _token(account: Obj, body: Obj, call: ActionCall) -> ActionResult:
         raise _refusal(account, path, "may not specify a duration larger than 2^32 seconds", seconds)
     metadata = account["metadata"]
     server = cast(Services, call.server)
+    admit_token(server, call.identity, account, request)
     reply = server.issue_token(metadata["namespace"], metadata["name"], metadata["uid"], request)
     reply["metadata"] = {
         "name": metadata["name"],
