@@ -1,0 +1,279 @@
+"""Server-side apply: somebody states which fields of an object shall have which values, and owns those from then on.
+
+1. The configuration is merged into the live object (``merge.py``).
+2. What the same manager applied before and does not mention any more is taken out, unless somebody else owns it.
+3. If that changes a field that somebody else owns, it is a conflict; with ``force`` the field changes its owner.
+4. Fields that are merely mentioned with the value they have are owned by both from then on.
+
+The manager "kubectl" gets help in moving from client-side apply: what its last-applied annotation has, and the object
+still has, is no conflict, and the annotation is kept up to date.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from allotment.api.schema import Schema
+from allotment.api.status import BadRequest, Conflict
+from allotment.apiserver.patch.comparison import compare, fields_of, with_named_fields
+from allotment.apiserver.patch.element import BadElement
+from allotment.apiserver.patch.fieldset import EMPTY, FieldSet, Path, told
+from allotment.apiserver.patch.managed import (
+    NEVER_OWNED,
+    BadManagedFields,
+    Convert,
+    Entries,
+    Entry,
+    Owner,
+    Version,
+    parsed,
+    released,
+    updated,
+    written,
+)
+from allotment.apiserver.patch.merge import merged, require_unique, without
+from allotment.apiserver.patch.merge_patch import without_nulls
+from allotment.apiserver.patch.value import copied
+from allotment.apiserver.store.record import Obj
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+
+
+def apply(
+    live: Obj | None,
+    config: Obj,
+    schema: Schema,
+    manager: str,
+    *,
+    force: bool,
+    api_version: str,
+    now: str,
+    subresource: str = "",
+    reset: FieldSet = EMPTY,
+    convert: Convert | None = None,
+) -> Obj:
+    """The object after ``config`` was applied to ``live`` (None: there is none yet), managedFields included.
+
+    Both are in ``api_version``, which ``schema`` describes; both stay as they are. An object that comes back equal
+    need not be stored. Raises BadRequest for a configuration that makes no sense and Conflict for fields of others.
+    """
+    if not manager:
+        raise BadRequest("fieldManager is required for apply patch")
+    config = _checked(config, schema, api_version)
+    live = copied(live, "the object") if live is not None else None
+    version = Version(api_version, schema, reset, convert)
+    me: Owner = (manager, "Apply", "", subresource)
+    try:
+        entries = _entries(live, version, now)
+        applied = fields_of(config, schema).without(reset) - NEVER_OWNED
+        mine = Entry(manager, "Apply", api_version, subresource, _time(entries, me), applied)
+        change = _Change(_unmanaged(live or {}), config, version, entries, mine)
+        taken = change.settled(force)
+    except BadElement as exc:
+        raise BadRequest(f"failed to apply to the object: {exc}") from exc
+    if change.result != change.live:
+        taken = {**taken, me: replace(mine, time=now)}
+    if not applied:
+        taken.pop(me, None)
+    return _finished(change, taken, manager)
+
+
+def _time(entries: Entries, me: Owner) -> str:
+    return entries[me].time if me in entries else ""
+
+
+def _unmanaged(obj: Obj) -> Obj:
+    if "managedFields" in obj.get("metadata", {}):
+        del obj["metadata"]["managedFields"]
+    return obj
+
+
+def _checked(config: Any, schema: Schema, api_version: str) -> Obj:
+    """A copy of the configuration, if it is one."""
+    if not isinstance(config, dict):
+        raise BadRequest("error decoding patch: an applied configuration is an object")
+    config = copied(config, "the applied configuration")
+    metadata = config.get("metadata")
+    if not isinstance(metadata, dict | None):
+        raise BadRequest("error decoding patch: metadata must be an object")
+    if config.get("apiVersion") != api_version:
+        raise BadRequest(
+            "Incorrect version specified in apply patch. "
+            f"Specified patch version: {config.get('apiVersion') or ''}, expected: {api_version}"
+        )
+    if (metadata or {}).get("managedFields") is not None:
+        raise BadRequest("metadata.managedFields must be nil")
+    if faults := require_unique(config, schema):
+        told_as = faults[0] if len(faults) == 1 else "\n  ".join(["errors:", *faults])
+        raise BadRequest(f"failed to create typed patch object ({_named(config)}): {told_as}")
+    return dict(config)
+
+
+def _named(obj: Obj) -> str:
+    metadata = obj.get("metadata") or {}
+    group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
+    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={obj.get('kind', '')}"
+
+
+def _entries(live: Obj | None, version: Version, now: str) -> Entries:
+    """Who owns what before. What nobody kept account of is one manager's, so that applying to it cannot be silent."""
+    if live is None:
+        return {}
+    try:
+        entries = parsed(live.get("metadata", {}).get("managedFields") or [])
+    except BadManagedFields:
+        entries = {}
+    return entries or updated({}, None, live, version, BEFORE_FIRST_APPLY, now=now)
+
+
+@dataclass(slots=True)
+class _Change:
+    """One application, from the merge to the question whom it robs."""
+
+    live: Obj
+    config: Obj
+    version: Version
+    entries: Entries
+    mine: Entry
+    result: Obj
+
+    def __init__(self, live: Obj, config: Obj, version: Version, entries: Entries, mine: Entry) -> None:
+        self.live, self.config, self.version = live, config, version
+        self.entries, self.mine = {**entries, mine.owner: mine}, mine
+        self.result = self._pruned(merged(live, config, version.schema), entries.get(mine.owner))
+
+    def settled(self, force: bool) -> Entries:
+        """All entries after the change. Raises Conflict."""
+        comparison = compare(self.live, self.result, self.version.schema).without(self.version.reset)
+        left = released(self.entries, comparison, self.live, self.result, self.version, keep=self.mine.owner)
+        if not force:
+            self._require_peace()
+        return left
+
+    def _require_peace(self) -> None:
+        allowed = self._allowed() if self.mine.manager == "kubectl" else EMPTY
+        conflicts: list[tuple[Entry, Path]] = []
+        for entry in self.entries.values():
+            if entry.owner == self.mine.owner:
+                continue
+            change = self.version.compare(self.live, self.result, entry.api_version)
+            if change is not None:
+                change = change.without(self.version.reset)
+                fields = entry.fields & (change.modified | change.added)
+                conflicts += [(entry, path) for path in fields if path not in allowed]
+        if conflicts:
+            raise _conflict(conflicts)
+
+    def _allowed(self) -> FieldSet:
+        """What kubectl's client-side apply set, and still has that value."""
+        text = self.live.get("metadata", {}).get("annotations", {}).get(LAST_APPLIED)
+        try:
+            last = copied(json.loads(text), "last applied") if text else None
+        except (ValueError, TypeError, RecursionError, BadRequest):
+            last = None
+        if not isinstance(last, dict) or last.get("apiVersion") != self.version.api_version:
+            return EMPTY
+        change = compare(last, self.live, self.version.schema)
+        return fields_of(last, self.version.schema) - change.modified - change.added - change.removed
+
+    def _pruned(self, result: Obj, last: Entry | None) -> Obj:
+        """``result`` without what was applied last time, is not applied now, and is owned by nobody else."""
+        if last is None or not last.fields:
+            return result
+        there = self.version.at(result, last.api_version)
+        if there is None:
+            return result
+        obj, schema = there
+        dropped = with_named_fields(last.fields, schema)
+        pruned = without(obj, dropped, schema)
+        for api_version, owned in self._owned(last.api_version).items():
+            pruned = self._with_owned(result, pruned, last.api_version, api_version, owned)
+        gone = _fields(obj, schema) - _fields(pruned, schema)
+        pruned = without(obj, gone & dropped, schema)
+        if last.api_version == self.version.api_version or self.version.convert is None:
+            return pruned
+        back = self.version.convert(pruned, self.version.api_version)
+        return back[0] if back is not None else result
+
+    def _owned(self, first: str) -> dict[str, FieldSet]:
+        """What is owned, the new configuration included, by version."""
+        owned = {first: EMPTY}
+        for entry in self.entries.values():
+            owned[entry.api_version] = owned.get(entry.api_version, EMPTY) | entry.fields
+        return owned
+
+    def _with_owned(self, result: Obj, pruned: Obj, last: str, api_version: str, owned: FieldSet) -> Obj:
+        """``pruned`` (in version ``last``) with that back of ``result`` which is owned in ``api_version``."""
+        full = self.version.at(result, api_version)
+        less = (pruned, self.version.schema) if api_version == last else self._converted(pruned, api_version)
+        if full is None or less is None:
+            return pruned
+        obj, schema = full
+        keep = _fields(less[0], schema) | with_named_fields(owned, schema)
+        kept = without(obj, _fields(obj, schema) - keep, schema)
+        if api_version == last:
+            return kept
+        back = self._converted(kept, last)
+        return back[0] if back is not None else pruned
+
+    def _converted(self, obj: Obj, api_version: str) -> tuple[Obj, Schema] | None:
+        if self.version.convert is None:
+            return obj, self.version.schema
+        return self.version.convert(obj, api_version)
+
+
+def _fields(obj: Obj, schema: Schema) -> FieldSet:
+    return with_named_fields(fields_of(obj, schema), schema)
+
+
+def _conflict(conflicts: list[tuple[Entry, Path]]) -> Conflict:
+    conflicts.sort(key=lambda conflict: _spoken(conflict[0]))
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {_spoken(entry)}", "field": told(path)}
+        for entry, path in conflicts
+    ]
+    if len(conflicts) == 1:
+        entry, path = conflicts[0]
+        message = f"Apply failed with 1 conflict: conflict with {_spoken(entry)}: {told(path)}"
+    else:
+        lines: list[str] = []
+        for entry, path in conflicts:
+            heading = f"conflicts with {_spoken(entry)}:"
+            if heading not in lines:
+                lines.append(heading)
+            lines.append(f"- {told(path)}")
+        message = f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
+    return Conflict(message, {"causes": causes})
+
+
+def _spoken(entry: Entry) -> str:
+    name = json.dumps(entry.manager, ensure_ascii=False)
+    if entry.subresource:
+        name += f' with subresource "{entry.subresource}"'
+    return f"{name} using {entry.api_version}" if entry.operation == "Update" else name
+
+
+def _finished(change: _Change, entries: Entries, manager: str) -> Obj:
+    result = change.result
+    if change.version.schema.name:
+        result = without_nulls(result)  # in a built-in kind, null is absence
+    result = copied(result, "the applied object")
+    metadata = result.setdefault("metadata", {})
+    annotations = metadata.get("annotations") or {}
+    if manager == "kubectl" and annotations.get(LAST_APPLIED):
+        annotations[LAST_APPLIED] = _last_applied(change.config)
+    if entries:
+        metadata["managedFields"] = copied(written(entries), "managedFields")
+    return dict(result)
+
+
+def _last_applied(config: Obj) -> str:
+    """A configuration as the annotation holds it: without the annotation itself, keys sorted, and a line end."""
+    config = copied(config, "the applied configuration")
+    metadata = config.get("metadata") or {}
+    if metadata.get("annotations"):
+        metadata["annotations"].pop(LAST_APPLIED, None)
+    return json.dumps(config, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"

@@ -1,0 +1,294 @@
+"""Which fields an object has, and in which it differs from another, by the schema of its kind.
+
+The schema decides what a field is. Maps and objects are taken apart field by field, keyed lists and sets element by
+element; scalars, and all that the schema calls atomic, are one field. Values without a schema are taken apart as far as
+they are maps; lists in them are atomic.
+
+Two questions look alike and are answered differently, as in Kubernetes. :func:`fields_of` tells what an applied
+configuration mentions: an object's named fields count only through what is in them. :func:`compare` tells what a
+write added: there a new object counts itself too, so that who created ``labels`` owns it beside each label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from allotment.api.schema import Schema
+from allotment.apiserver.patch.element import of_item
+from allotment.apiserver.patch.fieldset import LEAF, SELF, FieldSet, Node
+from allotment.apiserver.store.record import Obj
+
+_UNTYPED: Final = Schema()
+_ABSENT: Final = object()
+
+
+class Comparison(NamedTuple):
+    """What a new object has that the old one has not, and so on. No field is in two of the sets."""
+
+    removed: FieldSet
+    modified: FieldSet
+    added: FieldSet
+
+    def __bool__(self) -> bool:
+        return bool(self.removed or self.modified or self.added)
+
+    def without(self, fields: FieldSet) -> Comparison:
+        """Leaves fields and all below them out of the comparison."""
+        return Comparison(*(each.without(fields) for each in self)) if fields else self
+
+
+def part(schema: Schema, name: str) -> Schema:
+    """The schema of what a map or object has under a name."""
+    return schema.properties.get(name) or schema.additional or _UNTYPED
+
+
+def items(schema: Schema) -> Schema:
+    """The schema of a list's elements."""
+    return schema.items or _UNTYPED
+
+
+def opens(value: Any, schema: Schema) -> bool:
+    """Whether a value is taken apart; if not, it is one field."""
+    if isinstance(value, dict):
+        return schema.map_type != "atomic"
+    return isinstance(value, list) and schema.list_type != "atomic"
+
+
+# --- all fields of one value ---
+
+
+def fields_of(obj: Obj, schema: Schema) -> FieldSet:
+    """The fields that ``obj`` mentions. Raises BadElement for an element of a list that has no key."""
+    return FieldSet(_mentioned(obj, schema))
+
+
+def _mentioned(value: Any, schema: Schema) -> Node | None:
+    if not opens(value, schema):
+        return LEAF
+    if isinstance(value, list):
+        return _mentioned_items(value, schema)
+    parts: Node = {}
+    properties = schema.properties
+    for name, inner in value.items():
+        if inner is None or inner == {}:
+            node: Node | None = LEAF
+        elif inner.__class__ is dict or inner.__class__ is list:
+            node = _mentioned(inner, part(schema, name))
+            if name not in properties:
+                node = {SELF: LEAF, **node} if node else LEAF
+        else:
+            node = LEAF
+        if node is not None:
+            parts["f:" + name] = node
+    return parts or None
+
+
+def _mentioned_items(value: list[Any], schema: Schema) -> Node | None:
+    steps = [of_item(item, schema) for item in value]
+    inside = items(schema)
+    parts: Node = {}
+    for step, item in zip(steps, value, strict=True):
+        if step in parts:  # of what is there twice, only the place is owned
+            parts[step] = LEAF
+            continue
+        node = _mentioned(item, inside)
+        parts[step] = {SELF: LEAF, **node} if node else LEAF
+    return parts or None
+
+
+def _whole(value: Any, schema: Schema) -> Node:
+    """A field with everything in it, as one that was added or removed."""
+    if value.__class__ is dict:
+        if not value or schema.map_type == "atomic":
+            return LEAF
+        node: Node = {SELF: LEAF}
+        properties, other = schema.properties, schema.additional or _UNTYPED
+        for name, inner in value.items():
+            if inner.__class__ is dict or inner.__class__ is list:
+                node["f:" + name] = _whole(inner, properties.get(name, other))
+            else:
+                node["f:" + name] = LEAF
+        return node
+    if value.__class__ is list and value and schema.list_type != "atomic":
+        node = {SELF: LEAF}
+        inside = items(schema)
+        for step, item in _by_step(value, schema).items():
+            node[step] = _whole(item[0], inside) if len(item) == 1 else LEAF
+        return node
+    return LEAF
+
+
+def _by_step(value: list[Any], schema: Schema) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for item in value:
+        found.setdefault(of_item(item, schema), []).append(item)
+    return found
+
+
+# --- the differences of two ---
+
+
+def compare(old: Obj, new: Obj, schema: Schema) -> Comparison:
+    """How ``new`` differs from ``old``. Raises BadElement for an element of a list that has no key."""
+    removed: Node = {}
+    modified: Node = {}
+    added: Node = {}
+    _compare_maps(old, new, schema, removed, modified, added)
+    return Comparison(FieldSet(removed), FieldSet(modified), FieldSet(added))
+
+
+def _compare_maps(old: Obj, new: Obj, schema: Schema, removed: Node, modified: Node, added: Node) -> None:
+    properties, other = schema.properties, schema.additional or _UNTYPED
+    for name, value in new.items():
+        before = old.get(name, _ABSENT)
+        if before is _ABSENT:
+            added["f:" + name] = _whole(value, properties.get(name, other))
+        elif before != value:
+            inside = properties.get(name, other)
+            _differ("f:" + name, before, value, inside, removed, modified, added)
+    for name, value in old.items():
+        if name not in new:
+            removed["f:" + name] = _whole(value, properties.get(name, other))
+
+
+def _differ(
+    step: str, old: Any, new: Any, schema: Schema, removed: Node, modified: Node, added: Node
+) -> None:
+    """Two unequal values of one field. A value that is taken apart against one that is not: all its parts differ."""
+    parts_before = old if old and opens(old, schema) else None
+    parts_after = new if new and opens(new, schema) else None
+    gone: Node = {}
+    changed: Node = {}
+    come: Node = {}
+    if isinstance(parts_before, dict) or isinstance(parts_after, dict):
+        _compare_maps(_map(parts_before), _map(parts_after), schema, gone, changed, come)
+    if isinstance(parts_before, list) or isinstance(parts_after, list):
+        _compare_lists(_list(parts_before), _list(parts_after), schema, gone, changed, come)
+    if _is_one(old, schema) or _is_one(new, schema) or (parts_before is None and parts_after is None):
+        changed = {SELF: LEAF, **changed} if changed else LEAF
+        modified[step] = changed
+    elif changed:
+        modified[step] = changed
+    if gone:
+        removed[step] = gone
+    if come:
+        added[step] = come
+
+
+def _map(value: Any) -> Obj:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _is_one(value: Any, schema: Schema) -> bool:
+    return value is not None and not opens(value, schema)
+
+
+def _compare_lists(
+    old: list[Any], new: list[Any], schema: Schema, removed: Node, modified: Node, added: Node
+) -> None:
+    """Element by element. Elements with the same key are one field together, though each may be unlike the others."""
+    before, after = _by_step(old, schema), _by_step(new, schema)
+    inside = items(schema)
+    for step in before | after:
+        ours, theirs = before.get(step, []), after.get(step, [])
+        if ours == theirs:
+            continue
+        if len(ours) > 1 and len(theirs) > 1:
+            modified[step] = LEAF
+        elif len(ours) > 1:
+            removed[step] = LEAF
+            if theirs:
+                added[step] = _whole(theirs[0], inside)
+        elif len(theirs) > 1:
+            added[step] = LEAF
+            if ours:
+                removed[step] = _whole(ours[0], inside)
+        elif not ours:
+            added[step] = _whole(theirs[0], inside)
+        elif not theirs:
+            removed[step] = _whole(ours[0], inside)
+        else:
+            _differ(step, ours[0], theirs[0], inside, removed, modified, added)
+
+
+# --- what every object of a kind has ---
+
+_ZEROS: Mapping[str, Any] = {
+    "string": "",
+    "integer": 0,
+    "number": 0,
+    "boolean": False,
+    "quantity": "0",
+    "int-or-string": 0,
+}
+
+
+def blank(schema: Schema) -> Obj:
+    """An object of a kind before anybody wrote it: not nothing, but what a Go struct is when it is written out.
+
+    Nobody comes to own these by creating an object, so they matter: ``spec`` and ``spec.containers`` of a pod, for
+    example. Custom kinds have no such fields. The result is shared and must not be changed.
+    """
+    return _blank(schema) if schema.name else {}
+
+
+@lru_cache(maxsize=512)
+def _blank(schema: Schema) -> Obj:
+    fields: Obj = {}
+    for name, inner in schema.properties.items():
+        if inner.properties and inner.default == {}:
+            fields[name] = _blank(inner)
+        elif name in schema.required:
+            fields[name] = _ZEROS.get(inner.type)
+    return fields
+
+
+def with_named_fields(fields: FieldSet, schema: Schema) -> FieldSet:
+    """``fields`` and the named fields on the way to them, which are there only through what is in them."""
+    return FieldSet(_named(fields.fields, schema))
+
+
+def _named(parts: Node, schema: Schema) -> Node:
+    named: Node = {}
+    for step, node in parts.items():
+        if not node:
+            named[step] = node
+        elif step[:2] == "f:":
+            name = step[2:]
+            below = _named(node, part(schema, name))
+            named[step] = {SELF: LEAF, **below} if name in schema.properties else below
+        else:
+            named[step] = _named(node, items(schema))
+    return named
+
+
+def reconciled(fields: FieldSet, schema: Schema) -> FieldSet:
+    """``fields`` after the schema changed: of what has become atomic since, whoever owned a part owns the whole."""
+    return FieldSet(_reconciled(fields.fields, schema))
+
+
+def _reconciled(parts: Node, schema: Schema) -> Node:
+    result = parts
+    for step, node in parts.items():
+        if not node or step == SELF:
+            continue
+        is_field = step[:2] == "f:"
+        inside = part(schema, step[2:]) if is_field else items(schema)
+        below = LEAF if _closed(inside) else _reconciled(node, inside)
+        if below is not node:
+            if result is parts:
+                result = parts.copy()
+            result[step] = below
+    return result
+
+
+def _closed(schema: Schema) -> bool:
+    if schema.type == "array":
+        return schema.list_type == "atomic"
+    return schema.type == "object" and schema.map_type == "atomic"

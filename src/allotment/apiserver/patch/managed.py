@@ -1,0 +1,311 @@
+"""Who owns which fields: what ``metadata.managedFields`` become when somebody writes an object.
+
+A write makes its manager the owner of what it added or changed, together with what the same manager owned before, and
+takes that from all others; what it removed nobody owns any more. Managers are told apart by name, operation, apiVersion
+and subresource. An entry's time is that of the last write that gave it something.
+
+Entries keep fields in the apiVersion in which their manager wrote. They are compared with both objects converted to that
+version, so converters come in as an argument; entries of a version that is no longer known are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from allotment.api.schema import Schema
+from allotment.apiserver.patch.comparison import Comparison, blank, compare, reconciled
+from allotment.apiserver.patch.element import BadElement
+from allotment.apiserver.patch.fieldset import EMPTY, FieldSet
+from allotment.apiserver.store.record import Obj
+
+MAX_UPDATERS: Final = 10
+"""So many entries of updates are kept; older ones are merged into one."""
+ANCIENT: Final = "ancient-changes"
+UNKNOWN: Final = "unknown"
+
+NEVER_OWNED: Final = FieldSet.of_names(
+    "apiVersion",
+    "kind",
+    "metadata",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.creationTimestamp",
+    "metadata.selfLink",
+    "metadata.uid",
+    "metadata.clusterName",
+    "metadata.generation",
+    "metadata.managedFields",
+    "metadata.resourceVersion",
+)
+"""What the server fills in or what identifies an object: nobody's fields."""
+
+Convert = Callable[[Obj, str], tuple[Obj, Schema] | None]
+"""An object in another apiVersion, with the schema it has there; None if there is no such version."""
+
+Owner = tuple[str, str, str, str]
+"""Whom an entry is about: manager, operation, apiVersion (empty for Apply), subresource."""
+
+
+class BadManagedFields(ValueError):
+    """managedFields that are not what they should be; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One element of managedFields."""
+
+    manager: str
+    operation: str  # Update or Apply
+    api_version: str
+    subresource: str
+    time: str  # RFC 3339; empty if it is not known
+    fields: FieldSet
+
+    @property
+    def owner(self) -> Owner:
+        # Who applies is the same one in every version, so that applying in a newer one takes over what was applied.
+        version = "" if self.operation == "Apply" else self.api_version
+        return self.manager, self.operation, version, self.subresource
+
+    def to_json(self) -> Obj:
+        entry: Obj = {"manager": self.manager, "operation": self.operation, "apiVersion": self.api_version}
+        if self.time:
+            entry["time"] = self.time
+        entry["fieldsType"] = "FieldsV1"
+        entry["fieldsV1"] = self.fields.fields
+        if self.subresource:
+            entry["subresource"] = self.subresource
+        return entry
+
+
+Entries = dict[Owner, Entry]
+
+
+def track(
+    new: Obj,
+    old: Obj | None,
+    schema: Schema,
+    manager: str,
+    *,
+    api_version: str,
+    now: str,
+    subresource: str = "",
+    reset: FieldSet = EMPTY,
+    convert: Convert | None = None,
+) -> None:
+    """Sets ``new.metadata.managedFields`` for a create (``old`` is None), an update or a patch by ``manager``.
+
+    Both objects are in ``api_version``, which ``schema`` describes; ``new`` is complete with defaults but not yet
+    settled by the kind's strategy. ``reset`` names what the strategy will put back, which nobody owns thereby.
+    """
+    metadata = new.setdefault("metadata", {})
+    sent = metadata.pop("managedFields", None)
+    before = (old or {}).get("metadata", {}).get("managedFields") or []
+    if old is not None and not before and not sent:
+        return  # nobody keeps track of this object
+    version = Version(api_version, schema, reset, convert)
+    try:
+        entries = _to_start_from(sent, before, subresource)
+        if entries or old is None:
+            entries = updated(entries, old, new, version, manager, now=now, subresource=subresource)
+        result = written(capped(entries))
+    except BadElement:  # a list without the keys it should have: better an old account than none
+        result = before
+    if result:
+        metadata["managedFields"] = result
+
+
+def _to_start_from(sent: Any, before: Any, subresource: str) -> Entries:
+    """The entries that a write starts from: those the client sent, if it sent any; subresources take none."""
+    if not subresource:
+        if is_reset(sent):
+            return {}
+        try:
+            entries = parsed(sent or [])
+        except BadManagedFields:
+            entries = {}
+        if entries:
+            return entries
+    try:
+        return parsed(before)
+    except BadManagedFields:
+        return {}
+
+
+def is_reset(sent: Any) -> bool:
+    """Whether a client asks to forget who owns what: it sent no entry, or one that is empty."""
+    return isinstance(sent, list) and sent in ([], [{}])
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The version in which a request speaks, and the way to others. ``reset`` holds in all of them."""
+
+    api_version: str
+    schema: Schema
+    reset: FieldSet
+    convert: Convert | None
+
+    def at(self, obj: Obj, api_version: str) -> tuple[Obj, Schema] | None:
+        if api_version == self.api_version or self.convert is None:
+            return obj, self.schema
+        return self.convert(obj, api_version)
+
+    def compare(self, old: Obj, new: Obj, api_version: str) -> Comparison | None:
+        """How two objects differ in a version; None if there is no such version."""
+        there, then = self.at(new, api_version), self.at(old, api_version)
+        if there is None or then is None:
+            return None
+        return compare(then[0], there[0], there[1])
+
+
+def updated(
+    entries: Entries,
+    old: Obj | None,
+    new: Obj,
+    version: Version,
+    manager: str,
+    *,
+    now: str,
+    subresource: str = "",
+) -> Entries:
+    """The entries after a write. Neither object has managedFields that matter."""
+    old = blank(version.schema) if old is None else _unmanaged(old)
+    new = _unmanaged(new)
+    comparison = compare(old, new, version.schema)
+    if not comparison:
+        return entries
+    entries = released(entries, comparison.without(version.reset), old, new, version)
+    gained = (comparison.modified | comparison.added).without(version.reset) - NEVER_OWNED
+    if gained:
+        mine = Entry(manager or UNKNOWN, "Update", version.api_version, subresource, now, gained)
+        if (previous := entries.get(mine.owner)) is not None:
+            mine = replace(mine, fields=gained | previous.fields)
+        entries = {**entries, mine.owner: mine}
+    return entries
+
+
+def released(
+    entries: Entries,
+    comparison: Comparison,
+    old: Obj,
+    new: Obj,
+    version: Version,
+    keep: Owner | None = None,
+) -> Entries:
+    """The entries of all but ``keep`` without what a write takes from them. Those left empty are gone."""
+    comparisons: dict[str, Comparison | None] = {version.api_version: comparison}
+    left: Entries = {}
+    for owner, entry in entries.items():
+        if owner == keep:
+            left[owner] = entry
+            continue
+        if entry.api_version not in comparisons:
+            there = version.compare(old, new, entry.api_version)
+            comparisons[entry.api_version] = there and there.without(version.reset)
+        change = comparisons[entry.api_version]
+        if change is None:
+            continue
+        fields = (
+            reconciled(entry.fields, version.schema)
+            if entry.api_version == version.api_version
+            else entry.fields
+        )
+        fields = fields - change.modified - change.added - change.removed
+        if fields:
+            left[owner] = entry if fields is entry.fields else replace(entry, fields=fields)
+    return left
+
+
+def _unmanaged(obj: Obj) -> Obj:
+    """``obj`` without its managedFields, which must not be compared."""
+    metadata = obj.get("metadata") or {}
+    if "managedFields" not in metadata:
+        return obj
+    return {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+
+
+def capped(entries: Entries) -> Entries:
+    """The entries, those of the oldest updates merged, version by version, until few enough are left."""
+    updaters = sorted(
+        (entry for entry in entries.values() if entry.operation == "Update"),
+        key=lambda entry: (entry.time, entry.manager, entry.api_version, entry.subresource),
+    )
+    excess = len(updaters) - MAX_UPDATERS
+    if excess <= 0:
+        return entries
+    entries = dict(entries)
+    first_of: dict[str, Entry] = {}
+    for entry in updaters:
+        if excess <= 0:
+            break
+        first = first_of.setdefault(entry.api_version, entry)
+        if first is entry:
+            continue
+        bucket = replace(entry, manager=ANCIENT, subresource="")
+        if bucket.owner not in entries:
+            bucket = replace(bucket, fields=bucket.fields | entries.pop(first.owner).fields)
+        else:
+            bucket = replace(bucket, fields=bucket.fields | entries[bucket.owner].fields)
+        entries.pop(entry.owner, None)
+        entries[bucket.owner] = bucket
+        excess -= 1
+    return entries
+
+
+# --- to and from JSON ---
+
+
+def parsed(managed: Any) -> Entries:
+    """The entries of ``metadata.managedFields``. Raises BadManagedFields."""
+    if not isinstance(managed, list):
+        raise BadManagedFields("managedFields must be a list")
+    entries: Entries = {}
+    for index, given in enumerate(managed):
+        entry = _entry(given, index)
+        entries[entry.owner] = entry
+    return entries
+
+
+def _entry(given: Any, index: int) -> Entry:
+    if not isinstance(given, dict):
+        raise BadManagedFields(f"managed fields entry {index} must be an object")
+    texts = [given.get(name) or "" for name in ("manager", "operation", "apiVersion", "subresource", "time")]
+    if not all(isinstance(text, str) for text in texts):
+        raise BadManagedFields(f"managed fields entry {index}: expected texts")
+    manager, operation, api_version, subresource, time = texts
+    if operation not in ("Apply", "Update"):
+        raise BadManagedFields("operation must be `Apply` or `Update`")
+    if not api_version:
+        raise BadManagedFields("apiVersion must not be empty")
+    fields_type = given.get("fieldsType")
+    if not fields_type:
+        raise BadManagedFields(f"missing fieldsType in managed fields entry {index}")
+    if fields_type != "FieldsV1":
+        raise BadManagedFields(f'invalid fieldsType "{fields_type}" in managed fields entry {index}')
+    try:
+        fields = FieldSet.parse(given.get("fieldsV1") or {})
+    except BadElement as exc:
+        raise BadManagedFields(f"error decoding set of managed fields entry {index}: {exc}") from exc
+    return Entry(manager, operation, api_version, subresource, time, fields)
+
+
+def written(entries: Entries) -> list[Obj]:
+    """The entries as ``metadata.managedFields``, in Kubernetes' order."""
+    if len(entries) == 1:
+        return [entry.to_json() for entry in entries.values()]
+    return [
+        entry.to_json()
+        for entry in sorted(
+            entries.values(),
+            key=lambda entry: (
+                entry.operation,
+                entry.time,
+                entry.manager,
+                entry.api_version,
+                entry.subresource,
+            ),
+        )
+    ]

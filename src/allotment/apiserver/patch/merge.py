@@ -1,0 +1,129 @@
+"""Merging an applied configuration into an object by the schema, and taking fields out of an object again.
+
+Merging never removes anything: the configuration wins where it says something, field by field in maps and objects,
+element by element in keyed lists and sets. Everything atomic is taken as a whole. The order of a merged list is the
+configuration's for what it has, and elements that only the object has stay where they stood among the others.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from allotment.api.schema import Schema
+from allotment.apiserver.patch.comparison import items, opens, part
+from allotment.apiserver.patch.element import BadElement, of_item, spoken
+from allotment.apiserver.patch.fieldset import FieldSet, Node, owned
+from allotment.apiserver.store.record import Obj
+
+
+def merged(live: Obj, config: Obj, schema: Schema) -> Obj:
+    """``config`` merged into ``live``, as a new object that shares what did not change. Raises BadElement."""
+    return _merged_maps(live, config, schema)
+
+
+def _merged(live: Any, config: Any, schema: Schema) -> Any:
+    if isinstance(config, dict | None) and isinstance(live, dict) and live and opens(live, schema):
+        return _merged_maps(live, config or {}, schema)
+    if isinstance(config, list | None) and isinstance(live, list) and live and opens(live, schema):
+        return _merged_lists(live, config or [], schema)
+    return config
+
+
+def _merged_maps(live: Obj, config: Obj, schema: Schema) -> Obj:
+    result = dict(live)
+    for name, value in config.items():
+        result[name] = _merged(live[name], value, part(schema, name)) if name in live else value
+    return result
+
+
+def _merged_lists(live: list[Any], config: list[Any], schema: Schema) -> list[Any]:
+    theirs = {of_item(item, schema): item for item in config}
+    steps = [of_item(item, schema) for item in live]
+    ours: dict[str, Any] = {}
+    for step, item in zip(steps, live, strict=True):
+        ours[step] = None if step in ours else item  # what is there twice is not merged with
+    inside = items(schema)
+
+    def taken(step: str) -> Any:
+        there = ours.get(step)
+        return theirs[step] if there is None else _merged(there, theirs[step], inside)
+
+    result = []
+    done: set[str] = set()
+    shared = deque(step for step in theirs if step in ours)
+    coming = deque(theirs)
+    place = 0
+    while place < len(steps) or coming:
+        if place < len(steps):
+            step = steps[place]
+            if step not in theirs:
+                result.append(live[place])
+                place += 1
+                continue
+            if step in done or (coming and step != coming[0] and shared and shared[0] != step):
+                place += 1  # it has its place among the configuration's elements
+                continue
+        if coming:
+            step = coming.popleft()
+            done.add(step)
+            result.append(taken(step))
+            if shared and shared[0] == step:
+                shared.popleft()
+    return result
+
+
+def require_unique(config: Any, schema: Schema, path: str = "") -> list[str]:
+    """What is wrong with a configuration: elements without keys, or two with the same. Paths as messages have them."""
+    if isinstance(config, dict):
+        found = []
+        for name, value in config.items():
+            if isinstance(value, dict | list):
+                found += require_unique(value, part(schema, name), f"{path}.{name}")
+        return found
+    if not isinstance(config, list):
+        return []
+    found, seen, inside = [], set(), items(schema)
+    for index, item in enumerate(config):
+        step = f"i:{index}"
+        if schema.list_type != "atomic":
+            try:
+                step = of_item(item, schema)
+            except BadElement as exc:
+                found.append(f"{path}: element {index}: {exc}")
+                break
+            if step in seen:
+                found.append(f"{path}: duplicate entries for key {spoken(step)}")
+            seen.add(step)
+        found += require_unique(item, inside, path + spoken(step))
+    return found
+
+
+def without(obj: Obj, fields: FieldSet, schema: Schema) -> Obj:
+    """``obj`` without the members of ``fields``, as a new object. Maps and lists that become empty go too."""
+    return _without(obj, fields.fields, schema) or {}
+
+
+def _without(value: Any, gone: Node, schema: Schema) -> Any:
+    """None if nothing is left."""
+    if not opens(value, schema):
+        return value if not isinstance(value, dict | list) else None
+    if isinstance(value, dict):
+        kept = {}
+        for name, inner in value.items():
+            node = gone.get("f:" + name)
+            if node is None:
+                kept[name] = inner
+            elif not owned(node):
+                rest = _without(inner, node, part(schema, name))
+                if rest is not None:
+                    kept[name] = rest
+        return kept or None
+    left = []
+    for item in value:
+        node = gone.get(of_item(item, schema))
+        if node is None:
+            left.append(item)
+        elif not owned(node):
+            left.append(_without(item, node, items(schema)))
+    return left or None
