@@ -29,7 +29,7 @@ import msgspec
 
 from allotment.apiserver.store import backup
 from allotment.apiserver.store.database import Database, check, connect, read
-from allotment.apiserver.store.errors import Closed, CommitFailed, Compacted, Overloaded
+from allotment.apiserver.store.errors import Closed, CommitFailed, Compacted, Corrupt, Overloaded
 from allotment.apiserver.store.history import Evicted, History, Window, superseded
 from allotment.apiserver.store.lock import Lock
 from allotment.apiserver.store.pending import Pending
@@ -347,6 +347,8 @@ class Store:
             if previous is not None:
                 record.key = previous.key
             if record.revision > database.compacted:
+                if (previous is None) != (row.type is ChangeType.ADDED):
+                    raise Corrupt(self.path, f"the state before revision {record.revision} is missing")
                 self._history.append(Change(row.type, record, previous), row.created)
             if row.type is ChangeType.DELETED:
                 current.pop(record.key, None)
@@ -389,6 +391,7 @@ class Store:
 
     def _validate_file(self) -> None:
         with contextlib.closing(connect(self.path)) as db:
+            db.execute("BEGIN")  # one snapshot, as the writer may be removing rows
             rows = list(read(self.path, db, check(self.path, db)))
         replayed: dict[Key, Record] = {}
         for row in rows:
@@ -402,10 +405,9 @@ class Store:
         needed = {record.revision for record in state}
         for change in self._history:
             needed |= {change.revision, *superseded(change)}
-        surplus = {row.record.revision for row in rows} ^ needed
-        assert surplus <= {row for each in self._garbage for row in each.rows}, (
-            f"rows {surplus} are surplus or missing"
-        )
+        found = {row.record.revision for row in rows}
+        assert needed <= found, f"rows {needed - found} are missing"
+        assert all(row <= self.compacted for row in found - needed), f"rows {found - needed} are surplus"
 
 
 def _after(change: Change) -> Record | None:

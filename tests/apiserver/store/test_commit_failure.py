@@ -1,0 +1,144 @@
+"""A disk that is full or broken: what was on its way did not happen, and the store goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from allotment.apiserver.store.errors import CommitFailed
+from allotment.apiserver.store.history import Window
+from allotment.apiserver.store.record import Record
+from tests.apiserver.store.build import Disk, delete, drain, key, opened, put, revision, thing, values
+
+
+def test_everything_on_its_way_fails_and_the_head_is_the_durable_state_again(file: Path) -> None:
+    async def run() -> None:
+        async with opened(file) as store:
+            await put(store, "a", 1)
+            watch = store.watch("pods", since=store.revision)
+            disk = Disk(store)
+            disk.hold()
+            disk.break_down()
+            pending = [store.put(key("a"), thing("a", 2)), store.delete(key("a"), thing("a", 2))]
+            pending += [
+                store.put(key(f"p{i}"), thing(f"p{i}")) for i in range(1000)
+            ]  # more than one turn's worth
+            disk.release()
+            for each in pending:
+                with pytest.raises(CommitFailed, match="disk I/O error"):
+                    await each
+            assert values(list(store.heads("pods"))) == values(store.list("pods")) == {"a": 1}
+            assert store.revision == 2
+            assert store.stats.pending == store.stats.pending_bytes == 0
+            assert store.stats.failures == 1
+            assert await drain(watch) == []
+            store.validate()
+
+            disk.repair()
+            assert (await put(store, "b")).revision == 3
+            assert [c.revision for c in await drain(watch)] == [3]
+
+    asyncio.run(run())
+
+
+def test_followers_are_told_the_inverse_newest_first(file: Path) -> None:
+    async def run() -> None:
+        async with opened(file) as store:
+            await put(store, "a", 1)
+            heard: list[tuple[int | None, int | None]] = []
+            counted: dict[str, int] = {}
+
+            def follow(before: Record | None, after: Record | None) -> None:
+                heard.append((revision(before), revision(after)))
+                if before:
+                    assert counted.pop(before.key.name) == before.revision
+                if after:
+                    counted[after.key.name] = after.revision
+
+            store.follow("pods", follow)
+            disk = Disk(store)
+            disk.hold()
+            disk.break_down()
+            store.put(key("a"), thing("a", 2))
+            store.delete(key("a"), thing("a", 2))
+            last = store.put(key("a"), thing("a", 3))
+            disk.release()
+            with pytest.raises(CommitFailed):
+                await last
+            assert heard == [(None, 2), (2, 3), (3, None), (None, 5), (5, None), (None, 3), (3, 2)]
+            assert counted == {"a": 2}
+
+    asyncio.run(run())
+
+
+def test_a_write_decided_on_a_head_that_failed_is_never_committed(file: Path) -> None:
+    """The loop has not yet heard of the failure when it decides the second write."""
+
+    async def run() -> None:
+        async with opened(file) as store:
+            disk = Disk(store)
+            disk.break_down()
+            first = store.put(key("a"), thing("a", 1))
+            while store._writer._failed_epoch != 0:  # the writer has failed, and the loop did not run
+                pass
+            disk.repair()
+            second = store.put(key("a"), thing("a", 2))
+            for each in (first, second):
+                with pytest.raises(CommitFailed):
+                    await each
+            assert store.head(key("a")) is None
+            assert (await put(store, "a", 3)).revision == 2
+            assert disk.transactions == [1]
+
+    asyncio.run(run())
+
+
+def test_a_full_disk_refuses_writes_until_there_is_room(file: Path) -> None:
+    async def run() -> None:
+        async with opened(file) as store:
+            await put(store, "a", 1)
+            pages = store._database.connection.execute("PRAGMA page_count").fetchone()[0]
+            store._database.connection.execute(f"PRAGMA max_page_count = {pages + 3}")
+            with pytest.raises(CommitFailed, match="full"):
+                await put(store, "b", "x" * 100_000)
+            assert values(store.list("pods")) == {"a": 1}
+            await delete(store, "a")
+            store._database.connection.execute("PRAGMA max_page_count = 1000000")
+            await put(store, "b", "x" * 100_000)
+            assert store.revision == 4
+
+    asyncio.run(run())
+
+
+def test_what_left_the_history_leaves_the_file_once_commits_succeed_again(file: Path) -> None:
+    async def run() -> None:
+        async with opened(file, Window(changes=1)) as store:
+            for i in range(5):
+                await put(store, "a", i)
+            disk = Disk(store)
+            disk.break_down(sqlite3.OperationalError("database or disk is full"))
+            await store.compact(store.revision)
+            disk.repair()
+            store.validate()
+            await put(store, "b")
+            await store.compact(store.revision)
+        async with opened(file) as store:
+            assert [row.record.revision for row in store._database.rows()] == [6, 7]
+
+    asyncio.run(run())
+
+
+def test_a_waiter_that_nobody_is_hurts_nobody_when_its_write_fails(file: Path) -> None:
+    async def run() -> None:
+        async with opened(file) as store:
+            disk = Disk(store)
+            disk.break_down()
+            store.put(key("a"), thing("a"))
+            await store.compact(0)  # a way to wait until the writer got there
+            disk.repair()
+            assert store.stats.failures == 1
+
+    asyncio.run(run())
