@@ -1,0 +1,82 @@
+"""RBAC as its documentation says it, over the stored objects, without indexes or caches: the judge of the fast one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allotment.apiserver.auth.identity import Attributes
+from allotment.apiserver.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
+from tests.apiserver.auth.memory import MemoryStore
+
+
+def allowed(store: MemoryStore, asked: Attributes) -> bool:
+    for key, record in store._records.items():
+        if key.resource == CLUSTER_ROLE_BINDINGS or (
+            key.resource == ROLE_BINDINGS and key.namespace == asked.namespace and asked.namespace
+        ):
+            binding = record.load()
+            if not any(_is(one, asked, key.namespace) for one in binding.get("subjects", [])):
+                continue
+            for rule in _rules(store, binding["roleRef"], key.namespace):
+                if _allows(rule, asked):
+                    return True
+    return False
+
+
+def _is(subject: dict[str, Any], asked: Attributes, namespace: str) -> bool:
+    identity = asked.identity
+    if subject["kind"] == "User":
+        return bool(identity.name == subject["name"])
+    if subject["kind"] == "Group":
+        return subject["name"] in identity.groups
+    home = subject.get("namespace", namespace)
+    return bool(home) and identity.name == f"system:serviceaccount:{home}:{subject['name']}"
+
+
+def _rules(store: MemoryStore, reference: dict[str, str], namespace: str) -> list[dict[str, list[str]]]:
+    for key, record in store._records.items():
+        if key.name != reference["name"]:
+            continue
+        if reference["kind"] == "ClusterRole" and key.resource == CLUSTER_ROLES:
+            return _cluster_rules(store, record.load(), frozenset())
+        if reference["kind"] == "Role" and key.resource == ROLES and key.namespace == namespace:
+            rules: list[dict[str, list[str]]] = record.load()["rules"]
+            return rules
+    return []
+
+
+def _cluster_rules(
+    store: MemoryStore, role: dict[str, Any], above: frozenset[str]
+) -> list[dict[str, list[str]]]:
+    if "aggregationRule" not in role:
+        plain: list[dict[str, list[str]]] = role["rules"]
+        return plain
+    name = role["metadata"]["name"]
+    found: list[dict[str, list[str]]] = []
+    for key, record in store._records.items():
+        other = record.load()
+        if key.resource != CLUSTER_ROLES or key.name == name or key.name in above:
+            continue
+        labels = other["metadata"].get("labels", {})
+        for selector in role["aggregationRule"]["clusterRoleSelectors"]:
+            if all(labels.get(label) == value for label, value in selector["matchLabels"].items()):
+                found += _cluster_rules(store, other, above | {name})
+    return found
+
+
+def _allows(rule: dict[str, list[str]], asked: Attributes) -> bool:
+    if not {asked.verb, "*"} & set(rule["verbs"]):
+        return False
+    if not asked.resource:
+        for url in rule.get("nonResourceURLs", []):
+            if url == asked.path or (url.endswith("*") and asked.path.startswith(url[:-1])):
+                return True
+        return False
+    whole = asked.resource + ("/" + asked.subresource if asked.subresource else "")
+    accepted = {whole, "*"} | ({"*/" + asked.subresource} if asked.subresource else set())
+    names = rule.get("resourceNames", [])
+    return (
+        bool({asked.group, "*"} & set(rule.get("apiGroups", [])))
+        and bool(accepted & set(rule.get("resources", [])))
+        and (not names or asked.name in names)
+    )
