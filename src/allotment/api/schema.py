@@ -39,6 +39,7 @@ class Schema:
     __slots__ = (
         "additional",
         "default",
+        "description",
         "embedded",
         "enum",
         "fits",
@@ -62,6 +63,7 @@ class Schema:
         self.type = (
             type_  # object, array, string, integer, number, boolean, int-or-string, quantity, time, any
         )
+        self.description = ""  # of custom kinds: what their author says
         self.format = ""  # as in OpenAPI: int32, int64, double, byte, date-time
         self.properties: Mapping[str, Schema] = {}
         self.required: frozenset[str] = frozenset()

@@ -1,0 +1,125 @@
+"""What the types of ``api/`` say about themselves, for `kubectl explain`.
+
+A struct's docstring describes its definition, and the comment behind or above a field describes the field; a field
+without one is described by the docstring of the struct it holds. Both are written once, where the types are, and read
+from their source when somebody asks for a document. Without the source, docstrings remain.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import re
+import tokenize
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+
+import msgspec
+
+from allotment.api import alpha2, core, meta, resource
+from allotment.api.meta import ApiStruct
+
+_MODULES: dict[str, ModuleType] = {
+    "io.k8s.apimachinery.pkg.apis.meta.v1": meta,
+    "io.k8s.api.core.v1": core,
+    "io.k8s.api.resource.v1": resource,
+    "io.k8s.api.resource.v1beta1": resource,
+    "io.k8s.api.resource.v1beta2": resource,
+    "dev.allotment.api.alpha2": alpha2,
+}
+COMMON: Mapping[str, str] = {
+    "apiVersion": "The group and version in which this object is written.",
+    "kind": "The kind of this object.",
+    "metadata": "The object's name, labels, owners and bookkeeping.",
+    "spec": "What is wanted.",
+    "status": "What was observed; written by the system.",
+    "items": "The objects.",
+}
+"""Fields that mean the same in every kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A definition in words. ``fields`` has the JSON names of those fields that have any."""
+
+    text: str
+    fields: Mapping[str, str]
+
+
+@cache
+def described(definition: str) -> Described:
+    """What we say of a definition, by its name in the schemas; of one without a struct, the common words."""
+    package, _, own = definition.rpartition(".")
+    struct = getattr(_MODULES.get(package), own, None)
+    if not (isinstance(struct, type) and issubclass(struct, ApiStruct)):
+        return Described("", COMMON)
+    comments = _comments(_MODULES[package]).get(own, {})
+    fields = dict(COMMON) if "metadata" in struct.__struct_fields__ else {}
+    for info in msgspec.structs.fields(struct):
+        text = comments.get(info.name) or (info.encode_name not in fields and _of_type(info.type))
+        if text:
+            fields[info.encode_name] = _sentence(text)
+    return Described(_plain(inspect.getdoc(struct) or ""), fields)
+
+
+def _of_type(hint: object) -> str:
+    """The first paragraph about the struct inside a type, if there is one."""
+    found = re.findall(r"allotment\.api\.(\w+)\.(\w+)", str(hint))
+    for module, own in found:
+        struct = next((getattr(m, own, None) for m in _MODULES.values() if m.__name__.endswith(module)), None)
+        if isinstance(struct, type) and issubclass(struct, ApiStruct):
+            return _plain(inspect.getdoc(struct) or "").partition("\n")[0]
+    return ""
+
+
+@cache
+def _comments(module: ModuleType) -> Mapping[str, Mapping[str, str]]:
+    """The comments of every class's fields, by the names in the source."""
+    try:
+        source = inspect.getsource(module)
+    except OSError:
+        return {}
+    at_line, alone = _comment_lines(source)
+    found: dict[str, dict[str, str]] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef):
+            found[node.name] = fields = {}
+            for item in node.body:
+                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                    above = _above(item.lineno, at_line, alone)
+                    behind = at_line.get(item.end_lineno or item.lineno, "")
+                    fields[item.target.id] = " ".join(part for part in (above, behind) if part)
+    return found
+
+
+def _comment_lines(source: str) -> tuple[dict[int, str], set[int]]:
+    """The comment on each line, and the lines that hold nothing else."""
+    at_line, alone = {}, set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            at_line[token.start[0]] = token.string.lstrip("# ").strip()
+            if not token.line[: token.start[1]].strip():
+                alone.add(token.start[0])
+    return at_line, alone
+
+
+def _above(line: int, at_line: Mapping[int, str], alone: set[int]) -> str:
+    """The block of comment lines that ends right above a line."""
+    first = line
+    while first - 1 in alone:
+        first -= 1
+    return " ".join(at_line[number] for number in range(first, line))
+
+
+def _sentence(text: str) -> str:
+    text = _plain(text)
+    return text[0].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
+
+
+def _plain(text: str) -> str:
+    """Without mark-up; paragraphs on one line each."""
+    text = re.sub(r":\w+:`~?([^`]*)`", r"\1", text).replace("``", "")
+    return "\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
