@@ -32,6 +32,9 @@ SCHEMA = 1
 FIRST_REVISION = 1
 """Of an empty store; clients take 0 for "any"."""
 
+SMALLEST = 512
+"""Bytes of a database with anything in it. SQLite takes a file of one byte for an empty one."""
+
 _CREATE = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE revisions (
@@ -65,6 +68,8 @@ class Database:
         self.path = path
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # objects hold secrets
+            if 0 < path.stat().st_size < SMALLEST:
+                raise Corrupt(path, "it is not a database")
             self.connection = connect(path)
         except OSError as exc:
             raise Unwritable(path, f"the store {path} cannot be opened for writing: {exc.strerror}") from exc
