@@ -138,14 +138,20 @@ def test_elements_of_several_managers_live_together(api: Api, namespace: str) ->
 
 def test_sets_are_owned_by_value(api: Api, configmaps: str) -> None:
     def applied(value: str, manager: str) -> Any:
-        sent = cm()
-        sent["metadata"]["finalizers"] = [value]
+        sent = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "finalizers": [value]}}
         return api.apply(f"{configmaps}/a", sent, manager).must()
 
     applied("a.io/1", "one")
     both = applied("a.io/2", "two")
     assert both["metadata"]["finalizers"] == ["a.io/1", "a.io/2"]
     assert owners(both)["two", "Apply", ""]["f:metadata"]["f:finalizers"] == {'v:"a.io/2"': {}}
+
+
+def test_an_empty_map_is_a_field_too(api: Api, configmaps: str) -> None:
+    made = api.apply(f"{configmaps}/a", cm(), "one").must(201)
+    assert owners(made) == {("one", "Apply", ""): {"f:data": {}}}
+    reply = api.apply(f"{configmaps}/a", cm(k="1"), "two")
+    assert (reply.status, reply.message) == (409, 'Apply failed with 1 conflict: conflict with "one": .data')
 
 
 def test_status_has_managers_of_its_own(api: Api, claims: str) -> None:
