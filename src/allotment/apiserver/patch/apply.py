@@ -15,8 +15,9 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from allotment.api.fields import FieldPath
 from allotment.api.schema import Schema
-from allotment.api.status import BadRequest, Conflict
+from allotment.api.status import BadRequest, Conflict, invalid
 from allotment.apiserver.patch.comparison import compare, fields_of, with_named_fields
 from allotment.apiserver.patch.element import BadElement
 from allotment.apiserver.patch.fieldset import EMPTY, FieldSet, Path, told
@@ -33,13 +34,14 @@ from allotment.apiserver.patch.managed import (
     updated,
     written,
 )
-from allotment.apiserver.patch.merge import merged, require_unique, without
-from allotment.apiserver.patch.merge_patch import without_nulls
+from allotment.apiserver.patch.merge import faults, merged, settled, without
 from allotment.apiserver.patch.value import copied
 from allotment.apiserver.store.record import Obj
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
+MAX_FAULTS: Final = 20
+"""So many of a configuration's faults are told."""
 
 
 def apply(
@@ -58,11 +60,13 @@ def apply(
     """The object after ``config`` was applied to ``live`` (None: there is none yet), managedFields included.
 
     Both are in ``api_version``, which ``schema`` describes; both stay as they are. An object that comes back equal
-    need not be stored. Raises BadRequest for a configuration that makes no sense and Conflict for fields of others.
+    need not be stored. Raises Invalid without a manager, BadRequest for a configuration that makes no sense, Conflict for others' fields.
     """
     if not manager:
-        raise BadRequest("fieldManager is required for apply patch")
-    config = _checked(config, schema, api_version)
+        required = FieldPath("fieldManager").required("is required for apply patch")
+        raise invalid("PatchOptions", "", [required], "meta.k8s.io")
+    kind = (live or {}).get("kind") or schema.name.rpartition(".")[2]
+    config = _checked(config, schema, api_version, kind)
     live = copied(live, "the object") if live is not None else None
     version = Version(api_version, schema, reset, convert)
     me: Owner = (manager, "Apply", "", subresource)
@@ -71,7 +75,7 @@ def apply(
         applied = fields_of(config, schema).without(reset) - NEVER_OWNED
         mine = Entry(manager, "Apply", api_version, subresource, _time(entries, me), applied)
         change = _Change(_unmanaged(live or {}), config, version, entries, mine)
-        taken = change.settled(force)
+        taken = change.owners(force)
     except BadElement as exc:
         raise BadRequest(f"failed to apply to the object: {exc}") from exc
     if change.result != change.live:
@@ -91,31 +95,29 @@ def _unmanaged(obj: Obj) -> Obj:
     return obj
 
 
-def _checked(config: Any, schema: Schema, api_version: str) -> Obj:
+def _checked(config: Any, schema: Schema, api_version: str, kind: str) -> Obj:
     """A copy of the configuration, if it is one."""
-    if not isinstance(config, dict):
-        raise BadRequest("error decoding patch: an applied configuration is an object")
-    config = copied(config, "the applied configuration")
-    metadata = config.get("metadata")
-    if not isinstance(metadata, dict | None):
-        raise BadRequest("error decoding patch: metadata must be an object")
-    if config.get("apiVersion") != api_version:
-        raise BadRequest(
-            "Incorrect version specified in apply patch. "
-            f"Specified patch version: {config.get('apiVersion') or ''}, expected: {api_version}"
-        )
-    if (metadata or {}).get("managedFields") is not None:
+    if not isinstance(config, dict) or not isinstance(config.get("metadata"), dict | None):
+        raise BadRequest("error decoding patch: an applied configuration is an object with metadata")
+    result: Obj = copied(config, "the applied configuration")
+    if result.get("apiVersion") != api_version or (kind and result.get("kind") != kind):
+        raise BadRequest(f"invalid object type: {_kind(result)}")
+    if (result.get("metadata") or {}).get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
-    if faults := require_unique(config, schema):
-        told_as = faults[0] if len(faults) == 1 else "\n  ".join(["errors:", *faults])
-        raise BadRequest(f"failed to create typed patch object ({_named(config)}): {told_as}")
-    return dict(config)
+    if found := faults(result, schema):
+        told_as = found[0] if len(found) == 1 else "\n  ".join(["errors:", *found[:MAX_FAULTS]])
+        raise BadRequest(f"failed to create typed patch object ({_named(result)}): {told_as}")
+    return result
+
+
+def _kind(obj: Obj) -> str:
+    group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+    return f"{group}/{version}, Kind={obj.get('kind') or ''}"
 
 
 def _named(obj: Obj) -> str:
     metadata = obj.get("metadata") or {}
-    group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
-    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={obj.get('kind', '')}"
+    return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {_kind(obj)}"
 
 
 def _entries(live: Obj | None, version: Version, now: str) -> Entries:
@@ -139,13 +141,18 @@ class _Change:
     entries: Entries
     mine: Entry
     result: Obj
+    _merged: Obj
 
     def __init__(self, live: Obj, config: Obj, version: Version, entries: Entries, mine: Entry) -> None:
         self.live, self.config, self.version = live, config, version
         self.entries, self.mine = {**entries, mine.owner: mine}, mine
-        self.result = self._pruned(merged(live, config, version.schema), entries.get(mine.owner))
+        self._merged = merged(live, config, version.schema)
+        self.result = self._pruned(self._merged, entries.get(mine.owner))
 
-    def settled(self, force: bool) -> Entries:
+    def settled_result(self) -> Obj:
+        return settled(self.result, self._merged, self.version.schema)
+
+    def owners(self, force: bool) -> Entries:
         """All entries after the change. Raises Conflict."""
         comparison = compare(self.live, self.result, self.version.schema).without(self.version.reset)
         left = released(self.entries, comparison, self.live, self.result, self.version, keep=self.mine.owner)
@@ -257,10 +264,7 @@ def _spoken(entry: Entry) -> str:
 
 
 def _finished(change: _Change, entries: Entries, manager: str) -> Obj:
-    result = change.result
-    if change.version.schema.name:
-        result = without_nulls(result)  # in a built-in kind, null is absence
-    result = copied(result, "the applied object")
+    result = copied(change.settled_result(), "the applied object")
     metadata = result.setdefault("metadata", {})
     annotations = metadata.get("annotations") or {}
     if manager == "kubectl" and annotations.get(LAST_APPLIED):

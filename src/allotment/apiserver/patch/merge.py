@@ -8,12 +8,14 @@ configuration's for what it has, and elements that only the object has stay wher
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 from allotment.api.schema import Schema
 from allotment.apiserver.patch.comparison import items, opens, part
 from allotment.apiserver.patch.element import BadElement, of_item, spoken
 from allotment.apiserver.patch.fieldset import FieldSet, Node, owned
+from allotment.apiserver.patch.value import shown
 from allotment.apiserver.store.record import Obj
 
 
@@ -73,35 +75,84 @@ def _merged_lists(live: list[Any], config: list[Any], schema: Schema) -> list[An
     return result
 
 
-def require_unique(config: Any, schema: Schema, path: str = "") -> list[str]:
-    """What is wrong with a configuration: elements without keys, or two with the same. Paths as messages have them."""
-    if isinstance(config, dict):
-        found = []
-        for name, value in config.items():
-            if isinstance(value, dict | list):
-                found += require_unique(value, part(schema, name), f"{path}.{name}")
-        return found
-    if not isinstance(config, list):
+_SCALARS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int, float),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+
+
+def faults(config: Any, schema: Schema, path: str = "") -> list[str]:
+    """What is wrong with a configuration: unknown fields, wrong types, elements of lists without a key of their own."""
+    if config is None:
         return []
-    found, seen, inside = [], set(), items(schema)
+    if schema.type == "object" and not isinstance(config, dict):
+        return [f"{path}: expected map, got {shown(config)}"]
+    if schema.type == "array" and not isinstance(config, list):
+        return [f"{path}: expected list, got {shown(config)}"]
+    if (types := _SCALARS.get(schema.type)) is not None:
+        fits = isinstance(config, types) and isinstance(config, bool) == (types == (bool,))
+        return [] if fits else [f"{path}: expected {schema.type}, got {shown(config)}"]
+    if isinstance(config, dict):
+        return _faults_of_map(config, schema, path)
+    return _faults_of_list(config, schema, path) if isinstance(config, list) else []
+
+
+def _faults_of_map(config: Obj, schema: Schema, path: str) -> list[str]:
+    closed = bool(schema.properties) and schema.additional is None and not schema.preserve_unknown
+    found = []
+    for name, value in config.items():
+        if closed and name not in schema.properties:
+            found.append(f"{path}.{name}: field not declared in schema")
+        else:
+            found += faults(value, part(schema, name), f"{path}.{name}")
+    return found
+
+
+def _faults_of_list(config: list[Any], schema: Schema, path: str) -> list[str]:
+    found: list[str] = []
+    seen: set[str] = set()
     for index, item in enumerate(config):
         step = f"i:{index}"
         if schema.list_type != "atomic":
             try:
                 step = of_item(item, schema)
             except BadElement as exc:
-                found.append(f"{path}: element {index}: {exc}")
-                break
+                return [*found, f"{path}: element {index}: {exc}"]
             if step in seen:
                 found.append(f"{path}: duplicate entries for key {spoken(step)}")
             seen.add(step)
-        found += require_unique(item, inside, path + spoken(step))
+        found += faults(item, items(schema), path + spoken(step))
     return found
 
 
 def without(obj: Obj, fields: FieldSet, schema: Schema) -> Obj:
-    """``obj`` without the members of ``fields``, as a new object. Maps and lists that become empty go too."""
+    """``obj`` without the members of ``fields``, as a new object.
+
+    A map or list that becomes empty thereby, but is not itself a member, is null in the result: it is still there for
+    a comparison, so that whoever owns it goes on to do so. :func:`settled` takes it away.
+    """
     return _without(obj, fields.fields, schema) or {}
+
+
+def settled(obj: Obj, before: Obj, schema: Schema) -> Obj:
+    """``obj`` without the nulls that :func:`without` left in it, and in a built-in kind without any: they mean absence."""
+    result: Obj = _settled(obj, before, keep=not schema.name)
+    return result
+
+
+def _settled(value: Any, before: Any, keep: bool) -> Any:
+    if isinstance(value, dict):
+        then = before if isinstance(before, dict) else {}
+        return {
+            name: _settled(inner, then.get(name), keep)
+            for name, inner in value.items()
+            if inner is not None or (keep and then.get(name) is None)
+        }
+    if isinstance(value, list):
+        return value if keep else [_settled(inner, None, keep) for inner in value]
+    return value
 
 
 def _without(value: Any, gone: Node, schema: Schema) -> Any:
@@ -115,15 +166,13 @@ def _without(value: Any, gone: Node, schema: Schema) -> Any:
             if node is None:
                 kept[name] = inner
             elif not owned(node):
-                rest = _without(inner, node, part(schema, name))
-                if rest is not None:
-                    kept[name] = rest
+                kept[name] = _without(inner, node, part(schema, name))
         return kept or None
     left = []
     for item in value:
         node = gone.get(of_item(item, schema))
         if node is None:
             left.append(item)
-        elif not owned(node):
-            left.append(_without(item, node, items(schema)))
+        elif not owned(node) and (rest := _without(item, node, items(schema))) is not None:
+            left.append(rest)
     return left or None
