@@ -6,21 +6,29 @@ from typing import Any
 
 from allotment.apiserver.auth.identity import Attributes
 from allotment.apiserver.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
+from allotment.apiserver.store.record import Key
 from tests.apiserver.auth.memory import MemoryStore
 
+Objects = list[tuple[Key, dict[str, Any]]]
 
-def allowed(store: MemoryStore, asked: Attributes) -> bool:
-    for key, record in store._records.items():
-        if key.resource == CLUSTER_ROLE_BINDINGS or (
-            key.resource == ROLE_BINDINGS and key.namespace == asked.namespace and asked.namespace
-        ):
-            binding = record.load()
-            if not any(_is(one, asked, key.namespace) for one in binding.get("subjects", [])):
-                continue
-            for rule in _rules(store, binding["roleRef"], key.namespace):
-                if _allows(rule, asked):
-                    return True
-    return False
+
+class Judge:
+    """Judges by the objects as they are when it is made."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._objects = [(key, record.load()) for key, record in store._records.items()]
+
+    def allows(self, asked: Attributes) -> bool:
+        for key, binding in self._objects:
+            if key.resource == CLUSTER_ROLE_BINDINGS or (
+                key.resource == ROLE_BINDINGS and key.namespace == asked.namespace and asked.namespace
+            ):
+                if not any(_is(one, asked, key.namespace) for one in binding.get("subjects", [])):
+                    continue
+                for rule in _rules(self._objects, binding["roleRef"], key.namespace):
+                    if _allows(rule, asked):
+                        return True
+        return False
 
 
 def _is(subject: dict[str, Any], asked: Attributes, namespace: str) -> bool:
@@ -33,34 +41,33 @@ def _is(subject: dict[str, Any], asked: Attributes, namespace: str) -> bool:
     return bool(home) and identity.name == f"system:serviceaccount:{home}:{subject['name']}"
 
 
-def _rules(store: MemoryStore, reference: dict[str, str], namespace: str) -> list[dict[str, list[str]]]:
-    for key, record in store._records.items():
+def _rules(objects: Objects, reference: dict[str, str], namespace: str) -> list[dict[str, list[str]]]:
+    for key, role in objects:
         if key.name != reference["name"]:
             continue
         if reference["kind"] == "ClusterRole" and key.resource == CLUSTER_ROLES:
-            return _cluster_rules(store, record.load(), frozenset())
+            return _cluster_rules(objects, role, frozenset())
         if reference["kind"] == "Role" and key.resource == ROLES and key.namespace == namespace:
-            rules: list[dict[str, list[str]]] = record.load()["rules"]
+            rules: list[dict[str, list[str]]] = role["rules"]
             return rules
     return []
 
 
 def _cluster_rules(
-    store: MemoryStore, role: dict[str, Any], above: frozenset[str]
+    objects: Objects, role: dict[str, Any], above: frozenset[str]
 ) -> list[dict[str, list[str]]]:
     if "aggregationRule" not in role:
         plain: list[dict[str, list[str]]] = role["rules"]
         return plain
     name = role["metadata"]["name"]
     found: list[dict[str, list[str]]] = []
-    for key, record in store._records.items():
-        other = record.load()
+    for key, other in objects:
         if key.resource != CLUSTER_ROLES or key.name == name or key.name in above:
             continue
         labels = other["metadata"].get("labels", {})
         for selector in role["aggregationRule"]["clusterRoleSelectors"]:
             if all(labels.get(label) == value for label, value in selector["matchLabels"].items()):
-                found += _cluster_rules(store, other, above | {name})
+                found += _cluster_rules(objects, other, above | {name})
     return found
 
 
