@@ -1,0 +1,288 @@
+"""Volumes and what provides them: kept as they are sent, for kube-scheduler, which watches them all."""
+
+from __future__ import annotations
+
+from allotment.api.fields import FieldPath
+from allotment.api.quantity import Quantity, QuantityError
+from allotment.apiserver.registry.age import AGE
+from allotment.apiserver.registry.columns import flag, text
+from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.strategies import Rules, at, unchanged
+from allotment.apiserver.store.record import Obj
+
+GROUP = "storage.k8s.io"
+_OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
+_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+
+
+def _complete_volume(volume: Obj) -> None:
+    volume["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
+    volume["spec"].setdefault("volumeMode", "Filesystem")
+
+
+def _complete_claim(claim: Obj) -> None:
+    claim["spec"].setdefault("volumeMode", "Filesystem")
+    if claim["spec"].get("resources") is None:
+        claim["spec"]["resources"] = {}
+
+
+def _complete_class(storage: Obj) -> None:
+    storage.setdefault("reclaimPolicy", "Delete")
+    storage.setdefault("volumeBindingMode", "Immediate")
+
+
+def _complete_driver(driver: Obj) -> None:
+    spec = driver["spec"]
+    for name, value in (
+        ("attachRequired", True),
+        ("podInfoOnMount", False),
+        ("storageCapacity", False),
+        ("requiresRepublish", False),
+        ("seLinuxMount", False),
+    ):
+        spec.setdefault(name, value)
+    spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
+    spec.setdefault("volumeLifecycleModes", ["Persistent"])
+
+
+# --- tables ---
+
+
+def _amount(value: object) -> str:
+    try:
+        return str(Quantity.from_json(value))
+    except QuantityError:
+        return ""
+
+
+def _access(modes: list[str] | None) -> str:
+    given = modes or ()
+    return ",".join(short for mode, short in _MODES.items() if mode in given)
+
+
+def _phase(obj: Obj, now: str) -> str:
+    return "Terminating" if obj["metadata"].get("deletionTimestamp") else at(obj, "status", "phase") or ""
+
+
+def _claim_of(volume: Obj, now: str) -> str:
+    claim = at(volume, "spec", "claimRef")
+    return f"{claim.get('namespace') or ''}/{claim.get('name') or ''}" if claim else ""
+
+
+def _class(obj: Obj, now: str) -> str:
+    return at(obj, "metadata", "annotations", _OLD_CLASS) or at(obj, "spec", "storageClassName") or ""
+
+
+def _bound(read: str) -> Column:
+    """Of claims: what a claim got, once it is bound."""
+
+    def capacity(claim: Obj, now: str) -> str:
+        bound = at(claim, "spec", "volumeName")
+        return _amount(at(claim, "status", "capacity", "storage") or "0") if bound else ""
+
+    def access(claim: Obj, now: str) -> str:
+        return _access(at(claim, "status", "accessModes")) if at(claim, "spec", "volumeName") else ""
+
+    if read == "capacity":
+        return Column("Capacity", "string", capacity, "How much it got.")
+    return Column("Access Modes", "string", access, "How it can be mounted.")
+
+
+_ATTRIBUTES_CLASS = text(
+    "VolumeAttributesClass", "spec.volumeAttributesClassName", "Its class of attributes.", absent="<unset>"
+)
+_VOLUME_MODE = text("VolumeMode", "spec.volumeMode", "Files or blocks.", absent="<unset>", wide=True)
+_STATUS = Column("Status", "string", _phase, "What it is doing.")
+_CLASS = Column("StorageClass", "string", _class, "Its class.")
+
+VOLUME_COLUMNS = (
+    Column(
+        "Capacity",
+        "string",
+        lambda obj, now: _amount(at(obj, "spec", "capacity", "storage") or "0"),
+        "How much it holds.",
+    ),
+    Column(
+        "Access Modes",
+        "string",
+        lambda obj, now: _access(at(obj, "spec", "accessModes")),
+        "How it can be mounted.",
+    ),
+    text("Reclaim Policy", "spec.persistentVolumeReclaimPolicy", "What becomes of it afterwards."),
+    _STATUS,
+    Column("Claim", "string", _claim_of, "Who has it."),
+    _CLASS,
+    _ATTRIBUTES_CLASS,
+    text("Reason", "status.reason", "Why it is in this state."),
+    AGE,
+    _VOLUME_MODE,
+)
+CLAIM_COLUMNS = (
+    _STATUS,
+    text("Volume", "spec.volumeName", "The volume it got."),
+    _bound("capacity"),
+    _bound("access"),
+    _CLASS,
+    _ATTRIBUTES_CLASS,
+    AGE,
+    _VOLUME_MODE,
+)
+CLASS_COLUMNS = (
+    text("Provisioner", "provisioner", "Who makes its volumes."),
+    text("ReclaimPolicy", "reclaimPolicy", "What becomes of them afterwards."),
+    text("VolumeBindingMode", "volumeBindingMode", "When they are made."),
+    flag("AllowVolumeExpansion", "allowVolumeExpansion", "Whether they can grow."),
+    AGE,
+)
+DRIVER_COLUMNS = (
+    flag("AttachRequired", "spec.attachRequired", "Whether volumes are attached first.", absent=True),
+    flag("PodInfoOnMount", "spec.podInfoOnMount", "Whether it is told about pods."),
+    flag("StorageCapacity", "spec.storageCapacity", "Whether it reports capacity."),
+    Column(
+        "TokenRequests",
+        "string",
+        lambda obj, now: _audiences(at(obj, "spec", "tokenRequests")),
+        "Tokens that it gets.",
+    ),
+    flag("RequiresRepublish", "spec.requiresRepublish", "Whether it is called again and again."),
+    Column(
+        "Modes",
+        "string",
+        lambda obj, now: ",".join(at(obj, "spec", "volumeLifecycleModes") or ()) or "<none>",
+        "What kinds of volumes it offers.",
+    ),
+    AGE,
+)
+
+
+def _audiences(requests: list[Obj] | None) -> str:
+    return "<unset>" if requests is None else ",".join(each.get("audience") or "" for each in requests)
+
+
+def _kind(
+    kind: str,
+    plural: str,
+    columns: tuple[Column, ...],
+    rules: Rules,
+    doc: str,
+    *,
+    group: str = GROUP,
+    namespaced: bool = False,
+    short_names: tuple[str, ...] = (),
+    status: bool = False,
+    fields: bool = False,
+) -> Resource:
+    selectable = {"name": lambda obj: obj["metadata"]["name"]} if fields else {}
+    return Resource(
+        group=group,
+        version="v1",
+        kind=kind,
+        plural=plural,
+        namespaced=namespaced,
+        short_names=short_names,
+        columns=columns,
+        fields=selectable,
+        status=status,
+        strategy=rules,
+        doc=doc,
+    )
+
+
+RESOURCES = (
+    _kind(
+        "PersistentVolume",
+        "persistentvolumes",
+        VOLUME_COLUMNS,
+        Rules(stated=("spec",), complete=_complete_volume, status={"phase": "Pending"}),
+        "A piece of storage.",
+        group="",
+        short_names=("pv",),
+        status=True,
+        fields=True,
+    ),
+    _kind(
+        "PersistentVolumeClaim",
+        "persistentvolumeclaims",
+        CLAIM_COLUMNS,
+        Rules(stated=("spec",), complete=_complete_claim, status={"phase": "Pending"}),
+        "A pod's wish for a piece of storage.",
+        group="",
+        namespaced=True,
+        short_names=("pvc",),
+        status=True,
+        fields=True,
+    ),
+    _kind(
+        "StorageClass",
+        "storageclasses",
+        CLASS_COLUMNS,
+        Rules(
+            complete=_complete_class,
+            check=lambda obj: [] if obj.get("provisioner") else [FieldPath("provisioner").required("")],
+            check_change=lambda obj, old: [
+                error
+                for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+                for error in unchanged(obj, old, name)
+            ],
+        ),
+        "How volumes of a kind are made.",
+        short_names=("sc",),
+    ),
+    _kind(
+        "CSINode",
+        "csinodes",
+        (
+            Column(
+                "Drivers",
+                "integer",
+                lambda obj, now: len(at(obj, "spec", "drivers") or ()),
+                "How many storage drivers the node has.",
+            ),
+            AGE,
+        ),
+        Rules(stated=("spec",)),
+        "The storage drivers on a node.",
+    ),
+    _kind(
+        "CSIDriver",
+        "csidrivers",
+        DRIVER_COLUMNS,
+        Rules(stated=("spec",), complete=_complete_driver, generation=True),
+        "A storage driver.",
+    ),
+    _kind(
+        "CSIStorageCapacity",
+        "csistoragecapacities",
+        (
+            text("StorageClassName", "storageClassName", "Of which class."),
+            Column(
+                "Capacity",
+                "string",
+                lambda obj, now: "<unset>" if obj.get("capacity") is None else _amount(obj["capacity"]),
+                "How much is left.",
+            ),
+        ),
+        Rules(),
+        "How much storage is left where.",
+        namespaced=True,
+    ),
+    _kind(
+        "VolumeAttachment",
+        "volumeattachments",
+        (
+            Column("Attacher", "string", lambda obj, now: at(obj, "spec", "attacher") or "", format="name"),
+            text("PV", "spec.source.persistentVolumeName", "The volume."),
+            text("Node", "spec.nodeName", "The node."),
+            flag("Attached", "status.attached", "Whether it is there already."),
+            AGE,
+        ),
+        Rules(stated=("spec",), status={"attached": False}, immutable=("spec",)),
+        "A volume on its way to a node.",
+        status=True,
+    ),
+)
