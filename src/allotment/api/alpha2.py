@@ -34,12 +34,14 @@ API_VERSION = "resource.k8s.io/v1alpha2"
 class Attribute(ApiStruct, frozen=True, kw_only=True):
     """A named property of an instance; exactly one value is set."""
 
-    name: str = stated("")
-    quantity_value: Quantity | None = msgspec.field(default=None, name="quantity")
-    bool_value: bool | None = msgspec.field(default=None, name="bool")
-    int_value: Int64 | None = msgspec.field(default=None, name="int")
+    name: str = stated("")  # unique within its list
+    quantity_value: Quantity | None = msgspec.field(default=None, name="quantity")  # an amount
+    bool_value: bool | None = msgspec.field(default=None, name="bool")  # true or false
+    int_value: Int64 | None = msgspec.field(default=None, name="int")  # a whole number
+    # a list of whole numbers
     int_slice_value: tuple[Int64, ...] | None = msgspec.field(default=None, name="intSlice")
-    string_value: str | None = msgspec.field(default=None, name="string")
+    string_value: str | None = msgspec.field(default=None, name="string")  # text
+    # a list of texts
     string_slice_value: tuple[str, ...] | None = msgspec.field(default=None, name="stringSlice")
     version_value: str | None = msgspec.field(default=None, name="version")  # tolerant semver
 
@@ -47,41 +49,41 @@ class Attribute(ApiStruct, frozen=True, kw_only=True):
 class AttributeGroup(ApiStruct, frozen=True, kw_only=True):
     """Attributes that several instances refer to by the group's name."""
 
-    name: str = stated("")
-    attributes: tuple[Attribute, ...] = ()
+    name: str = stated("")  # how instances refer to the group
+    attributes: tuple[Attribute, ...] = ()  # what the group stands for
 
 
 class ResourceInstanceGroup(ApiStruct, frozen=True, kw_only=True):
     """One way to split an instance. While any part of it is in use, the instance's other ways are locked."""
 
-    name: str = stated("")
-    common_attributes_refs: tuple[str, ...] = ()
-    attributes: tuple[Attribute, ...] = ()
-    resource_instances: tuple["ResourceInstance", ...] = ()
+    name: str = stated("")  # unique within the instance
+    common_attributes_refs: tuple[str, ...] = ()  # attribute groups that all parts have
+    attributes: tuple[Attribute, ...] = ()  # attributes that all parts have
+    resource_instances: tuple["ResourceInstance", ...] = ()  # the parts
 
 
 class ResourceInstance(ApiStruct, frozen=True, kw_only=True):
     """Something that can be allocated as a whole or, if it has partitions, only in parts."""
 
-    name: str = stated("")
-    common_attributes_refs: tuple[str, ...] = ()
-    attributes: tuple[Attribute, ...] = ()
-    partitions: tuple[ResourceInstanceGroup, ...] = ()
+    name: str = stated("")  # unique within its group
+    common_attributes_refs: tuple[str, ...] = ()  # attribute groups that the instance has
+    attributes: tuple[Attribute, ...] = ()  # attributes of its own
+    partitions: tuple[ResourceInstanceGroup, ...] = ()  # the ways to split it
 
 
 class PartitionableResources(ApiStruct, frozen=True, kw_only=True):
     """Instances of a node and the attribute groups they share."""
 
-    common_attributes: tuple[AttributeGroup, ...] = ()
-    resource_instances: tuple[ResourceInstance, ...] = ()
+    common_attributes: tuple[AttributeGroup, ...] = ()  # attribute groups that instances refer to
+    resource_instances: tuple[ResourceInstance, ...] = ()  # what can be allocated
 
 
 class NodeResourceSliceSpec(ApiStruct, frozen=True, kw_only=True):
     """What one driver offers on one node. With no model that we know, nothing of it can be used."""
 
-    node_name: str = stated("")
-    driver_name: str = stated("")
-    partitionable: PartitionableResources | None = None
+    node_name: str = stated("")  # the node that has the resources
+    driver_name: str = stated("")  # the driver that publishes and prepares them
+    partitionable: PartitionableResources | None = None  # resources in the partitionable model
 
 
 class NodeResourceSlice(ApiStruct, frozen=True, kw_only=True):
@@ -90,7 +92,7 @@ class NodeResourceSlice(ApiStruct, frozen=True, kw_only=True):
     api_version: str = stated(API_VERSION)
     kind: str = stated("NodeResourceSlice")
     metadata: ObjectMeta = ObjectMeta()
-    spec: NodeResourceSliceSpec = stated(NodeResourceSliceSpec())
+    spec: NodeResourceSliceSpec = stated(NodeResourceSliceSpec())  # the resources
 
 
 # --- classes and parameters ---
@@ -121,8 +123,8 @@ class ResourceClass(ApiStruct, frozen=True, kw_only=True):
     api_version: str = stated(API_VERSION)
     kind: str = stated("ResourceClass")
     metadata: ObjectMeta = ObjectMeta()
-    driver_name: str = stated("")
-    parameters_ref: ResourceClassParametersReference | None = None
+    driver_name: str = stated("")  # the driver that serves claims of the class
+    parameters_ref: ResourceClassParametersReference | None = None  # the class's parameters
     suitable_nodes: NodeSelector | None = None  # absent: all nodes
     semantic_parameters: bool | None = None  # true: the scheduler allocates, not a driver's controller
 
@@ -130,14 +132,14 @@ class ResourceClass(ApiStruct, frozen=True, kw_only=True):
 class PartitionableResourceFilter(ApiStruct, frozen=True, kw_only=True):
     """An expression that must hold for every instance given to a claim of the class."""
 
-    selector: str = stated("")
+    selector: str = stated("")  # in CEL, over the instance's attributes
 
 
 class ResourceFilter(ApiStruct, frozen=True, kw_only=True):
     """A class's filter on the resources of one driver."""
 
-    driver_name: str = stated("")
-    partitionable: PartitionableResourceFilter | None = None
+    driver_name: str = stated("")  # the driver whose resources are filtered
+    partitionable: PartitionableResourceFilter | None = None  # for resources in the partitionable model
 
 
 class ResourceClassParameters(ApiStruct, frozen=True, kw_only=True):
@@ -146,29 +148,30 @@ class ResourceClassParameters(ApiStruct, frozen=True, kw_only=True):
     api_version: str = stated(API_VERSION)
     kind: str = stated("ResourceClassParameters")
     metadata: ObjectMeta = ObjectMeta()
+    # the object of the vendor's own type that this one was made from
     generated_from: ResourceClassParametersReference | None = None
-    vendor_parameters: Any = None
-    filters: tuple[ResourceFilter, ...] = ()
+    vendor_parameters: Any = None  # any object; the driver knows its form
+    filters: tuple[ResourceFilter, ...] = ()  # what must hold for resources given to claims of the class
 
 
 class PartitionableResourceRequest(ApiStruct, frozen=True, kw_only=True):
     """One instance for which the selector holds."""
 
     name: str | None = None  # not used so far
-    selector: str = stated("")
+    selector: str = stated("")  # in CEL, over the instance's attributes
 
 
 class PartitionableResourceRequests(ApiStruct, frozen=True, kw_only=True):
     """Instances that are all needed."""
 
-    required: tuple[PartitionableResourceRequest, ...] = ()
+    required: tuple[PartitionableResourceRequest, ...] = ()  # one entry for each instance
 
 
 class ResourceRequest(ApiStruct, frozen=True, kw_only=True):
     """What is needed from one driver."""
 
-    driver_name: str = stated("")
-    partitionable: PartitionableResourceRequests | None = None
+    driver_name: str = stated("")  # the driver
+    partitionable: PartitionableResourceRequests | None = None  # for resources in the partitionable model
 
 
 class ResourceClaimParameters(ApiStruct, frozen=True, kw_only=True):
@@ -177,10 +180,11 @@ class ResourceClaimParameters(ApiStruct, frozen=True, kw_only=True):
     api_version: str = stated(API_VERSION)
     kind: str = stated("ResourceClaimParameters")
     metadata: ObjectMeta = ObjectMeta()
+    # the object of the vendor's own type that this one was made from
     generated_from: ResourceClaimParametersReference | None = None
-    vendor_parameters: Any = None
+    vendor_parameters: Any = None  # any object; the driver knows its form
     shareable: bool | None = None  # true: several pods may use the claim at the same time
-    requests: tuple[ResourceRequest, ...] = ()
+    requests: tuple[ResourceRequest, ...] = ()  # what is needed, one entry for each driver
 
 
 # --- claims ---
@@ -220,26 +224,26 @@ class ResourceHandle(ApiStruct, frozen=True, kw_only=True):
 class AllocationResult(ApiStruct, frozen=True, kw_only=True):
     """What a claim got, on which nodes it can be used, and whether by several pods at a time."""
 
-    resource_handles: tuple[ResourceHandle, ...] = ()
+    resource_handles: tuple[ResourceHandle, ...] = ()  # what the drivers need to prepare the resources
     available_on_nodes: NodeSelector | None = None  # absent: all nodes
-    shareable: bool | None = None
+    shareable: bool | None = None  # true: several pods may use the claim at the same time
 
 
 class ResourceClaimSpec(ApiStruct, frozen=True, kw_only=True):
     """What a claim asks for, by reference to a class and to parameters."""
 
-    resource_class_name: str = stated("")
-    parameters_ref: ResourceClaimParametersReference | None = None
+    resource_class_name: str = stated("")  # the class that says which driver serves the claim
+    parameters_ref: ResourceClaimParametersReference | None = None  # what exactly is needed
     allocation_mode: str | None = None  # WaitForFirstConsumer (when absent) or Immediate
 
 
 class ResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
     """What the claim got and who uses it."""
 
-    driver_name: str | None = None
-    allocation: AllocationResult | None = None
-    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
-    deallocation_requested: bool | None = None
+    driver_name: str | None = None  # the driver that the claim was allocated by
+    allocation: AllocationResult | None = None  # what the claim got; absent: nothing so far
+    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()  # who may use the claim now
+    deallocation_requested: bool | None = None  # true: the resources shall be given back
 
 
 class ResourceClaim(ApiStruct, frozen=True, kw_only=True):

@@ -45,11 +45,12 @@ def stated(value: Any, *, name: str | None = None) -> Any:
 class OwnerReference(ApiStruct, frozen=True, kw_only=True):
     """The object that this one belongs to and is garbage-collected with."""
 
-    api_version: str = stated("")
-    kind: str = stated("")
-    name: str = stated("")
-    uid: str = stated("")
-    controller: bool | None = None
+    api_version: str = stated("")  # of the owner
+    kind: str = stated("")  # of the owner
+    name: str = stated("")  # of the owner, in the same namespace or without one
+    uid: str = stated("")  # of the owner
+    controller: bool | None = None  # true: the owner manages this object
+    # true: the owner stays until this object is gone, if it is deleted in the foreground
     block_owner_deletion: bool | None = None
 
 
@@ -72,21 +73,23 @@ class ObjectMeta(ApiStruct, frozen=True, kw_only=True):
     absent instead of ``None``.
     """
 
-    name: str = ""
-    generate_name: str = ""
-    namespace: str = ""
-    self_link: str | None = None
-    uid: str = ""
+    name: str = ""  # unique within its kind and namespace
+    generate_name: str = ""  # the beginning of a name that the server completes, used if there is no name
+    namespace: str = ""  # where the object lives; empty for kinds without namespaces
+    self_link: str | None = None  # not used any more
+    uid: str = ""  # unique in time and space, set by the server
     resource_version: str = ""  # opaque, set by the server on each write
     generation: Int64 | None = None  # counts changes of the spec, set by the server
-    creation_timestamp: str | None = None
+    creation_timestamp: str | None = None  # set by the server
     deletion_timestamp: str | None = None  # set: the object is going away once its finalizers are gone
-    deletion_grace_period_seconds: Int64 | None = None
-    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    deletion_grace_period_seconds: Int64 | None = None  # how long the object may take to go away
+    labels: dict[str, str] = msgspec.field(default_factory=dict)  # for selection
+    # for everything else that tools want to note
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
-    owner_references: tuple[OwnerReference, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()  # the objects that this one goes away with
+    # what must still happen before the object goes; each is removed by who does it
     finalizers: tuple[str, ...] = ()
-    managed_fields: tuple[ManagedFieldsEntry, ...] = ()
+    managed_fields: tuple[ManagedFieldsEntry, ...] = ()  # which writer owns which fields
 
 
 class ShardInfo(ApiStruct, frozen=True, kw_only=True):
@@ -108,24 +111,25 @@ class ListMeta(ApiStruct, frozen=True, kw_only=True):
 class Condition(ApiStruct, frozen=True, kw_only=True):
     """One observed fact about an object: ``status`` is ``True``, ``False`` or ``Unknown``."""
 
-    type: str = stated("")
-    status: str = stated("")
-    observed_generation: Int64 | None = None
-    last_transition_time: str | None = stated(None)
-    reason: str = stated("")
-    message: str = stated("")
+    type: str = stated("")  # what the fact is about
+    status: str = stated("")  # True, False or Unknown
+    observed_generation: Int64 | None = None  # the generation of the object that the fact is about
+    last_transition_time: str | None = stated(None)  # when the status changed
+    reason: str = stated("")  # one word for programs
+    message: str = stated("")  # a sentence for people
 
 
 class LabelSelectorRequirement(ApiStruct, frozen=True, kw_only=True):
     """One test of a label: ``operator`` is In, NotIn, Exists or DoesNotExist."""
 
-    key: str = stated("")
-    operator: str = stated("")
-    values: tuple[str, ...] = ()
+    key: str = stated("")  # the label
+    operator: str = stated("")  # In, NotIn, Exists or DoesNotExist
+    values: tuple[str, ...] = ()  # for In and NotIn
 
 
 class LabelSelector(ApiStruct, frozen=True, kw_only=True):
     """All of its tests must hold. An empty selector matches everything; an absent one matches nothing."""
 
+    # labels with the values that they must have
     match_labels: dict[str, str] = msgspec.field(default_factory=dict)
-    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()  # tests of labels

@@ -34,8 +34,8 @@ COMMON: Mapping[str, str] = {
     "apiVersion": "The group and version in which this object is written.",
     "kind": "The kind of this object.",
     "metadata": "The object's name, labels, owners and bookkeeping.",
-    "spec": "What is wanted.",
-    "status": "What was observed; written by the system.",
+    "spec": "The content of the object, as its author wants it.",
+    "status": "What the system observed or decided.",
     "items": "The objects.",
 }
 """Fields that mean the same in every kind."""
