@@ -19,7 +19,6 @@ from allotment.apiserver.store.record import Obj
 NAME_LABEL = "kubernetes.io/metadata.name"
 FINALIZER = "kubernetes"
 ALWAYS_THERE = ("default", "kube-system", "kube-public", "kube-node-lease")
-UNDELETABLE = frozenset({"default", "kube-system", "kube-public"})
 
 
 class _NamespaceRules(Rules):

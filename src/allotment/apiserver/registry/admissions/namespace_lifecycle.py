@@ -1,0 +1,20 @@
+"""Some namespaces are needed always and cannot be deleted. That new objects need one is the pipeline's to check."""
+
+from __future__ import annotations
+
+from allotment.api.status import forbidden
+from allotment.apiserver.registry.resource import Resource
+from allotment.apiserver.registry.strategy import Operation, Write
+from allotment.apiserver.store.record import Obj
+
+ESSENTIAL = frozenset({"default", "kube-system", "kube-public"})
+
+
+class NamespaceLifecycle:
+    def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
+        """Nothing to change."""
+
+    def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
+        name = obj["metadata"].get("name") or ""
+        if resource.id == "namespaces" and write.operation is Operation.DELETE and name in ESSENTIAL:
+            raise forbidden("namespaces", name, why="this namespace may not be deleted")
