@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from allotment.apiserver.store.errors import CommitFailed
-from allotment.apiserver.store.history import Window
+from allotment.apiserver.store.history import Evicted, Window
+from allotment.apiserver.store.pending import Pending
 from allotment.apiserver.store.record import Record
 from tests.apiserver.store.build import Disk, delete, drain, key, opened, put, revision, thing, values
 
@@ -140,5 +142,52 @@ def test_a_waiter_that_nobody_is_hurts_nobody_when_its_write_fails(file: Path) -
             await store.compact(0)  # a way to wait until the writer got there
             disk.repair()
             assert store.stats.failures == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("trimming", [False, True], ids=["writes alone", "with compaction"])
+def test_a_transaction_that_was_left_open_swallows_nothing(trimming: bool, file: Path) -> None:
+    """Whatever is written inside it would be gone after a restart."""
+
+    async def run() -> None:
+        async with opened(file) as store:
+            await put(store, "a", 1)
+            await put(store, "a", 2)
+            store._database.connection.execute("BEGIN IMMEDIATE")
+            store._database.connection.execute("DELETE FROM revisions")
+            if trimming:
+                await store.compact(2)
+            await put(store, "b", 1)
+            assert not store._database.connection.in_transaction
+        async with opened(file) as store:
+            assert values(store.list("pods")) == {"a": 2, "b": 1}
+
+    asyncio.run(run())
+
+
+def test_a_commit_that_failed_in_word_only_is_not_written_over(file: Path) -> None:
+    """SQLite said no, and yet it is on disk: writes fail until the store is opened again and sees it."""
+
+    async def run() -> None:
+        async with opened(file) as store:
+            await put(store, "a", 1)
+            commit = store._database.commit
+
+            def lie(writes: Sequence[Pending], evicted: Sequence[Evicted] = ()) -> None:
+                commit(writes, evicted)
+                raise sqlite3.OperationalError("disk I/O error")
+
+            store._database.commit = lie  # type: ignore[method-assign]  # the seam for broken disks
+            with pytest.raises(CommitFailed, match="I/O"):
+                await put(store, "a", 2)
+            store._database.commit = commit  # type: ignore[method-assign]  # as above
+            with pytest.raises(CommitFailed, match="UNIQUE"):
+                await put(store, "a", 3)
+            assert values(store.list("pods")) == {"a": 1}
+            await store.close()
+        async with opened(file) as store:
+            assert values(store.list("pods")) == {"a": 2}
+            await put(store, "a", 4)
 
     asyncio.run(run())

@@ -6,6 +6,7 @@
     record      an object at one revision, and a change of it
     state       the newest record of every key, in order
     history     the recent changes, bounded: what watches resume from and old lists are rewound with
+    scope       what a watch covers
     watch       who waits for which changes, and what they have not yet taken
     pending     a write on its way to disk
     writer      the thread that commits, everything that is waiting in one transaction

@@ -108,18 +108,17 @@ class Database:
         commit is a single statement. A revision that is already there is refused by the primary key: should a commit
         that SQLite reported as failed be found on disk after all, nothing is written over it.
         """
+        db = self.connection
+        if db.in_transaction:  # left by a commit that failed; in it nothing would become durable
+            db.execute("ROLLBACK")
         if not evicted:
-            self.connection.execute(_insert(len(writes)), _values(writes))
+            db.execute(_insert(len(writes)), _values(writes))
             return
-        try:
-            self.connection.execute("BEGIN IMMEDIATE")
-            if writes:
-                self.connection.execute(_insert(len(writes)), _values(writes))
-            forget(self.connection, [row for each in evicted for row in each.rows], evicted[-1].revision)
-            self.connection.execute("COMMIT")
-        finally:
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
+        db.execute("BEGIN IMMEDIATE")
+        if writes:
+            db.execute(_insert(len(writes)), _values(writes))
+        forget(db, [row for each in evicted for row in each.rows], evicted[-1].revision)
+        db.execute("COMMIT")
         self.compacted = evicted[-1].revision
 
     def close(self) -> None:
@@ -131,7 +130,7 @@ def connect(path: Path) -> sqlite3.Connection:
     """A connection whose transactions are the caller's. The file must exist."""
     uri = f"{path.absolute().as_uri()}?mode=rw"
     return sqlite3.connect(
-        uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=600, timeout=5
+        uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=64, timeout=5
     )
 
 
@@ -168,12 +167,12 @@ def read(path: Path, db: sqlite3.Connection, compacted: int) -> Iterator[Row]:
                 raise Corrupt(path, f"revision {expected} is missing")
         try:
             key = Key(sys.intern(resource), sys.intern(namespace), name)
-            sound = checksum == _checksum(key, revision, type_, data)
+            sound = checksum == _checksum(key, revision, type_, data) and isinstance(created, float)
         except (TypeError, ValueError):  # a damaged row may have values of any type
             sound = False
         if not sound:
             raise Corrupt(path, f"revision {revision} ({resource} {namespace}/{name}) is damaged")
-        yield Row(_TYPES[type_], Record(key, revision, data), float(created))
+        yield Row(_TYPES[type_], Record(key, revision, data), created)
 
 
 def forget(db: sqlite3.Connection, rows: Iterable[int], compacted: int) -> None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from allotment.apiserver.store.record import Change, ChangeType
+from allotment.apiserver.store.scope import Scope, covers
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,12 @@ class History:
             self._shared_bytes -= len(oldest.record.data)
         return shared
 
-    def since(self, resource: str, revision: int) -> list[Change]:
-        """The changes of a resource after a revision, oldest first, for a watch to keep."""
+    def since(self, scope: Scope, revision: int) -> list[Change]:
+        """The changes of a scope after a revision, oldest first, for a watch to keep."""
         found = [
             self._shared.get(change.revision) or Change(change.type, change.record, change.previous)
-            for change in self.undo(resource, revision)
+            for change in self.undo(scope.resource, revision)
+            if covers(scope, change.record.key)
         ]
         found.reverse()
         return found

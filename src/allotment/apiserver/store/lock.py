@@ -24,18 +24,17 @@ class Lock:
             store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as exc:
-            raise Unwritable(
-                store,
-                f"the folder {store.parent} cannot hold a store: {exc.strerror or exc}. "
-                f"Choose one that can be written to",
-            ) from exc
+            raise self._impossible(store, exc) from exc
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(self._file, 0)
+            since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            os.pwrite(self._file, f"{os.getpid()} {since}\n".encode(), 0)
         except BlockingIOError as exc:
             raise self._held(store) from exc
-        os.ftruncate(self._file, 0)
-        since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        os.pwrite(self._file, f"{os.getpid()} {since}\n".encode(), 0)
+        except OSError as exc:
+            self.release()
+            raise self._impossible(store, exc) from exc
 
     @staticmethod
     def path_of(store: Path) -> Path:
@@ -47,6 +46,13 @@ class Lock:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+    def _impossible(self, store: Path, exc: OSError) -> Unwritable:
+        return Unwritable(
+            store,
+            f"the folder {store.parent} cannot hold a store: {exc.strerror or exc}. "
+            f"Choose one that can be written to",
+        )
 
     def _held(self, store: Path) -> Locked:
         text = os.pread(self._file, 100, 0).decode(errors="replace").split()

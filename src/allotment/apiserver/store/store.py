@@ -34,14 +34,16 @@ from allotment.apiserver.store.history import Evicted, History, Window, supersed
 from allotment.apiserver.store.lock import Lock
 from allotment.apiserver.store.pending import Pending
 from allotment.apiserver.store.record import Change, ChangeType, Key, Obj, Record
+from allotment.apiserver.store.scope import Scope, covers
 from allotment.apiserver.store.state import State
 from allotment.apiserver.store.stats import Stats
-from allotment.apiserver.store.watch import Buffer, Scope, Watch, Watches, covers
+from allotment.apiserver.store.watch import Buffer, Watch, Watches
 from allotment.apiserver.store.writer import Barrier, Stop, Trim, Writer
 
 Follower = Callable[[Record | None, Record | None], None]
 """Told the record before and after each write on the head. Must not raise, await or write."""
 
+MAX_PENDING_WRITES = 100_000
 MAX_PENDING_BYTES = 256 * 1024 * 1024
 """On their way to disk; more writes are refused with :class:`Overloaded`."""
 
@@ -116,7 +118,7 @@ class Store:
         if self._closed:
             return
         self._closed = True
-        self._watches.close(Closed("the store was closed"))
+        self._watches.close()
         self._collect(at_least=1)
         self._bind()
         self._writer.submit(Stop())
@@ -165,7 +167,7 @@ class Store:
         """The newest records, writes on their way included, sorted like :meth:`list`."""
         current = self._state.list(resource, namespace)
         scope = Scope(resource, namespace, "")
-        ahead = {k: p for k, p in self._ahead.items() if k.resource == resource and covers(scope, k)}
+        ahead = {k: p for k, p in self._ahead.items() if covers(scope, k)}
         if not ahead:
             return current
         newest = [record for record in current if record.key not in ahead]
@@ -194,11 +196,8 @@ class Store:
 
         On a failed commit it is told the inverse of each write, newest first. ``resource`` empty: of all resources.
         """
-        for each in (
-            (resource,)
-            if resource
-            else sorted({*self._state.resources(), *(k.resource for k in self._ahead)})
-        ):
+        resources = {resource} if resource else {*self._state.resources(), *(k.resource for k in self._ahead)}
+        for each in sorted(resources):
             for record in self.heads(each):
                 follower(None, record)
         self._followers.setdefault(resource, []).append(follower)
@@ -206,7 +205,7 @@ class Store:
     def _write(self, type_: ChangeType, key: Key, obj: Obj, previous: Record | None) -> Pending:
         if self._closed:
             raise Closed("the store was closed")
-        if self._in_flight_bytes > MAX_PENDING_BYTES:
+        if self._in_flight_bytes > MAX_PENDING_BYTES or len(self._in_flight) >= MAX_PENDING_WRITES:
             raise Overloaded(f"{len(self._in_flight)} writes wait for the disk")
         self._bind()
         revision = self._head_revision + 1
@@ -290,10 +289,10 @@ class Store:
         for pending in reversed(failed):
             change = pending.change
             self._tell(change.record.key.resource, _after(change), change.previous)
-        reason = CommitFailed(f"the store {self.path} could not be written: {error}")
-        reason.__cause__ = error
         for pending in failed:
-            pending.settle(reason)
+            failure = CommitFailed(f"the store {self.path} could not be written: {error}")
+            failure.__cause__ = error
+            pending.settle(failure)
 
     # Watches
 
@@ -307,15 +306,19 @@ class Store:
         if since < self.compacted:
             raise Compacted(since, self.compacted)
         scope = Scope(resource, namespace, name)
-        backlog = [c for c in self._history.since(resource, since) if covers(scope, c.record.key)]
-        watch = Watch(scope, since, backlog, self._buffer, self._watches)
+        watch = Watch(scope, since, self._history.since(scope, since), self._buffer, self._watches)
         self._watches.add(watch)
         return watch
 
     # Compaction and backup
 
     async def compact(self, revision: int) -> None:
-        """Forgets history up to a revision (at most the durable one), in memory and on disk."""
+        """Forgets history up to a revision (at most the durable one), in memory and on disk.
+
+        The store does so by itself, as its :class:`Window` says; this is for those who want it now.
+        """
+        if self._closed:
+            raise Closed("the store was closed")
         self._trim(self._history.compact(revision))
         self._collect(at_least=1)
         self._bind()

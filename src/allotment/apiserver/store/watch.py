@@ -14,10 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from allotment.apiserver.store.errors import Closed, Overflow, StoreError
-from allotment.apiserver.store.record import Change, Key
-
-Scope = Key
-"""What a watch covers: a key whose namespace or name may be empty, for all of them."""
+from allotment.apiserver.store.record import Change
+from allotment.apiserver.store.scope import Scope, scopes, spelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ class Watch:
         self._bytes += size
         if len(self._arrived) > self._buffer.changes or self._bytes > self._buffer.bytes:
             self.close(
-                Overflow(f"{len(self._arrived)} changes waited for a slow reader of {_name(self.scope)}")
+                Overflow(f"{len(self._arrived)} changes waited for a slow reader of {spelled(self.scope)}")
             )
         elif self._waiter is not None:
             self._wake()
@@ -125,7 +123,7 @@ class Watch:
 
     def validate(self) -> None:
         revisions = [change.revision for change in (*self._backlog, *self._arrived)]
-        assert revisions == sorted(set(revisions)), f"watch of {_name(self.scope)} is out of order"
+        assert revisions == sorted(set(revisions)), f"watch of {spelled(self.scope)} is out of order"
         assert not revisions or revisions[0] > self._seen
         assert self._bytes == sum(len(change.record.data) for change in self._arrived)
 
@@ -162,10 +160,11 @@ class Watches:
                 for watch in tuple(watches):  # one that overflows removes itself
                     watch.push(change, size)
 
-    def close(self, error: StoreError) -> None:
+    def close(self) -> None:
+        """Ends all of them, as the store is closed."""
         for watches in tuple(self._by_scope.values()):
             for watch in tuple(watches):
-                watch.close(error)
+                watch.close(Closed("the store was closed"))
 
     def validate(self) -> None:
         assert self._count == sum(map(len, self._by_scope.values()))
@@ -173,22 +172,3 @@ class Watches:
             for watch in watches:
                 assert watch.scope == scope
                 watch.validate()
-
-
-def scopes(key: Key) -> tuple[Scope, ...]:
-    """Every scope that a key belongs to, each once."""
-    resource, namespace, name = key
-    if not namespace:
-        return (key, Scope(resource, "", ""))
-    return (key, Scope(resource, namespace, ""), Scope(resource, "", ""), Scope(resource, "", name))
-
-
-def covers(scope: Scope, key: Key) -> bool:
-    """Whether a key of the scope's resource is in it."""
-    return (not scope.namespace or scope.namespace == key.namespace) and (
-        not scope.name or scope.name == key.name
-    )
-
-
-def _name(scope: Scope) -> str:
-    return "/".join(part for part in scope if part)
