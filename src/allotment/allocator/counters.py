@@ -153,13 +153,14 @@ class Counters:
         self._grouped = grouped
         for position, draw in plan.draws.items():
             if in_use >> position & 1:
-                self._charge(draw)
+                self.charge(draw)
         for device, draw in plan.elsewhere:
             if held.exclusive(device) or held.shared(device):
-                self._charge(draw)
+                self.charge(draw)
         self.overdrawn = {pool for pool, left in zip(plan.pool_of, self.left, strict=True) if left < 0}
 
-    def _charge(self, draw: Draw) -> None:
+    def charge(self, draw: Draw) -> None:
+        """Counts a device as in use, whether or not that is possible."""
         for index, amount in draw.amounts:
             self.left[index] -= amount
         for index, bits in draw.groups:

@@ -94,6 +94,10 @@ class Ledger:
         """What a claim has; empty if it has nothing."""
         return self._claims.get(claim, ())
 
+    def claims(self) -> Sequence[str]:
+        """Those that have anything."""
+        return list(self._claims)
+
     def __contains__(self, claim: str) -> bool:
         return claim in self._claims
 
