@@ -71,7 +71,7 @@ def apply(
     version = Version(api_version, schema, reset, convert)
     me: Owner = (manager, "Apply", "", subresource)
     try:
-        entries = _entries(live, version, now)
+        entries = _entries(live, version, now, subresource)
         applied = fields_of(config, schema).without(reset) - NEVER_OWNED
         mine = Entry(manager, "Apply", api_version, subresource, _time(entries, me), applied)
         change = _Change(_unmanaged(live or {}), config, version, entries, mine)
@@ -120,7 +120,7 @@ def _named(obj: Obj) -> str:
     return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {_kind(obj)}"
 
 
-def _entries(live: Obj | None, version: Version, now: str) -> Entries:
+def _entries(live: Obj | None, version: Version, now: str, subresource: str) -> Entries:
     """Who owns what before. What nobody kept account of is one manager's, so that applying to it cannot be silent."""
     if live is None:
         return {}
@@ -128,7 +128,7 @@ def _entries(live: Obj | None, version: Version, now: str) -> Entries:
         entries = parsed(live.get("metadata", {}).get("managedFields") or [])
     except BadManagedFields:
         entries = {}
-    return entries or updated({}, None, live, version, BEFORE_FIRST_APPLY, now=now)
+    return entries or updated({}, None, live, version, BEFORE_FIRST_APPLY, now=now, subresource=subresource)
 
 
 @dataclass(slots=True)
