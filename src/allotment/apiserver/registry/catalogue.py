@@ -45,6 +45,13 @@ class Served:
         """The plural with the group under which it was asked for."""
         return f"{self.resource.plural}.{self.group}" if self.group else self.resource.plural
 
+    def convert(self, obj: Obj, api_version: str) -> tuple[Obj, Schema] | None:
+        """An object of this form in another form of the same resource, with its schema; None if there is no such form."""
+        for form in _forms(self.resource):
+            if form.api_version == api_version:
+                return form.from_hub(self.to_hub(obj)), form.schema
+        return None
+
     def key(self, namespace: str, name: str) -> Key:
         return Key(self.resource.id, namespace if self.resource.namespaced else "", name)
 
@@ -87,11 +94,12 @@ class Catalogue:
 
     def of_kind(self, api_version: str, kind: str) -> Served | None:
         """The resource whose objects say this of themselves, as owner references do."""
-        group, _, version = api_version.rpartition("/")
         for served in self._served.values():
-            if isinstance(served, Served) and served.resource.kind == kind and served.group == group:
-                if served.version == version:
-                    return served
+            if isinstance(served, Served) and (served.api_version, served.resource.kind) == (
+                api_version,
+                kind,
+            ):
+                return served
         return None
 
     @property

@@ -1,8 +1,16 @@
-"""Who owns which fields of an object: the registry's side of managedFields and server-side apply."""
+"""Who owns which fields of an object: the registry's side of managedFields and server-side apply.
+
+Ownership is tracked in the version that the request speaks. What a strategy will put back anyway (the status on a
+write to the object, everything else on a write to its status) is nobody's.
+"""
 
 from __future__ import annotations
 
-from allotment.api.status import InternalError
+from functools import lru_cache
+
+from allotment.apiserver.patch.apply import apply
+from allotment.apiserver.patch.fieldset import EMPTY, FieldSet
+from allotment.apiserver.patch.managed import Convert, track
 from allotment.apiserver.registry.call import Call
 from allotment.apiserver.registry.catalogue import Served
 from allotment.apiserver.store.record import Obj
@@ -10,8 +18,57 @@ from allotment.apiserver.store.record import Obj
 
 def track_fields(served: Served, new: Obj, old: Obj | None, call: Call, subresource: str) -> None:
     """Writes down in ``new`` (hub version, as ``old``) which fields this write sets."""
+    seen = new if served.hub else served.from_hub(new)
+    track(
+        seen,
+        old if old is None or served.hub else served.from_hub(old),
+        served.schema,
+        call.manager,
+        api_version=served.api_version,
+        now=call.now,
+        subresource=subresource,
+        reset=put_back(served, subresource),
+        convert=_converter(served),
+    )
+    if seen is not new:
+        entries = seen["metadata"].get("managedFields")
+        if entries:
+            new["metadata"]["managedFields"] = entries
+        else:
+            new["metadata"].pop("managedFields", None)
 
 
 def applied(served: Served, live: Obj | None, config: Obj, call: Call, subresource: str) -> Obj:
     """What an apply makes of the live object, both in the served version. Raises Conflict."""
-    raise InternalError("server-side apply is not there yet")
+    return apply(
+        live,
+        config,
+        served.schema,
+        call.manager,
+        force=call.force,
+        api_version=served.api_version,
+        now=call.now,
+        subresource=subresource,
+        reset=put_back(served, subresource),
+        convert=_converter(served),
+    )
+
+
+def put_back(served: Served, subresource: str) -> FieldSet:
+    """What the strategy keeps as it was, whoever writes it."""
+    if not served.resource.status:
+        return EMPTY
+    return _all_but_status(served) if subresource == "status" else _STATUS
+
+
+_STATUS = FieldSet.of_names("status")
+
+
+@lru_cache(maxsize=1024)
+def _all_but_status(served: Served) -> FieldSet:
+    names = served.schema.properties.keys() - {"apiVersion", "kind", "metadata", "status"}
+    return FieldSet.of_names(*sorted(names))
+
+
+def _converter(served: Served) -> Convert | None:
+    return served.convert if served.resource.versions else None

@@ -47,6 +47,8 @@ class Watching:
         self._options = options
         self._form = form
         self._clock = clock
+        self._source: Watch | None = None
+        self._closed = False
         self._asked = revision_of(options.resource_version)
         self._from_state = options.initial_events if options.initial_events is not None else not self._asked
         if options.initial_events:
@@ -62,6 +64,9 @@ class Watching:
         except Compacted as exc:
             yield error_line(Expired(f"too old resource version: {self._asked} ({exc.compacted})"))
             return
+        self._source = source
+        if self._closed:
+            source.close()
         try:
             if self._from_state:
                 for batch in self._state():
@@ -72,6 +77,12 @@ class Watching:
                 yield batch
         finally:
             source.close()
+
+    def close(self) -> None:
+        """Ends the lines, also while nothing happens: the client is gone or the server stops."""
+        self._closed = True
+        if self._source is not None:
+            self._source.close()
 
     def _state(self) -> Iterator[bytes]:
         """ADDED for all there is. The records are taken at once, so none is missed or doubled by waiting readers."""

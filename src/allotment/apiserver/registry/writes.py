@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from allotment.api.fields import FieldPath
+from allotment.api.fields import FieldError, FieldPath
 from allotment.api.status import (
     BadRequest,
     Forbidden,
@@ -43,6 +43,9 @@ _SUFFIX_LETTERS = (
 )
 _LONGEST_PREFIX = 63 - 5
 _NAME_ATTEMPTS = 8
+
+Comparison = Callable[[Obj, Obj], Iterable[FieldError]]
+"""What is wrong with a change: the new object, the old one."""
 
 Change = Callable[[Obj], Obj]
 """From the stored object (its own copy) to the wanted one, both in the hub version. Raises StatusError."""
@@ -165,8 +168,12 @@ class Writes:
         call: Call,
         subresource: str = "",
         tracked: bool = False,
+        check: Comparison | None = None,
     ) -> Written:
-        """Stores ``new`` over ``old``, both in the hub version; ``tracked`` if field ownership is settled already."""
+        """Stores ``new`` over ``old``, both in the hub version.
+
+        ``tracked`` if field ownership is settled already; ``check`` judges in place of the strategy's validation.
+        """
         resource, metadata = served.resource, new["metadata"]
         _check_version(served, record, metadata)
         _keep_system_fields(metadata, old["metadata"])
@@ -185,7 +192,9 @@ class Writes:
         if same(new, old):
             return Written(record)
         errors = metadata_change_errors(resource, metadata, old["metadata"])
-        if subresource == "status":
+        if check is not None:
+            errors += check(new, old)
+        elif subresource == "status":
             errors += strategy.validate_status(new, old)
         else:
             errors += strategy.validate_update(new, old)
@@ -197,6 +206,16 @@ class Writes:
             admission.admit(resource, new, old, write)
         if may_go(resource, new):
             return self.remove(record.key, new, call)
+        return Written(self.put(record.key, new, call))
+
+    def store_changed(
+        self, served: Served, record: Record, new: Obj, call: Call, subresource: str
+    ) -> Written:
+        """Stores what an action made of an object: it settled and checked the object itself."""
+        write = call.write(Operation.UPDATE, subresource)
+        old = record.load()
+        for admission in self._admissions:
+            admission.admit(served.resource, new, old, write)
         return Written(self.put(record.key, new, call))
 
     # --- the last step ---

@@ -1,0 +1,33 @@
+"""The folder in which a server keeps everything: its store, its certificates, and the way for clients to find it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class DataFolder:
+    """Where each thing is. Nothing here creates anything."""
+
+    path: Path
+
+    @property
+    def store(self) -> Path:
+        return self.path / "store.db"
+
+    @property
+    def certificates(self) -> Path:
+        return self.path / "pki"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Of the administrator, with the address of the server that ran last."""
+        return self.path / "kubeconfig"
+
+
+def default_folder() -> DataFolder:
+    """Where data of this user belongs: ``$XDG_DATA_HOME/allotment``."""
+    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return DataFolder(Path(home) / "allotment")

@@ -1,0 +1,276 @@
+"""The ASGI application: every request from its first byte to the end of its reply.
+
+Who asks is found out first, then whether they may, then what they want: a resource (``resources.py``), a discovery
+document, OpenAPI, health, metrics. All failures become Status objects here, once. Requests beyond a number are refused
+with 429; watches are counted apart, as they stay.
+
+In process, a caller puts an :class:`Identity` into ``scope["state"]["identity"]`` and is taken for it; a network peer has no
+way to do so: there, ``state`` is the connection's, with the certificate that TLS verified.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from time import perf_counter
+
+from allotment.api.selection import SelectorError, parse_fields
+from allotment.api.status import (
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    StatusError,
+    TooManyRequests,
+    Unavailable,
+)
+from allotment.apiserver.auth.authentication import Authentication
+from allotment.apiserver.auth.authorization import refusal
+from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
+from allotment.apiserver.auth.impersonation import impersonated
+from allotment.apiserver.http.discovery import Discovery
+from allotment.apiserver.http.metrics import Labels, Metrics
+from allotment.apiserver.http.negotiation import accepted
+from allotment.apiserver.http.paths import Paths
+from allotment.apiserver.http.reply import Reply, Stream
+from allotment.apiserver.http.request import Disconnected, Receive, Request, Scope, Send
+from allotment.apiserver.http.resources import Resources, attributes_of
+from allotment.apiserver.http.route import Target, target_of
+from allotment.apiserver.registry.catalogue import Catalogue, Served
+from allotment.apiserver.registry.review import Review
+from allotment.apiserver.store.errors import CommitFailed, Overloaded, StoreError
+
+log = logging.getLogger("allotment.apiserver")
+
+MAX_REQUESTS = 600
+MAX_WATCHES = 20_000
+SLOW_SECONDS = 1.0
+
+_READING = ("GET", "HEAD", "OPTIONS")
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+class App:
+    """Answers requests. ``requests`` and ``watches`` count those under way."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        resources: Resources,
+        paths: Paths,
+        authentication: Authentication,
+        authorizer: Authorizer,
+        metrics: Metrics,
+    ) -> None:
+        self._catalogue = catalogue
+        self._resources = resources
+        self._discovery = Discovery(catalogue)
+        self._paths = paths
+        self._authentication = authentication
+        self._authorizer = authorizer
+        self._metrics = metrics
+        self._streams: set[Stream] = set()
+        self.requests = 0
+        self.watches = 0
+        self.max_requests = MAX_REQUESTS
+        self.max_watches = MAX_WATCHES
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        begun = perf_counter()
+        request = Request(scope, receive)
+        told = _Told()
+        try:
+            answer = await self._answered(request, told)
+        except Disconnected:
+            return
+        except Exception as exc:
+            answer = Reply.error(_as_status(exc, request))
+        if isinstance(answer, Stream):
+            await self._stream(answer, send, told)
+            return
+        await answer.send(send)
+        seconds = perf_counter() - begun
+        self._metrics.done(told.labels, answer.status, seconds)
+        if answer.status >= 500 or seconds > SLOW_SECONDS:
+            _note(request, told, answer, seconds)
+
+    def end_watches(self) -> None:
+        """Ends every watch where it stands; their clients go on from there elsewhere or later."""
+        for stream in list(self._streams):
+            stream.end()
+
+    async def _answered(self, request: Request, told: _Told) -> Reply | Stream:
+        if self.requests >= self.max_requests:
+            self._metrics.rejected.inc()
+            raise _too_many()
+        self.requests += 1
+        gauge = self._metrics.reading if request.method in _READING else self._metrics.mutating
+        gauge.inc()
+        try:
+            return await self._route(request, told)
+        finally:
+            self.requests -= 1
+            gauge.dec()
+
+    async def _route(self, request: Request, told: _Told) -> Reply | Stream:
+        target = target_of(request.path)
+        if target is None:
+            self._allowed_path(request, told)
+            return self._other(request)
+        verb = _verb(request, target)
+        identity = self._allowed(request, target, verb, told)
+        served = self._catalogue.find(target.group, target.version, target.plural)
+        if request.method not in _METHODS:
+            raise _not_allowed()
+        if served is None:
+            raise _no_such_path()
+        told.labels = _labels(target, verb)
+        if isinstance(served, Review):
+            return await self._resources.review(request, target, verb, served, identity)
+        _check_scope(served, target)
+        answer = await self._resources.answer(request, target, verb, served, identity)
+        if isinstance(answer, Stream) and self.watches >= self.max_watches:
+            self._metrics.rejected.inc()
+            raise _too_many()
+        return answer
+
+    def _other(self, request: Request) -> Reply:
+        if request.method != "GET":
+            raise _not_allowed()
+        found = self._discovery.find(request.path, accepted(request.header(b"accept")))
+        if found is None:
+            found = self._paths.find(request)
+        if found is None:
+            raise _no_such_path()
+        return found
+
+    async def _stream(self, stream: Stream, send: Send, told: _Told) -> None:
+        _, group, version, resource, _, _ = told.labels
+        gauge = self._metrics.watches(group, version, resource)
+        self.watches += 1
+        self._streams.add(stream)
+        gauge.inc()
+        try:
+            await stream.send(send)
+        finally:
+            self.watches -= 1
+            self._streams.discard(stream)
+            gauge.dec()
+            self._metrics.done(told.labels, 200, 0.0, watch=True)
+
+    # --- who, and may they ---
+
+    def _identity(self, request: Request) -> Identity:
+        state = request.scope.get("state") or {}
+        known = state.get("identity")
+        if isinstance(known, Identity):
+            return known
+        return self._authentication.identify(request.headers, state.get("peer_certificate"))
+
+    def _allowed(self, request: Request, target: Target, verb: str, told: _Told) -> Identity:
+        fields = None
+        if verb in ("list", "watch", "deletecollection") and "fieldSelector" in request.query:
+            try:
+                fields = parse_fields(request.query["fieldSelector"])
+            except SelectorError:
+                fields = None  # refused later, with a message
+        attributes = attributes_of(target, verb, self._identity(request), fields)
+        return self._judged(request, attributes, told)
+
+    def _allowed_path(self, request: Request, told: _Told) -> Identity:
+        verb = request.method.lower()
+        return self._judged(request, Attributes(self._identity(request), verb, path=request.path), told)
+
+    def _judged(self, request: Request, attributes: Attributes, told: _Told) -> Identity:
+        identity = impersonated(request.headers, attributes, self._authorizer)
+        told.user = identity.name
+        if identity is not attributes.identity:
+            attributes = _as(attributes, identity)
+        decision = self._authorizer.decide(attributes)
+        if not decision.allowed:
+            raise refusal(attributes, decision.reason)
+        return identity
+
+
+class _Told:
+    """What is known of a request for metrics and logs, as far as it has come."""
+
+    __slots__ = ("labels", "user")
+
+    def __init__(self) -> None:
+        self.labels: Labels = ("", "", "", "", "", "")
+        self.user = ""
+
+
+def _as(attributes: Attributes, identity: Identity) -> Attributes:
+    return replace(attributes, identity=identity)
+
+
+def _verb(request: Request, target: Target) -> str:
+    method = request.method
+    if method in ("GET", "HEAD"):
+        if target.name:
+            return "get"
+        return "watch" if request.flag("watch") else "list"
+    if method == "DELETE":
+        return "delete" if target.name else "deletecollection"
+    return _VERBS.get(method, method.lower())
+
+
+def _check_scope(served: Served, target: Target) -> None:
+    """A namespace in the path of a cluster-scoped kind names nothing; of namespaces it is their own name."""
+    resource = served.resource
+    if target.namespace and not resource.namespaced and resource.id != "namespaces":
+        raise _no_such_path()
+    sub = target.subresource
+    if sub and not (
+        (sub == "status" and resource.status) or sub in resource.actions or sub in resource.views
+    ):
+        raise _no_such_path()
+
+
+def _labels(target: Target, verb: str) -> Labels:
+    scope = "resource" if target.name else "namespace" if target.namespace else "cluster"
+    return (verb.upper(), target.group, target.version, target.plural, target.subresource, scope)
+
+
+def _no_such_path() -> NotFound:
+    return NotFound("the server could not find the requested resource")
+
+
+def _not_allowed() -> MethodNotAllowed:
+    return MethodNotAllowed("the server does not allow this method on the requested resource")
+
+
+def _too_many() -> TooManyRequests:
+    return TooManyRequests("Too many requests, please try again later.", {"retryAfterSeconds": 1})
+
+
+def _as_status(exc: Exception, request: Request) -> StatusError:
+    """What a client is told of a failure. What nobody expected is logged whole and told in a word."""
+    if isinstance(exc, StatusError):
+        return exc
+    if isinstance(exc, Overloaded):
+        return _too_many()
+    if isinstance(exc, CommitFailed):
+        return InternalError(f"Internal error occurred: {exc}")
+    if isinstance(exc, StoreError):
+        return Unavailable(f"the server is shutting down: {exc}")
+    log.exception("request failed: %s %s", request.method, request.path)
+    return InternalError(f"Internal error occurred: {type(exc).__name__}")
+
+
+def _note(request: Request, told: _Told, answer: Reply, seconds: float) -> None:
+    log.warning(
+        "request %s",
+        "failed" if answer.status >= 500 else "slow",
+        extra={
+            "method": request.method,
+            "path": request.path,
+            "user": told.user,
+            "status": answer.status,
+            "seconds": round(seconds, 3),
+        },
+    )

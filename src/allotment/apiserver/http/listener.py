@@ -1,0 +1,191 @@
+"""The socket side: connections, TLS, and bounds on what a peer may do before the application sees it.
+
+uvicorn's httptools protocol does HTTP; here it learns about the peer's certificate, header sizes, and peers that send or read
+too slowly. A listener stops gracefully: it accepts no more, lets requests under way finish, then closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from asyncio import TimerHandle
+from email.utils import formatdate
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+log = logging.getLogger("allotment.apiserver")
+
+MAX_HEADERS = 64 * 1024
+MAX_HEADER_COUNT = 200
+MAX_CONNECTIONS = 25_000
+HEADER_SECONDS = 15.0
+STALLED_SECONDS = 60.0  # that a peer may leave what we send it unread
+KEEP_ALIVE_SECONDS = 120
+BACKLOG = 2048
+
+_REFUSAL = b"HTTP/1.1 %b\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
+
+
+class _TooLong(Exception):
+    """Headers beyond the bounds."""
+
+
+class Connection(HttpToolsProtocol):
+    """One peer. ``scope["state"]["peer_certificate"]`` is its certificate (DER), if TLS verified one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.access_log = False
+        self.app_state = dict(self.app_state)
+        self._header_bytes = 0
+        self._header_timer: TimerHandle | None = None
+        self._stall_timer: TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        if len(self.connections) >= MAX_CONNECTIONS:
+            self.transport = transport
+            transport.abort()
+            return
+        super().connection_made(transport)
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None:
+            self.app_state["peer_certificate"] = tls.getpeercert(binary_form=True)
+        self._expect_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel_timers()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.parser is None:
+            return  # refused; nothing more is read
+        try:
+            super().data_received(data)
+        except _TooLong:
+            self._refuse(b"431 Request Header Fields Too Large", b"the request's headers are too large\n")
+
+    def on_message_begin(self) -> None:
+        self._header_bytes = 0
+        if self._header_timer is None:
+            self._expect_headers()
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + 4)
+        if len(self.headers) >= MAX_HEADER_COUNT:
+            raise _TooLong
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+        super().on_headers_complete()
+
+    def pause_writing(self) -> None:
+        self._stall_timer = self.loop.call_later(STALLED_SECONDS, self._abort)
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
+        super().resume_writing()
+
+    def _count(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > MAX_HEADERS:
+            raise _TooLong
+
+    def _expect_headers(self) -> None:
+        self._header_timer = self.loop.call_later(HEADER_SECONDS, self._abort)
+
+    def _refuse(self, status: bytes, text: bytes) -> None:
+        self._cancel_timers()
+        self.transport.write(_REFUSAL % (status, len(text), text))
+        self.transport.close()
+
+    def _abort(self) -> None:
+        self.transport.abort()
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._header_timer, self._stall_timer):
+            if timer is not None:
+                timer.cancel()
+        self._header_timer = self._stall_timer = None
+
+
+class Listener:
+    """Serves an ASGI application on a port. ``tls`` None serves plain HTTP, for tests."""
+
+    def __init__(self, app: Any, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+        self._config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            proxy_headers=False,
+            interface="asgi3",
+        )
+        self._state = ServerState()
+        self._host, self._port, self._tls = host, port, tls
+        self._server: asyncio.Server | None = None
+        self._clock: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begins to accept. Raises OSError, as for a port in use."""
+        loop = asyncio.get_running_loop()
+        self._config.load()
+        self._server = await loop.create_server(
+            lambda: Connection(self._config, self._state, {}, loop),
+            self._host,
+            self._port,
+            ssl=self._tls,
+            backlog=BACKLOG,
+        )
+        self._clock = asyncio.create_task(self._tell_the_time())
+
+    @property
+    def port(self) -> int:
+        """The port, also where 0 asked for any that is free."""
+        assert self._server is not None
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def stop(self, seconds: float = 10.0) -> None:
+        """Accepts no more, waits for the requests under way (watches must have been ended), and closes."""
+        if self._server is None:
+            return
+        self._server.close()
+        if self._clock is not None:
+            self._clock.cancel()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        tasks = list(self._state.tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        for task in tasks:
+            if not task.done():
+                task.cancel()
+        for connection in list(self._state.connections):
+            with contextlib.suppress(RuntimeError):
+                connection.transport.close()
+        self._server = None
+
+    async def _tell_the_time(self) -> None:
+        """Keeps the Date header right."""
+        while True:
+            date = formatdate(usegmt=True).encode()
+            self._state.default_headers[:] = [(b"date", date)]
+            await asyncio.sleep(1.0)

@@ -1,0 +1,93 @@
+"""What goes back: a body at once, or a stream of lines."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import msgspec
+import yaml
+
+from allotment.api.status import StatusError
+from allotment.apiserver.http.request import JSON, YAML, Send
+from allotment.apiserver.store.record import Obj
+
+Headers = list[tuple[bytes, bytes]]
+
+encode = msgspec.json.Encoder().encode
+_JSON = b"application/json"
+
+
+@dataclass(slots=True)
+class Reply:
+    """A complete answer."""
+
+    status: int
+    body: bytes
+    content_type: bytes = _JSON
+    headers: Headers = field(default_factory=list)
+
+    @staticmethod
+    def of(obj: object, status: int = 200) -> Reply:
+        return Reply(status, encode(obj))
+
+    @staticmethod
+    def text(text: str, status: int = 200) -> Reply:
+        return Reply(status, text.encode(), b"text/plain; charset=utf-8")
+
+    @staticmethod
+    def error(error: StatusError) -> Reply:
+        reply = Reply.of(error.to_status(), error.code)
+        if error.retry_after is not None:
+            reply.headers.append((b"retry-after", str(error.retry_after).encode()))
+        return reply
+
+    async def send(self, send: Send) -> None:
+        headers = [
+            (b"content-type", self.content_type),
+            (b"content-length", str(len(self.body)).encode()),
+            *self.headers,
+        ]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """An answer that goes on: batches of lines as they come. ``send`` returns when it has ended; ``end`` ends it."""
+
+    lines: AsyncIterator[bytes]
+    end: Callable[[], None]
+    headers: Headers = field(default_factory=list)
+
+    async def send(self, send: Send) -> None:
+        headers = [(b"content-type", _JSON), (b"cache-control", b"no-cache, private"), *self.headers]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        async for batch in self.lines:
+            await send({"type": "http.response.body", "body": batch, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def formatted(body: bytes, media_type: str, pretty: bool) -> bytes:
+    """A JSON body as the client wants to read it."""
+    if media_type == YAML:
+        dumped = yaml.dump(msgspec.json.decode(body), Dumper=yaml.CSafeDumper, sort_keys=True)
+        return dumped.encode() if isinstance(dumped, str) else bytes(dumped)
+    return msgspec.json.format(body, indent=2) + b"\n" if pretty and media_type == JSON else body
+
+
+def warning_headers(warnings: list[str]) -> Headers:
+    """Warnings as HTTP has them; what a header cannot hold is left out."""
+    return [(b"warning", f'299 - "{_quoted(text)}"'.encode("latin-1", "replace")) for text in warnings]
+
+
+def _quoted(text: str) -> str:
+    printable = "".join(char if char.isprintable() else " " for char in text[:1000])
+    return printable.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def status_of(obj: Obj) -> int:
+    """The HTTP status of a reply that is an object, perhaps a Status with a code."""
+    code = obj.get("code")
+    return code if obj.get("kind") == "Status" and isinstance(code, int) else 200

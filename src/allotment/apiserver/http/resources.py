@@ -1,0 +1,299 @@
+"""Requests to resources: from a verb on a path to a call of the registry, and from what comes of it to a reply."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from allotment.api.schema import schema_of
+from allotment.api.status import BadRequest, MethodNotAllowed, UnsupportedMediaType
+from allotment.apiserver.auth.authorization import refusal
+from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
+from allotment.apiserver.http.negotiation import Accepted, choose
+from allotment.apiserver.http.options import call_of, list_options
+from allotment.apiserver.http.reply import Reply, Stream, encode, formatted, status_of, warning_headers
+from allotment.apiserver.http.request import JSON, Body, Request, decode_json, decode_yaml
+from allotment.apiserver.http.route import Target
+from allotment.apiserver.registry.body import accepted, accepted_as
+from allotment.apiserver.registry.call import Call, Written
+from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.deletion import (
+    DeleteOptions,
+    delete_options,
+    replies_with_object,
+    success,
+)
+from allotment.apiserver.registry.forms import Form, Metadata, Page, Table, plain
+from allotment.apiserver.registry.patches import PatchType
+from allotment.apiserver.registry.registry import Registry
+from allotment.apiserver.registry.resource import View
+from allotment.apiserver.registry.review import Review, ReviewCall
+from allotment.apiserver.registry.table import IncludeObject
+from allotment.apiserver.registry.watches import Watching
+from allotment.apiserver.store.record import Record
+
+_PATCH_TYPES = {type_.value: type_ for type_ in PatchType}
+_PRETTY_AGENTS = ("curl/", "Wget/", "Mozilla/")
+
+
+class Resources:
+    """Answers requests to stored kinds and reviews. ``now`` gives RFC 3339 time, ``clock`` seconds."""
+
+    def __init__(
+        self, registry: Registry, authorizer: Authorizer, now: Callable[[], str], clock: Callable[[], float]
+    ) -> None:
+        self._registry = registry
+        self._authorizer = authorizer
+        self._now = now
+        self._clock = clock
+
+    async def answer(
+        self, request: Request, target: Target, verb: str, served: Served, identity: Identity
+    ) -> Reply | Stream:
+        """The reply to a request that is authorized. Raises StatusError."""
+        if target.subresource and target.subresource != "status":
+            return await self._subresource(request, target, verb, served, identity)
+        _check_verb(served, target, verb)
+        if verb == "get":
+            return self._get(request, target, served)
+        if verb in ("list", "watch"):
+            return self._collection(request, target, served, verb == "watch")
+        if verb == "delete":
+            return await self._delete(request, target, served, identity)
+        if verb == "deletecollection":
+            return await self._delete_all(request, target, served, identity)
+        form, wanted = self._form(request, served)
+        if verb == "patch":
+            written, call = await self._patch(request, target, served, identity)
+        else:
+            call = call_of(request, identity, self._now(), verb)
+            body = Body(await request.body(), request.content_type)
+            obj = accepted(served, body.value, body.duplicates(served.schema), call)
+            writes = self._registry.writes
+            if verb == "create":
+                written = writes.create(served, target.namespace, obj, call)
+            else:
+                written = writes.update(served, target.namespace, target.name, obj, call, target.subresource)
+        record = await written.record()
+        status = 201 if written.created else 200
+        return self._reply(request, form.one(record), wanted, status, call)
+
+    async def review(
+        self, request: Request, target: Target, verb: str, review: Review, identity: Identity
+    ) -> Reply:
+        """Answers a question that is not stored."""
+        if verb != "create" or target.name:
+            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+        call = call_of(request, identity, self._now(), verb)
+        body = Body(await request.body(), request.content_type)
+        schema = schema_of(review.api_version, review.kind)
+        sent = accepted_as(review.api_version, review.kind, schema, body.value, body.duplicates(schema), call)
+        answered = review.run(sent, ReviewCall(identity, target.namespace, call.now))
+        return self._reply(request, encode(answered), choose(request.header(b"accept")), 201, call)
+
+    # --- reading ---
+
+    def _get(self, request: Request, target: Target, served: Served) -> Reply:
+        form, wanted = self._form(request, served)
+        version = request.query.get("resourceVersion", "")
+        record = self._registry.reads.get(served, target.namespace, target.name, version)
+        return self._reply(request, form.one(record), wanted)
+
+    def _collection(self, request: Request, target: Target, served: Served, watch: bool) -> Reply | Stream:
+        form, wanted = self._form(request, served)
+        options = list_options(request, served, watch)
+        if watch:
+            watching = Watching(self._registry.reads, served, target.namespace, options, form, self._clock)
+            return Stream(_until_gone(watching, request), watching.close)
+        page = self._registry.reads.list(served, target.namespace, options)
+        return self._reply(request, form.many(page), wanted)
+
+    def _form(self, request: Request, served: Served) -> tuple[Form, Accepted]:
+        wanted = choose(request.header(b"accept"))
+        if not wanted.transform:
+            return plain(served), wanted
+        if wanted.transform != "Table":
+            return Metadata(wanted.version), wanted
+        include = request.query.get("includeObject", "") or "Metadata"
+        try:
+            what = IncludeObject(include)
+        except ValueError as exc:
+            raise BadRequest(f'unrecognized includeObject value: "{include}"') from exc
+        return Table(served, wanted.version, what, self._now), wanted
+
+    def _reply(
+        self, request: Request, body: bytes, wanted: Accepted, status: int = 200, call: Call | None = None
+    ) -> Reply:
+        headers = warning_headers(call.warnings) if call is not None and call.warnings else []
+        if wanted.media_type != JSON or _pretty(request):
+            body = formatted(body, wanted.media_type, _pretty(request))
+        return Reply(status, body, wanted.media_type.encode(), headers)
+
+    # --- patches ---
+
+    async def _patch(
+        self, request: Request, target: Target, served: Served, identity: Identity
+    ) -> tuple[Written, Call]:
+        type_ = _patch_type(request)
+        apply = type_ is PatchType.APPLY
+        call = call_of(request, identity, self._now(), "patch", apply)
+        raw = await request.body()
+        patch = decode_yaml(raw) if apply else decode_json(raw)
+        if apply and self._registry.store.head(served.key(target.namespace, target.name)) is None:
+            self._require(target, "create", identity)
+        written = self._registry.patches.patch(
+            served, target.namespace, target.name, type_, patch, call, target.subresource
+        )
+        return written, call
+
+    def _require(self, target: Target, verb: str, identity: Identity) -> None:
+        attributes = attributes_of(target, verb, identity)
+        decision = self._authorizer.decide(attributes)
+        if not decision.allowed:
+            raise refusal(attributes, decision.reason)
+
+    # --- deleting ---
+
+    async def _delete(self, request: Request, target: Target, served: Served, identity: Identity) -> Reply:
+        form, wanted = self._form(request, served)
+        options, call = await self._delete_call(request, identity, "delete")
+        written = self._registry.deletion.delete(served, target.namespace, target.name, options, call)
+        record = await written.record()
+        if written.gone is not None and not replies_with_object(served):
+            return self._reply(request, encode(success(served, written.gone)), wanted, 200, call)
+        return self._reply(request, form.one(record), wanted, 200, call)
+
+    async def _delete_all(
+        self, request: Request, target: Target, served: Served, identity: Identity
+    ) -> Reply:
+        form, wanted = self._form(request, served)
+        selected = list_options(request, served, False)
+        options, call = await self._delete_call(request, identity, "deletecollection")
+        page = self._registry.reads.list(served, target.namespace, selected)
+        written = self._registry.deletion.delete_all(served, page.records, options, call)
+        records: list[Record] = list(await asyncio.gather(*(each.record() for each in written)))
+        done = Page(records, self._registry.store.revision, page.token, page.remaining)
+        return self._reply(request, form.many(done), wanted, 200, call)
+
+    async def _delete_call(
+        self, request: Request, identity: Identity, verb: str
+    ) -> tuple[DeleteOptions, Call]:
+        raw = await request.body()
+        asked: dict[str, Any] = {}
+        if raw:
+            value = Body(raw, request.content_type).value
+            if not isinstance(value, dict):
+                raise BadRequest("the body of a DELETE must be DeleteOptions")
+            asked = {name: field for name, field in value.items() if field is not None}
+        else:
+            for name in ("propagationPolicy",):
+                if name in request.query:
+                    asked[name] = request.query[name]
+            if (grace := request.number("gracePeriodSeconds")) is not None:
+                asked["gracePeriodSeconds"] = grace
+            if (orphan := request.flag("orphanDependents")) is not None:
+                asked["orphanDependents"] = orphan
+        if "dryRun" in request.query:
+            asked.setdefault("dryRun", [request.query["dryRun"]])
+        options = delete_options(asked)
+        return options, Call(identity, self._now(), dry_run=bool(options.dry_run), verb=verb)
+
+    # --- subresources ---
+
+    async def _subresource(
+        self, request: Request, target: Target, verb: str, served: Served, identity: Identity
+    ) -> Reply:
+        name, resource, actions = target.subresource, served.resource, self._registry.actions
+        where = (served, target.namespace, target.name)
+        wanted = choose(request.header(b"accept"))
+        action, view = resource.actions.get(name), resource.views.get(name)
+        if action is not None and verb == "create":
+            call = call_of(request, identity, self._now(), verb)
+            body = Body(await request.body(), request.content_type)
+            written = actions.run(*where, name, action, body.value, call)
+            await written.record()
+            reply = written.reply or {}
+            status = status_of(reply)
+            return self._reply(request, encode(reply), wanted, 201 if status == 200 else status, call)
+        if view is None or verb not in view.verbs:
+            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+        if verb == "get":
+            record = self._registry.reads.get(*where)
+            return self._reply(request, encode(actions.read(served, record, view)), wanted)
+        call, written = await self._view_write(request, target, verb, served, view, identity)
+        return self._reply(request, encode(view.read((await written.record()).load())), wanted, 200, call)
+
+    async def _view_write(
+        self, request: Request, target: Target, verb: str, served: Served, view: View, identity: Identity
+    ) -> tuple[Call, Written]:
+        where = (served, target.namespace, target.name, target.subresource, view)
+        actions = self._registry.actions
+        call = call_of(request, identity, self._now(), verb)
+        if verb == "update":
+            body = Body(await request.body(), request.content_type)
+            return call, actions.replace(*where, body.value, call)
+        type_ = _patch_type(request)
+        if type_ is PatchType.APPLY:
+            raise MethodNotAllowed("server-side apply is not supported on this subresource")
+        return call, actions.patch(*where, type_, decode_json(await request.body()), call)
+
+
+def attributes_of(target: Target, verb: str, identity: Identity, fields: Any = None) -> Attributes:
+    """A request to a resource as authorization sees it."""
+    name = target.name
+    selected: tuple[tuple[str, str], ...] = ()
+    if fields is not None:
+        name = name or fields.exactly("metadata.name") or ""
+        selected = fields.equalities()
+    return Attributes(
+        identity,
+        verb,
+        target.group,
+        target.version,
+        target.plural,
+        target.subresource,
+        target.namespace,
+        name,
+        fields=selected,
+    )
+
+
+def _patch_type(request: Request) -> PatchType:
+    type_ = _PATCH_TYPES.get(request.content_type)
+    if type_ is None:
+        known = ", ".join(_PATCH_TYPES)
+        raise UnsupportedMediaType(
+            f"the body of the request was in an unknown format - accepted media types include: {known}"
+        )
+    return type_
+
+
+def _check_verb(served: Served, target: Target, verb: str) -> None:
+    resource = served.resource
+    allowed = verb in resource.verbs
+    if target.subresource == "status":
+        allowed = resource.status and verb in ("get", "update", "patch")
+    elif resource.namespaced and not target.namespace:
+        allowed = allowed and verb in ("list", "watch")
+    if not allowed:
+        raise MethodNotAllowed("the server does not allow this method on the requested resource")
+
+
+async def _until_gone(watching: Watching, request: Request) -> Any:
+    """The lines of a watch until its client is gone, also while nothing happens."""
+    gone = asyncio.ensure_future(request.disconnected())
+    gone.add_done_callback(lambda _: watching.close())
+    try:
+        async for batch in watching.lines():
+            yield batch
+    finally:
+        gone.cancel()
+
+
+def _pretty(request: Request) -> bool:
+    if request.scope["query_string"]:
+        flag = request.flag("pretty")
+        if flag is not None:
+            return flag
+    return request.header(b"user-agent").startswith(_PRETTY_AGENTS)

@@ -1,0 +1,117 @@
+"""Subresources other than /status: actions, which do something, and views, which show an object in another way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allotment.api.schema import Schema, schema_of
+from allotment.api.status import not_found
+from allotment.apiserver.patch.json_patch import json_patch
+from allotment.apiserver.patch.merge_patch import merge_patch
+from allotment.apiserver.patch.strategic import strategic_merge
+from allotment.apiserver.registry.body import accepted_as
+from allotment.apiserver.registry.call import Call, Written
+from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.deletion import DeleteOptions, Deletion, delete_options
+from allotment.apiserver.registry.patches import Patches, PatchType
+from allotment.apiserver.registry.resource import Action, ActionCall, Services, View
+from allotment.apiserver.registry.writes import Writes, same
+from allotment.apiserver.store.record import Obj, Record
+
+_OK: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+class Actions:
+    """Runs actions and views of objects."""
+
+    def __init__(self, writes: Writes, deletion: Deletion, patches: Patches, services: Services) -> None:
+        self._writes = writes
+        self._deletion = deletion
+        self._patches = patches
+        self._services = services
+
+    def run(
+        self,
+        served: Served,
+        namespace: str,
+        name: str,
+        subresource: str,
+        action: Action,
+        body: Any,
+        call: Call,
+    ) -> Written:
+        """What the action answers is in ``Written.reply``. Raises StatusError."""
+        record = self._head(served, namespace, name)
+        sent = accepted_as(
+            action.api_version, action.kind, schema_of(action.api_version, action.kind), body, [], call
+        )
+        result = action.run(
+            record.load(), sent, ActionCall(call.identity, call.now, call.dry_run, self._services)
+        )
+        for key, obj in result.others:
+            self._writes.put(key, obj, call)
+        reply = result.reply if result.reply is not None else dict(_OK)
+        if result.delete:
+            options = delete_options(result.delete_options) if result.delete_options else DeleteOptions()
+            deleted = self._deletion.delete_record(served, record, options, call)
+            return Written(deleted.outcome, created=True, reply=reply)
+        if result.changed is None:
+            return Written(record, created=True, reply=reply)
+        stored = self._writes.store_changed(served, record, result.changed, call, subresource)
+        return Written(stored.outcome, created=True, reply=reply)
+
+    def read(self, served: Served, record: Record, view: View) -> Obj:
+        return view.read(record.load())
+
+    def replace(
+        self, served: Served, namespace: str, name: str, subresource: str, view: View, body: Any, call: Call
+    ) -> Written:
+        """Changes an object by what a view of it should be."""
+        record = self._head(served, namespace, name)
+        sent = accepted_as(view.api_version, view.kind, _schema(view), body, [], call)
+        return self._written(served, record, subresource, view, sent, call)
+
+    def patch(
+        self,
+        served: Served,
+        namespace: str,
+        name: str,
+        subresource: str,
+        view: View,
+        type_: PatchType,
+        patch: Any,
+        call: Call,
+    ) -> Written:
+        """Changes an object by a patch of a view of it."""
+        record = self._head(served, namespace, name)
+        shown = view.read(record.load())
+        if type_ is PatchType.JSON:
+            wanted = json_patch(shown, patch)
+        elif type_ is PatchType.STRATEGIC:
+            wanted = strategic_merge(shown, patch, _schema(view))
+        else:
+            wanted = merge_patch(shown, patch)
+        sent = accepted_as(view.api_version, view.kind, _schema(view), wanted, [], call)
+        return self._written(served, record, subresource, view, sent, call)
+
+    def _written(
+        self, served: Served, record: Record, subresource: str, view: View, sent: Obj, call: Call
+    ) -> Written:
+        old, new = record.load(), record.load()
+        view.write(new, sent)
+        version = (sent.get("metadata") or {}).get("resourceVersion")
+        if version:
+            new["metadata"]["resourceVersion"] = version
+        if same(new, old):
+            return Written(record)
+        return self._writes.replace(served, record, old, new, call, subresource, check=view.check)
+
+    def _head(self, served: Served, namespace: str, name: str) -> Record:
+        record = self._writes.store.head(served.key(namespace, name))
+        if record is None:
+            raise not_found(served.resource.plural, name, served.group)
+        return record
+
+
+def _schema(view: View) -> Schema:
+    return schema_of(view.api_version, view.kind)

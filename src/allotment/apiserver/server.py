@@ -1,0 +1,185 @@
+"""The API server put together: store, registry, auth and http, started and stopped as one.
+
+``start`` opens the store, makes sure that what every cluster has is there (namespaces, roles), and listens if a port is
+given. In process, :attr:`ApiServer.app` is called directly with ``state={"identity": …}``; no port is needed for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from allotment.apiserver.auth.authentication import Authentication
+from allotment.apiserver.auth.authorization import Authorization
+from allotment.apiserver.auth.bootstrap import bring_defaults
+from allotment.apiserver.auth.certificates import Certificates
+from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
+from allotment.apiserver.auth.jwt import SigningKey
+from allotment.apiserver.auth.service_account import ServiceAccountTokens
+from allotment.apiserver.folder import DataFolder
+from allotment.apiserver.http.app import App
+from allotment.apiserver.http.documents import OpenApi
+from allotment.apiserver.http.listener import Listener
+from allotment.apiserver.http.metrics import Metrics
+from allotment.apiserver.http.paths import Paths
+from allotment.apiserver.http.resources import Resources
+from allotment.apiserver.registry import kinds
+from allotment.apiserver.registry.admission import Admission
+from allotment.apiserver.registry.admissions.allocations import Allocations
+from allotment.apiserver.registry.admissions.node_restriction import NodeRestriction
+from allotment.apiserver.registry.admissions.node_slices import NodeSlices
+from allotment.apiserver.registry.admissions.role_escalation import RoleEscalation
+from allotment.apiserver.registry.call import Call
+from allotment.apiserver.registry.catalogue import Catalogue, found_in
+from allotment.apiserver.registry.registry import Registry
+from allotment.apiserver.store.record import Key, Obj, Record
+from allotment.apiserver.store.store import Store
+
+log = logging.getLogger("allotment.apiserver")
+
+LAG_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run. Without ``port`` nothing listens; port 0 takes any that is free."""
+
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: int | None = None
+    names: Sequence[str] = ()  # host names and addresses for the server's certificate, besides the usual ones
+    tokens: Mapping[bytes, Identity] = field(default_factory=dict)
+
+
+class ApiServer:
+    """One server over one data folder."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.folder = DataFolder(options.data_dir)
+        self.metrics = Metrics()
+        self._listener: Listener | None = None
+        self._lag: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    async def start(self) -> None:
+        """Raises the store's OpenError, CertificateError, or OSError for a port that cannot be had."""
+        self.store = Store.open(self.folder.store)
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        names = {self.options.host, *self.options.names}
+        self.certificates = Certificates.open(self.folder.certificates, names, datetime.now(UTC))
+        self.accounts = ServiceAccountTokens(SigningKey(self.certificates.service_account_key), self.store)
+        self.authentication = Authentication(self.accounts, time.time, self.options.tokens)
+        self.authorization = Authorization(self.store)
+        self.catalogue = Catalogue(found_in(kinds))
+        self.registry = Registry(self.store, self.catalogue, self._admissions(), _Services(self))
+        self.app = self._application()
+        self.metrics.follow(self.store)
+        await self._bring_initial()
+        self._lag = asyncio.create_task(self._measure_lag())
+        if self.options.port is not None:
+            tls = self.certificates.server_context()
+            self._listener = Listener(self.app, self.options.host, self.options.port, tls)
+            await self._listener.start()
+
+    async def stop(self) -> None:
+        """Ends watches, finishes requests, closes the store. Nothing that was acknowledged is lost. Idempotent."""
+        self._stopping = True
+        if self._lag is not None:
+            self._lag.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._lag
+            self._lag = None
+        if self._listener is not None:
+            self.app.end_watches()
+            await self._listener.stop()
+            self._listener = None
+        await self.store.close()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        assert self._listener is not None
+        return self._listener.port
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+        return f"https://{host}:{self.port}"
+
+    def _admissions(self) -> list[Admission]:
+        return [
+            NodeRestriction(self.store),
+            NodeSlices(self.store),
+            RoleEscalation(self.authorization),
+            Allocations(self.store),
+        ]
+
+    def _application(self) -> App:
+        resources = Resources(self.registry, self.authorization, now, time.monotonic)
+        paths = Paths(
+            self.metrics,
+            live={"ping": lambda: None, "store": lambda: None},
+            ready={"shutdown": lambda: "the server is stopping" if self._stopping else None},
+            find_document=OpenApi(self.catalogue).find,
+        )
+        return App(self.catalogue, resources, paths, self.authentication, self.authorization, self.metrics)
+
+    async def _bring_initial(self) -> None:
+        """What exists from the first start on: the kinds' initial objects, namespaces first, and the roles."""
+        call = Call(ADMINISTRATOR, now(), manager="allotment", verb="create")
+        pending = []
+        for resource in sorted(self.catalogue.resources, key=lambda each: each.id != "namespaces"):
+            served = self.catalogue.hub(resource)
+            for obj in resource.initial:
+                metadata = obj["metadata"]
+                key = served.key(metadata.get("namespace", ""), metadata["name"])
+                if self.store.head(key) is None:
+                    pending.append(
+                        self.registry.writes.create(served, key.namespace, deepcopy(obj), call).record()
+                    )
+        for written in pending:
+            await written
+        for write in bring_defaults(self.store, call.now):
+            await write
+
+    async def _measure_lag(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            planned = loop.time() + LAG_SECONDS
+            await asyncio.sleep(LAG_SECONDS)
+            self.metrics.lag.observe(max(loop.time() - planned, 0.0))
+
+
+class _Services:
+    """What the server offers to actions."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    def head(self, key: Key) -> Record | None:
+        return self._server.store.head(key)
+
+    def heads(self, resource: str, namespace: str = "") -> Iterable[Record]:
+        return self._server.store.heads(resource, namespace)
+
+    def issue_token(self, namespace: str, name: str, uid: str, request: Obj) -> Obj:
+        return self._server.accounts.issue(namespace, name, uid, request, time.time())
+
+
+def now() -> str:
+    """RFC 3339, whole seconds."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
