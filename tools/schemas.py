@@ -148,6 +148,8 @@ def type_of(schema: dict[str, Any], package: str) -> str:
             return {"date-time": "time", "byte": "bytes"}.get(schema.get("format", ""), "string")
         case "integer":
             return str(schema.get("format", "int64"))
+        case "number":
+            return str(schema.get("format", "number"))
         case None:
             return "any"
         case kind:

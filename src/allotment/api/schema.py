@@ -236,6 +236,7 @@ _SCALARS = {
     "int32": _scalar("integer", "int32"),
     "int64": _scalar("integer", "int64"),
     "number": _scalar("number"),
+    "double": _scalar("number", "double"),
     "any": _scalar("any"),
     "time": _scalar("time", "date-time", f"{_META}.Time"),
     "microtime": _scalar("time", "date-time", f"{_META}.MicroTime"),
