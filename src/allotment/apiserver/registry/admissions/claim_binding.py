@@ -1,0 +1,127 @@
+"""Who may write which part of a claim's status, beyond the right to write ``resourceclaims/status`` at all.
+
+* *allocation and reservedFor*, the scheduler's part, need the request's verb on ``resourceclaims/binding``, in the whole
+  cluster: whoever may hand out devices in one namespace takes them from all.
+* *devices*, the drivers' part, needs for each driver whose entries changed the verb ``arbitrary-node:VERB`` on
+  ``resourceclaims/driver`` with the driver's name; a service account whose token is bound to the node of the allocation
+  may have ``associated-node:VERB`` in its place. Not asked when the claim is given back, as that drops the entries.
+
+Both are subresources that exist for authorization only. Messages are upstream's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from allotment.api.fields import FieldError, FieldPath
+from allotment.api.names import dns_subdomain_problem
+from allotment.api.resource import AllocationResult, ResourceClaim, ResourceClaimStatus
+from allotment.api.status import invalid
+from allotment.apiserver.auth.authorization import refusal
+from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
+from allotment.apiserver.registry.resource import Resource
+from allotment.apiserver.registry.strategy import Operation, Write
+from allotment.apiserver.registry.view import view
+from allotment.apiserver.store.record import Obj
+
+CLAIMS = "resourceclaims.resource.k8s.io"
+NODE_NAME = "authentication.kubernetes.io/node-name"
+_STATUS = FieldPath("status")
+
+
+class ClaimBinding:
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
+        """Changes nothing."""
+
+    def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
+        if resource.id != CLAIMS or write.operation is not Operation.UPDATE or write.subresource != "status":
+            return
+        if old is None or obj.get("status") == old.get("status"):
+            return
+        new, before = view(ResourceClaim, obj), view(ResourceClaim, old)
+        errors = self._binding_errors(new.status, before.status, write)
+        if new.status.allocation is not None:
+            errors += self._device_errors(new, before.status, write)
+        if errors:
+            raise invalid(resource.kind, obj["metadata"]["name"], errors, resource.group)
+
+    def _binding_errors(
+        self, new: ResourceClaimStatus, old: ResourceClaimStatus, write: Write
+    ) -> list[FieldError]:
+        if new.allocation == old.allocation and new.reserved_for == old.reserved_for:
+            return []
+        refused = self._refused(_attributes(write.identity, write.verb, "binding"))
+        if refused is None:
+            return []
+        needed = f'resource="resourceclaims/binding", verb="{write.verb}" permission'
+        why = f"changing status.allocation or status.reservedFor requires {needed}: {refused}"
+        return [_STATUS.child("allocation").forbidden(why)]
+
+    def _device_errors(
+        self, claim: ResourceClaim, old: ResourceClaimStatus, write: Write
+    ) -> list[FieldError]:
+        verbs = [f"arbitrary-node:{write.verb}"]
+        if _associated(write.identity, _node_of(claim.status.allocation)):
+            verbs.insert(0, f"associated-node:{write.verb}")
+        errors = []
+        for driver in _changed_drivers(claim.status, old):
+            refused = self._first_refusal(write.identity, verbs, claim.metadata.namespace, driver)
+            if refused is not None:
+                needed = f'resource="resourceclaims/driver", verb="[{" ".join(verbs)}]" permission'
+                why = f"changing status.devices requires {needed}: {refused}"
+                errors.append(_STATUS.child("devices").forbidden(why))
+        return errors
+
+    def _first_refusal(
+        self, identity: Identity, verbs: Sequence[str], namespace: str, driver: str
+    ) -> str | None:
+        """One of the verbs is enough; the refusal of the first is what is told."""
+        refusals = [
+            self._refused(_attributes(identity, verb, "driver", namespace=namespace, name=driver))
+            for verb in verbs
+        ]
+        return None if None in refusals else refusals[0]
+
+    def _refused(self, attributes: Attributes) -> str | None:
+        decision = self._authorizer.decide(attributes)
+        return None if decision.allowed else refusal(attributes, decision.reason).message
+
+
+def _attributes(
+    identity: Identity, verb: str, subresource: str, namespace: str = "", name: str = ""
+) -> Attributes:
+    return Attributes(identity, verb, "resource.k8s.io", "v1", "resourceclaims", subresource, namespace, name)
+
+
+def _changed_drivers(new: ResourceClaimStatus, old: ResourceClaimStatus) -> list[str]:
+    """Those with an entry that came, went or changed."""
+    before = {(each.driver, each.pool, each.device, each.share_id or ""): each for each in old.devices}
+    after = {(each.driver, each.pool, each.device, each.share_id or ""): each for each in new.devices}
+    return sorted({key[0] for key in before.keys() | after.keys() if before.get(key) != after.get(key)})
+
+
+def _node_of(allocation: AllocationResult | None) -> str:
+    """The one node on which an allocation can be used, if its node selector says just that."""
+    selector = allocation.node_selector if allocation is not None else None
+    if selector is None or len(selector.node_selector_terms) != 1:
+        return ""
+    term = selector.node_selector_terms[0]
+    if term.match_expressions or len(term.match_fields) != 1:
+        return ""
+    field = term.match_fields[0]
+    single = field.key == "metadata.name" and field.operator == "In" and len(field.values) == 1
+    return field.values[0] if single else ""
+
+
+def _associated(identity: Identity, node: str) -> bool:
+    """Whether this is a service account that runs on the node."""
+    nodes = identity.extra.get(NODE_NAME, ())
+    return (
+        bool(node)
+        and identity.name.startswith("system:serviceaccount:")
+        and tuple(nodes) == (node,)
+        and dns_subdomain_problem(node) is None
+    )
