@@ -103,16 +103,18 @@ class App:
 
     async def _answered(self, request: Request, told: _Told) -> Reply | Stream:
         if self.requests >= self.max_requests:
-            self._metrics.rejected.inc()
+            self._metrics.rejected += 1
             raise _too_many()
         self.requests += 1
-        gauge = self._metrics.reading if request.method in _READING else self._metrics.mutating
-        gauge.inc()
+        reading = request.method in _READING
+        self._metrics.reading += reading
+        self._metrics.mutating += not reading
         try:
             return await self._route(request, told)
         finally:
             self.requests -= 1
-            gauge.dec()
+            self._metrics.reading -= reading
+            self._metrics.mutating -= not reading
 
     async def _route(self, request: Request, told: _Told) -> Reply | Stream:
         target = target_of(request.path)
@@ -132,7 +134,7 @@ class App:
         _check_scope(served, target)
         answer = await self._resources.answer(request, target, verb, served, identity)
         if isinstance(answer, Stream) and self.watches >= self.max_watches:
-            self._metrics.rejected.inc()
+            self._metrics.rejected += 1
             raise _too_many()
         return answer
 
@@ -147,18 +149,16 @@ class App:
         return found
 
     async def _stream(self, stream: Stream, send: Send, told: _Told) -> None:
-        _, group, version, resource, _, _ = told.labels
-        gauge = self._metrics.watches(group, version, resource)
         self.watches += 1
         self._streams.add(stream)
-        gauge.inc()
+        self._metrics.watching(told.labels, 1)
         try:
             await stream.send(send)
         finally:
             self.watches -= 1
             self._streams.discard(stream)
-            gauge.dec()
-            self._metrics.done(told.labels, 200, 0.0, watch=True)
+            self._metrics.watching(told.labels, -1)
+            self._metrics.done(told.labels, 200, None)
 
     # --- who, and may they ---
 

@@ -13,9 +13,11 @@ import ssl
 from asyncio import TimerHandle
 from email.utils import formatdate
 from typing import Any
+from urllib.parse import unquote
 
+import httptools
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 log = logging.getLogger("allotment.apiserver")
@@ -33,6 +35,55 @@ _REFUSAL = b"HTTP/1.1 %b\r\ncontent-type: text/plain; charset=utf-8\r\nconnectio
 
 class _TooLong(Exception):
     """Headers beyond the bounds."""
+
+
+class _Exchange(RequestResponseCycle):
+    """One request and its reply. Head and body of a reply go out in one piece: over TLS every write is a record."""
+
+    _head: bytes | None = None
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self._begin(message)
+            return
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        head, self._head = self._head or b"", None
+        body, more = message.get("body", b""), message.get("more_body", False)
+        if self.chunked_encoding:
+            piece = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            self.transport.write(b"".join((head, piece, b"" if more else b"0\r\n\r\n")))
+        elif self.scope["method"] == "HEAD":
+            self.transport.write(head)
+        else:
+            self.transport.write(head + body)
+        if not more:
+            self._complete()
+
+    def _begin(self, message: Any) -> None:
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        parts = [STATUS_LINE[message["status"]]]
+        self.chunked_encoding = message["status"] not in (204, 304)
+        for name, value in (*self.default_headers, *message["headers"]):
+            if name == b"content-length":
+                self.chunked_encoding = False
+            parts += (name, b": ", value, b"\r\n")
+        if not self.keep_alive:
+            parts.append(b"connection: close\r\n")
+        if self.chunked_encoding:
+            parts.append(b"transfer-encoding: chunked\r\n")
+        parts.append(b"\r\n")
+        self._head = b"".join(parts)
+
+    def _complete(self) -> None:
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive or self.more_body:  # what is left of the body is not worth reading
+            self.transport.close()
+        self.on_response()
 
 
 class Connection(HttpToolsProtocol):
@@ -89,7 +140,35 @@ class Connection(HttpToolsProtocol):
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None
-        super().on_headers_complete()
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope: Any = self.scope
+        scope["method"] = self.parser.get_method().decode("ascii")
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = url.path
+        scope["query_string"] = url.query or b""
+        version = self.parser.get_http_version()
+        before, self.cycle = (
+            self.cycle,
+            _Exchange(
+                scope=scope,
+                transport=self.transport,
+                flow=self.flow,
+                logger=self.logger,
+                access_logger=self.access_logger,
+                access_log=False,
+                default_headers=self.server_state.default_headers,
+                message_event=asyncio.Event(),
+                expect_100_continue=self.expect_100_continue,
+                keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+                on_response=self.on_response_complete,
+            ),
+        )
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:  # sent before the last one was answered: it waits
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
 
     def pause_writing(self) -> None:
         self._stall_timer = self.loop.call_later(STALLED_SECONDS, self._abort)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from allotment.apiserver.store.store import Store
@@ -36,70 +38,54 @@ _SECONDS = (
     60,
 )
 _LAG_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-_REMEMBERED = 5000
 _OF_REQUEST = ("verb", "group", "version", "resource", "subresource", "scope")
 
 Labels = tuple[str, str, str, str, str, str]
 
 
-class Metrics:
+class _Series:
+    """The requests of one kind: how many by code, and how long they took. Kept by hand, as it is in everybody's way."""
+
+    __slots__ = ("buckets", "codes", "seconds")
+
+    def __init__(self) -> None:
+        self.codes: dict[int, int] = {}
+        self.buckets = [0] * (len(_SECONDS) + 1)
+        self.seconds = 0.0
+
+    def add(self, code: int, seconds: float | None) -> None:
+        self.codes[code] = self.codes.get(code, 0) + 1
+        if seconds is not None:
+            self.buckets[bisect_left(_SECONDS, seconds)] += 1
+            self.seconds += seconds
+
+
+class Metrics(Collector):
     """One server's numbers. Label values come from the catalogue, never from a client, so there are few."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._total = Counter(
-            "apiserver_request",
-            "Requests by verb, resource and HTTP code.",
-            (*_OF_REQUEST, "code"),
-            registry=self.registry,
-        )
-        self._seconds = Histogram(
-            "apiserver_request_duration_seconds",
-            "Seconds from a request's first byte to the end of its reply, watches aside.",
-            _OF_REQUEST,
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        inflight = Gauge(
-            "apiserver_current_inflight_requests",
-            "Requests being answered.",
-            ("request_kind",),
-            registry=self.registry,
-        )
-        self.reading, self.mutating = inflight.labels("readOnly"), inflight.labels("mutating")
-        self._watches = Gauge(
-            "apiserver_longrunning_requests",
-            "Watches that are open.",
-            ("verb", "group", "version", "resource"),
-            registry=self.registry,
-        )
-        self.rejected = Counter(
-            "apiserver_rejected_requests",
-            "Requests refused with 429, as too many were being answered.",
-            registry=self.registry,
-        )
+        self.registry.register(self)
+        self.reading = self.mutating = self.rejected = 0
+        self._requests: dict[Labels, _Series] = {}
+        self._watches: dict[Labels, int] = {}
         self.lag = Histogram(
             "allotment_event_loop_lag_seconds",
             "How much later than planned the event loop ran.",
             buckets=_LAG_SECONDS,
             registry=self.registry,
         )
-        self._children: dict[tuple[Labels, int], tuple[Counter, Histogram]] = {}
 
-    def done(self, labels: Labels, code: int, seconds: float, watch: bool = False) -> None:
-        """A request has been answered."""
-        pair = self._children.get((labels, code))
-        if pair is None:
-            if len(self._children) >= _REMEMBERED:
-                self._children.clear()
-            pair = self._total.labels(*labels, str(code)), self._seconds.labels(*labels)
-            self._children[labels, code] = pair
-        pair[0].inc()
-        if not watch:
-            pair[1].observe(seconds)
+    def done(self, labels: Labels, code: int, seconds: float | None) -> None:
+        """A request has been answered. ``seconds`` is None for watches."""
+        series = self._requests.get(labels)
+        if series is None:
+            series = self._requests[labels] = _Series()
+        series.add(code, seconds)
 
-    def watches(self, group: str, version: str, resource: str) -> Gauge:
-        return self._watches.labels("WATCH", group, version, resource)
+    def watching(self, labels: Labels, more: int) -> None:
+        """A watch begins (1) or ends (-1)."""
+        self._watches[labels] = self._watches.get(labels, 0) + more
 
     def follow(self, store: Store) -> None:
         """Tells the store's numbers too."""
@@ -108,13 +94,48 @@ class Metrics:
     def text(self) -> bytes:
         return generate_latest(self.registry)
 
+    def collect(self) -> Iterable[Metric]:
+        total = CounterMetricFamily(
+            "apiserver_request", "Requests by verb, resource and HTTP code.", labels=(*_OF_REQUEST, "code")
+        )
+        durations = HistogramMetricFamily(
+            "apiserver_request_duration_seconds",
+            "Seconds from a request's first byte to the end of its reply, watches aside.",
+            labels=_OF_REQUEST,
+        )
+        for labels, series in self._requests.items():
+            for code, count in series.codes.items():
+                total.add_metric((*labels, str(code)), count)
+            counted = list(accumulate(series.buckets))
+            bounds = [*map(str, _SECONDS), "+Inf"]
+            durations.add_metric(labels, list(zip(bounds, counted, strict=True)), series.seconds)
+        yield total
+        yield durations
+        inflight = GaugeMetricFamily(
+            "apiserver_current_inflight_requests", "Requests being answered.", labels=("request_kind",)
+        )
+        inflight.add_metric(("readOnly",), self.reading)
+        inflight.add_metric(("mutating",), self.mutating)
+        yield inflight
+        watches = GaugeMetricFamily(
+            "apiserver_longrunning_requests", "Watches that are open.", labels=_OF_REQUEST
+        )
+        for labels, count in self._watches.items():
+            watches.add_metric(labels, count)
+        yield watches
+        yield CounterMetricFamily(
+            "apiserver_rejected_requests",
+            "Requests refused with 429, as too many were being answered.",
+            value=self.rejected,
+        )
+
 
 class _OfStore(Collector):
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def collect(self) -> Iterable[Metric]:
-        stats = self._store.stats()
+        stats = self._store.stats
         counters: tuple[tuple[str, str, Callable[[], float]], ...] = (
             ("commits", "Commits to disk.", lambda: stats.commits),
             ("commit_seconds", "Seconds spent in commits.", lambda: stats.commit_seconds),

@@ -29,7 +29,7 @@ def accepted_as(
         raise BadRequest(
             f"the object provided is unrecognized (must be of type {kind}): the body is no JSON object"
         )
-    check_kind(api_version, kind, sent)
+    sent = of_kind(api_version, kind, sent)
     conformed = conform(schema, sent)
     problems = duplicates + conformed.unknown
     if problems:
@@ -41,11 +41,11 @@ def accepted_as(
     return conformed.obj
 
 
-def check_kind(api_version: str, kind: str, sent: Obj) -> None:
+def of_kind(api_version: str, kind: str, sent: Obj) -> Obj:
     """What a body says of itself must be what its path says; what it leaves out is filled in."""
     said_version, said_kind = sent.get("apiVersion"), sent.get("kind")
     if said_version == api_version and said_kind == kind:
-        return
+        return sent
     for field, value in (("apiVersion", said_version), ("kind", said_kind)):
         if value is not None and not isinstance(value, str):
             raise BadRequest(
@@ -61,7 +61,7 @@ def check_kind(api_version: str, kind: str, sent: Obj) -> None:
             f'{said_kind} in version "{version}" cannot be handled as a {kind}: converting ({version}.{said_kind}) to '
             f"({kind}): unknown conversion"
         )
-    sent["apiVersion"], sent["kind"] = api_version, kind
+    return {**sent, "apiVersion": api_version, "kind": kind}
 
 
 def report(problems: list[str], context: str, call: Call) -> None:

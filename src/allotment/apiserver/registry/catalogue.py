@@ -20,7 +20,7 @@ from allotment.apiserver.registry.review import Review
 from allotment.apiserver.store.record import Key, Obj
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Served:
     """A resource in one of its versions. ``hub`` tells that objects are sent as they are stored."""
 

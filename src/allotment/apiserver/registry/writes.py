@@ -14,6 +14,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from random import Random
 
 import msgspec
 
@@ -43,6 +44,10 @@ _SUFFIX_LETTERS = (
 )
 _LONGEST_PREFIX = 63 - 5
 _NAME_ATTEMPTS = 8
+
+_RANDOM = Random(
+    secrets.randbits(256)
+)  # uids need to differ, not to be secret; asking the system each time is slow
 
 Comparison = Callable[[Obj, Obj], Iterable[FieldError]]
 """What is wrong with a change: the new object, the old one."""
@@ -313,7 +318,7 @@ def _begin(metadata: Obj, call: Call) -> None:
         "generation",
     ):
         metadata.pop(field, None)
-    metadata["uid"] = str(uuid.uuid4())
+    metadata["uid"] = str(uuid.UUID(int=_RANDOM.getrandbits(128), version=4))
     metadata["creationTimestamp"] = call.now
 
 
