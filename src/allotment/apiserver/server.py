@@ -7,7 +7,6 @@ given. In process, :attr:`ApiServer.app` is called directly with ``state={"ident
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,6 +40,10 @@ from allotment.apiserver.registry.catalogue import Catalogue, found_in
 from allotment.apiserver.registry.registry import Registry
 from allotment.apiserver.store.record import Key, Obj, Record
 from allotment.apiserver.store.store import Store
+from allotment.apiserver.upkeep.collector import Collector
+from allotment.apiserver.upkeep.events import EventExpiry
+from allotment.apiserver.upkeep.namespaces import NamespaceEmptier, ServiceAccountGiver
+from allotment.apiserver.upkeep.task import Upkeep
 
 log = logging.getLogger("allotment.apiserver")
 
@@ -66,7 +69,7 @@ class ApiServer:
         self.folder = DataFolder(options.data_dir)
         self.metrics = Metrics()
         self._listener: Listener | None = None
-        self._lag: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
 
     async def start(self) -> None:
@@ -89,7 +92,8 @@ class ApiServer:
         self.app = self._application()
         self.metrics.follow(self.store)
         await self._bring_initial()
-        self._lag = asyncio.create_task(self._measure_lag())
+        self._tasks.append(asyncio.create_task(self._measure_lag()))
+        self._tasks += [asyncio.create_task(job.run()) for job in self._upkeep()]
         if self.options.port is not None:
             tls = self.certificates.server_context()
             self._listener = Listener(self.app, self.options.host, self.options.port, tls)
@@ -98,11 +102,10 @@ class ApiServer:
     async def stop(self) -> None:
         """Ends watches, finishes requests, closes the store. Nothing that was acknowledged is lost. Idempotent."""
         self._stopping = True
-        if self._lag is not None:
-            self._lag.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._lag
-            self._lag = None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
         if self._listener is not None:
             self.app.end_watches()
             await self._listener.stop()
@@ -127,6 +130,11 @@ class ApiServer:
             RoleEscalation(self.authorization),
             Allocations(self.store),
         ]
+
+    def _upkeep(self) -> list[Upkeep]:
+        """The server's own jobs."""
+        jobs = (Collector, NamespaceEmptier, ServiceAccountGiver, EventExpiry)
+        return [job(self.registry.writes, self.catalogue) for job in jobs]
 
     def _application(self) -> App:
         resources = Resources(self.registry, self.authorization, now, time.monotonic)
