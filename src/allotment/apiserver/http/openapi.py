@@ -158,7 +158,10 @@ class _Definitions:
                 "apiVersion": {"type": "string", "description": COMMON["apiVersion"]},
                 "items": {"type": "array", "items": _ref(name), "description": COMMON["items"]},
                 "kind": {"type": "string", "description": COMMON["kind"]},
-                "metadata": _ref(meta.name),
+                "metadata": {
+                    "allOf": [_ref(meta.name)],
+                    "description": "The revision that the list shows, and how to get the rest of it.",
+                },
             },
             "x-kubernetes-group-version-kind": [_gvk(api_version, f"{kind}List")],
         }

@@ -10,6 +10,7 @@ skipped, as newer clients may send them. Anything malformed is a BadRequest.
 
 from __future__ import annotations
 
+import math
 import struct
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -240,6 +241,8 @@ def _double(value: memoryview) -> float | int:
     if len(value) != 8:
         raise _Malformed("a fraction does not have eight bytes")
     (number,) = struct.unpack("<d", value)
+    if not math.isfinite(number):
+        raise _Malformed("a fraction is not a number that JSON has")
     return int(number) if number.is_integer() else number
 
 
