@@ -12,7 +12,6 @@ still has, is no conflict, and the annotation is kept up to date.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from allotment.api.fields import FieldPath
@@ -79,7 +78,7 @@ def apply(
     except BadElement as exc:
         raise BadRequest(f"failed to apply to the object: {exc}") from exc
     if change.result != change.live:
-        taken = {**taken, me: replace(mine, time=now)}
+        taken = {**taken, me: mine._replace(time=now)}
     if not applied:
         taken.pop(me, None)
     return _finished(change, taken, manager)
@@ -131,17 +130,8 @@ def _entries(live: Obj | None, version: Version, now: str, subresource: str) -> 
     return entries or updated({}, None, live, version, BEFORE_FIRST_APPLY, now=now, subresource=subresource)
 
 
-@dataclass(slots=True)
 class _Change:
     """One application, from the merge to the question whom it robs."""
-
-    live: Obj
-    config: Obj
-    version: Version
-    entries: Entries
-    mine: Entry
-    result: Obj
-    _merged: Obj
 
     def __init__(self, live: Obj, config: Obj, version: Version, entries: Entries, mine: Entry) -> None:
         self.live, self.config, self.version = live, config, version

@@ -34,6 +34,10 @@ class Comparison(NamedTuple):
     def __bool__(self) -> bool:
         return bool(self.removed or self.modified or self.added)
 
+    @property
+    def all(self) -> FieldSet:
+        return self.removed | self.modified | self.added
+
     def without(self, fields: FieldSet) -> Comparison:
         """Leaves fields and all below them out of the comparison."""
         return Comparison(*(each.without(fields) for each in self)) if fields else self
@@ -65,21 +69,20 @@ def fields_of(obj: Obj, schema: Schema) -> FieldSet:
 
 
 def _mentioned(value: Any, schema: Schema) -> Node | None:
-    if not opens(value, schema):
+    """What is mentioned in a value that is no null; None if that is nothing."""
+    if value.__class__ is list:
+        return LEAF if schema.list_type == "atomic" else _mentioned_items(value, schema)
+    if value.__class__ is not dict or schema.map_type == "atomic":
         return LEAF
-    if isinstance(value, list):
-        return _mentioned_items(value, schema)
     parts: Node = {}
-    properties = schema.properties
+    properties, other = schema.properties, schema.additional or _UNTYPED
     for name, inner in value.items():
-        if inner is None or inner == {}:
-            node: Node | None = LEAF
-        elif inner.__class__ is dict or inner.__class__ is list:
-            node = _mentioned(inner, part(schema, name))
+        node: Node | None = LEAF
+        kind = inner.__class__
+        if kind is list or (kind is dict and inner):
+            node = _mentioned(inner, properties.get(name, other))
             if name not in properties:
                 node = {SELF: LEAF, **node} if node else LEAF
-        else:
-            node = LEAF
         if node is not None:
             parts["f:" + name] = node
     return parts or None
@@ -100,24 +103,28 @@ def _mentioned_items(value: list[Any], schema: Schema) -> Node | None:
 
 def _whole(value: Any, schema: Schema) -> Node:
     """A field with everything in it, as one that was added or removed."""
-    if value.__class__ is dict:
-        if not value or schema.map_type == "atomic":
-            return LEAF
-        node: Node = {SELF: LEAF}
-        properties, other = schema.properties, schema.additional or _UNTYPED
-        for name, inner in value.items():
-            if inner.__class__ is dict or inner.__class__ is list:
-                node["f:" + name] = _whole(inner, properties.get(name, other))
-            else:
-                node["f:" + name] = LEAF
-        return node
-    if value.__class__ is list and value and schema.list_type != "atomic":
-        node = {SELF: LEAF}
-        inside = items(schema)
-        for step, item in _by_step(value, schema).items():
-            node[step] = _whole(item[0], inside) if len(item) == 1 else LEAF
-        return node
-    return LEAF
+    if not value or value.__class__ is not dict:
+        is_open = value and value.__class__ is list and schema.list_type != "atomic"
+        return _whole_list(value, schema) if is_open else LEAF
+    if schema.map_type == "atomic":
+        return LEAF
+    node: Node = {SELF: LEAF}
+    properties, other = schema.properties, schema.additional or _UNTYPED
+    for name, inner in value.items():
+        kind = inner.__class__
+        node["f:" + name] = (
+            _whole(inner, properties.get(name, other)) if kind is dict or kind is list else LEAF
+        )
+    return node
+
+
+def _whole_list(value: list[Any], schema: Schema) -> Node:
+    node: Node = {SELF: LEAF}
+    inside = items(schema)
+    for item in value:
+        step = of_item(item, schema)
+        node[step] = LEAF if step in node else _whole(item, inside)
+    return node
 
 
 def _by_step(value: list[Any], schema: Schema) -> dict[str, list[Any]]:
@@ -144,7 +151,9 @@ def _compare_maps(old: Obj, new: Obj, schema: Schema, removed: Node, modified: N
     for name, value in new.items():
         before = old.get(name, _ABSENT)
         if before is _ABSENT:
-            added["f:" + name] = _whole(value, properties.get(name, other))
+            kind = value.__class__
+            is_leaf = kind is not dict and kind is not list
+            added["f:" + name] = LEAF if is_leaf else _whole(value, properties.get(name, other))
         elif before != value:
             inside = properties.get(name, other)
             _differ("f:" + name, before, value, inside, removed, modified, added)

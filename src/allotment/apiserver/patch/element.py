@@ -20,7 +20,6 @@ MAX_LENGTH: Final = 100_000
 _encode = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder().decode
 _UNSAFE = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})  # as Go's encoder escapes them
-_UNKNOWN = Schema()
 
 
 class BadElement(ValueError):
@@ -38,17 +37,32 @@ def of_item(item: Any, schema: Schema) -> str:
     """The step to an element of a list that ``schema`` (the list's) says is a set or keyed. Raises BadElement."""
     if schema.list_type == "set":
         return of_value(item)
+    names = schema.list_keys
+    try:
+        return _of_keys(names, *[item[name] for name in names])
+    except (TypeError, KeyError):
+        return _of_odd_item(item, schema)
+
+
+@lru_cache(maxsize=8192, typed=True)  # typed: 1 is not true
+def _of_keys(names: tuple[str, ...], *values: Any) -> str:
+    if not names:
+        raise BadElement("associative list with keys has none")
+    return "k:" + written(dict(zip(names, values, strict=True)))
+
+
+def _of_odd_item(item: Any, schema: Schema) -> str:
+    """The step to an element that has not all keys, or some that are no scalars."""
     if not isinstance(item, dict):
         what = "a null element" if item is None else "non-map elements"
         raise BadElement(f"associative list with keys may not have {what}")
+    fields = schema.items.properties if schema.items is not None else {}
     keys: dict[str, Any] = {}
     for name in schema.list_keys:
         if name in item:
             keys[name] = item[name]
-        elif (
-            field := (schema.items or _UNKNOWN).properties.get(name)
-        ) is not None and field.default is not None:
-            keys[name] = field.default
+        elif name in fields and fields[name].default is not None:
+            keys[name] = fields[name].default
     if not keys:
         names = " ".join(f'"{name}"' for name in schema.list_keys)
         raise BadElement(

@@ -11,8 +11,7 @@ version, so converters come in as an argument; entries of a version that is no l
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from allotment.api.schema import Schema
 from allotment.apiserver.patch.comparison import Comparison, blank, compare, reconciled
@@ -52,8 +51,7 @@ class BadManagedFields(ValueError):
     """managedFields that are not what they should be; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One element of managedFields."""
 
     manager: str
@@ -107,10 +105,11 @@ def track(
         return  # nobody keeps track of this object
     version = Version(api_version, schema, reset, convert)
     try:
-        entries = _to_start_from(sent, before, subresource)
+        start = _to_start_from(sent, before, subresource)
+        entries = start
         if entries or old is None:
-            entries = updated(entries, old, new, version, manager, now=now, subresource=subresource)
-        result = written(capped(entries))
+            entries = updated(start, old, new, version, manager, now=now, subresource=subresource)
+        result = written(capped(entries)) if entries is not start or sent is not None else before
     except BadElement:  # a list without the keys it should have: better an old account than none
         result = before
     if result:
@@ -119,17 +118,17 @@ def track(
 
 def _to_start_from(sent: Any, before: Any, subresource: str) -> Entries:
     """The entries that a write starts from: those the client sent, if it sent any; subresources take none."""
-    if not subresource:
+    if sent is not None and sent != before and not subresource:
         if is_reset(sent):
             return {}
         try:
-            entries = parsed(sent or [])
+            entries = parsed(sent)
         except BadManagedFields:
             entries = {}
         if entries:
             return entries
     try:
-        return parsed(before)
+        return parsed(before, trusted=True)
     except BadManagedFields:
         return {}
 
@@ -139,8 +138,7 @@ def is_reset(sent: Any) -> bool:
     return isinstance(sent, list) and sent in ([], [{}])
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(NamedTuple):
     """The version in which a request speaks, and the way to others. ``reset`` holds in all of them."""
 
     api_version: str
@@ -177,12 +175,13 @@ def updated(
     comparison = compare(old, new, version.schema)
     if not comparison:
         return entries
-    entries = released(entries, comparison.without(version.reset), old, new, version)
+    if entries:
+        entries = released(entries, comparison.without(version.reset), old, new, version)
     gained = (comparison.modified | comparison.added).without(version.reset) - NEVER_OWNED
     if gained:
         mine = Entry(manager or UNKNOWN, "Update", version.api_version, subresource, now, gained)
         if (previous := entries.get(mine.owner)) is not None:
-            mine = replace(mine, fields=gained | previous.fields)
+            mine = mine._replace(fields=gained | previous.fields)
         entries = {**entries, mine.owner: mine}
     return entries
 
@@ -196,26 +195,24 @@ def released(
     keep: Owner | None = None,
 ) -> Entries:
     """The entries of all but ``keep`` without what a write takes from them. Those left empty are gone."""
-    comparisons: dict[str, Comparison | None] = {version.api_version: comparison}
+    changes: dict[str, FieldSet | None] = {version.api_version: comparison.all}
     left: Entries = {}
     for owner, entry in entries.items():
         if owner == keep:
             left[owner] = entry
             continue
-        if entry.api_version not in comparisons:
+        if entry.api_version not in changes:
             there = version.compare(old, new, entry.api_version)
-            comparisons[entry.api_version] = there and there.without(version.reset)
-        change = comparisons[entry.api_version]
+            changes[entry.api_version] = there.without(version.reset).all if there is not None else None
+        change = changes[entry.api_version]
         if change is None:
             continue
-        fields = (
-            reconciled(entry.fields, version.schema)
-            if entry.api_version == version.api_version
-            else entry.fields
-        )
-        fields = fields - change.modified - change.added - change.removed
+        fields = entry.fields
+        if entry.api_version == version.api_version:
+            fields = reconciled(fields, version.schema)
+        fields = fields - change
         if fields:
-            left[owner] = entry if fields is entry.fields else replace(entry, fields=fields)
+            left[owner] = entry if fields is entry.fields else entry._replace(fields=fields)
     return left
 
 
@@ -244,11 +241,11 @@ def capped(entries: Entries) -> Entries:
         first = first_of.setdefault(entry.api_version, entry)
         if first is entry:
             continue
-        bucket = replace(entry, manager=ANCIENT, subresource="")
+        bucket = entry._replace(manager=ANCIENT, subresource="")
         if bucket.owner not in entries:
-            bucket = replace(bucket, fields=bucket.fields | entries.pop(first.owner).fields)
+            bucket = bucket._replace(fields=bucket.fields | entries.pop(first.owner).fields)
         else:
-            bucket = replace(bucket, fields=bucket.fields | entries[bucket.owner].fields)
+            bucket = bucket._replace(fields=bucket.fields | entries[bucket.owner].fields)
         entries.pop(entry.owner, None)
         entries[bucket.owner] = bucket
         excess -= 1
@@ -280,18 +277,21 @@ _IDENTITY = ("manager", "operation", "apiVersion", "subresource")
 # --- to and from JSON ---
 
 
-def parsed(managed: Any) -> Entries:
-    """The entries of ``metadata.managedFields``. Raises BadManagedFields."""
+def parsed(managed: Any, trusted: bool = False) -> Entries:
+    """The entries of ``metadata.managedFields``. Raises BadManagedFields.
+
+    Those of a stored object are ``trusted``: we wrote them, so their sets need not be read step by step.
+    """
     if not isinstance(managed, list):
         raise BadManagedFields("managedFields must be a list")
     entries: Entries = {}
     for index, given in enumerate(managed):
-        entry = _entry(given, index)
+        entry = _entry(given, index, trusted)
         entries[entry.owner] = entry
     return entries
 
 
-def _entry(given: Any, index: int) -> Entry:
+def _entry(given: Any, index: int, trusted: bool) -> Entry:
     if not isinstance(given, dict):
         raise BadManagedFields(f"managed fields entry {index} must be an object")
     texts = [given.get(name) or "" for name in ("manager", "operation", "apiVersion", "subresource", "time")]
@@ -308,7 +308,8 @@ def _entry(given: Any, index: int) -> Entry:
     if fields_type != "FieldsV1":
         raise BadManagedFields(f'invalid fieldsType "{fields_type}" in managed fields entry {index}')
     try:
-        fields = FieldSet.parse(given.get("fieldsV1") or {})
+        fields_v1 = given.get("fieldsV1") or {}
+        fields = FieldSet(fields_v1) if trusted and isinstance(fields_v1, dict) else FieldSet.parse(fields_v1)
     except BadElement as exc:
         raise BadManagedFields(f"error decoding set of managed fields entry {index}: {exc}") from exc
     return Entry(manager, operation, api_version, subresource, time, fields)
