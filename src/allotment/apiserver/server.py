@@ -31,15 +31,26 @@ from allotment.apiserver.http.paths import Paths
 from allotment.apiserver.http.resources import Resources
 from allotment.apiserver.registry import kinds
 from allotment.apiserver.registry.admission import Admission
+from allotment.apiserver.registry.admissions.admin_access import AdminAccess
 from allotment.apiserver.registry.admissions.allocations import Allocations
+from allotment.apiserver.registry.admissions.claim_binding import ClaimBinding
+from allotment.apiserver.registry.admissions.namespace_lifecycle import NamespaceLifecycle
 from allotment.apiserver.registry.admissions.node_restriction import NodeRestriction
 from allotment.apiserver.registry.admissions.node_slices import NodeSlices
+from allotment.apiserver.registry.admissions.pod_defaults import PodTolerations
+from allotment.apiserver.registry.admissions.priority import Priorities
 from allotment.apiserver.registry.admissions.role_escalation import RoleEscalation
+from allotment.apiserver.registry.admissions.service_account import ServiceAccounts
 from allotment.apiserver.registry.call import Call
 from allotment.apiserver.registry.catalogue import Catalogue, found_in
 from allotment.apiserver.registry.registry import Registry
+from allotment.apiserver.registry.reviews import reviews
 from allotment.apiserver.store.record import Key, Obj, Record
 from allotment.apiserver.store.store import Store
+from allotment.apiserver.upkeep.collector import Collector
+from allotment.apiserver.upkeep.events import EventExpiry
+from allotment.apiserver.upkeep.namespaces import ServiceAccountGiver, NamespaceEmptier
+from allotment.apiserver.upkeep.task import Upkeep
 from allotment.apiserver.upkeep.collector import Collector
 from allotment.apiserver.upkeep.events import EventExpiry
 from allotment.apiserver.upkeep.namespaces import NamespaceEmptier, ServiceAccountGiver
@@ -87,7 +98,7 @@ class ApiServer:
         self.accounts = ServiceAccountTokens(SigningKey(self.certificates.service_account_key), self.store)
         self.authentication = Authentication(self.accounts, time.time, self.options.tokens)
         self.authorization = Authorization(self.store)
-        self.catalogue = Catalogue(found_in(kinds))
+        self.catalogue = Catalogue(found_in(kinds), reviews(self.authentication, self.authorization))
         self.registry = Registry(self.store, self.catalogue, self._admissions(), _Services(self))
         self.app = self._application()
         self.metrics.follow(self.store)
@@ -124,17 +135,29 @@ class ApiServer:
         return f"https://{host}:{self.port}"
 
     def _admissions(self) -> list[Admission]:
+        """Those that change objects first; those that count come last, when nothing else can refuse."""
+        store, authorization = self.store, self.authorization
         return [
-            NodeRestriction(self.store),
-            NodeSlices(self.store),
-            RoleEscalation(self.authorization),
-            Allocations(self.store),
+            NamespaceLifecycle(),
+            ServiceAccounts(store),
+            Priorities(store),
+            PodTolerations(),
+            NodeSlices(store),
+            NodeRestriction(store),
+            RoleEscalation(authorization),
+            AdminAccess(store),
+            ClaimBinding(authorization),
+            Allocations(store),
         ]
 
     def _upkeep(self) -> list[Upkeep]:
-        """The server's own jobs."""
-        jobs = (Collector, NamespaceEmptier, ServiceAccountGiver, EventExpiry)
-        return [job(self.registry.writes, self.catalogue) for job in jobs]
+        writes, catalogue = self.registry.writes, self.catalogue
+        return [
+            NamespaceEmptier(writes, catalogue),
+            ServiceAccountGiver(writes, catalogue),
+            Collector(writes, catalogue),
+            EventExpiry(writes, catalogue),
+        ]
 
     def _application(self) -> App:
         resources = Resources(self.registry, self.authorization, now, time.monotonic)

@@ -13,16 +13,13 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from allotment.api.fields import FieldError, FieldPath
-from allotment.api.status import BadRequest, Forbidden, conflict, invalid, not_found
+from allotment.api.status import BadRequest, conflict, invalid, not_found
 from allotment.apiserver.registry.call import Call, Written
 from allotment.apiserver.registry.catalogue import Served
 from allotment.apiserver.registry.metadata import FOREGROUND, ORPHAN
 from allotment.apiserver.registry.strategy import Operation
 from allotment.apiserver.registry.writes import Writes, may_go
 from allotment.apiserver.store.record import Obj, Record
-
-IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
-"""Namespaces that nobody can delete."""
 
 _REPLIES_WITH_OBJECT = frozenset(
     {
@@ -105,11 +102,6 @@ class Deletion:
 
     def delete_record(self, served: Served, record: Record, options: DeleteOptions, call: Call) -> Written:
         resource, key = served.resource, record.key
-        if resource.id == "namespaces" and key.name in IMMORTAL:
-            raise Forbidden(
-                f'namespaces "{key.name}" is forbidden: this namespace may not be deleted',
-                {"name": key.name, "kind": "namespaces"},
-            )
         obj = record.load()
         _check(served, obj, options.preconditions)
         self._writes.admit_delete(resource, obj, call)
