@@ -98,10 +98,10 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, Value]]:
-    """The numbers and values of a message, in order."""
+    """The numbers and values of a message, in order. Nearly all keys and lengths are one byte: that is the fast path."""
     at, end = 0, len(data)
     while at < end:
-        key, at = _varint(data, at)
+        key, at = (data[at], at + 1) if data[at] < 0x80 else _varint(data, at)
         number, form = key >> 3, key & 7
         if number == 0:
             raise _Malformed("a field has the number 0")
@@ -110,7 +110,7 @@ def _fields(data: memoryview) -> Iterator[tuple[int, Value]]:
             yield number, varint
             continue
         if form == 2:
-            length, at = _varint(data, at)
+            length, at = (data[at], at + 1) if at < end and data[at] < 0x80 else _varint(data, at)
         elif form in (1, 5):
             length = 8 if form == 1 else 4
         else:
