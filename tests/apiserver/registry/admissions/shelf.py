@@ -32,7 +32,7 @@ class Shelf:
         return [
             record
             for key, record in sorted(self.records.items())
-            if key.resource == resource and namespace in ("", key.namespace)
+            if resource in ("", key.resource) and namespace in ("", key.namespace)
         ]
 
     def follow(self, resource: str, follower: Follower) -> None:
@@ -66,5 +66,5 @@ class Shelf:
             self.records[current.key] = current
         else:
             del self.records[record.key]
-        for follower in self._followers.get(record.key.resource, ()):
+        for follower in (*self._followers.get(record.key.resource, ()), *self._followers.get("", ())):
             follower(previous, current)
