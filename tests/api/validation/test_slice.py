@@ -138,7 +138,7 @@ BROKEN: dict[str, tuple[ResourceSlice, list[str]]] = {
     ),
     "unknown operator": (
         selector(operator="Near"),
-        ["spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].operator: not_supported"],
+        ["spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].operator: invalid"],
     ),
     "label key": (
         selector(key="-"),
@@ -150,11 +150,11 @@ BROKEN: dict[str, tuple[ResourceSlice, list[str]]] = {
     ),
     "node field": (
         field_selector(key="spec.x"),
-        ["spec.nodeSelector.nodeSelectorTerms[0].matchFields[0].key: not_supported"],
+        ["spec.nodeSelector.nodeSelectorTerms[0].matchFields[0].key: invalid"],
     ),
     "node field operator": (
         field_selector(operator="Exists"),
-        ["spec.nodeSelector.nodeSelectorTerms[0].matchFields[0].operator: not_supported"],
+        ["spec.nodeSelector.nodeSelectorTerms[0].matchFields[0].operator: invalid"],
     ),
     "two node names": (
         field_selector(values=["a", "b"]),

@@ -32,7 +32,7 @@ def _check_term(term: NodeSelectorTerm, path: FieldPath) -> Iterator[FieldError]
 def _check_expression(test: NodeSelectorRequirement, path: FieldPath) -> Iterator[FieldError]:
     values = path.child("values")
     if test.operator not in _OPERATORS:
-        yield path.child("operator").not_supported(test.operator, _OPERATORS)
+        yield path.child("operator").invalid("not a valid selector operator", test.operator)
     elif test.operator in ("In", "NotIn") and not test.values:
         yield values.required(f"is required for operator {test.operator}")
     elif test.operator in ("Exists", "DoesNotExist") and test.values:
@@ -47,9 +47,9 @@ def _check_expression(test: NodeSelectorRequirement, path: FieldPath) -> Iterato
 
 def _check_field(test: NodeSelectorRequirement, path: FieldPath) -> Iterator[FieldError]:
     if test.key != "metadata.name":
-        yield path.child("key").not_supported(test.key, ("metadata.name",))
+        yield path.child("key").invalid("not a valid field selector key; use metadata.name", test.key)
     if test.operator not in ("In", "NotIn"):
-        yield path.child("operator").not_supported(test.operator, ("In", "NotIn"))
+        yield path.child("operator").invalid("not a valid selector operator", test.operator)
     elif len(test.values) != 1:
         yield path.child("values").required(f"must be a single node name for operator {test.operator}")
     for index, value in enumerate(test.values):

@@ -110,7 +110,7 @@ def _check_workload(spec: Plain) -> Iterator[FieldError]:
             if not reference.get(name):
                 yield _SPEC.child("controllerRef", name).required("")
     if not spec.get("podGroupTemplates") and not spec.get("compositePodGroupTemplates"):
-        yield _SPEC.child("podGroupTemplates").required("must have at least one template")
+        yield _SPEC.invalid("must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`", "")
     names: set[str] = set()
     yield from _check_templates(spec, _SPEC, names, 1)
     if len(set(_priorities(spec))) > 1:
@@ -130,7 +130,7 @@ def _check_templates(owner: Plain, path: FieldPath, names: set[str], depth: int)
             name = template.get("name") or ""
             yield from named(name, here.index(index).child("name"), dns_label_problem)
             if name in names:
-                yield here.index(index).child("name").duplicate(name)
+                yield here.index(index).duplicate(name)
             names.add(name)
             if list_name == "podGroupTemplates":
                 yield from _check_group(template, here.index(index))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from allotment.api.quantity import Quantity, QuantityError
 from allotment.apiserver.store.record import Obj
 
 _SPEC = {
@@ -63,6 +64,47 @@ def _affinity_terms(spec: Obj) -> Iterator[Obj]:
         yield from pods.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
         for weighted in pods.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
             yield weighted.get("podAffinityTerm") or {}
+
+
+def complete_whole(spec: Obj) -> None:
+    """What a pod requests as a whole where it says so in part: what its containers request together, else its limits.
+
+    For new pods, whose quantities may still be wrong; then nothing is filled in, and validation will say which.
+    """
+    whole = spec.get("resources")
+    if not whole or not (whole.get("requests") or whole.get("limits")):
+        return
+    try:
+        together = _together(spec)
+    except QuantityError:
+        return
+    wished = {name: amount for name, amount in (whole.get("limits") or {}).items() if _of_whole(name)}
+    whole["requests"] = {**wished, **together, **(whole.get("requests") or {})}
+
+
+def _together(spec: Obj) -> dict[str, str]:
+    """The sum over containers that run side by side, or what one for set-up needs, if that is more."""
+    totals: dict[str, Quantity] = {}
+    peaks: dict[str, Quantity] = {}
+    for list_name in ("containers", "initContainers"):
+        for container in spec.get(list_name) or ():
+            beside = list_name == "containers" or container.get("restartPolicy") == "Always"
+            for name, amount in (container["resources"].get("requests") or {}).items():
+                quantity = Quantity.from_json(amount)
+                if not _of_whole(name) or name.startswith("hugepages-"):
+                    continue
+                if beside:
+                    totals[name] = totals[name] + quantity if name in totals else quantity
+                elif name not in peaks or peaks[name] < quantity:
+                    peaks[name] = quantity
+    for name, peak in peaks.items():
+        if name not in totals or totals[name] < peak:
+            totals[name] = peak
+    return {name: str(total) for name, total in totals.items()}
+
+
+def _of_whole(name: str) -> bool:
+    return name in ("cpu", "memory") or name.startswith("hugepages-")
 
 
 def complete_template(template: Obj) -> None:
@@ -146,6 +188,7 @@ def _complete_volume(volume: Obj) -> None:
             _complete_reference(item)
     claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
     if claim is not None:
+        claim.setdefault("metadata", {})
         claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
 

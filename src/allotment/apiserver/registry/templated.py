@@ -51,13 +51,13 @@ def check_template(
         yield path.child("selector").required("")
     else:
         yield from check_label_selector(selector, path.child("selector"))
-        labels = at(template, "metadata", "labels") or {}
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
             yield path.child("selector").invalid(f"empty selector is invalid for {kind}", selector)
-        elif not matches(selector, labels):
-            yield path.child("template", "metadata", "labels").invalid(
-                "`selector` does not match template `labels`", labels
-            )
+    labels = at(template, "metadata", "labels")
+    if not matches(selector, labels or {}):
+        yield path.child("template", "metadata", "labels").invalid(
+            "`selector` does not match template `labels`", labels
+        )
     yield from check_pod_spec(template["spec"], path.child("template", "spec"))
     policy = template["spec"].get("restartPolicy")
     if policy not in restart:

@@ -29,15 +29,7 @@ from allotment.apiserver.store.record import Obj
 GROUP = "apps"
 _ROLLING = "RollingUpdate"
 _ZERO = re.compile(r"0+%?")
-_SET_CHANGES = (
-    "replicas",
-    "ordinals",
-    "template",
-    "updateStrategy",
-    "revisionHistoryLimit",
-    "persistentVolumeClaimRetentionPolicy",
-    "minReadySeconds",
-)
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 class _DeploymentRules(Rules):
@@ -48,6 +40,25 @@ class _DeploymentRules(Rules):
         metadata, before = obj["metadata"], old["metadata"]
         if (metadata.get("annotations") or {}) != (before.get("annotations") or {}):
             metadata["generation"] = before.get("generation", 0) + 1
+
+
+class _DaemonSetRules(Rules):
+    """Daemon sets count changes of their template in an annotation, as old controllers want it."""
+
+    def prepare_create(self, obj: Obj, write: Write) -> None:
+        super().prepare_create(obj, write)
+        _count_templates(obj, 1)
+
+    def prepare_update(self, obj: Obj, old: Obj, write: Write) -> None:
+        super().prepare_update(obj, old, write)
+        counted = str(at(old, "metadata", "annotations", _TEMPLATE_GENERATION) or "0")
+        changed = obj["spec"]["template"] != old["spec"]["template"]
+        _count_templates(obj, (int(counted) if counted.isdecimal() else 0) + changed)
+
+
+def _count_templates(obj: Obj, count: int) -> None:
+    metadata = obj["metadata"]
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), _TEMPLATE_GENERATION: str(count)}
 
 
 # --- defaults ---
@@ -74,7 +85,6 @@ def _complete_deployment(obj: Obj) -> None:
 
 def _complete_replica_set(obj: Obj) -> None:
     complete(obj["spec"], {"replicas": 1})
-    _label_from_template(obj)
 
 
 def _label_from_template(obj: Obj) -> None:
@@ -97,7 +107,11 @@ def _complete_stateful_set(obj: Obj) -> None:
     obj["spec"].setdefault("serviceName", "")
     strategy = obj["spec"]["updateStrategy"]
     if strategy["type"] == _ROLLING:
-        strategy["rollingUpdate"] = {"partition": 0, **(strategy.get("rollingUpdate") or {})}
+        strategy["rollingUpdate"] = {
+            "partition": 0,
+            "maxUnavailable": 1,
+            **(strategy.get("rollingUpdate") or {}),
+        }
     for claim in obj["spec"].get("volumeClaimTemplates") or ():
         claim.setdefault("apiVersion", "v1")
         claim.setdefault("kind", "PersistentVolumeClaim")
@@ -173,15 +187,6 @@ def _check_stateful_set(obj: Obj) -> Iterator[FieldError]:
     if spec["updateStrategy"]["type"] not in (_ROLLING, "OnDelete"):
         yield SPEC.child("updateStrategy").invalid(
             "must be 'RollingUpdate' or 'OnDelete'", spec["updateStrategy"]
-        )
-
-
-def _check_set_change(obj: Obj, old: Obj) -> Iterator[FieldError]:
-    fixed = (obj["spec"].keys() | old["spec"].keys()) - set(_SET_CHANGES)
-    if any(obj["spec"].get(name) != old["spec"].get(name) for name in fixed):
-        listed = ", ".join(f"'{name}'" for name in _SET_CHANGES[:-1])
-        yield SPEC.forbidden(
-            f"updates to statefulset spec for fields other than {listed} and '{_SET_CHANGES[-1]}' are forbidden"
         )
 
 
@@ -331,7 +336,12 @@ RESOURCES = (
             status={"replicas": 0, "availableReplicas": 0},
             generation=True,
             check=_check_stateful_set,
-            check_change=_check_set_change,
+            immutable=(
+                "spec.selector",
+                "spec.volumeClaimTemplates",
+                "spec.serviceName",
+                "spec.podManagementPolicy",
+            ),
         ),
         doc="Pods of one template that keep their names and volumes.",
     ),
@@ -360,15 +370,18 @@ RESOURCES = (
             selector("spec", "selector"),
         ),
         status=True,
-        strategy=_rules(
-            _complete_daemon_set,
-            _check_daemon_set,
-            {
+        strategy=_DaemonSetRules(
+            stated=("spec", "status"),
+            complete=_complete_daemon_set,
+            status={
                 "currentNumberScheduled": 0,
                 "desiredNumberScheduled": 0,
                 "numberMisscheduled": 0,
                 "numberReady": 0,
             },
+            generation=True,
+            check=_check_daemon_set,
+            immutable=("spec.selector",),
         ),
         doc="One pod of a template on each node.",
     ),

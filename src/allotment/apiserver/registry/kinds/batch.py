@@ -32,12 +32,15 @@ class _JobRules(Rules):
         if spec.get("manualSelector"):
             return
         labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
+        follows = (metadata.get("labels") or {}) == labels  # the job has no labels but the template's
         for name in _NAME_LABELS:
             labels.setdefault(name, metadata.get("name") or "")
         for name in _UID_LABELS:
             labels.setdefault(name, metadata["uid"])
         wanted = spec.setdefault("selector", {}).setdefault("matchLabels", {})
         wanted.setdefault(_UID_LABELS[1], metadata["uid"])
+        if follows:
+            metadata["labels"] = dict(labels)
 
 
 def _complete(job: Obj) -> None:
@@ -170,7 +173,9 @@ def _complete_cron(cron: Obj) -> None:
         if spec.get(name) is None:
             spec[name] = value
     spec.setdefault("schedule", "")
-    complete(spec.setdefault("jobTemplate", {}).setdefault("spec", {}), {})
+    template = spec.setdefault("jobTemplate", {})
+    template.setdefault("metadata", {})
+    complete(template.setdefault("spec", {}), {})
 
 
 def _check_cron(cron: Obj) -> Iterator[FieldError]:

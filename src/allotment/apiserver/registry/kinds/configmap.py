@@ -62,7 +62,7 @@ RESOURCES = (
             Column(
                 "Data",
                 "string",
-                lambda obj, now: str(len(obj.get("data") or ()) + len(obj.get("binaryData") or ())),
+                lambda obj, now: len(obj.get("data") or ()) + len(obj.get("binaryData") or ()),
                 "How many entries it holds.",
             ),
             AGE,

@@ -21,8 +21,6 @@ def _check(lease: Obj) -> Iterator[FieldError]:
         yield _SPEC.child("leaseDurationSeconds").invalid("must be greater than 0", seconds)
     if transitions is not None and transitions < 0:
         yield _SPEC.child("leaseTransitions").invalid("must be greater than or equal to 0", transitions)
-    if spec.get("preferredHolder") and not spec.get("strategy"):
-        yield _SPEC.child("preferredHolder").forbidden("may only be specified if `strategy` is defined")
 
 
 RESOURCES = (

@@ -13,17 +13,32 @@ from allotment.apiserver.store.record import Obj
 
 _ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
 _TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_SET_ONCE = ("podCIDR", "podCIDRs", "providerID")
+_INFO = (
+    "architecture",
+    "bootID",
+    "containerRuntimeVersion",
+    "kernelVersion",
+    "kubeProxyVersion",
+    "kubeletVersion",
+    "machineID",
+    "operatingSystem",
+    "osImage",
+    "systemUUID",
+)
 
 
 def _complete(node: Obj) -> None:
-    status = node["status"]
+    spec, status = node["spec"], node["status"]
+    if spec.get("podCIDR") and not spec.get("podCIDRs"):
+        spec["podCIDRs"] = [spec["podCIDR"]]
+    status["nodeInfo"] = {**dict.fromkeys(_INFO, ""), **(status.get("nodeInfo") or {})}
+    status.setdefault("daemonEndpoints", {}).setdefault("kubeletEndpoint", {"Port": 0})
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])
 
 
 def _check(node: Obj) -> Iterator[FieldError]:
-    path = FieldPath("spec", "taints")
+    path = FieldPath("metadata", "taints")  # so upstream reports them, though they are in the spec
     seen = set()
     for index, taint in enumerate(node["spec"].get("taints") or ()):
         here, key, effect = path.index(index), taint.get("key") or "", taint.get("effect") or ""
@@ -41,10 +56,15 @@ def _check(node: Obj) -> Iterator[FieldError]:
 
 
 def _check_change(node: Obj, old: Obj) -> Iterator[FieldError]:
-    for name in _SET_ONCE:
-        before = old["spec"].get(name)
-        if before and node["spec"].get(name) != before:
-            yield FieldPath("spec", name).forbidden("node updates may not change it once it is set")
+    spec, before = node["spec"], old["spec"]
+    if before.get("podCIDRs") and (
+        spec.get("podCIDRs") != before["podCIDRs"] or spec.get("podCIDR") != before["podCIDRs"][0]
+    ):
+        yield FieldPath("spec", "podCIDRs").forbidden(
+            'node updates may not change podCIDR except from "" to valid'
+        )
+    if before.get("providerID") and spec.get("providerID") != before["providerID"]:
+        yield FieldPath("spec", "providerID").invalid("field cannot be modified once set")
 
 
 def _status(node: Obj, now: str) -> str:

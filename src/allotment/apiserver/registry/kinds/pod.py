@@ -21,7 +21,12 @@ from allotment.api.validation.pod import (
 )
 from allotment.apiserver.registry.eviction import evict, set_condition
 from allotment.apiserver.registry.pod_table import COLUMNS, pod_ip, row_conditions
-from allotment.apiserver.registry.podspec import complete_container, complete_pod, spell_out_label_keys
+from allotment.apiserver.registry.podspec import (
+    complete_container,
+    complete_pod,
+    complete_whole,
+    spell_out_label_keys,
+)
 from allotment.apiserver.registry.resource import Action, ActionCall, ActionResult, Resource, View
 from allotment.apiserver.registry.strategies import Rules, at, keep, unchanged
 from allotment.apiserver.registry.strategy import Write
@@ -50,6 +55,7 @@ class _PodRules(Rules):
                 reason="SchedulingGated",
                 message="Scheduling is blocked due to non-empty scheduling gates",
             )
+        complete_whole(obj["spec"])
         with suppress(QuantityError):  # validation will say which
             obj["status"]["qosClass"] = qos_class(obj["spec"])
 

@@ -20,6 +20,7 @@ from allotment.apiserver.store.record import Obj
 
 def _complete(group: Obj) -> None:
     group["spec"].setdefault("preemptionPolicy", "PreemptLowerPriority")
+    group["spec"].setdefault("disruptionMode", {"single": {}})
 
 
 def _check_status(group: Obj, old: Obj) -> Iterator[FieldError]:

@@ -9,6 +9,7 @@ from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import flag, number, text
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.strategies import Rules
+from allotment.apiserver.registry.strategy import Write
 from allotment.apiserver.store.record import Obj
 
 HIGHEST = 1_000_000_000  # that users may give
@@ -44,6 +45,14 @@ _SYSTEM = {known["metadata"]["name"]: known["value"] for known in INITIAL}
 def _complete(priority: Obj) -> None:
     priority.setdefault("value", 0)
     priority.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+class _PriorityRules(Rules):
+    """The generation is 1 and stays so."""
+
+    def prepare_create(self, obj: Obj, write: Write) -> None:
+        super().prepare_create(obj, write)
+        obj["metadata"]["generation"] = 1
 
 
 def _check(priority: Obj) -> Iterator[FieldError]:
@@ -85,12 +94,11 @@ RESOURCES = (
             number("Value", "value", "The priority of its pods."),
             flag("Global-Default", "globalDefault", "Whether pods without a class get it."),
             AGE,
-            text("PreemptionPolicy", "preemptionPolicy", "Whether its pods displace others.", wide=True),
+            text("PreemptionPolicy", "preemptionPolicy", "Whether its pods displace others."),
         ),
         initial=INITIAL,
-        strategy=Rules(
+        strategy=_PriorityRules(
             complete=_complete,
-            generation=True,
             check=_check,
             check_change=_check_change,
             immutable=("preemptionPolicy",),

@@ -41,6 +41,19 @@ _STANDARD = frozenset(
         "limits.ephemeral-storage",
     ]
 )
+_OBJECTS = frozenset(  # counted in whole numbers
+    {
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+    }
+)
 _PREFIXES = ("hugepages-", "requests.hugepages-", "count/")
 _SCOPES = (
     "BestEffort",
@@ -59,10 +72,15 @@ def _check(quota: Obj) -> Iterator[FieldError]:
     for name, amount in (spec.get("hard") or {}).items():
         here = path.child("hard").key(name)
         yield from _check_counted(name, here)
-        yield from check_amount(name, amount, here)
-    for index, scope in enumerate(spec.get("scopes") or ()):
-        if scope not in _SCOPES:
-            yield path.child("scopes").index(index).invalid("unsupported scope", scope)
+        yield from _check_hard(name, amount, here)
+    if any(scope not in _SCOPES for scope in spec.get("scopes") or ()):
+        yield path.child("scopes").invalid("unsupported scope", spec["scopes"])
+
+
+def _check_hard(name: str, amount: object, path: FieldPath) -> Iterator[FieldError]:
+    quantity = yield from check_amount(name, amount, path)
+    if quantity is not None and name in _OBJECTS and quantity.milli_value() % 1000:
+        yield path.invalid("must be an integer", str(quantity))
 
 
 def _check_counted(name: str, path: FieldPath) -> Iterator[FieldError]:

@@ -78,7 +78,7 @@ def _check_cluster_role(role: Obj) -> Iterator[FieldError]:
         yield from check_label_selector(selector, path)
 
 
-def _check_binding(binding: Obj, kinds: tuple[str, ...]) -> Iterator[FieldError]:
+def _check_binding(binding: Obj, kinds: tuple[str, ...], namespaced: bool) -> Iterator[FieldError]:
     reference, path = binding["roleRef"], FieldPath("roleRef")
     if reference["apiGroup"] != GROUP:
         yield path.child("apiGroup").not_supported(reference["apiGroup"], (GROUP,))
@@ -90,17 +90,18 @@ def _check_binding(binding: Obj, kinds: tuple[str, ...]) -> Iterator[FieldError]
     elif problem := path_segment_problem(name):
         yield path.child("name").invalid(problem, name)
     for index, subject in enumerate(binding.get("subjects") or ()):
-        yield from _check_subject(subject, FieldPath("subjects").index(index))
+        yield from _check_subject(subject, FieldPath("subjects").index(index), namespaced)
 
 
-def _check_subject(subject: Obj, path: FieldPath) -> Iterator[FieldError]:
+def _check_subject(subject: Obj, path: FieldPath, namespaced: bool) -> Iterator[FieldError]:
+    """A service account without a namespace is, in a namespaced binding, one of the same namespace."""
     kind, group = subject.get("kind") or "", subject.get("apiGroup") or ""
     if not subject.get("name"):
         yield path.child("name").required("")
     if kind not in _SUBJECTS:
         yield path.child("kind").not_supported(kind, _SUBJECTS)
     elif kind == "ServiceAccount":
-        if not subject.get("namespace"):
+        if not subject.get("namespace") and not namespaced:
             yield path.child("namespace").required("")
         if group:
             yield path.child("apiGroup").not_supported(group, ("",))
@@ -152,10 +153,10 @@ def _kind(kind: str, namespaced: bool, columns: tuple[Column, ...], strategy: Ru
     )
 
 
-def _binding_rules(*kinds: str) -> Rules:
+def _binding_rules(*kinds: str, namespaced: bool) -> Rules:
     return Rules(
         complete=_complete_binding,
-        check=lambda binding: _check_binding(binding, kinds),
+        check=lambda binding: _check_binding(binding, kinds, namespaced),
         check_change=_check_rebinding,
     )
 
@@ -179,14 +180,14 @@ RESOURCES = (
         "RoleBinding",
         True,
         _BINDING_COLUMNS,
-        _binding_rules("ClusterRole", "Role"),
+        _binding_rules("ClusterRole", "Role", namespaced=True),
         "Who has a role in a namespace.",
     ),
     _kind(
         "ClusterRoleBinding",
         False,
         _BINDING_COLUMNS,
-        _binding_rules("ClusterRole"),
+        _binding_rules("ClusterRole", namespaced=False),
         "Who has a role everywhere.",
     ),
 )

@@ -86,7 +86,7 @@ RESOURCES = (
             Column(
                 "Data",
                 "string",
-                lambda obj, now: str(len(obj.get("data") or ())),
+                lambda obj, now: len(obj.get("data") or ()),
                 "How many entries it holds.",
             ),
             AGE,

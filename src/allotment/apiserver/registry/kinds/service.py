@@ -22,10 +22,20 @@ def _complete(service: Obj) -> None:
     spec.setdefault("sessionAffinity", "None")
     if spec["type"] != "ExternalName":
         spec.setdefault("internalTrafficPolicy", "Cluster")
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+    if spec.get("clusterIP") and not spec.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
     for port in spec.get("ports") or ():
         port.setdefault("protocol", "TCP")
         if not port.get("targetPort"):
             port["targetPort"] = port.get("port", 0)
+
+
+def _complete_endpoints(endpoints: Obj) -> None:
+    for subset in endpoints.get("subsets") or ():
+        for port in subset.get("ports") or ():
+            port.setdefault("protocol", "TCP")
 
 
 def _check(service: Obj) -> Iterator[FieldError]:
@@ -127,6 +137,7 @@ RESOURCES = (
         short_names=("ep",),
         columns=(Column("Endpoints", "string", _endpoints, "Addresses and ports."), AGE),
         create_on_update=True,
+        strategy=Rules(complete=_complete_endpoints),
         doc="Where a service's pods are; kept.",
     ),
 )

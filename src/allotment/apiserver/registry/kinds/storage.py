@@ -5,7 +5,7 @@ from __future__ import annotations
 from allotment.api.fields import FieldPath
 from allotment.api.quantity import Quantity, QuantityError
 from allotment.apiserver.registry.age import AGE
-from allotment.apiserver.registry.columns import flag, text
+from allotment.apiserver.registry.columns import CREATED_AT, flag, text
 from allotment.apiserver.registry.resource import Column, Resource
 from allotment.apiserver.registry.strategies import Rules, at, unchanged
 from allotment.apiserver.store.record import Obj
@@ -23,6 +23,8 @@ _MODES = {
 def _complete_volume(volume: Obj) -> None:
     volume["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
     volume["spec"].setdefault("volumeMode", "Filesystem")
+    if (path := volume["spec"].get("hostPath")) is not None:
+        path.setdefault("type", "")
 
 
 def _complete_claim(claim: Obj) -> None:
@@ -44,6 +46,7 @@ def _complete_driver(driver: Obj) -> None:
         ("storageCapacity", False),
         ("requiresRepublish", False),
         ("seLinuxMount", False),
+        ("preventPodSchedulingIfMissing", False),
     ):
         spec.setdefault(name, value)
     spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
@@ -136,7 +139,12 @@ CLASS_COLUMNS = (
     text("Provisioner", "provisioner", "Who makes its volumes."),
     text("ReclaimPolicy", "reclaimPolicy", "What becomes of them afterwards."),
     text("VolumeBindingMode", "volumeBindingMode", "When they are made."),
-    flag("AllowVolumeExpansion", "allowVolumeExpansion", "Whether they can grow."),
+    Column(
+        "AllowVolumeExpansion",
+        "string",
+        lambda obj, now: bool(obj.get("allowVolumeExpansion")),
+        "Whether they can grow.",
+    ),
     AGE,
 )
 DRIVER_COLUMNS = (
@@ -245,28 +253,20 @@ RESOURCES = (
             ),
             AGE,
         ),
-        Rules(stated=("spec",)),
+        Rules(stated=("spec", "status")),
         "The storage drivers on a node.",
     ),
     _kind(
         "CSIDriver",
         "csidrivers",
         DRIVER_COLUMNS,
-        Rules(stated=("spec",), complete=_complete_driver, generation=True),
+        Rules(stated=("spec",), complete=_complete_driver),
         "A storage driver.",
     ),
     _kind(
         "CSIStorageCapacity",
         "csistoragecapacities",
-        (
-            text("StorageClassName", "storageClassName", "Of which class."),
-            Column(
-                "Capacity",
-                "string",
-                lambda obj, now: "<unset>" if obj.get("capacity") is None else _amount(obj["capacity"]),
-                "How much is left.",
-            ),
-        ),
+        (CREATED_AT,),
         Rules(),
         "How much storage is left where.",
         namespaced=True,
