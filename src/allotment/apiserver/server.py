@@ -21,6 +21,8 @@ from allotment.apiserver.auth.bootstrap import bring_defaults
 from allotment.apiserver.auth.certificates import Certificates
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
 from allotment.apiserver.auth.jwt import SigningKey
+from allotment.apiserver.auth.keyfile import write_whole
+from allotment.apiserver.auth.kubeconfig import kubeconfig
 from allotment.apiserver.auth.service_account import ServiceAccountTokens
 from allotment.apiserver.folder import DataFolder
 from allotment.apiserver.http.app import App
@@ -47,10 +49,6 @@ from allotment.apiserver.registry.registry import Registry
 from allotment.apiserver.registry.reviews import reviews
 from allotment.apiserver.store.record import Key, Obj, Record
 from allotment.apiserver.store.store import Store
-from allotment.apiserver.upkeep.collector import Collector
-from allotment.apiserver.upkeep.events import EventExpiry
-from allotment.apiserver.upkeep.namespaces import ServiceAccountGiver, NamespaceEmptier
-from allotment.apiserver.upkeep.task import Upkeep
 from allotment.apiserver.upkeep.collector import Collector
 from allotment.apiserver.upkeep.events import EventExpiry
 from allotment.apiserver.upkeep.namespaces import NamespaceEmptier, ServiceAccountGiver
@@ -133,6 +131,16 @@ class ApiServer:
     def url(self) -> str:
         host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
         return f"https://{host}:{self.port}"
+
+    def write_kubeconfig(self) -> None:
+        """Writes the administrator's kubeconfig, with the address at which it listens now."""
+        write_whole(self.folder.kubeconfig, self.kubeconfig("admin", ("system:masters",)).encode())
+
+    def kubeconfig(self, user: str, groups: Sequence[str]) -> str:
+        """A kubeconfig for somebody, with a new certificate."""
+        authority = self.certificates.authority
+        credential = authority.issue_client(user, groups, datetime.now(UTC))
+        return kubeconfig(self.url, authority.certificate, credential.certificate, credential.key, user)
 
     def _admissions(self) -> list[Admission]:
         """Those that change objects first; those that count come last, when nothing else can refuse."""

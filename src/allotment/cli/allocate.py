@@ -49,8 +49,8 @@ def command(
         return serve(allocate_line, sys.stdin.buffer, sys.stdout.buffer)
     if not files:
         raise click.UsageError("nothing to read: give manifests with -f FILE|DIR, or -f - for standard input")
-    from allotment.cli.cluster import gather
     from allotment.cel.expression_check import check_expression
+    from allotment.cli.cluster import gather
     from allotment.cli.input import BadInput, read_objects
     from allotment.cli.placement import place
 

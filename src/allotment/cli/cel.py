@@ -57,8 +57,8 @@ def command(expression: str | None, files: tuple[str, ...], output: str, lenient
         raise click.UsageError("give an expression, such as 'device.driver == \"gpu.example.com\"'")
     if not files:
         raise click.UsageError("nothing to look at: give slices with -f FILE|DIR, or -f - for standard input")
-    from allotment.cli.cluster import gather
     from allotment.cel.expression_check import check_expression
+    from allotment.cli.cluster import gather
     from allotment.cli.input import read_objects
 
     cluster = gather(read_objects(files), check_expression, lenient=lenient)

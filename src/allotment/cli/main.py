@@ -3,7 +3,7 @@
 Subcommands are imported when they are called, so that ``allot --help`` answers at once. Whatever ends a command ends it
 here: its exit code if it returns one, 0 if the reader of a pipe has gone away, 130 on Ctrl-C.
 
-    0  all that was asked for is there     1  some of it is not     2  the input is at fault
+    0  all that was asked for is there     1  some of it is not, or it cannot be done     2  the input is at fault
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ _COMMANDS = {
         "allotment.cli.allocate",
         "choose devices for claims and pods; say why the rest does not fit",
     ),
+    "up": ("allotment.cli.up", "start a Kubernetes-compatible control plane on this machine"),
+    "kubeconfig": ("allotment.cli.kubeconfig", "issue credentials for the server that `up` started"),
+    "backup": ("allotment.cli.backup", "copy the server's store, also while it runs"),
+    "restore": ("allotment.cli.restore", "put a backup in place of the server's store"),
     "cel": ("allotment.cli.cel", "which devices an expression selects, and what it read on the others"),
 }
 

@@ -50,6 +50,13 @@ class Discovery:
             for known in self.served
         )
 
+    def of_kind(self, api_version: str, kind: str) -> Resource:
+        """Where objects that say this of themselves are served. Raises KeyError."""
+        for known in self.served:
+            if known.resource.api_version == api_version and known.resource.kind == kind:
+                return known.resource
+        raise KeyError(f"the server has no {kind} in {api_version}")
+
     def named(self, word: str) -> Served | None:
         """What a person means by a word: plural, singular kind, short name, each also as ``plural.group``."""
         name, _, group = word.lower().partition(".")

@@ -136,7 +136,7 @@ class Certificates:
         """Reads the folder, making what is missing. ``names`` are host names and addresses besides SERVER_NAMES."""
         try:
             private_folder(folder)
-            authority = _authority(folder, now)
+            authority = open_authority(folder, now)
             _server(folder, authority, {*SERVER_NAMES, *names}, now)
             key = _service_account_key(folder / "service-account.key")
         except OSError as exc:
@@ -156,7 +156,8 @@ class Certificates:
         return context
 
 
-def _authority(folder: Path, now: datetime.datetime) -> Authority:
+def open_authority(folder: Path, now: datetime.datetime) -> Authority:
+    """The folder's authority, made if there is none. Raises :class:`CertificateError`."""
     certificate_file, key_file = folder / "ca.crt", folder / "ca.key"
     if not key_file.exists():
         if certificate_file.exists():

@@ -1,0 +1,18 @@
+"""What ends a command that cannot do its work: a message that says what to do next, and exit code 1."""
+
+from __future__ import annotations
+
+import click
+
+
+class Failure(click.ClickException):
+    """``hint`` is the next step, on a line of its own."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def format_message(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message

@@ -1,0 +1,130 @@
+"""``allot up``: a control plane on this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from allotment.cli.data_folder import data_dir_option
+
+if TYPE_CHECKING:
+    from allotment.apiserver.server import ApiServer, Options
+    from allotment.cli.failure import Failure
+
+PORT = 6443
+SWITCH_SECONDS = 0.0005
+"""How long the event loop may keep the store's thread from running; Python's 5 ms would be most of a write's time."""
+
+
+@click.command(name="up")
+@data_dir_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="the address to listen on")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes any that is free"
+)
+@click.option("--demo", is_flag=True, help="with a few nodes and devices to look at")
+@click.option("--verbose", is_flag=True, help="log what happens, not only what goes wrong")
+def command(data_dir: Path | None, host: str, port: int, demo: bool, verbose: bool) -> int:
+    """Starts a Kubernetes-compatible API server with everything in one folder, and stops it on Ctrl-C.
+
+    Writes a kubeconfig into the folder and prints how to use it. Starting again goes on where it stopped.
+
+    \b
+    Exit code: 0 stopped by Ctrl-C or SIGTERM, 1 could not start.
+    """
+    import uvloop
+
+    from allotment.apiserver.folder import default_folder
+    from allotment.apiserver.server import Options
+    from allotment.cli.log import set_up
+
+    set_up(logging.INFO if verbose else logging.WARNING)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    options = Options(data_dir.resolve() if data_dir else default_folder().path, host, port)
+    uvloop.run(_serve(options, demo))
+    return 0
+
+
+async def _serve(options: Options, demo: bool) -> None:
+    from allotment.apiserver.server import ApiServer
+
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    server = ApiServer(options)
+    await _start(server, options)
+    try:
+        server.write_kubeconfig()
+        if demo:
+            await _apply_demo(server)
+        _greet(server)
+        await ended.wait()
+        click.echo("stopping ...", err=True)
+    finally:
+        await server.stop()
+
+
+async def _start(server: ApiServer, options: Options) -> None:
+    """Starts it, or says why not in words for a person."""
+    from allotment.apiserver.auth.certificates import CertificateError
+    from allotment.apiserver.store.errors import OpenError
+    from allotment.cli.failure import Failure
+
+    try:
+        await server.start()
+    except (OpenError, CertificateError) as exc:
+        raise Failure(str(exc)) from exc
+    except OSError as exc:
+        raise _cannot_listen(exc, options) from exc
+
+
+def _cannot_listen(exc: OSError, options: Options) -> Failure:
+    from allotment.cli.failure import Failure
+
+    place = f"{options.host}:{options.port}"
+    if exc.errno == errno.EADDRINUSE:
+        return Failure(
+            f"{place} is in use", "choose another port with --port, or --port 0 for any that is free"
+        )
+    if exc.errno == errno.EACCES:
+        return Failure(f"{place} may not be used", "ports below 1024 need rights; choose another with --port")
+    return Failure(
+        f"cannot listen on {place}: {exc.strerror or exc}", "name an address of this machine with --host"
+    )
+
+
+async def _apply_demo(server: ApiServer) -> None:
+    """Puts the demo's objects in, as any client would; what is there already stays as it should be."""
+    from importlib.resources import files
+
+    import yaml
+
+    from allotment.apiserver.auth.identity import ADMINISTRATOR
+    from allotment.client.client import Client
+    from allotment.client.discovery import discover
+    from allotment.client.in_process import InProcessTransport
+
+    client = Client(InProcessTransport(server.app, {"identity": ADMINISTRATOR}), manager="allot-demo")
+    served = await discover(client)
+    text = (files("allotment.cli") / "demo_fleet.yaml").read_text()
+    for obj in yaml.load_all(text, Loader=yaml.CSafeLoader):
+        found = served.of_kind(obj["apiVersion"], obj["kind"])
+        collection = client.plain(found.api_version, found.plural, namespaced=found.namespaced)
+        await collection.apply(obj, force=True)
+        if "status" in obj:
+            await collection.apply(obj, force=True, subresource="status")
+
+
+def _greet(server: ApiServer) -> None:
+    click.echo(f"Allotment serves the Kubernetes API at {server.url}; its data is in {server.folder.path}\n")
+    click.echo(f"  export KUBECONFIG={server.folder.kubeconfig}")
+    click.echo("  kubectl get nodes,resourceslices,deviceclasses\n")
+    click.echo("Ctrl-C stops it.")
+    sys.stdout.flush()
