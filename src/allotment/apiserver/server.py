@@ -41,6 +41,7 @@ from allotment.apiserver.registry.admissions.node_restriction import NodeRestric
 from allotment.apiserver.registry.admissions.node_slices import NodeSlices
 from allotment.apiserver.registry.admissions.pod_defaults import PodTolerations
 from allotment.apiserver.registry.admissions.priority import Priorities
+from allotment.apiserver.registry.admissions.quota import Quotas
 from allotment.apiserver.registry.admissions.role_escalation import RoleEscalation
 from allotment.apiserver.registry.admissions.service_account import ServiceAccounts
 from allotment.apiserver.registry.call import Call
@@ -156,6 +157,7 @@ class ApiServer:
             AdminAccess(store),
             ClaimBinding(authorization),
             Allocations(store),
+            Quotas(store),
         ]
 
     def _upkeep(self) -> list[Upkeep]:
