@@ -8,10 +8,10 @@ READY  := $(VENV)/.ready
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/allotment
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test soak check format bench upstream differential kubernetes clean
+.PHONY: help venv demo test soak check format bench upstream differential kubernetes test-kubernetes clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 venv: $(READY) ## make the virtual environment in .venv
 
@@ -25,7 +25,10 @@ demo: $(READY) ## allocate the examples and show who got what, and why the rest 
 	@$(BIN)/python examples/demo.py
 
 test: $(READY) ## run the tests (under five minutes)
-	@$(BIN)/pytest -n auto -m "not soak and not upstream"
+	@$(BIN)/pytest -n auto -m "not soak and not upstream and not kubernetes"
+
+test-kubernetes: $(READY) kubernetes ## run the contract tests and kubectl's on the real Kubernetes too
+	@$(BIN)/pytest -m kubernetes
 
 soak: $(READY) ## long random runs
 	@$(BIN)/pytest -n auto -m soak

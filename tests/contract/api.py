@@ -152,10 +152,14 @@ class Watch:
 
 
 class Api:
-    """One server under test. ``real`` tells Kubernetes' own from ours, for the few places in docs/compatibility.md."""
+    """One server under test. ``real`` tells Kubernetes' own from ours, for the few places in docs/compatibility.md.
 
-    def __init__(self, name: str, transport: Transport) -> None:
+    ``forget`` makes the server drop its history up to a revision, as it does by itself in time.
+    """
+
+    def __init__(self, name: str, transport: Transport, forget: Callable[[int], None]) -> None:
         self.name, self.real, self._transport = name, name == "kubernetes", transport
+        self.forget = forget
 
     def request(
         self,

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.contract.api import Api, Https
+from tests.contract.embedded import Embedded, InProcess
 from tests.corpus import unavailable
 from tests.kubernetes.control_plane import Absent, ControlPlane, client_context, control_plane
 
@@ -29,17 +30,28 @@ def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlan
         yield plane
 
 
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """Ours, for both ways to reach it."""
+    with Embedded(tmp_path_factory.mktemp("embedded")) as ours:
+        yield ours
+
+
 @pytest.fixture(scope="session", params=SERVERS)
 def api(request: pytest.FixtureRequest) -> Iterator[Api]:
     """One server after the other."""
     name: str = request.param
+    transport: Https | InProcess
     if name == "kubernetes":
         plane: ControlPlane = request.getfixturevalue("kubernetes")
         transport = Https(plane.url, client_context(plane.ca, plane.admin), client_context(plane.ca))
-        yield Api(name, transport)
-        transport.close()
+        forget = plane.compact
     else:
-        pytest.skip("not yet")
+        ours: Embedded = request.getfixturevalue("embedded")
+        transport = ours.over_tls() if name == "tls" else ours.in_process()
+        forget = ours.forget
+    yield Api(name, transport, forget)
+    transport.close()
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def definition(stem: str, *, kind: str = "Widget", **version: Any) -> dict[str, 
 
 
 def established(crd: dict[str, Any]) -> bool:
-    conditions = crd.get("status", {}).get("conditions", [])
+    conditions = crd.get("status", {}).get("conditions") or []
     return {"NamesAccepted": "True", "Established": "True"}.items() <= {
         each["type"]: each["status"] for each in conditions
     }.items()
