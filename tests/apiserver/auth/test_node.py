@@ -210,5 +210,5 @@ def test_the_refusal_says_what_a_node_may(store: MemoryStore) -> None:
     decision = Authorization(store).decide(asked)
     assert refusal(asked, decision.reason).message == (
         'nodes is forbidden: User "system:node:n1" cannot list resource "nodes" in API group "" at the cluster scope: '
-        "node 'n1' cannot read all nodes, only its own Node object"
+        "node: node 'n1' cannot read all nodes, only its own Node object"
     )

@@ -29,9 +29,10 @@ class Authorization:
         if by_node.allowed:
             return by_node
         by_role = self.rbac.decide(attributes)
-        if by_role.allowed or not by_node.reason:
+        if by_role.allowed or not (by_node.reason or by_role.reason):
             return by_role
-        return Decision(False, "\n".join(filter(None, (by_node.reason, by_role.reason))))
+        told = (("node", by_node.reason), ("rbac", by_role.reason))
+        return Decision(False, "\n".join(f"{name}: {reason}" for name, reason in told if reason))
 
     def require(self, attributes: Attributes) -> None:
         """Raises Forbidden, in Kubernetes' words, if it is not allowed."""
