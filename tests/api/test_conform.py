@@ -204,6 +204,60 @@ def test_no_json_does_more_than_be_refused(value: Any) -> None:
             conform(POD, body)
 
 
+# --- custom kinds ---
+
+
+def custom() -> Schema:
+    """The schema of a custom kind, as a CustomResourceDefinition gives it: it has no name."""
+
+    def made(kind: str, **fields: Any) -> Schema:
+        schema = Schema(kind)
+        for name, value in fields.items():
+            setattr(schema, name, value)
+        return schema
+
+    text, number = made("string"), made("integer", format="int8")
+    spec = {
+        "text": text,
+        "number": number,
+        "list": made("array", items=number),
+        "map": made("object", additional=text),
+        "open": made("object", preserve_unknown=True, properties={"text": text}),
+        "nullable": made("string", nullable=True),
+        "day": made("string", format="date"),
+    }
+    metadata = POD.properties["metadata"]
+    return made("object", properties={"metadata": metadata, "spec": made("object", properties=spec)})
+
+
+def test_a_custom_object_keeps_values_of_the_wrong_type_for_validation() -> None:
+    spec = {"text": 1, "number": 1.5, "list": {}, "map": [], "day": 3, "open": {"text": {}, "more": None}}
+    conformed = conform(custom(), {"spec": {**spec, "foo": 1}})
+    assert conformed.obj == {"spec": spec}
+    assert conformed.unknown == ['unknown field "spec.foo"']
+    assert conform(custom(), {"spec": "text"}).obj == {"spec": "text"}
+
+
+def test_a_custom_object_loses_nulls_that_its_schema_does_not_allow() -> None:
+    spec = {"text": None, "list": [None], "map": {"a": None, "b": "c"}, "nullable": None}
+    made = conform(custom(), {"spec": {**spec, "foo": 1}}).obj
+    assert made == {"spec": {"list": [None], "map": {"b": "c"}, "nullable": None}}
+
+
+def test_the_metadata_of_a_custom_object_is_read_like_any_other() -> None:
+    with pytest.raises(BadRequest, match=r"ObjectMeta\.metadata\.labels of type string"):
+        conform(custom(), {"apiVersion": "x/v1", "kind": "X", "metadata": {"labels": {"a": 1}}})
+    assert conform(custom(), {"metadata": {"x": 1}, "spec": {"text": 1}}).obj == {
+        "metadata": {},
+        "spec": {"text": 1},
+    }
+
+
+def test_an_open_custom_object_fits() -> None:
+    obj = {"spec": {"open": {"text": "a", "more": {"x": None}}}}
+    assert conform(custom(), obj).obj is obj
+
+
 # --- duplicate keys ---
 
 

@@ -5,7 +5,8 @@ fits is returned as it came. Any other is walked again with the names of all fie
 left out and reported, ``null`` where it means absent is left out, times and quantities get their canonical form,
 and a value of the wrong type is refused. Messages are those of a Kubernetes server, which speaks of its Go types.
 
-Values that the schema leaves open (type ``any``, ``preserve_unknown``) stay untouched.
+Values that the schema leaves open (type ``any``, ``preserve_unknown``) stay untouched. A schema without a name is that
+of a custom kind: there, values of the wrong type stay as well, since it is validation that refuses them.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ def conform(schema: Schema, obj: Obj) -> Conformed:
     try:
         if _check(schema)(obj):
             return Conformed(obj, [])
-        walk = _Walk()
+        walk = _Walk(lenient=not schema.name)
         try:
-            return Conformed(walk.object(schema, obj, "", ()), walk.unknown)
+            return Conformed(walk.value(schema, obj, "", ()), walk.unknown)
         except Unreadable as exc:
             raise BadRequest(_cannot_be_handled(schema, obj, str(exc))) from exc
     except RecursionError as exc:
@@ -136,7 +137,7 @@ def _compiled(schema: Schema) -> Fits:
         case "array" if schema.items is not None:
             return _array_fits(schema.items)
         case "integer":
-            low, high = _INTEGERS[schema.format]
+            low, high = _INTEGERS.get(schema.format, _INTEGERS["int64"])
             return lambda value: type(value) is int and low <= value <= high
         case "number":
             return lambda value: type(value) is int or type(value) is float
@@ -160,7 +161,6 @@ def _compiled(schema: Schema) -> Fits:
 _INTEGERS: Final = {
     "int32": (-(2**31), 2**31 - 1),
     "int64": (-(2**63), 2**63 - 1),
-    "": (-(2**63), 2**63 - 1),
 }
 _PLAIN: Final[dict[str, type]] = {"string": str, "boolean": bool}
 
@@ -174,7 +174,7 @@ def _object_fits(schema: Schema) -> Fits:
     plan: dict[str, type | Fits] = {
         name: _leaf(field) or _check(field) for name, field in schema.properties.items()
     }
-    find = plan.get
+    find, open_ = plan.get, schema.preserve_unknown
 
     def fits(value: Any) -> bool:
         if value.__class__ is not dict:
@@ -183,7 +183,10 @@ def _object_fits(schema: Schema) -> Fits:
             wanted = find(name)
             if wanted is item.__class__:
                 continue
-            if wanted is None or wanted.__class__ is type or not wanted(item):
+            if wanted is None:
+                if not open_:
+                    return False
+            elif wanted.__class__ is type or not wanted(item):
                 return False
         return True
 
@@ -222,14 +225,30 @@ def _array_fits(inner: Schema) -> Fits:
 
 
 class _Walk:
-    """One walk over an object that does not fit. ``path`` is for unknown fields, ``go`` names the fields alone."""
+    """One walk over an object that does not fit. ``path`` is for unknown fields, ``go`` names the fields alone.
 
-    def __init__(self) -> None:
+    ``lenient`` holds in the part of a custom object that its author defined, not in its metadata.
+    """
+
+    def __init__(self, lenient: bool) -> None:
         self.unknown: list[str] = []
+        self._lenient = lenient
 
-    def object(self, schema: Schema, value: Any, path: str, go: tuple[str, ...]) -> Obj:
-        if type(value) is not dict:
-            raise _wrong(value, schema, go)
+    def value(self, schema: Schema, value: Any, path: str, go: tuple[str, ...]) -> Any:
+        if value is None:
+            return None if schema.preserve_unknown or schema.nullable or self._lenient else _zero(schema)
+        kind, inner = type(value), schema.items or schema.additional
+        if schema.type == "object" and kind is dict:
+            if inner is not None:
+                return self._map(inner, value, path, go)
+            return (
+                self._named(schema, value, path, go) if schema.name else self.object(schema, value, path, go)
+            )
+        if schema.type == "array" and kind is list and inner is not None:
+            return [self.value(inner, item, f"{path}[{index}]", go) for index, item in enumerate(value)]
+        return value if self._lenient and not schema.name else _scalar(schema, value, go)
+
+    def object(self, schema: Schema, value: Obj, path: str, go: tuple[str, ...]) -> Obj:
         owner = schema.name.rpartition(".")[2]
         made = {}
         for name, item in value.items():
@@ -246,31 +265,22 @@ class _Walk:
                 made[name] = self.value(field, item, f"{path}.{name}" if path else name, inner)
         return made
 
-    def value(self, schema: Schema, value: Any, path: str, go: tuple[str, ...]) -> Any:
-        if value is None:
-            return None if schema.preserve_unknown or schema.nullable else _zero(schema)
-        match schema.type:
-            case "object" if schema.additional is not None:
-                return self._map(schema, schema.additional, value, path, go)
-            case "object":
-                return self.object(schema, value, path, go)
-            case "array" if schema.items is not None:
-                return self._array(schema, schema.items, value, path, go)
-            case _:
-                return _scalar(schema, value, go)
+    def _named(self, schema: Schema, value: Obj, path: str, go: tuple[str, ...]) -> Obj:
+        lenient, self._lenient = self._lenient, False
+        made = self.object(schema, value, path, go)
+        self._lenient = lenient
+        return made
 
-    def _map(self, schema: Schema, inner: Schema, value: Any, path: str, go: tuple[str, ...]) -> Any:
-        if type(value) is not dict:
-            raise _wrong(value, schema, go)
-        return {name: self.value(inner, item, f"{path}.{name}", go) for name, item in value.items()}
-
-    def _array(self, schema: Schema, inner: Schema, value: Any, path: str, go: tuple[str, ...]) -> Any:
-        if type(value) is not list:
-            raise _wrong(value, schema, go)
-        return [self.value(inner, item, f"{path}[{index}]", go) for index, item in enumerate(value)]
+    def _map(self, inner: Schema, value: Obj, path: str, go: tuple[str, ...]) -> Obj:
+        return {
+            name: self.value(inner, item, f"{path}.{name}", go)
+            for name, item in value.items()
+            if item is not None or not self._lenient or inner.nullable or inner.preserve_unknown
+        }
 
 
 def _scalar(schema: Schema, value: Any, go: tuple[str, ...]) -> Any:
+    """A value without parts, or one that should have been something else."""
     if schema.type == "quantity":
         return canonical_quantity(value)
     if schema.type == "time" and type(value) is str:
