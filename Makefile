@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/allotment
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test soak check format bench upstream differential kubernetes test-kubernetes clean
+.PHONY: help venv demo test soak check format bench upstream differential kubernetes test-kubernetes schemas clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -86,6 +86,12 @@ kubernetes: ## build the real kube-apiserver, kube-scheduler, kube-controller-ma
 .PHONY: kubernetes-path
 kubernetes-path: # where `make kubernetes` puts the programs
 	@echo $(KUBERNETES)
+
+MODULE = $$(go list -C tests/kubernetes -m -f '{{.Dir}}' k8s.io/$(1))
+
+schemas: $(READY) ## write the schemas of all kinds anew from the documents of the Kubernetes in tests/kubernetes/go.mod
+	@$(BIN)/python tools/schemas.py --openapi $(call MODULE,kubernetes)/api/openapi-spec/v3 \
+	  --go $(call MODULE,api) --go $(call MODULE,apimachinery) --go $(call MODULE,apiextensions-apiserver)
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
