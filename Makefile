@@ -54,9 +54,10 @@ upstream: ## build the real Kubernetes allocator, which the differential test an
 	@test -x $(UPSTREAM) || go build -C tests/upstream -trimpath -o $(UPSTREAM) .
 	@echo $(UPSTREAM)
 
-bench: $(READY) ## measure the allocator, with upstream beside it where Go is at hand
+bench: $(READY) ## measure allocator and API server, with upstream's beside them where they are built
 	@command -v go >/dev/null && $(MAKE) -s upstream >/dev/null || echo "no Go here: the upstream column stays empty"
 	@$(BIN)/python benchmarks/allocator.py --json bench-results/allocator.json
+	@$(BIN)/python benchmarks/apiserver.py --json bench-results/apiserver.json
 
 .PHONY: upstream-path
 upstream-path: # where `make upstream` puts the program
