@@ -348,6 +348,25 @@ def test_a_request_for_a_token_is_refused(spec: Obj, error: type[Exception], tol
         Scene().issue(**spec)
 
 
+@pytest.mark.parametrize(
+    ("metadata", "error", "told"),
+    [
+        ({"name": "other"}, Invalid, "must match the service account name if specified"),
+        ({"namespace": "other"}, Invalid, "must match the service account namespace if specified"),
+        (
+            {"uid": "x"},
+            Conflict,
+            r"the UID in the token request \(x\) does not match the UID of the service account",
+        ),
+    ],
+)
+def test_a_request_that_names_another_account_is_refused(
+    metadata: Obj, error: type[Exception], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        Scene().accounts.issue("team", "bot", "uid-of-bot", {"metadata": metadata}, START)
+
+
 def test_a_token_cannot_be_bound_to_a_pod_of_another_account() -> None:
     scene = Scene()
     scene.store.add("pods", "q", "team", spec={"serviceAccountName": "other"})

@@ -195,6 +195,7 @@ NOT_NODES = [
     Identity("system:node:n1", ("system:authenticated",)),
     Identity("n1", ("system:authenticated",)),
     Identity("anna", ("system:nodes",)),
+    Identity("system:node:", ("system:nodes",)),
 ]
 
 

@@ -93,7 +93,7 @@ SUBJECTS = {
     "kube-scheduler": Identity("system:kube-scheduler", ("system:authenticated",)),
     "kube-controller-manager": Identity("system:kube-controller-manager", ("system:authenticated",)),
     "our scheduler": Identity("allotment:scheduler", ("system:authenticated",)),
-    "a member of the nodes without a name": Identity("anna", ("system:nodes", "system:authenticated")),
+    "a node without a name": Identity("system:node:", ("system:nodes", "system:authenticated")),
 }
 
 

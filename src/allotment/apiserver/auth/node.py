@@ -5,7 +5,7 @@ The rules that all nodes have (``NODE_RULES``) are narrowed down to what concern
 * it reads secrets, config maps, claims and service accounts only if a pod bound to it names them;
 * it lists and watches pods and slices only with a selector for its own name, and Nodes only itself;
 * it changes slices only if they are its own; Leases only its own, in ``kube-node-lease``;
-* it evicts only pods bound to it.
+* it evicts only pods bound to it: admission would come after the eviction has used up a disruption budget.
 
 What depends on the body of a write (the status of which pod, a slice for which node) is admission's part:
 ``registry/admissions/node_restriction.py``.
@@ -42,10 +42,10 @@ def _ever(verb: str, group: str, resource: str, subresource: str) -> bool:
 
 
 def node_name(identity: Identity) -> str | None:
-    """The node that someone is, "" for a member of the nodes' group without a node's name, None for anybody else."""
-    if NODES not in identity.groups:
+    """The node that someone is, perhaps one with an empty name; None for anybody who is no node."""
+    if NODES not in identity.groups or not identity.name.startswith(PREFIX):
         return None
-    return identity.name.removeprefix(PREFIX) if identity.name.startswith(PREFIX) else ""
+    return identity.name.removeprefix(PREFIX)
 
 
 class _Spec(msgspec.Struct, gc=False, rename="camel"):
@@ -115,7 +115,7 @@ class NodeAuthorizer:
                 return Decision(False, "can only list/watch pods with spec.nodeName field selector")
             if Key("pods", asked.namespace, asked.name) not in self._pods.get(node, {}):
                 return Decision(False, f"no relationship found between node '{node}' and this object")
-        return _YES  # create, delete and status: admission sees whose pod it is
+        return _YES  # of other writes, admission sees whose pod it is
 
     def _node(self, node: str, asked: Attributes) -> Decision:
         if asked.verb not in ("get", "list", "watch") or asked.name == node:

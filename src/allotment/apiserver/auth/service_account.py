@@ -139,12 +139,13 @@ class ServiceAccountTokens:
 
     def issue(self, namespace: str, name: str, uid: str, request: Obj, now: float) -> Obj:
         """The TokenRequest with ``status`` filled in, for a service account that exists with this uid."""
+        metadata = _own_metadata(_mapping(request.get("metadata")), namespace, name, uid)
         spec = dict(request.get("spec") or {})
         spec["audiences"] = audiences = list(spec.get("audiences") or self.audiences)
         seconds = spec.setdefault("expirationSeconds", USUAL)
         _valid(spec, audiences, seconds)
         ours: Obj = {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}}
-        reference = spec.get("boundObjectRef")
+        reference = spec.setdefault("boundObjectRef", None)
         if reference:
             ours.update(self._bind(reference, namespace, name))
         begin = int(now)
@@ -159,7 +160,8 @@ class ServiceAccountTokens:
             "sub": f"{PREFIX}{namespace}:{name}",
         }
         status = {"token": self.key.sign(claims), "expirationTimestamp": _timestamp(begin + seconds)}
-        return {**request, "spec": spec, "status": status}
+        metadata["creationTimestamp"] = _timestamp(begin)
+        return {**request, "metadata": metadata, "spec": spec, "status": status}
 
     def _bind(self, reference: Obj, namespace: str, account: str) -> Obj:
         """The claims that tie a token to an object; it must exist, and run as the account if it is a pod."""
@@ -190,6 +192,24 @@ class ServiceAccountTokens:
             record = self._store.head(Key("nodes", "", node))
             claims["node"] = {"name": node, **({"uid": record.load()["metadata"]["uid"]} if record else {})}
         return claims
+
+
+def _own_metadata(sent: Mapping[str, Any], namespace: str, name: str, uid: str) -> Obj:
+    """A request may name its account, and then must name it right."""
+    path, errors = FieldPath("metadata"), []
+    if sent.get("name") not in (None, "", name):
+        errors.append(
+            path.child("name").invalid("must match the service account name if specified", sent["name"])
+        )
+    elif sent.get("namespace") not in (None, "", namespace):
+        told = "must match the service account namespace if specified"
+        errors.append(path.child("namespace").invalid(told, sent["namespace"]))
+    if errors:
+        raise invalid("TokenRequest", name, errors, "authentication.k8s.io")
+    if sent.get("uid") not in (None, "", uid):
+        why = f"the UID in the token request ({sent['uid']}) does not match the UID of the service account ({uid})"
+        raise conflict("TokenRequest", name, "authentication.k8s.io", why)
+    return {**sent, "name": name, "namespace": namespace, "uid": uid}
 
 
 def _valid(spec: Obj, audiences: Any, seconds: Any) -> None:

@@ -177,6 +177,6 @@ def test_whose_token_is_this() -> None:
     refused = scene.ask("TokenReview", {"token": issued, "audiences": ["vault"]})["status"]
     assert "authenticated" not in refused
     assert "token audiences" in refused["error"]
-    assert "invalid bearer token" in scene.ask("TokenReview", {"token": "x"})["status"]["error"]
+    assert scene.ask("TokenReview", {"token": "x"})["status"]["error"] == "invalid bearer token"
     with pytest.raises(BadRequest, match="token is required"):
         scene.ask("TokenReview", {})

@@ -90,7 +90,8 @@ def _local_access(authorization: Authorization, body: Obj, call: ReviewCall) -> 
     _refuse_if(body, errors)
     if namespace != call.namespace:
         raise BadRequest(f"spec.resourceAttributes.namespace must match namespace: {call.namespace}")
-    return _decided(authorization, body, _attributes(_subject(spec), spec))
+    here = {**body, "metadata": {**metadata, "namespace": namespace}}
+    return _decided(authorization, here, _attributes(_subject(spec), spec))
 
 
 def _rules(authorization: Authorization, body: Obj, call: ReviewCall) -> Obj:
@@ -109,7 +110,7 @@ def _rules(authorization: Authorization, body: Obj, call: ReviewCall) -> Obj:
     if node_name(call.identity) is not None:
         status["incomplete"] = True
         status["evaluationError"] = "node authorizer does not support user rule resolution"
-    return {**body, "spec": {}, "status": status}
+    return {**body, "metadata": {}, "spec": {}, "status": status}
 
 
 def _decided(authorization: Authorization, body: Obj, attributes: Attributes) -> Obj:
@@ -117,7 +118,7 @@ def _decided(authorization: Authorization, body: Obj, attributes: Attributes) ->
     status: Obj = {"allowed": decision.allowed}
     if decision.reason:
         status["reason"] = decision.reason
-    return {**body, "status": status}
+    return {"metadata": {}, **body, "status": status}
 
 
 def _attributes(identity: Identity, spec: Mapping[str, Any]) -> Attributes:

@@ -50,8 +50,15 @@ def _token(authentication: Authentication, body: Obj, call: ReviewCall) -> Obj:
     try:
         identity, audiences = authentication.of_token(token, strings(spec.get("audiences")))
     except TokenRefused as exc:
-        return {**body, "status": {"user": {}, "error": f"[invalid bearer token, {exc}]"}}
+        return {**body, "status": {"user": {}, "error": _error(str(exc))}}
     return {**body, "status": {"authenticated": True, "user": _user(identity), "audiences": list(audiences)}}
+
+
+def _error(why: str) -> str:
+    """A token that might be ours is told what is wrong with it; any other is just no token."""
+    return (
+        "invalid bearer token" if why.startswith("invalid bearer token") else f"[invalid bearer token, {why}]"
+    )
 
 
 def _user(identity: Identity) -> Obj:
