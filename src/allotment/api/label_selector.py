@@ -44,22 +44,21 @@ def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bo
 
 def told(selector: Mapping[str, Any] | None) -> str:
     """The selector as a command line would have it, for tables: ``app=web,tier in (a,b)``; ``<none>`` if there is nothing to tell."""
-    wanted = selector_of(selector)
-    if wanted is None:
-        return "<none>" if selector is None else "<error>"
-    parts = []
-    for each in wanted.requirements:
-        values = ",".join(sorted(each.values))
-        match each.test:
-            case Test.IN if each.key in (selector or {}).get("matchLabels", {}):
-                parts.append(f"{each.key}={values}")
+    if selector is None:
+        return "<none>"
+    if selector_of(selector) is None:
+        return "<error>"
+    parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    for test in selector.get("matchExpressions") or ():
+        key, values = test["key"], ",".join(sorted(test.get("values") or ()))
+        match _TESTS[test["operator"]]:
             case Test.EXISTS:
-                parts.append(each.key)
+                parts.append((key, key))
             case Test.NOT_EXISTS:
-                parts.append(f"!{each.key}")
-            case _:
-                parts.append(f"{each.key} {each.test.value} ({values})")
-    return ",".join(parts) or "<none>"
+                parts.append((key, f"!{key}"))
+            case operator:
+                parts.append((key, f"{key} {operator.value} ({values})"))
+    return ",".join(part for _, part in sorted(parts, key=lambda pair: pair[0])) or "<none>"
 
 
 def told_labels(labels: Mapping[str, str] | None) -> str:

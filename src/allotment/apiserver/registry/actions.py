@@ -15,7 +15,7 @@ from allotment.apiserver.registry.catalogue import Served
 from allotment.apiserver.registry.deletion import DeleteOptions, Deletion, delete_options
 from allotment.apiserver.registry.patches import Patches, PatchType
 from allotment.apiserver.registry.resource import Action, ActionCall, Services, View
-from allotment.apiserver.registry.writes import Writes, same
+from allotment.apiserver.registry.writes import Writes, same, settled
 from allotment.apiserver.store.record import Obj, Record
 
 _OK: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -48,13 +48,16 @@ class Actions:
         result = action.run(
             record.load(), sent, ActionCall(call.identity, call.now, call.dry_run, self._services)
         )
-        for key, obj in result.others:
-            self._writes.put(key, obj, call)
         reply = result.reply if result.reply is not None else dict(_OK)
         if result.delete:
             options = delete_options(result.delete_options) if result.delete_options else DeleteOptions()
-            deleted = self._deletion.delete_record(served, record, options, call)
+            last = record if result.changed is None else settled(record.key, result.changed)
+            deleted = self._deletion.delete_record(served, last, options, call)
+            for key, obj in result.others:  # once nothing speaks against the deletion any more
+                self._writes.put(key, obj, call)
             return Written(deleted.outcome, created=True, reply=reply)
+        for key, obj in result.others:
+            self._writes.put(key, obj, call)
         if result.changed is None:
             return Written(record, created=True, reply=reply)
         stored = self._writes.store_changed(served, record, result.changed, call, subresource)

@@ -153,7 +153,7 @@ def _check_target(target: Obj) -> Iterator[FieldError]:
         yield path.child("kind").not_supported(kind, ("Node", "<empty>"))
     if not name:
         yield path.child("name").required("")
-    elif problem := dns_subdomain_problem(name):
+    elif kind in ("", "Node") and (problem := dns_subdomain_problem(name)):
         yield path.child("name").invalid(problem, name)
 
 
@@ -221,8 +221,18 @@ def _check_resize(pod: Obj, old: Obj) -> Iterator[FieldError]:
         now, before = pod["spec"].get(list_name) or [], old["spec"].get(list_name) or []
         if [each.get("name") for each in now] != [each.get("name") for each in before]:
             yield path.forbidden("containers may not be added, removed, renamed or reordered on resize")
-        elif [_rest(each) for each in now] != [_rest(each) for each in before]:
+            continue
+        for index, (container, was) in enumerate(zip(now, before, strict=True)):
+            yield from _check_removal(container, was, path.child(list_name).index(index).child("resources"))
+        if [_rest(each) for each in now] != [_rest(each) for each in before]:
             yield path.forbidden("only cpu and memory resources are mutable")
+
+
+def _check_removal(container: Obj, old: Obj, path: FieldPath) -> Iterator[FieldError]:
+    for part in ("requests", "limits"):
+        now, before = at(container, "resources", part) or {}, at(old, "resources", part) or {}
+        if before.keys() - now.keys():
+            yield path.child(part).forbidden(f"resource {part} cannot be removed")
 
 
 def _rest(container: Obj) -> Obj:

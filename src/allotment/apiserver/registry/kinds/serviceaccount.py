@@ -23,9 +23,9 @@ def _token(account: Obj, body: Obj, call: ActionCall) -> ActionResult:
     seconds = request["spec"].setdefault("expirationSeconds", USUAL)
     path = FieldPath("spec", "expirationSeconds")
     if seconds < SHORTEST:
-        raise _refusal(account, path, "may not specify a duration less than 10 minutes", seconds)
+        raise _refusal(path, "may not specify a duration less than 10 minutes", seconds)
     if seconds > LONGEST:
-        raise _refusal(account, path, "may not specify a duration larger than 2^32 seconds", seconds)
+        raise _refusal(path, "may not specify a duration larger than 2^32 seconds", seconds)
     metadata = account["metadata"]
     server = cast(Services, call.server)
     admit_token(server, call.identity, account, request)
@@ -39,10 +39,8 @@ def _token(account: Obj, body: Obj, call: ActionCall) -> ActionResult:
     return ActionResult(changed=None, reply=reply)
 
 
-def _refusal(account: Obj, path: FieldPath, why: str, seconds: int) -> Exception:
-    return invalid(
-        "TokenRequest", account["metadata"]["name"], [path.invalid(why, seconds)], "authentication.k8s.io"
-    )
+def _refusal(path: FieldPath, why: str, seconds: int) -> Exception:
+    return invalid("TokenRequest", "", [path.invalid(why, seconds)], "authentication.k8s.io")
 
 
 RESOURCES = (
