@@ -10,6 +10,7 @@ import pytest
 from allotment.api.schema import SCALARS, Schema
 from allotment.apiserver.http.openapi import Documents, build
 from allotment.apiserver.registry.resource import Action, ActionResult, Resource, Version
+from allotment.apiserver.registry.review import Review
 
 CLAIM = Resource(
     *("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims"),
@@ -224,3 +225,20 @@ def test_the_hash_changes_with_the_schema_and_with_the_resources_and_else_not() 
     assert build([custom("a")]).etag("example.com/v1") != build([custom("b")]).etag("example.com/v1")
     assert build([POD]).etag("v1") == build([POD, CLAIM]).etag("v1")
     assert build([POD]).etag("v1") != build([POD, NODE]).etag("v1")
+
+
+def test_reviews_are_described_and_say_that_the_server_validates_them() -> None:
+    review = Review(
+        *("authorization.k8s.io/v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
+        namespaced=False,
+        run=lambda body, call: body,
+        doc="Asks what one may do.",
+    )
+    made = json.loads(build([], [review]).document("authorization.k8s.io/v1"))
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    assert {name: sorted(operations) for name, operations in made["paths"].items()} == {
+        path: ["post"],
+        f"{path}/{{name}}": ["patch"],  # only for kubectl to find fieldValidation there
+    }
+    name = "io.k8s.api.authorization.v1.SelfSubjectAccessReview"
+    assert made["components"]["schemas"][name]["description"] == "Asks what one may do."

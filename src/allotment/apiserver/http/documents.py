@@ -39,6 +39,6 @@ class OpenApi:
 
     def _current(self) -> Documents:
         if self._documents is None or self._changes != self._catalogue.changes:
-            self._documents = build(self._catalogue.resources)
+            self._documents = build(self._catalogue.resources, self._catalogue.reviews)
             self._changes = self._catalogue.changes
         return self._documents

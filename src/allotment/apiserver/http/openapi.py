@@ -23,13 +23,20 @@ import allotment.api
 from allotment.api.schema import Schema, definition, schema_of
 from allotment.apiserver.http.descriptions import COMMON, described
 from allotment.apiserver.registry.resource import Resource
+from allotment.apiserver.registry.review import Review
 
 Json = dict[str, Any]
 
 
-def build(resources: Iterable[Resource]) -> Documents:
-    """The documents of these resources. Make new ones when a resource comes, changes or goes."""
-    return Documents(resources)
+def build(resources: Iterable[Resource], reviews: Iterable[Review] = ()) -> Documents:
+    """The documents of what is served. Make new ones when a resource comes, changes or goes."""
+    return Documents((*resources, *map(_as_resource, reviews)))
+
+
+def _as_resource(review: Review) -> Resource:
+    group, version, namespaced = review.group, review.version, review.namespaced
+    only = frozenset({"create"})
+    return Resource(group, version, review.kind, review.plural, namespaced, verbs=only, doc=review.doc)
 
 
 class Documents:
@@ -317,7 +324,12 @@ class _Paths:
         scope = ("namespace",) if resource.namespaced else ()
         yield from self._path(collection, 0, resource.verbs, scope)
         item, scope = f"{collection}/{{name}}", (*scope, "name")
-        yield from self._path(item, 1, resource.verbs, scope)
+        of_one = resource.verbs
+        if "create" in of_one:
+            # kubectl looks at PATCH to learn whether the server validates a kind, and else asks for /openapi/v2 to
+            # do it itself. So reviews list it, too, though what is not stored cannot be patched.
+            of_one |= {"patch"}
+        yield from self._path(item, 1, of_one, scope)
         if resource.status:
             yield from self._path(f"{item}/status", 1, resource.verbs & {"get", "patch", "update"}, scope)
         for name, action in resource.actions.items():

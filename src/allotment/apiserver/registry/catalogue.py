@@ -106,6 +106,10 @@ class Catalogue:
     def resources(self) -> tuple[Resource, ...]:
         return tuple(self._resources.values())
 
+    @property
+    def reviews(self) -> tuple[Review, ...]:
+        return tuple(served for served in self._served.values() if isinstance(served, Review))
+
     def hub(self, resource: Resource) -> Served:
         """A resource in the version in which it is stored, whether or not that is served."""
         found = self._served.get((resource.group, resource.version, resource.plural))
