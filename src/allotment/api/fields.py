@@ -14,6 +14,9 @@ from enum import Enum
 from allotment.api.text import quoted
 from allotment.api.text import shortened as shortened  # shape imports it from here
 
+REQUIRED = "is required"
+"""What is said of a required field where there is nothing more to say."""
+
 
 class ErrorKind(Enum):
     """What is wrong with a field; the values are the causes in a Kubernetes ``Status``."""
@@ -36,6 +39,8 @@ class FieldError:
     kind: ErrorKind
     message: str
     value: object = None
+    choices: tuple[str, ...] = ()  # of NOT_SUPPORTED: what is supported
+    limit: int | None = None  # of TOO_LONG and TOO_MANY
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
@@ -70,18 +75,22 @@ class FieldPath:
     def __hash__(self) -> int:
         return hash(self._steps)
 
-    def required(self, message: str = "is required") -> FieldError:
+    def required(self, message: str = REQUIRED) -> FieldError:
         return FieldError(self, ErrorKind.REQUIRED, message)
 
     def invalid(self, message: str, value: object = None) -> FieldError:
         return FieldError(self, ErrorKind.INVALID, message, value)
 
     def too_long(self, limit: int) -> FieldError:
-        return FieldError(self, ErrorKind.TOO_LONG, f"must not be longer than {limit} bytes")
+        return FieldError(self, ErrorKind.TOO_LONG, f"must not be longer than {limit} bytes", limit=limit)
 
     def too_many(self, count: int, limit: int) -> FieldError:
         return FieldError(
-            self, ErrorKind.TOO_MANY, f"must not have more than {limit} entries, has {count}", count
+            self,
+            ErrorKind.TOO_MANY,
+            f"must not have more than {limit} entries, has {count}",
+            count,
+            limit=limit,
         )
 
     def duplicate(self, value: object) -> FieldError:
@@ -93,12 +102,13 @@ class FieldPath:
         )
 
     def not_supported(self, value: object, choices: Iterable[str]) -> FieldError:
-        known = ", ".join(choices)
+        known = tuple(choices)
         return FieldError(
             self,
             ErrorKind.NOT_SUPPORTED,
-            f"{quoted(str(value))} is not supported; use one of {known}",
+            f"{quoted(str(value))} is not supported; use one of {', '.join(known)}",
             value,
+            known,
         )
 
     def not_found(self, message: str, value: object = None) -> FieldError:

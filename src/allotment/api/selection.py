@@ -177,7 +177,7 @@ class _LabelParser:
         if not key:
             raise SelectorError(f"found '{sign}', expected: identifier")
         if label_key_problem(key):
-            raise SelectorError(f'<nil>: Invalid value: "{key}": {key_message(key)}')
+            raise SelectorError(f'<nil>: Invalid value: "{key}": {"; ".join(key_messages(key))}')
         sign, word = self._peek()
         if (not sign and not word) or sign == ",":
             return Requirement(key, Test.NOT_EXISTS if negated else Test.EXISTS)
@@ -226,7 +226,7 @@ class _LabelParser:
         for value in sorted(requirement.values):
             if label_value_problem(value):
                 raise SelectorError(
-                    f'values[0][{requirement.key}]: Invalid value: "{value}": {value_message(value)}'
+                    f'values[0][{requirement.key}]: Invalid value: "{value}": {"; ".join(value_messages(value))}'
                 )
             if requirement.test in (Test.GREATER, Test.LESS) and not _INTEGER.fullmatch(value):
                 raise SelectorError(
@@ -235,46 +235,52 @@ class _LabelParser:
         return requirement
 
 
-def key_message(key: str) -> str:
+def key_messages(key: str) -> list[str]:
     """What Kubernetes says about a label key that it refuses."""
     prefix, slash, name = key.rpartition("/")
     if slash and "/" in prefix:
-        return (
-            "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-            "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-            "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' "
-            "(e.g. 'example.com/MyName')"
-        )
+        return [
+            f"a valid label key {_WORD_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    told = []
     if slash and not prefix:
-        return "prefix part must be non-empty"
-    if slash and len(prefix) > SUBDOMAIN_LENGTH:
-        return f"prefix part must be no more than {SUBDOMAIN_LENGTH} bytes"
-    if slash and label_key_problem(f"{prefix}/a"):
-        return (
+        told.append("prefix part must be non-empty")
+    elif slash and len(prefix) > SUBDOMAIN_LENGTH:
+        told.append(f"prefix part must be no more than {SUBDOMAIN_LENGTH} bytes")
+    elif slash and label_key_problem(f"{prefix}/a"):
+        told.append(
             "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
             "must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
             r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
         )
     if not name:
-        return "name part must be non-empty"
-    if len(name) > LABEL_LENGTH:
-        return f"name part must be no more than {LABEL_LENGTH} bytes"
-    return (
-        "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-        "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-        "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-    )
+        told.append("name part must be non-empty")
+    elif len(name) > LABEL_LENGTH:
+        told.append(f"name part must be no more than {LABEL_LENGTH} bytes")
+    if label_key_problem(name[:LABEL_LENGTH]):
+        told.append(f"name part {_WORD_RULE}")
+    return told
 
 
-def value_message(value: str) -> str:
+_WORD_RULE = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+
+
+def value_messages(value: str) -> list[str]:
     """What Kubernetes says about a label value that it refuses."""
+    told = []
     if len(value) > LABEL_LENGTH:
-        return f"must be no more than {LABEL_LENGTH} bytes"
-    return (
-        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-        "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-        "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-    )
+        told.append(f"must be no more than {LABEL_LENGTH} bytes")
+    if label_value_problem(value[:LABEL_LENGTH]):
+        told.append(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start "
+            "and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation "
+            "is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+        )
+    return told
 
 
 def _split_unescaped(text: str) -> list[str]:

@@ -20,7 +20,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from allotment.api.fields import ErrorKind, FieldError
+from allotment.api.fields import REQUIRED, ErrorKind, FieldError
 
 
 class StatusError(Exception):
@@ -207,9 +207,9 @@ def invalid(kind: str, name: str, errors: Iterable[FieldError], group: str = "")
     """All errors of an object in one message and one cause each. ``kind`` is the kind, not the plural."""
     causes, told = [], []
     for error in errors:
-        text = told_as_cause(error)
-        causes.append({"reason": error.kind.value, "message": text, "field": str(error.path)})
-        told.append(f"{error.path}: {text}")
+        text, path = told_as_cause(error), str(error.path) or "[]"
+        causes.append({"reason": error.kind.value, "message": text, "field": path})
+        told.append(f"{path}: {text}")
     everything = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
     return Invalid(
         f'{kind}{f".{group}" if group else ""} "{name}" is invalid: {everything}',
@@ -237,6 +237,12 @@ def told_as_cause(error: FieldError) -> str:
     parts = [_SPOKEN[error.kind]]
     if error.kind in _WITH_VALUE:
         parts.append(json.dumps(error.value, default=str, ensure_ascii=False))
-    if error.message and error.kind is not ErrorKind.DUPLICATE:
+    if error.choices:
+        parts.append("supported values: " + ", ".join(f'"{choice}"' for choice in error.choices))
+    elif error.kind is ErrorKind.TOO_LONG and error.limit is not None:
+        parts.append(f"may not be more than {error.limit} bytes")
+    elif error.kind is ErrorKind.TOO_MANY and error.limit is not None:
+        parts.append(f"must have at most {error.limit} items")
+    elif error.message and error.message != REQUIRED and error.kind is not ErrorKind.DUPLICATE:
         parts.append(error.message)
     return ": ".join(parts)

@@ -26,6 +26,7 @@ MAX_HEADERS = 64 * 1024
 MAX_HEADER_COUNT = 200
 MAX_CONNECTIONS = 25_000
 HEADER_SECONDS = 15.0
+MAX_DISCARDED = 8 * 1024 * 1024
 STALLED_SECONDS = 60.0  # that a peer may leave what we send it unread
 KEEP_ALIVE_SECONDS = 120
 BACKLOG = 2048
@@ -81,7 +82,7 @@ class _Exchange(RequestResponseCycle):
     def _complete(self) -> None:
         self.response_complete = True
         self.message_event.set()
-        if not self.keep_alive or self.more_body:  # what is left of the body is not worth reading
+        if not self.keep_alive:
             self.transport.close()
         self.on_response()
 
@@ -94,6 +95,7 @@ class Connection(HttpToolsProtocol):
         self.access_log = False
         self.app_state = dict(self.app_state)
         self._header_bytes = 0
+        self._discarded = 0
         self._header_timer: TimerHandle | None = None
         self._stall_timer: TimerHandle | None = None
 
@@ -121,7 +123,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(b"431 Request Header Fields Too Large", b"the request's headers are too large\n")
 
     def on_message_begin(self) -> None:
-        self._header_bytes = 0
+        self._header_bytes = self._discarded = 0
         if self._header_timer is None:
             self._expect_headers()
         super().on_message_begin()
@@ -169,6 +171,20 @@ class Connection(HttpToolsProtocol):
         else:  # sent before the last one was answered: it waits
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, self.app))
+
+    def on_body(self, body: bytes) -> None:
+        """A client that was answered early may still be sending: it is heard out, within bounds, to read its answer."""
+        if self.cycle.response_complete:
+            self._discarded += len(body)
+            if self._discarded > MAX_DISCARDED:
+                self._abort()
+            return
+        super().on_body(body)
+
+    def on_response_complete(self) -> None:
+        if self.cycle.more_body and self._header_timer is None:
+            self._expect_headers()
+        super().on_response_complete()
 
     def pause_writing(self) -> None:
         self._stall_timer = self.loop.call_later(STALLED_SECONDS, self._abort)

@@ -82,7 +82,7 @@ def _errors(
     if dry_run is not None and dry_run != "All":
         yield FieldPath("dryRun").not_supported([dry_run], ("All",))
     if validation and validation not in _VALIDATIONS:
-        yield FieldPath("fieldValidation").not_supported(validation, _VALIDATIONS)
+        yield FieldPath("fieldValidation").not_supported(validation, ("", "Ignore", "Strict", "Warn"))
 
 
 def _manager_required() -> FieldError:

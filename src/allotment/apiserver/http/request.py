@@ -73,7 +73,7 @@ class Request:
                 raise ValueError("it is too long")
             return int(value)
         except ValueError as exc:
-            raise BadRequest(f"{name}: {value[:40]!r} is no whole number") from exc
+            raise BadRequest(f'strconv.ParseInt: parsing "{value[:40]}": invalid syntax') from exc
 
     def header(self, name: bytes) -> str:
         """The first header of this name (in lower case), or empty."""
@@ -118,19 +118,26 @@ class Request:
 class Body:
     """A decoded body, with what tells which keys stood twice."""
 
-    def __init__(self, raw: bytes, content_type: str) -> None:
-        """Raises BadRequest and UnsupportedMediaType."""
+    def __init__(self, raw: bytes, content_type: str, kind: str) -> None:
+        """``kind`` is what it should be, for messages. Raises BadRequest and UnsupportedMediaType."""
         self._raw = raw if content_type in (JSON, "") else b""
-        self.value = decode(raw, content_type)
+        self.value = decode(raw, content_type, kind)
 
     def duplicates(self, schema: Any = None) -> list[str]:
         return duplicate_fields(self._raw, self.value, schema) if self._raw else []
 
 
-def decode(raw: bytes, content_type: str) -> Any:
+def decode(raw: bytes, content_type: str, kind: str) -> Any:
     """The plain value of a body. Raises BadRequest and UnsupportedMediaType."""
     if content_type in (JSON, ""):
-        return decode_json(raw)
+        try:
+            return decode_json(raw)
+        except NotJson as exc:
+            start = raw[:30].decode("utf-8", "replace") + (" ..." if len(raw) > 30 else "")
+            raise BadRequest(
+                f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
+                f"json parse error: {exc} ({start})"
+            ) from exc
     if content_type in (YAML, "text/yaml", "application/x-yaml"):
         return decode_yaml(raw)
     if content_type == protobuf.CONTENT_TYPE:
@@ -140,13 +147,19 @@ def decode(raw: bytes, content_type: str) -> Any:
     )
 
 
+class NotJson(ValueError):
+    """Text that is no JSON. The message says why, in Go's words where we have them."""
+
+
 def decode_json(raw: bytes) -> Any:
+    """Raises NotJson, and BadRequest for what is nested too deeply."""
     if too_deep(raw):
         raise BadRequest(f"the object is nested too deeply; at most {MAX_DEPTH} levels are read")
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
-        raise BadRequest(f"the object provided is unrecognized: json parse error: {exc}") from exc
+        truncated = "unexpected end of JSON input"
+        raise NotJson(truncated if "truncated" in str(exc) else str(exc)) from exc
 
 
 def decode_yaml(raw: bytes) -> Any:

@@ -13,7 +13,7 @@ from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
 from allotment.apiserver.http.negotiation import Accepted, choose
 from allotment.apiserver.http.options import call_of, list_options
 from allotment.apiserver.http.reply import Reply, Stream, encode, formatted, status_of, warning_headers
-from allotment.apiserver.http.request import JSON, Body, Request, decode_json, decode_yaml
+from allotment.apiserver.http.request import JSON, Body, NotJson, Request, decode_json, decode_yaml
 from allotment.apiserver.http.route import Target
 from allotment.apiserver.registry.body import accepted, accepted_as
 from allotment.apiserver.registry.call import Call, Written
@@ -68,7 +68,7 @@ class Resources:
             written, call = await self._patch(request, target, served, identity)
         else:
             call = call_of(request, identity, self._now(), verb)
-            body = Body(await request.body(), request.content_type)
+            body = Body(await request.body(), request.content_type, served.resource.kind)
             obj = accepted(served, body.value, body.duplicates(served.schema), call)
             writes = self._registry.writes
             if verb == "create":
@@ -86,7 +86,7 @@ class Resources:
         if verb != "create" or target.name:
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         call = call_of(request, identity, self._now(), verb)
-        body = Body(await request.body(), request.content_type)
+        body = Body(await request.body(), request.content_type, review.kind)
         schema = schema_of(review.api_version, review.kind)
         sent = accepted_as(review.api_version, review.kind, schema, body.value, body.duplicates(schema), call)
         answered = review.run(sent, ReviewCall(identity, target.namespace, call.now))
@@ -139,7 +139,7 @@ class Resources:
         apply = type_ is PatchType.APPLY
         call = call_of(request, identity, self._now(), "patch", apply)
         raw = await request.body()
-        patch = decode_yaml(raw) if apply else decode_json(raw)
+        patch = decode_yaml(raw) if apply else _patch_of(raw)
         if apply and self._registry.store.head(served.key(target.namespace, target.name)) is None:
             self._require(target, "create", identity)
         written = self._registry.patches.patch(
@@ -182,7 +182,7 @@ class Resources:
         raw = await request.body()
         asked: dict[str, Any] = {}
         if raw:
-            value = Body(raw, request.content_type).value
+            value = Body(raw, request.content_type, "DeleteOptions").value
             if not isinstance(value, dict):
                 raise BadRequest("the body of a DELETE must be DeleteOptions")
             asked = {name: field for name, field in value.items() if field is not None}
@@ -210,7 +210,7 @@ class Resources:
         action, view = resource.actions.get(name), resource.views.get(name)
         if action is not None and verb == "create":
             call = call_of(request, identity, self._now(), verb)
-            body = Body(await request.body(), request.content_type)
+            body = Body(await request.body(), request.content_type, action.kind)
             written = actions.run(*where, name, action, body.value, call)
             await written.record()
             reply = written.reply or {}
@@ -231,12 +231,12 @@ class Resources:
         actions = self._registry.actions
         call = call_of(request, identity, self._now(), verb)
         if verb == "update":
-            body = Body(await request.body(), request.content_type)
+            body = Body(await request.body(), request.content_type, view.kind)
             return call, actions.replace(*where, body.value, call)
         type_ = _patch_type(request)
         if type_ is PatchType.APPLY:
             raise MethodNotAllowed("server-side apply is not supported on this subresource")
-        return call, actions.patch(*where, type_, decode_json(await request.body()), call)
+        return call, actions.patch(*where, type_, _patch_of(await request.body()), call)
 
 
 def attributes_of(target: Target, verb: str, identity: Identity, fields: Any = None) -> Attributes:
@@ -262,11 +262,15 @@ def attributes_of(target: Target, verb: str, identity: Identity, fields: Any = N
 def _patch_type(request: Request) -> PatchType:
     type_ = _PATCH_TYPES.get(request.content_type)
     if type_ is None:
-        known = ", ".join(_PATCH_TYPES)
-        raise UnsupportedMediaType(
-            f"the body of the request was in an unknown format - accepted media types include: {known}"
-        )
+        raise UnsupportedMediaType("415: Unsupported Media Type")
     return type_
+
+
+def _patch_of(raw: bytes) -> Any:
+    try:
+        return decode_json(raw)
+    except NotJson as exc:
+        raise BadRequest("invalid JSON patch") from exc
 
 
 def _check_verb(served: Served, target: Target, verb: str) -> None:
@@ -276,6 +280,8 @@ def _check_verb(served: Served, target: Target, verb: str) -> None:
         allowed = resource.status and verb in ("get", "update", "patch")
     elif resource.namespaced and not target.namespace:
         allowed = allowed and verb in ("list", "watch")
+    if (verb == "create" and target.name) or (verb in ("update", "patch") and not target.name):
+        allowed = False
     if not allowed:
         raise MethodNotAllowed("the server does not allow this method on the requested resource")
 

@@ -51,15 +51,15 @@ def of_kind(api_version: str, kind: str, sent: Obj) -> Obj:
             raise BadRequest(
                 f"the object provided is unrecognized (must be of type {kind}): {field} must be a string"
             )
-    if said_version and said_version != api_version:
-        raise BadRequest(
-            f"the API version in the data ({said_version}) does not match the expected API version ({api_version})"
-        )
     if said_kind and said_kind != kind:
-        version = api_version.rpartition("/")[2]
+        version = (said_version or api_version).rpartition("/")[2]
         raise BadRequest(
             f'{said_kind} in version "{version}" cannot be handled as a {kind}: converting ({version}.{said_kind}) to '
             f"({kind}): unknown conversion"
+        )
+    if said_version and said_version != api_version:
+        raise BadRequest(
+            f"the API version in the data ({said_version}) does not match the expected API version ({api_version})"
         )
     return {**sent, "apiVersion": api_version, "kind": kind}
 

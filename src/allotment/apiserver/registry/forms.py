@@ -64,15 +64,27 @@ class Plain:
     def __init__(self, served: Served) -> None:
         self._kind = served.resource.kind
         self._api_version = served.api_version
+        self._itself = b'{"kind":"%b","apiVersion":"%b",' % (self._kind.encode(), self._api_version.encode())
+        self._keeps_kind = bool(served.resource.schemas)
 
     def one(self, record: Record) -> bytes:
         return record.data
+
+    def _item(self, record: Record) -> bytes:
+        """In a list, objects of built-in kinds do not say what they are."""
+        data, itself = record.data, self._itself
+        if data.startswith(itself):
+            return b"{" + data[len(itself) :]
+        obj = record.load()
+        del obj["kind"], obj["apiVersion"]
+        return encode(obj)
 
     def many(self, page: Page) -> bytes:
         head = encode(
             {"kind": f"{self._kind}List", "apiVersion": self._api_version, "metadata": page.metadata()}
         )
-        return b"".join((head[:-1], b',"items":[', b",".join([each.data for each in page.records]), b"]}"))
+        shown = self.one if self._keeps_kind else self._item
+        return b"".join((head[:-1], b',"items":[', b",".join(map(shown, page.records)), b"]}"))
 
     def event(self, type_: str, record: Record) -> bytes:
         return b'{"type":"%b","object":%b}\n' % (type_.encode(), self.one(record))
@@ -102,14 +114,9 @@ class Converted(Plain):
     def one(self, record: Record) -> bytes:
         return encode(self._from_hub(record.load()))
 
-    def many(self, page: Page) -> bytes:
-        listed = {
-            "kind": f"{self._kind}List",
-            "apiVersion": self._api_version,
-            "metadata": page.metadata(),
-            "items": [self._from_hub(record.load()) for record in page.records],
-        }
-        return encode(listed)
+    def _item(self, record: Record) -> bytes:
+        obj = self._from_hub(record.load())
+        return encode({name: value for name, value in obj.items() if name not in ("kind", "apiVersion")})
 
     def change(self, change: Change) -> bytes:
         return self.event(change.type.value, change.record)
@@ -211,7 +218,7 @@ def plain(served: Served) -> Plain:
 
 
 def _bookmark(revision: int, initial_end: bool) -> Obj:
-    metadata: Obj = {"resourceVersion": str(revision), "creationTimestamp": None}
+    metadata: Obj = {"resourceVersion": str(revision)}
     if initial_end:
         metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
     return metadata

@@ -18,12 +18,13 @@ from allotment.api.names import (
     label_key_problem,
     label_value_problem,
 )
-from allotment.api.selection import key_message, value_message
+from allotment.api.selection import key_messages, value_messages
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.store.record import Obj
 
 ANNOTATIONS_SIZE = 256 * 1024
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
 _IMMUTABLE = "field is immutable"
 _META = FieldPath("metadata")
 
@@ -103,9 +104,9 @@ def _content_errors(metadata: Obj) -> Iterator[FieldError]:
     labels = _META.child("labels")
     for key, value in (metadata.get("labels") or {}).items():
         if label_key_problem(key):
-            yield labels.invalid(key_message(key), key)
+            yield from (labels.invalid(message, key) for message in key_messages(key))
         if label_value_problem(value):
-            yield labels.invalid(value_message(value), value)
+            yield from (labels.invalid(message, value) for message in value_messages(value))
     yield from _annotation_errors(metadata.get("annotations") or {})
     yield from _owner_errors(metadata.get("ownerReferences") or [])
     yield from _finalizer_errors(metadata.get("finalizers") or [])
@@ -116,7 +117,7 @@ def _annotation_errors(annotations: dict[str, str]) -> Iterator[FieldError]:
     size = 0
     for key, value in annotations.items():
         if label_key_problem(key.lower()):
-            yield path.invalid(key_message(key.lower()), key)
+            yield from (path.invalid(message, key) for message in key_messages(key.lower()))
         size += len(key.encode()) + (len(value) if value.isascii() else len(value.encode()))
     if size > ANNOTATIONS_SIZE:
         yield FieldError(path, ErrorKind.TOO_LONG, f"may not be more than {ANNOTATIONS_SIZE} bytes")
@@ -150,7 +151,11 @@ def _finalizer_errors(finalizers: list[str]) -> Iterator[FieldError]:
     path = _META.child("finalizers")
     for finalizer in finalizers:
         if label_key_problem(finalizer):
-            yield path.invalid(key_message(finalizer), finalizer)
+            yield from (path.invalid(message, finalizer) for message in key_messages(finalizer))
+        elif "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            yield path.invalid(
+                "name is neither a standard finalizer name nor is it fully qualified", finalizer
+            )
     if ORPHAN in finalizers and FOREGROUND in finalizers:
         yield path.invalid(f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set", finalizers)
 

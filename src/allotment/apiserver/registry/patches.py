@@ -9,12 +9,15 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+import msgspec
+
 from allotment.api.conform import conform
-from allotment.api.status import BadRequest, conflict, not_found
+from allotment.api.fields import FieldPath
+from allotment.api.status import BadRequest, conflict, invalid, not_found
 from allotment.apiserver.patch.json_patch import json_patch
 from allotment.apiserver.patch.merge_patch import merge_patch
 from allotment.apiserver.patch.strategic import strategic_merge
-from allotment.apiserver.registry.body import accepted, report
+from allotment.apiserver.registry.body import report
 from allotment.apiserver.registry.call import Call, Written
 from allotment.apiserver.registry.catalogue import Served
 from allotment.apiserver.registry.ownership import applied
@@ -52,12 +55,16 @@ class Patches:
             return self._apply(served, namespace, name, patch, call, subresource)
 
         def change(hub: Obj) -> Obj:
-            return served.to_hub(self.patched(served, served.from_hub(hub), type_, patch, call, name))
+            made = self.patched(served, served.from_hub(hub), type_, patch, call, name)
+            match_namespace(served.resource, own_metadata(made), namespace)
+            check_name(made, namespace, name)
+            return served.to_hub(made)
 
         return self._writes.change(served, namespace, name, change, call, subresource)
 
     def patched(self, served: Served, obj: Obj, type_: PatchType, patch: Any, call: Call, name: str) -> Obj:
         """The object (in the served version) after a patch that is no apply."""
+        _check_patch(type_, patch)
         if type_ is PatchType.JSON:
             made = json_patch(obj, patch)
         elif type_ is PatchType.STRATEGIC:
@@ -69,7 +76,11 @@ class Patches:
         for field in ("apiVersion", "kind"):
             if made.get(field) != obj[field]:
                 raise BadRequest(f"the {field} of an object cannot be patched")
-        conformed = conform(served.schema, made)
+        try:
+            conformed = conform(served.schema, made)
+        except BadRequest as exc:  # the patch is well, what it leads to is not
+            error = FieldPath("patch").invalid(exc.message, _shown(patch))
+            raise invalid(served.resource.kind, name, [error], served.group) from exc
         if conformed.unknown:
             report(conformed.unknown, f'{obj["kind"]} "{name}" cannot be patched', call)
         return conformed.obj
@@ -77,7 +88,9 @@ class Patches:
     def _apply(
         self, served: Served, namespace: str, name: str, config: Any, call: Call, subresource: str
     ) -> Written:
-        wanted = accepted(served, config, [], call)
+        if not isinstance(config, dict):
+            raise BadRequest("error decoding patch: an applied configuration is an object")
+        wanted: Obj = config
         metadata = own_metadata(wanted)
         metadata.setdefault("name", name)
         check_name(wanted, namespace, name)
@@ -94,10 +107,16 @@ class Patches:
                 )
                 raise conflict(served.resource.plural, name, served.group, why)
             metadata.pop("resourceVersion", None)
-            return self._writes.create(served, namespace, applied(served, None, wanted, call, ""), call, True)
+            return self._writes.create(
+                served,
+                namespace,
+                conform(served.schema, applied(served, None, wanted, call, "")).obj,
+                call,
+                True,
+            )
         old = record.load()
         live = served.from_hub(record.load())
-        merged = applied(served, live, wanted, call, subresource)
+        merged = conform(served.schema, applied(served, live, wanted, call, subresource)).obj
         merged_metadata = own_metadata(merged)
         if version := metadata.get("resourceVersion"):
             merged_metadata["resourceVersion"] = version
@@ -105,4 +124,19 @@ class Patches:
             merged_metadata["uid"] = uid
         return self._writes.replace(
             served, record, old, served.to_hub(merged), call, subresource, tracked=True
+        )
+
+
+def _shown(patch: Any) -> str:
+    return msgspec.json.encode(patch)[:1000].decode("utf-8", "replace")
+
+
+def _check_patch(type_: PatchType, patch: Any) -> None:
+    wanted, named = (
+        (list, "[]handlers.jsonPatchOp") if type_ is PatchType.JSON else (dict, "map[string]interface {}")
+    )
+    if not isinstance(patch, wanted):
+        found = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+        raise BadRequest(
+            f"error decoding patch: json: cannot unmarshal {found.get(type(patch), 'null')} into Go value of type {named}"
         )

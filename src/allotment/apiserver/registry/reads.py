@@ -166,21 +166,21 @@ def decode_token(text: str) -> tuple[int, str]:
         padded = text.encode() + b"=" * (-len(text) % 4)
         token = msgspec.json.decode(base64.b64decode(padded, b"-_", validate=True), type=_Token)
     except (ValueError, msgspec.DecodeError) as exc:
-        raise BadRequest(f"continue key is not valid: {exc}") from exc
+        raise _bad_token(f": {exc}") from exc
     if token.v != "meta.k8s.io/v1":
-        raise BadRequest(
-            f"continue key is not valid: server does not recognize this encoded version {token.v}"
-        )
+        raise _bad_token(f": server does not recognize this encoded version {token.v}")
     if token.rv == 0 or token.rv < _NEWEST:
-        raise BadRequest(
-            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
-        )
+        raise _bad_token(": incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
     if not token.start:
-        raise BadRequest("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")
+        raise _bad_token(": encoded start key empty (version meta.k8s.io/v1)")
     place = token.start.removesuffix("\0")
     if any(part in ("", ".", "..") for part in place.split("/")):
-        raise BadRequest(f"continue key is not valid: {token.start}")
+        raise _bad_token(f": {token.start}")
     return token.rv, place.replace("/", "\0")
+
+
+def _bad_token(why: str) -> BadRequest:
+    return BadRequest(f"invalid continue token: continue key is not valid{why}")
 
 
 def revision_of(text: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
+from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.resource import Column, Resource
 from allotment.apiserver.store.record import Obj
 
@@ -17,13 +18,6 @@ class IncludeObject(Enum):
     NONE = "None"
     METADATA = "Metadata"
     OBJECT = "Object"
-
-
-def _created(obj: Obj, now: str) -> object:
-    return obj["metadata"].get("creationTimestamp")
-
-
-_CREATED = Column("Created At", "date", _created, "When the object was created.")
 
 
 def column_definitions(resource: Resource) -> list[Obj]:
@@ -71,10 +65,10 @@ def table(version: str, columns: list[Obj] | None, rows: Iterable[Obj], metadata
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": metadata,
-        "columnDefinitions": columns if columns is not None else [],
+        "columnDefinitions": columns,
         "rows": list(rows),
     }
 
 
 def _columns(resource: Resource) -> tuple[Column, ...]:
-    return resource.columns or (_CREATED,)
+    return resource.columns or (AGE,)

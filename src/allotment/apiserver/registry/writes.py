@@ -226,6 +226,7 @@ class Writes:
     # --- the last step ---
 
     def put(self, key: Key, obj: Obj, call: Call) -> Record | Pending:
+        obj = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], **obj}  # first: see ``forms.Plain.many``
         if call.dry_run:
             return settled(key, obj)
         return self.store.put(key, obj)
