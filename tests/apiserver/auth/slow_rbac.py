@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.apiserver.auth.identity import Attributes
+from allotment.apiserver.auth.identity import Attributes, Identity
 from allotment.apiserver.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from allotment.apiserver.store.record import Key
 from tests.apiserver.auth.memory import MemoryStore
@@ -18,21 +18,26 @@ class Judge:
     def __init__(self, store: MemoryStore) -> None:
         self._objects = [(key, record.load()) for key, record in store._records.items()]
 
+        self._held: dict[tuple[str, tuple[str, ...], str], list[dict[str, list[str]]]] = {}
+
     def allows(self, asked: Attributes) -> bool:
-        for key, binding in self._objects:
-            if key.resource == CLUSTER_ROLE_BINDINGS or (
-                key.resource == ROLE_BINDINGS and key.namespace == asked.namespace and asked.namespace
-            ):
-                if not any(_is(one, asked, key.namespace) for one in binding.get("subjects", [])):
-                    continue
-                for rule in _rules(self._objects, binding["roleRef"], key.namespace):
-                    if _allows(rule, asked):
-                        return True
-        return False
+        return any(_allows(rule, asked) for rule in self._rules(asked.identity, asked.namespace))
+
+    def _rules(self, identity: Identity, namespace: str) -> list[dict[str, list[str]]]:
+        who = (identity.name, identity.groups, namespace)
+        if who not in self._held:
+            self._held[who] = [
+                rule
+                for key, binding in self._objects
+                if key.resource == CLUSTER_ROLE_BINDINGS
+                or (key.resource == ROLE_BINDINGS and key.namespace == namespace)
+                if any(_is(one, identity, key.namespace) for one in binding.get("subjects", []))
+                for rule in _rules(self._objects, binding["roleRef"], key.namespace)
+            ]
+        return self._held[who]
 
 
-def _is(subject: dict[str, Any], asked: Attributes, namespace: str) -> bool:
-    identity = asked.identity
+def _is(subject: dict[str, Any], identity: Identity, namespace: str) -> bool:
     if subject["kind"] == "User":
         return bool(identity.name == subject["name"])
     if subject["kind"] == "Group":

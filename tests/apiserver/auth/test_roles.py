@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import pytest
 
@@ -47,6 +48,7 @@ def started() -> MemoryStore:
     return store
 
 
+@cache
 def _resources() -> list[tuple[str, str, str]]:
     """Every group, resource and subresource that some role names, and one that none does."""
     rules = [rule(line) for role in ROLES for line in role.rules]
