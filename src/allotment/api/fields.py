@@ -18,11 +18,21 @@ REQUIRED = "is required"
 """What is said of a required field where there is nothing more to say."""
 
 
+class Omitted(Enum):
+    """In place of a value that is too large to be told."""
+
+    OMITTED = "omitted"
+
+
+OMITTED = Omitted.OMITTED
+
+
 class ErrorKind(Enum):
     """What is wrong with a field; the values are the causes in a Kubernetes ``Status``."""
 
     REQUIRED = "FieldValueRequired"
     INVALID = "FieldValueInvalid"
+    TYPE_INVALID = "FieldValueTypeInvalid"
     TOO_LONG = "FieldValueTooLong"
     TOO_MANY = "FieldValueTooMany"
     DUPLICATE = "FieldValueDuplicate"

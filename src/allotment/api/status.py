@@ -20,7 +20,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from allotment.api.fields import REQUIRED, ErrorKind, FieldError
+from allotment.api.fields import OMITTED, REQUIRED, ErrorKind, FieldError
 
 
 class StatusError(Exception):
@@ -220,6 +220,7 @@ def invalid(kind: str, name: str, errors: Iterable[FieldError], group: str = "")
 _SPOKEN = {
     ErrorKind.REQUIRED: "Required value",
     ErrorKind.INVALID: "Invalid value",
+    ErrorKind.TYPE_INVALID: "Invalid value",
     ErrorKind.TOO_LONG: "Too long",
     ErrorKind.TOO_MANY: "Too many",
     ErrorKind.DUPLICATE: "Duplicate value",
@@ -228,15 +229,22 @@ _SPOKEN = {
     ErrorKind.FORBIDDEN: "Forbidden",
 }
 _WITH_VALUE = frozenset(
-    {ErrorKind.INVALID, ErrorKind.DUPLICATE, ErrorKind.NOT_SUPPORTED, ErrorKind.NOT_FOUND, ErrorKind.TOO_MANY}
+    {
+        ErrorKind.INVALID,
+        ErrorKind.TYPE_INVALID,
+        ErrorKind.DUPLICATE,
+        ErrorKind.NOT_SUPPORTED,
+        ErrorKind.NOT_FOUND,
+        ErrorKind.TOO_MANY,
+    }
 )
 
 
 def told_as_cause(error: FieldError) -> str:
     """One error as Kubernetes words it: the kind of fault, the value where it has one, then what is wrong."""
     parts = [_SPOKEN[error.kind]]
-    if error.kind in _WITH_VALUE:
-        parts.append(json.dumps(error.value, default=str, ensure_ascii=False))
+    if error.kind in _WITH_VALUE and error.value is not OMITTED:
+        parts.append(json.dumps(error.value, default=str, ensure_ascii=False, separators=(",", ":")))
     if error.choices:
         parts.append("supported values: " + ", ".join(f'"{choice}"' for choice in error.choices))
     elif error.kind is ErrorKind.TOO_LONG and error.limit is not None:
