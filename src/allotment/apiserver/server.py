@@ -194,7 +194,7 @@ class ApiServer:
                     )
         for written in pending:
             await written
-        for write in bring_defaults(self.store, call.now):
+        for write in bring_defaults(self.store, call.now, self.certificates.authority.certificate):
             await write
 
     async def _measure_lag(self) -> None:

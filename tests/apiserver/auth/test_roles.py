@@ -241,3 +241,11 @@ def test_the_stored_rules_of_an_aggregated_role_are_those_it_has() -> None:
         stored = store.head(Key(CLUSTER_ROLES, "", name)).load()["rules"]  # type: ignore[union-attr]  # it is there
         effective = [one.to_json() for one in rbac.role_rules("ClusterRole", name, "") or ()]
         assert sorted(map(str, stored)) == sorted(map(str, effective))
+
+
+def test_the_authority_of_client_certificates_is_published() -> None:
+    store, key = MemoryStore(), Key("configmaps", "kube-system", "extension-apiserver-authentication")
+    bring_defaults(store, NOW, b"PEM")
+    assert store.head(key).load()["data"] == {"client-ca-file": "PEM"}  # type: ignore[union-attr]  # it is there
+    assert bring_defaults(store, NOW, b"PEM") == []
+    assert len(bring_defaults(store, NOW, b"another")) == 1

@@ -30,9 +30,12 @@ class Stores(Heads, Protocol):
     def put(self, key: Key, obj: Obj) -> Any: ...
 
 
-def bring_defaults(store: Stores, now: str) -> list[Any]:
-    """Writes what differs from the table, ``now`` as RFC 3339. Await what it returns to know it durable."""
-    pending = []
+def bring_defaults(store: Stores, now: str, client_ca: bytes = b"") -> list[Any]:
+    """Writes what differs from the table, ``now`` as RFC 3339. Await what it returns to know it durable.
+
+    With ``client_ca`` (PEM), servers that delegate authentication to this one find it where Kubernetes publishes it.
+    """
+    pending = _publish(store, now, client_ca) if client_ca else []
     for key, wanted in defaults():
         record = store.head(key)
         if record is None:
@@ -42,6 +45,22 @@ def bring_defaults(store: Stores, now: str) -> list[Any]:
         if changed is not None:
             pending.append(store.put(key, changed))
     return pending
+
+
+def _publish(store: Stores, now: str, client_ca: bytes) -> list[Any]:
+    """kube-scheduler and kube-controller-manager ask for this ConfigMap to know whose client certificates to trust."""
+    key = Key("configmaps", "kube-system", "extension-apiserver-authentication")
+    data = {"client-ca-file": client_ca.decode()}
+    record = store.head(key)
+    metadata = {"name": key.name, "namespace": key.namespace}
+    obj = (
+        record.load()
+        if record
+        else _new({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, now)
+    )
+    if obj.get("data") == data:
+        return []
+    return [store.put(key, {**obj, "data": data})]
 
 
 def defaults() -> Iterator[tuple[Key, Obj]]:
