@@ -31,7 +31,7 @@ from allotment.apiserver.http.discovery import Discovery
 from allotment.apiserver.http.metrics import Labels, Metrics
 from allotment.apiserver.http.negotiation import accepted
 from allotment.apiserver.http.paths import Paths
-from allotment.apiserver.http.reply import Reply, Stream
+from allotment.apiserver.http.reply import Reply, Stream, warning_headers
 from allotment.apiserver.http.request import Disconnected, Receive, Request, Scope, Send
 from allotment.apiserver.http.resources import Resources, attributes_of
 from allotment.apiserver.http.route import Target, target_of
@@ -133,6 +133,8 @@ class App:
             return await self._resources.review(request, target, verb, served, identity)
         _check_scope(served, target)
         answer = await self._resources.answer(request, target, verb, served, identity)
+        if served.deprecated:
+            answer.headers += warning_headers([served.warning])
         if isinstance(answer, Stream) and self.watches >= self.max_watches:
             self._metrics.rejected += 1
             raise _too_many()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.api.schema import Schema, schema_of
-from allotment.api.status import not_found
+from allotment.api.status import BadRequest, not_found
 from allotment.apiserver.patch.json_patch import json_patch
 from allotment.apiserver.patch.merge_patch import merge_patch
 from allotment.apiserver.patch.strategic import strategic_merge
@@ -41,10 +41,12 @@ class Actions:
         call: Call,
     ) -> Written:
         """What the action answers is in ``Written.reply``. Raises StatusError."""
-        record = self._head(served, namespace, name)
         sent = accepted_as(
             action.api_version, action.kind, schema_of(action.api_version, action.kind), body, [], call
         )
+        if (said := (sent.get("metadata") or {}).get("name")) and said != name:
+            raise BadRequest(f"name in URL does not match name in {action.kind} object")
+        record = self._head(served, namespace, name)
         result = action.run(
             record.load(), sent, ActionCall(call.identity, call.now, call.dry_run, self._services)
         )

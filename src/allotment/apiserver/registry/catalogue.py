@@ -30,6 +30,12 @@ class Served:
     hub: bool
     to_hub: Callable[[Obj], Obj]
     from_hub: Callable[[Obj], Obj]
+    deprecated: str = ""
+
+    @property
+    def warning(self) -> str:
+        """What users of this version should know, or empty."""
+        return f"{self.api_version} {self.resource.kind} is {self.deprecated}" if self.deprecated else ""
 
     @cached_property
     def api_version(self) -> str:
@@ -161,7 +167,7 @@ def _forms(resource: Resource) -> Iterator[Served]:
         api_version = f"{group}/{form.version}" if group else form.version
         to_hub = form.to_hub or _renamed(resource.api_version)
         from_hub = form.from_hub or _renamed(api_version)
-        yield Served(resource, group, form.version, False, to_hub, from_hub)
+        yield Served(resource, group, form.version, False, to_hub, from_hub, form.deprecated)
 
 
 def _hub(resource: Resource) -> Served:

@@ -149,11 +149,11 @@ def _owner_errors(owners: list[Obj]) -> Iterator[FieldError]:
 
 def _finalizer_errors(finalizers: list[str]) -> Iterator[FieldError]:
     path = _META.child("finalizers")
-    for finalizer in finalizers:
+    for number, finalizer in enumerate(finalizers):
         if label_key_problem(finalizer):
             yield from (path.invalid(message, finalizer) for message in key_messages(finalizer))
         elif "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
-            yield path.invalid(
+            yield path.index(number).invalid(
                 "name is neither a standard finalizer name nor is it fully qualified", finalizer
             )
     if ORPHAN in finalizers and FOREGROUND in finalizers:

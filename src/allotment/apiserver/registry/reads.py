@@ -125,7 +125,7 @@ class Reads:
         if revision > current:
             cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
             raise Timeout(
-                f"Too large resource version: {revision}, current: {current}",
+                f"Timeout: Too large resource version: {revision}, current: {current}",
                 {"causes": [cause], "retryAfterSeconds": 1},
             )
 
@@ -184,12 +184,15 @@ def _bad_token(why: str) -> BadRequest:
 
 
 def revision_of(text: str) -> int:
-    """A resourceVersion in a query; empty and 0 mean any. Raises Invalid for what is no number."""
+    """A resourceVersion in a query; empty and 0 mean any. Raises BadRequest for what is no number."""
     if not text:
         return 0
     if len(text) > 20 or not (text.isascii() and text.isdecimal()):
-        why = f'strconv.ParseUint: parsing "{text[:40]}": invalid syntax'
-        raise invalid("", "", [FieldPath("resourceVersion").invalid(why, text[:40])])
+        shown = text[:40]
+        raise BadRequest(
+            f'invalid resource version: resourceVersion: Invalid value: "{shown}": strconv.ParseUint: parsing "{shown}": '
+            "invalid syntax"
+        )
     return int(text)
 
 

@@ -45,6 +45,9 @@ class Version:
     to_hub: Callable[[Obj], Obj] | None = None
     from_hub: Callable[[Obj], Obj] | None = None
     group: str | None = None
+    deprecated: str = (
+        ""  # what users of this version are warned of: "deprecated in v1.35+, unavailable in v1.38+"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,14 @@ RESOURCES = (
         plural="deviceclasses",
         namespaced=False,
         strategy=_DeviceClassStrategy(),
-        versions=(Version("v1beta2"), Version("v1beta1", v1beta1.to_v1, v1beta1.from_v1)),
+        versions=(
+            Version("v1beta2", deprecated="deprecated in v1.36+, unavailable in v1.39+"),
+            Version(
+                "v1beta1",
+                v1beta1.to_v1,
+                v1beta1.from_v1,
+                deprecated="deprecated in v1.35+, unavailable in v1.38+",
+            ),
+        ),
     ),
 )

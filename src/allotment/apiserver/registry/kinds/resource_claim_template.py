@@ -43,8 +43,13 @@ RESOURCES = (
         namespaced=True,
         strategy=_TemplateStrategy(),
         versions=(
-            Version("v1beta2"),
-            Version("v1beta1", v1beta1.to_v1, v1beta1.from_v1),
+            Version("v1beta2", deprecated="deprecated in v1.36+, unavailable in v1.39+"),
+            Version(
+                "v1beta1",
+                v1beta1.to_v1,
+                v1beta1.from_v1,
+                deprecated="deprecated in v1.35+, unavailable in v1.38+",
+            ),
             Version("v1alpha2", v1alpha2.to_v1, v1alpha2.from_v1),
         ),
     ),

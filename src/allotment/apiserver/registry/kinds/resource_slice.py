@@ -68,6 +68,14 @@ RESOURCES = (
             "spec.driver": lambda obj: _spec(obj, "driver"),
             "spec.pool.name": lambda obj: _spec(obj, "pool", "name"),
         },
-        versions=(Version("v1beta2"), Version("v1beta1", v1beta1.to_v1, v1beta1.from_v1)),
+        versions=(
+            Version("v1beta2", deprecated="deprecated in v1.36+, unavailable in v1.39+"),
+            Version(
+                "v1beta1",
+                v1beta1.to_v1,
+                v1beta1.from_v1,
+                deprecated="deprecated in v1.35+, unavailable in v1.38+",
+            ),
+        ),
     ),
 )
