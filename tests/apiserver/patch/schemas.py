@@ -24,7 +24,8 @@ def struct(*, default: Any = None, required: tuple[str, ...] = (), **properties:
 
 
 def atomic_struct(**properties: Schema) -> Schema:
-    schema = struct(**properties)
+    schema = struct()
+    schema.properties = properties
     schema.map_type = "atomic"
     return schema
 

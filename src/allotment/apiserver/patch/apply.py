@@ -140,7 +140,7 @@ class _Change:
         self.result = self._pruned(self._merged, entries.get(mine.owner))
 
     def settled_result(self) -> Obj:
-        return settled(self.result, self._merged, self.version.schema)
+        return settled(self.result, self._merged, self.config, self.version.schema)
 
     def owners(self, force: bool) -> Entries:
         """All entries after the change. Raises Conflict."""
@@ -227,7 +227,7 @@ def _fields(obj: Obj, schema: Schema) -> FieldSet:
 
 
 def _conflict(conflicts: list[tuple[Entry, Path]]) -> Conflict:
-    conflicts.sort(key=lambda conflict: _spoken(conflict[0]))
+    conflicts.sort(key=lambda conflict: _rank(conflict[0]))
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {_spoken(entry)}", "field": told(path)}
         for entry, path in conflicts
@@ -244,6 +244,12 @@ def _conflict(conflicts: list[tuple[Entry, Path]]) -> Conflict:
             lines.append(f"- {told(path)}")
         message = f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
     return Conflict(message, {"causes": causes})
+
+
+def _rank(entry: Entry) -> tuple[str, str, str, bool, str]:
+    """Managers are told in the order of what identifies them, those with a subresource first."""
+    manager, operation, version, subresource = entry.owner
+    return manager, operation, version, not subresource, subresource
 
 
 def _spoken(entry: Entry) -> str:

@@ -136,23 +136,42 @@ def without(obj: Obj, fields: FieldSet, schema: Schema) -> Obj:
     return _without(obj, fields.fields, schema) or {}
 
 
-def settled(obj: Obj, before: Obj, schema: Schema) -> Obj:
-    """``obj`` without the nulls that :func:`without` left in it, and in a built-in kind without any: they mean absence."""
-    result: Obj = _settled(obj, before, keep=not schema.name)
-    return result
+def settled(obj: Obj, before: Obj, config: Obj, schema: Schema) -> Obj:
+    """``obj`` without the nulls that :func:`without` left, of what was in ``before``; in a built-in kind without any.
+
+    What ``config`` wants empty is empty then, and everything else is gone.
+    """
+    return _settled_map(obj, before, config, schema, bool(schema.name))
 
 
-def _settled(value: Any, before: Any, keep: bool) -> Any:
+def _settled(value: Any, before: Any, config: Any, schema: Schema, builtin: bool) -> Any:
     if isinstance(value, dict):
-        then = before if isinstance(before, dict) else {}
-        return {
-            name: _settled(inner, then.get(name), keep)
-            for name, inner in value.items()
-            if inner is not None or (keep and then.get(name) is None)
-        }
-    if isinstance(value, list):
-        return value if keep else [_settled(inner, None, keep) for inner in value]
-    return value
+        return _settled_map(value, before, config, schema, builtin)
+    if not isinstance(value, list) or not (builtin or opens(value, schema)):
+        return value
+    inside = items(schema)
+    if not opens(value, schema):
+        return [_settled(item, None, None, inside, builtin) for item in value]
+    then = {of_item(item, schema): item for item in before or ()}
+    wanted = {of_item(item, schema): item for item in config or ()}
+    steps = [of_item(item, schema) for item in value]
+    return [
+        _settled(item, then.get(step), wanted.get(step), inside, builtin)
+        for step, item in zip(steps, value, strict=True)
+    ]
+
+
+def _settled_map(obj: Obj, before: Any, config: Any, schema: Schema, builtin: bool) -> Obj:
+    then, wanted = (each if isinstance(each, dict) else {} for each in (before, config))
+    result: Obj = {}
+    for name, value in obj.items():
+        if value is not None:
+            result[name] = _settled(value, then.get(name), wanted.get(name), part(schema, name), builtin)
+        elif wanted.get(name) in ({}, []):
+            result[name] = wanted[name]
+        elif not builtin and then.get(name) is None:
+            result[name] = value
+    return result
 
 
 def _without(value: Any, gone: Node, schema: Schema) -> Any:
