@@ -26,7 +26,7 @@ class TokenRefused(Exception):
 
 
 class SigningKey:
-    """Signs and verifies. ``id`` is the key's name in tokens and in the published key set."""
+    """Signs and verifies. ``id`` is the key's name in tokens."""
 
     def __init__(self, pem: bytes) -> None:
         key = serialization.load_pem_private_key(pem, password=None)
@@ -75,20 +75,6 @@ class SigningKey:
         r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
         key.verify(encode_dss_signature(r, s), text, ec.ECDSA(hashes.SHA256()))
 
-    def public_set(self) -> dict[str, Any]:
-        """The JSON Web Key Set with which others can verify our tokens."""
-        key = self._key.public_key()
-        common = {"use": "sig", "kid": self.id, "alg": self.algorithm}
-        if isinstance(key, rsa.RSAPublicKey):
-            numbers = key.public_numbers()
-            return {"keys": [{**common, "kty": "RSA", "n": _number(numbers.n), "e": _number(numbers.e)}]}
-        point = key.public_numbers()
-        return {
-            "keys": [
-                {**common, "kty": "EC", "crv": "P-256", "x": _number(point.x, 32), "y": _number(point.y, 32)}
-            ]
-        }
-
 
 def looks_signed(token: str) -> bool:
     """Whether it has the form of a JSON web token at all."""
@@ -123,7 +109,3 @@ def _decoded(text: str) -> bytes:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, UnicodeEncodeError) as exc:
         raise ValueError(str(exc)) from None
-
-
-def _number(value: int, length: int = 0) -> str:
-    return _encoded(value.to_bytes(length or (value.bit_length() + 7) // 8, "big"))

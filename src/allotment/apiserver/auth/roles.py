@@ -2,7 +2,7 @@
 
 A line is ``verbs: groups: resources [: names]``, or ``verbs: paths`` for what is no resource; ``core`` is the empty
 group. The names and rights of ``system:`` roles and of admin, edit and view are Kubernetes'. Ours follow: what this
-server adds to view and edit (pools, workloads, seed 0's kinds), and a role for each component of Allotment.
+server adds to view and edit (pod groups, workloads, seed 0's claim parameters), and a role for each component of Allotment.
 
 What differs, and why: service accounts of kube-controller-manager's controllers are not listed one by one. It runs with
 one credential against this server unless told otherwise, so ``system:kube-controller-manager`` holds what the
@@ -50,7 +50,6 @@ class DefaultBinding:
 
 
 _LIVE = "/healthz,/livez,/readyz"
-_VIEWED = f"{READ}: {_RESOURCE}"
 
 _PEOPLE = (
     DefaultRole("cluster-admin", ("*: *: *", "*: *")),
@@ -105,7 +104,7 @@ _PEOPLE = (
             f"{READ}: batch: cronjobs,cronjobs/status,jobs,jobs/status",
             f"{READ}: policy: poddisruptionbudgets,poddisruptionbudgets/status",
             f"{READ}: networking.k8s.io: ingresses,ingresses/status,networkpolicies",
-            f"{_VIEWED}: resourceclaims,resourceclaims/status,resourceclaimtemplates",
+            f"{READ}: {_RESOURCE}: resourceclaims,resourceclaims/status,resourceclaimtemplates",
             f"{READ}: {_SCHEDULING}: podgroups,podgroups/status,workloads",
         ),
         labels=("view",),
@@ -343,12 +342,8 @@ BINDINGS = (
 
 def rule(line: str) -> Rule:
     """A line of the table as a rule; see the top of this file."""
-    verbs, *rest = (tuple(part.strip().split(",")) for part in _columns(line))
+    verbs, *rest = (tuple(column.split(",")) for column in line.split(": "))
     if len(rest) == 1:
         return Rule(verbs, paths=rest[0])
     groups = tuple("" if group == "core" else group for group in rest[0])
     return Rule(verbs, groups, rest[1], rest[2] if len(rest) > 2 else ())
-
-
-def _columns(line: str) -> list[str]:
-    return line.split(": ")
