@@ -1,0 +1,196 @@
+"""``allot up`` and its companions, as processes: what a person sees, and what they leave behind."""
+
+import asyncio
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.api.status import Forbidden, NotFound
+from allotment.client.client import Client
+from allotment.client.connection import load
+from allotment.client.over_http import HttpTransport
+
+ALLOT = Path(sys.executable).with_name("allot")
+PATIENCE = 60
+
+
+def allot(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [ALLOT, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+@contextmanager
+def up(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A server in a process, ended with the block."""
+    command = [str(ALLOT), "up", "--data-dir", str(folder), "--port", "0", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=PATIENCE)
+
+
+def greeting(process: subprocess.Popen[str]) -> list[str]:
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line.strip())
+        if "Ctrl-C" in line:
+            return lines
+    assert process.stderr is not None
+    pytest.fail(f"it did not start: {process.stderr.read()}")
+
+
+def ask(kubeconfig: Path, steps: Any) -> Any:
+    async def run() -> Any:
+        async with Client(HttpTransport(load(kubeconfig)), manager="test") as client:
+            return await steps(client)
+
+    return asyncio.run(run())
+
+
+def config_map(name: str) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"k": "v"}}
+
+
+def test_it_prints_the_two_lines_that_a_person_needs_and_stops_on_ctrl_c(tmp_path: Path) -> None:
+    with up(tmp_path / "data") as process:
+        lines = greeting(process)
+        assert f"export KUBECONFIG={tmp_path}/data/kubeconfig" in lines
+        assert any(line.startswith("kubectl get") for line in lines)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+
+
+def test_the_kubeconfig_is_private_and_works_and_what_was_written_is_there_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "data"
+    with up(folder) as process:
+        greeting(process)
+        assert stat.S_IMODE((folder / "kubeconfig").stat().st_mode) == 0o600
+        ask(folder / "kubeconfig", lambda client: client.plain("v1", "configmaps").create(config_map("kept")))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+    with up(folder) as process:
+        greeting(process)
+        found = ask(
+            folder / "kubeconfig", lambda client: client.plain("v1", "configmaps").get("kept", "default")
+        )
+        assert found["data"] == {"k": "v"}
+
+
+def test_the_demo_has_nodes_and_devices_and_can_be_started_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        with up(tmp_path / "data", "--demo") as process:
+            greeting(process)
+
+            async def names(client: Client) -> list[str]:
+                slices = await client.plain("resource.k8s.io/v1", "resourceslices", namespaced=False).list()
+                nodes = await client.plain("v1", "nodes", namespaced=False).list()
+                assert all(node["status"]["conditions"] for node in nodes.items)
+                return sorted(obj["metadata"]["name"] for obj in nodes.items + slices.items)
+
+            found = ask(tmp_path / "data" / "kubeconfig", names)
+            assert {"ada", "bea", "cleo", "ada-gpu", "bea-gpu-counters"} <= set(found)
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE)
+
+
+def test_a_second_instance_is_told_who_has_the_folder(tmp_path: Path) -> None:
+    with up(tmp_path / "data") as process:
+        greeting(process)
+        second = allot("up", "--data-dir", tmp_path / "data", "--port", "0")
+        assert second.returncode == 1
+        assert f"in use by process {process.pid}" in second.stderr
+
+
+def test_a_port_in_use_is_named_with_the_way_out(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        tried = allot("up", "--data-dir", tmp_path / "data", "--port", port)
+    assert tried.returncode == 1
+    assert f"127.0.0.1:{port} is in use" in tried.stderr
+    assert "--port 0" in tried.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    tried = allot("up", "--data-dir", tmp_path / "file" / "data", "--port", "0")
+    assert tried.returncode == 1
+    assert str(tmp_path / "file") in tried.stderr
+    assert "Traceback" not in tried.stderr
+
+
+def test_credentials_are_issued_for_a_user_and_grant_nothing_by_themselves(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with up(folder) as process:
+        greeting(process)
+        issued = allot("kubeconfig", "--user", "jane", "--group", "dev", "--data-dir", folder)
+        assert issued.returncode == 0
+        (tmp_path / "jane").write_text(issued.stdout)
+
+        async def who(client: Client) -> Any:
+            with pytest.raises(Forbidden, match='User "jane" cannot list resource "pods"'):
+                await client.plain("v1", "pods").list("default")
+            review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+            reviews = client.plain("authentication.k8s.io/v1", "selfsubjectreviews", namespaced=False)
+            return (await reviews.create(review))["status"]["userInfo"]
+
+        found = ask(tmp_path / "jane", who)
+        assert (found["username"], found["groups"]) == ("jane", ["dev", "system:authenticated"])
+
+
+def test_credentials_without_a_server_say_how_to_start_one(tmp_path: Path) -> None:
+    tried = allot("kubeconfig", "--user", "jane", "--data-dir", tmp_path / "none")
+    assert tried.returncode == 1
+    assert "allot up" in tried.stderr
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_backup_made_while_it_runs_brings_back_what_was_lost(tmp_path: Path) -> None:
+    folder, backup = tmp_path / "data", tmp_path / "backup"
+    maps = ("v1", "configmaps")
+    with up(folder) as process:
+        greeting(process)
+        ask(folder / "kubeconfig", lambda client: client.plain(*maps).create(config_map("before")))
+        assert allot("backup", backup, "--data-dir", folder).returncode == 0
+        ask(folder / "kubeconfig", lambda client: client.plain(*maps).create(config_map("after")))
+        refused = allot("restore", backup, "--data-dir", folder)
+        assert refused.returncode == 1
+        assert "in use by process" in refused.stderr
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE)
+    assert allot("restore", backup, "--data-dir", folder).returncode == 0
+    with up(folder) as process:
+        greeting(process)
+        ask(folder / "kubeconfig", lambda client: client.plain(*maps).get("before", "default"))
+        with pytest.raises(NotFound):
+            ask(folder / "kubeconfig", lambda client: client.plain(*maps).get("after", "default"))
+
+
+def test_a_damaged_backup_is_refused_and_the_store_stays(tmp_path: Path) -> None:
+    folder, backup = tmp_path / "data", tmp_path / "backup"
+    with up(folder) as process:
+        greeting(process)
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE)
+    before = (folder / "store.db").read_bytes()
+    backup.write_bytes(os.urandom(10_000))
+    refused = allot("restore", backup, "--data-dir", folder)
+    assert refused.returncode == 1
+    assert "nothing was restored" in refused.stderr
+    assert (folder / "store.db").read_bytes() == before
