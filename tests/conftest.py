@@ -1,13 +1,22 @@
 """For all tests: random ones have no time limit, since speed is measured in ``make bench`` and never here, and a failing
-one prints how to repeat it. The ``upstream`` fixture is a conversation with the real allocator, where it is built."""
+one prints how to repeat it. The ``upstream`` fixture is a conversation with the real allocator, ``kubernetes`` the real
+control plane, both where they are built; ``embedded`` is our own server."""
 
+from __future__ import annotations
+
+import contextlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.corpus import unavailable
 from tests.upstream.oracle import Absent, Oracle, find
+
+if TYPE_CHECKING:  # most tests need no server, and should not wait for its import
+    from tests.contract.embedded import Embedded
+    from tests.kubernetes.control_plane import ControlPlane
 
 settings.register_profile(
     "allotment",
@@ -27,3 +36,25 @@ def upstream() -> Iterator[Oracle]:
         unavailable(str(absent))
     with Oracle(program) as oracle:
         yield oracle
+
+
+@pytest.fixture(scope="session")
+def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The real control plane, one a session; tests keep apart by namespaces and names."""
+    from tests.kubernetes import control_plane
+
+    with contextlib.ExitStack() as stack:
+        try:
+            plane = stack.enter_context(control_plane.control_plane(tmp_path_factory.mktemp("kubernetes")))
+        except control_plane.Absent as absent:
+            unavailable(str(absent))
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """Our server, one a session, over TLS and in process."""
+    from tests.contract.embedded import Embedded
+
+    with Embedded(tmp_path_factory.mktemp("embedded")) as ours:
+        yield ours

@@ -3,7 +3,6 @@ over TLS and in process (``make test``). Tests keep out of each other's way by n
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import uuid
 from collections.abc import Iterator
@@ -12,29 +11,10 @@ import pytest
 
 from tests.contract.api import Api, Https
 from tests.contract.embedded import Embedded, InProcess
-from tests.corpus import unavailable
-from tests.kubernetes.control_plane import Absent, ControlPlane, client_context, control_plane
+from tests.kubernetes.control_plane import ControlPlane, client_context
 
 SERVERS = [pytest.param("kubernetes", marks=pytest.mark.kubernetes), "tls", "process"]
 _numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="session")
-def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """The real one, where it is built."""
-    with contextlib.ExitStack() as stack:
-        try:
-            plane = stack.enter_context(control_plane(tmp_path_factory.mktemp("kubernetes")))
-        except Absent as absent:
-            unavailable(str(absent))
-        yield plane
-
-
-@pytest.fixture(scope="session")
-def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
-    """Ours, for both ways to reach it."""
-    with Embedded(tmp_path_factory.mktemp("embedded")) as ours:
-        yield ours
 
 
 @pytest.fixture(scope="session", params=SERVERS)
