@@ -44,22 +44,31 @@ def _complete_binding(binding: Obj) -> None:
 def _check_rules(role: Obj, namespaced: bool) -> Iterator[FieldError]:
     for index, rule in enumerate(role.get("rules") or ()):
         path = FieldPath("rules").index(index)
+        yield from (
+            _check_paths(rule, path, namespaced)
+            if rule.get("nonResourceURLs")
+            else _check_resources(rule, path)
+        )
         if not rule.get("verbs"):
-            yield path.child("verbs").required("verbs must contain at least one value")
-        if paths := rule.get("nonResourceURLs"):
-            if namespaced:
-                yield path.child("nonResourceURLs").invalid(
-                    "namespaced rules cannot apply to non-resource URLs", paths
-                )
-            if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
-                yield path.child("nonResourceURLs").invalid(
-                    "rules cannot apply to both regular resources and non-resource URLs", paths
-                )
-            continue
-        if not rule.get("apiGroups"):
-            yield path.child("apiGroups").required("resource rules must supply at least one api group")
-        if not rule.get("resources"):
-            yield path.child("resources").required("resource rules must supply at least one resource")
+            yield path.child("verbs").required("")
+
+
+def _check_paths(rule: Obj, path: FieldPath, namespaced: bool) -> Iterator[FieldError]:
+    if namespaced:
+        yield path.child("nonResourceURLs").invalid(
+            "namespaced rules cannot apply to non-resource URLs", rule["nonResourceURLs"]
+        )
+    if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+        yield path.child("nonResourceURLs").invalid(
+            "rules cannot apply to both regular resources and non-resource URLs", rule["nonResourceURLs"]
+        )
+
+
+def _check_resources(rule: Obj, path: FieldPath) -> Iterator[FieldError]:
+    if not rule.get("apiGroups"):
+        yield path.child("apiGroups").required("resource rules must supply at least one api group")
+    if not rule.get("resources"):
+        yield path.child("resources").required("resource rules must supply at least one resource")
 
 
 def _check_role(role: Obj) -> Iterator[FieldError]:
@@ -111,7 +120,7 @@ def _check_subject(subject: Obj, path: FieldPath, namespaced: bool) -> Iterator[
 
 def _check_rebinding(binding: Obj, old: Obj) -> Iterator[FieldError]:
     if binding["roleRef"] != old["roleRef"]:
-        yield FieldPath("roleRef").invalid("cannot change roleRef", binding["roleRef"])
+        yield FieldPath("roleRef").invalid("field is immutable", binding["roleRef"])
 
 
 def _subjects(kind: str) -> Any:
