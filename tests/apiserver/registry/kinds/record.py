@@ -26,6 +26,7 @@ FILE = Path(__file__).with_name("upstream.jsonl")
 NAMESPACE = "recorded"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _TRANSITION = re.compile(r'("last(?:Phase)?TransitionTime": ")[^"]*')
+_AGO = re.compile(r"(?<=\()\S+(?= ago\))")
 _AGES = ("Age", "Created At", "Last Seen", "First Seen")
 
 
@@ -49,9 +50,9 @@ def answer(code: int, reply: Obj) -> Obj:
 
 
 def without_nulls(value: Any) -> Any:
-    """Go writes null where others leave a field out."""
+    """Go writes null for some fields that are not there, and leaves others out when they are empty lists."""
     if isinstance(value, dict):
-        return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
+        return {name: without_nulls(inner) for name, inner in value.items() if inner not in (None, [])}
     return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
@@ -62,7 +63,11 @@ def shown(table: Obj, uid: str) -> Obj:
         for column in table["columnDefinitions"]
     ]
     cells = [
-        "" if name.split("|")[0] in _AGES else cell.replace(uid, "UID") if isinstance(cell, str) else cell
+        ""
+        if name.split("|")[0] in _AGES
+        else _AGO.sub("AGO", cell).replace(uid, "UID")
+        if isinstance(cell, str)
+        else cell
         for name, cell in zip(columns, table["rows"][0]["cells"], strict=True)
     ]
     return {"columns": columns, "cells": cells}
@@ -113,18 +118,26 @@ def _recorded(server: Server, case: Obj) -> Obj:
     if not namespace:
         server.ask("DELETE", own, {"gracePeriodSeconds": 0})
     code, reply = server.ask("POST", path, obj)
-    recorded: Obj = {"plural": case["plural"], "object": obj, "created": answer(code, reply)}
+    recorded: Obj = {**case, "created": answer(code, reply)}
     if code >= 400:
         return recorded
-    _, table = server.ask("GET", f"{own}?includeObject=None", accept=TABLE)
-    recorded["table"] = shown(table, reply["metadata"]["uid"])
+    recorded["table"] = _shown(server, own)
     recorded["changes"] = []
     for change in case.get("changes", ()):
         _, current = server.ask("GET", own)
         target = f"{own}/{change['subresource']}" if change["subresource"] else own
         code, reply = server.ask("PUT", target, merge_patch(current, change["patch"]))
-        recorded["changes"].append({**change, "answer": answer(code, reply)})
+        made = {**change, "answer": answer(code, reply)}
+        if code < 400 and change["subresource"] == "status":
+            made["table"] = _shown(server, own)
+        recorded["changes"].append(made)
     return recorded
+
+
+def _shown(server: Server, path: str) -> Obj:
+    _, table = server.ask("GET", f"{path}?includeObject=None", accept=TABLE)
+    _, obj = server.ask("GET", path)
+    return shown(table, obj["metadata"]["uid"])
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from allotment.api.fields import FieldError
 from allotment.api.label_selector import told_labels
+from allotment.api.validation.container import MAX_PORT
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import text
 from allotment.apiserver.registry.resource import Column, Resource
@@ -50,8 +51,10 @@ def _check(service: Obj) -> Iterator[FieldError]:
         here = SPEC.child("ports").index(index)
         if len(ports) > 1 and not port.get("name"):
             yield here.child("name").required("")
-        if not 1 <= (port.get("port") or 0) <= 65535:
-            yield here.child("port").invalid("must be between 1 and 65535, inclusive", port.get("port") or 0)
+        for name in ("port", "targetPort"):
+            number = port.get(name) or 0
+            if isinstance(number, int) and not 1 <= number <= MAX_PORT:
+                yield here.child(name).invalid(f"must be between 1 and {MAX_PORT}, inclusive", number)
     if spec["type"] == "ExternalName" and not spec.get("externalName"):
         yield SPEC.child("externalName").required("")
 
