@@ -25,7 +25,7 @@ log = logging.getLogger("allotment.apiserver")
 MAX_HEADERS = 64 * 1024
 MAX_HEADER_COUNT = 200
 MAX_CONNECTIONS = 25_000
-HEADER_SECONDS = 15.0
+REQUEST_SECONDS = 30.0  # that a request may take to arrive, headers and body
 MAX_DISCARDED = 8 * 1024 * 1024
 STALLED_SECONDS = 60.0  # that a peer may leave what we send it unread
 KEEP_ALIVE_SECONDS = 120
@@ -96,7 +96,7 @@ class Connection(HttpToolsProtocol):
         self.app_state = dict(self.app_state)
         self._header_bytes = 0
         self._discarded = 0
-        self._header_timer: TimerHandle | None = None
+        self._arrival_timer: TimerHandle | None = None
         self._stall_timer: TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -108,7 +108,7 @@ class Connection(HttpToolsProtocol):
         tls = transport.get_extra_info("ssl_object")
         if tls is not None:
             self.app_state["peer_certificate"] = tls.getpeercert(binary_form=True)
-        self._expect_headers()
+        self._expect_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_timers()
@@ -124,8 +124,8 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._header_bytes = self._discarded = 0
-        if self._header_timer is None:
-            self._expect_headers()
+        if self._arrival_timer is None:
+            self._expect_request()
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -138,10 +138,13 @@ class Connection(HttpToolsProtocol):
             raise _TooLong
         super().on_header(name, value)
 
+    def on_message_complete(self) -> None:
+        if self._arrival_timer is not None:
+            self._arrival_timer.cancel()
+            self._arrival_timer = None
+        super().on_message_complete()
+
     def on_headers_complete(self) -> None:
-        if self._header_timer is not None:
-            self._header_timer.cancel()
-            self._header_timer = None
         url = httptools.parse_url(self.url)
         path = url.path.decode("ascii")
         scope: Any = self.scope
@@ -182,8 +185,8 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_response_complete(self) -> None:
-        if self.cycle.more_body and self._header_timer is None:
-            self._expect_headers()
+        if self.cycle.more_body and self._arrival_timer is None:
+            self._expect_request()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
@@ -201,8 +204,8 @@ class Connection(HttpToolsProtocol):
         if self._header_bytes > MAX_HEADERS:
             raise _TooLong
 
-    def _expect_headers(self) -> None:
-        self._header_timer = self.loop.call_later(HEADER_SECONDS, self._abort)
+    def _expect_request(self) -> None:
+        self._arrival_timer = self.loop.call_later(REQUEST_SECONDS, self._abort)
 
     def _refuse(self, status: bytes, text: bytes) -> None:
         self._cancel_timers()
@@ -213,10 +216,10 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def _cancel_timers(self) -> None:
-        for timer in (self._header_timer, self._stall_timer):
+        for timer in (self._arrival_timer, self._stall_timer):
             if timer is not None:
                 timer.cancel()
-        self._header_timer = self._stall_timer = None
+        self._arrival_timer = self._stall_timer = None
 
 
 class Listener:

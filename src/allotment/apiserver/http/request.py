@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import Any
@@ -13,7 +12,7 @@ import msgspec
 from allotment.api.conform import duplicate_fields
 from allotment.api.document import read_documents
 from allotment.api.nesting import MAX_DEPTH, too_deep
-from allotment.api.status import BadRequest, Timeout, TooLarge, UnsupportedMediaType
+from allotment.api.status import BadRequest, TooLarge, UnsupportedMediaType
 from allotment.api.yaml_values import TextError
 from allotment.apiserver.http import protobuf
 
@@ -22,7 +21,6 @@ Send = Callable[[Any], Awaitable[None]]
 Scope = dict[str, Any]
 
 MAX_BODY = 3 * 1024 * 1024
-BODY_SECONDS = 30.0
 MAX_PARAMETERS = 200
 
 JSON, YAML = "application/json", "application/yaml"
@@ -87,27 +85,26 @@ class Request:
         return self.header(b"content-type").partition(";")[0].strip().lower()
 
     async def body(self, limit: int = MAX_BODY) -> bytes:
-        """The whole body. Never holds more than ``limit`` and a piece. Raises TooLarge, Timeout, Disconnected."""
+        """The whole body. Never holds more than ``limit`` and a piece. Raises TooLarge and Disconnected.
+
+        A body that comes too slowly ends the connection (``listener.py``), and so this.
+        """
         length = self.header(b"content-length")
         if length.isdecimal() and int(length[:19]) > limit:
             raise _too_large(limit)
         parts: list[bytes] = []
         size = 0
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                while True:
-                    message = await self._receive()
-                    if message["type"] == "http.disconnect":
-                        raise Disconnected
-                    part = message.get("body", b"")
-                    size += len(part)
-                    if size > limit:
-                        raise _too_large(limit)
-                    parts.append(part)
-                    if not message.get("more_body", False):
-                        return parts[0] if len(parts) == 1 else b"".join(parts)
-        except TimeoutError as exc:
-            raise Timeout(f"the request body did not arrive within {BODY_SECONDS:.0f} seconds") from exc
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            part = message.get("body", b"")
+            size += len(part)
+            if size > limit:
+                raise _too_large(limit)
+            parts.append(part)
+            if not message.get("more_body", False):
+                return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def disconnected(self) -> None:
         """Returns when the client is gone."""
