@@ -76,6 +76,17 @@ def test_what_is_not_applied_any_more_goes() -> None:
     assert owners(again) == {"me/Apply": [".spec.nodeSelector.b"]}
 
 
+def test_what_identifies_the_object_stays_when_nothing_else_of_its_metadata_does() -> None:
+    live = applied(None, config({"nodeName": "x"}, namespace="n", labels={"a": "1"}))
+    live["metadata"] |= {"uid": "u", "resourceVersion": "7", "generation": 1, "creationTimestamp": at(0)}
+    for change in (config({"nodeName": "x"}), {"apiVersion": "v1", "kind": "Pod"}):
+        metadata = applied(live, change, minute=1)["metadata"]
+        metadata.pop("managedFields", None)
+        assert metadata == {
+            "name": "p", "namespace": "n", "uid": "u", "resourceVersion": "7", "generation": 1, "creationTimestamp": at(0),
+        }  # fmt: skip
+
+
 def test_what_somebody_else_owns_too_stays() -> None:
     live = applied(None, {"nodeName": "x"}, "one")
     live = applied(live, {"nodeName": "x"}, "two", 1)

@@ -196,8 +196,8 @@ class _Change:
         return back[0] if back is not None else result
 
     def _owned(self, first: str) -> dict[str, FieldSet]:
-        """What is owned, the new configuration included, by version."""
-        owned = {first: EMPTY}
+        """What is owned, by version, the new configuration and what belongs to the server included."""
+        owned = {first: NEVER_OWNED}
         for entry in self.entries.values():
             owned[entry.api_version] = owned.get(entry.api_version, EMPTY) | entry.fields
         return owned
