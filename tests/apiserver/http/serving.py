@@ -1,0 +1,146 @@
+"""A server in a test's own event loop, called in process: small enough to read what a test asks for and gets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
+from allotment.apiserver.server import ApiServer, Options
+
+PATIENCE = 20.0
+
+
+@dataclass
+class Reply:
+    status: int = 0
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    body: bytes = b""
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def header(self, name: str) -> str:
+        return next((value.decode() for key, value in self.headers if key.decode() == name), "")
+
+
+class Serving:
+    """Calls of one server, as one identity."""
+
+    def __init__(self, server: ApiServer, identity: Identity | None = ADMINISTRATOR) -> None:
+        self.server = server
+        self._state = {"identity": identity} if identity is not None else {}
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+        **query: str,
+    ) -> Reply:
+        """One request. A body that is no bytes goes as JSON."""
+        reply = Reply()
+        raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        pieces = iter([raw])
+
+        async def receive() -> Any:
+            piece = next(pieces, None)
+            if piece is None:
+                await asyncio.Event().wait()
+            return {"type": "http.request", "body": piece, "more_body": False}
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                reply.status, reply.headers = message["status"], message["headers"]
+            else:
+                reply.body += message.get("body", b"")
+
+        await self.server.app(self._scope(method, path, headers, query), receive, send)
+        return reply
+
+    @asynccontextmanager
+    async def watch(
+        self, path: str, headers: dict[str, str] | None = None, **query: str
+    ) -> AsyncIterator[Watch]:
+        """The events of a watch, until the context is left."""
+        watch = Watch()
+        scope = self._scope("GET", path, headers, {"watch": "true", **query})
+        running = asyncio.ensure_future(self.server.app(scope, watch.receive, watch.send))
+        running.add_done_callback(lambda _: watch.lines.put_nowait(b""))
+        try:
+            yield watch
+        finally:
+            watch.gone.set()
+            await asyncio.wait_for(running, PATIENCE)
+
+    def _scope(
+        self, method: str, path: str, headers: dict[str, str] | None, query: dict[str, str]
+    ) -> dict[str, Any]:
+        sent = {"content-type": "application/json", "user-agent": "test/1", **(headers or {})}
+        return {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "query_string": urlencode(query).encode(),
+            "headers": [(name.lower().encode(), value.encode()) for name, value in sent.items()],
+            "state": self._state,
+        }
+
+
+class Watch:
+    """What a watch has sent and was not yet looked at."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.lines: asyncio.Queue[bytes] = asyncio.Queue()
+        self.gone = asyncio.Event()
+        self._rest = b""
+
+    async def receive(self) -> Any:
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            return
+        *whole, self._rest = (self._rest + message.get("body", b"")).split(b"\n")
+        for line in whole:
+            self.lines.put_nowait(line)
+
+    async def event(self) -> Any:
+        """The next event; None at the end."""
+        line = await asyncio.wait_for(self.lines.get(), PATIENCE)
+        return json.loads(line) if line else None
+
+    async def events(self, count: int) -> list[Any]:
+        return [await self.event() for _ in range(count)]
+
+
+@asynccontextmanager
+async def serving(folder: Path, **options: Any) -> AsyncIterator[Serving]:
+    """A server over an empty folder, stopped at the end."""
+    server = ApiServer(Options(folder, **options))
+    await server.start()
+    try:
+        yield Serving(server)
+    finally:
+        await server.stop()
+
+
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def configmap(name: str, labels: dict[str, str] | None = None, **data: str) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name}
+    if labels:
+        metadata["labels"] = labels
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
