@@ -14,7 +14,9 @@ from tests.contract.embedded import Embedded
 
 @pytest.fixture
 def lightkube(embedded: Embedded, namespace: str) -> Client:
-    return Client(config=KubeConfig.from_file(embedded.kubeconfig), namespace=namespace, field_manager="tests")
+    return Client(
+        config=KubeConfig.from_file(embedded.kubeconfig), namespace=namespace, field_manager="tests"
+    )
 
 
 def configmap(name: str, **data: str) -> ConfigMap:

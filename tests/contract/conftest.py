@@ -6,11 +6,14 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Iterator
+from typing import Protocol
 
 import pytest
 
+from tests.contract import objects
 from tests.contract.api import Api, Https
 from tests.contract.embedded import Embedded, InProcess
+from tests.contract.objects import Obj
 from tests.kubernetes.control_plane import ControlPlane, client_context
 
 SERVERS = [pytest.param("kubernetes", marks=pytest.mark.kubernetes), "tls", "process"]
@@ -49,6 +52,20 @@ def namespace(api: Api, fresh: str) -> str:
     return fresh
 
 
+class Allocated(Protocol):
+    """Makes a status that holds one device of the test's own pool."""
+
+    def __call__(self, device: str = "gpu-0") -> Obj: ...
+
+
+@pytest.fixture
+def allocated(namespace: str) -> Allocated:
+    def status(device: str = "gpu-0") -> Obj:
+        return objects.allocated(namespace, device)
+
+    return status
+
+
 @pytest.fixture
 def configmaps(namespace: str) -> str:
     """The path of the test's own ConfigMaps, the plainest kind there is."""
@@ -63,5 +80,3 @@ def pods(namespace: str) -> str:
 @pytest.fixture
 def claims(namespace: str) -> str:
     return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
-
-

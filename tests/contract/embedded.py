@@ -159,10 +159,11 @@ class _Exchange:
 
 def _scope(call: Call) -> Message:
     path, _, query = call.path.partition("?")
-    headers = []
-    for name, value in call.headers.items():
-        for each in value.split(",") if name == "Impersonate-Group" else [value]:
-            headers.append((name.lower().encode(), each.encode()))
+    headers = [
+        (name.lower().encode(), each.encode())
+        for name, value in call.headers.items()
+        for each in (value.split(",") if name == "Impersonate-Group" else [value])
+    ]
     return {
         "type": "http",
         "asgi": {"version": "3.0"},

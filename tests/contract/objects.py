@@ -7,7 +7,7 @@ from typing import Any
 Obj = dict[str, Any]
 
 
-def configmap(name: str, /, labels: dict[str, str] | None = None, **data: str) -> Obj:
+def configmap(name: str, /, labels: dict[str, str] | None = None, **data: Any) -> Obj:
     meta: Obj = {"name": name}
     if labels:
         meta["labels"] = labels
@@ -35,9 +35,9 @@ def claim(name: str, /, device_class: str = "gpu.example.com", **request: Any) -
     }
 
 
-def allocated(device: str = "gpu-0", *, pool: str = "pool", driver: str = "gpu.example.com") -> Obj:
+def allocated(pool: str, device: str) -> Obj:
     """A claim's status that holds one device."""
-    result = {"request": "gpu", "driver": driver, "pool": pool, "device": device}
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": pool, "device": device}
     return {"allocation": {"devices": {"results": [result]}}}
 
 

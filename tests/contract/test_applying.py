@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.contract.api import APPLY, MERGE, Api, Reply
-from tests.contract.objects import allocated, claim, configmap, deployment, pod
+from tests.contract.conftest import Allocated
+from tests.contract.objects import claim, configmap, deployment, pod
 
 
 def owners(obj: Any) -> dict[tuple[str, str, str], Any]:
@@ -18,7 +19,7 @@ def owners(obj: Any) -> dict[tuple[str, str, str], Any]:
     }
 
 
-def cm(**data: str) -> dict[str, Any]:
+def cm(**data: Any) -> dict[str, Any]:
     return configmap("a", **data)
 
 
@@ -154,7 +155,7 @@ def test_an_empty_map_is_a_field_too(api: Api, configmaps: str) -> None:
     assert (reply.status, reply.message) == (409, 'Apply failed with 1 conflict: conflict with "one": .data')
 
 
-def test_status_has_managers_of_its_own(api: Api, claims: str) -> None:
+def test_status_has_managers_of_its_own(api: Api, claims: str, allocated: Allocated) -> None:
     api.apply(f"{claims}/a", claim("a"), "author").must(201)
     status = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "a"}}
     changed = api.apply(f"{claims}/a/status", {**status, "status": allocated()}, "scheduler").must(200)

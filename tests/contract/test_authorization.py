@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.contract.api import ANONYMOUS, MERGE, Api, Token, User
-from tests.contract.objects import allocated, binding, claim, configmap, node, resource_slice, role, rule
+from tests.contract.conftest import Allocated
+from tests.contract.objects import binding, claim, configmap, node, resource_slice, role, rule
 
 ALICE = User("alice", ("dev",))
 ACCESS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -31,7 +32,8 @@ def grant(api: Api, namespace: str, user: str, *rules: dict[str, Any]) -> None:
     }
     attributes = {"spec": {"resourceAttributes": asked}}
     api.eventually(
-        lambda: api.post(ACCESS, attributes, who=User(user)).must(201)["status"]["allowed"] or None, "the grant"
+        lambda: api.post(ACCESS, attributes, who=User(user)).must(201)["status"]["allowed"] or None,
+        "the grant",
     )
 
 
@@ -57,7 +59,7 @@ REFUSED = {
 def test_what_is_not_granted_is_refused(api: Api, namespace: str, case: str) -> None:
     method, path, message = REFUSED[case]
     headers = {"Content-Type": MERGE} if method == "PATCH" else {}
-    body = {} if method in ("POST", "PUT", "PATCH") else None
+    body: Any = {} if method in ("POST", "PUT", "PATCH") else None
     reply = api.request(method, path.replace("{}", namespace), body, headers=headers, who=ALICE)
     assert (reply.status, reply.reason, reply.message) == (403, "Forbidden", message.replace("{}", namespace))
 
@@ -77,7 +79,10 @@ def test_anonymous_may_see_whether_the_server_lives(api: Api, path: str) -> None
 @pytest.mark.parametrize("path", ["/api", "/apis", "/openapi/v3", "/metrics"])
 def test_anonymous_may_see_no_more(api: Api, path: str) -> None:
     reply = api.get(path, who=ANONYMOUS)
-    assert (reply.status, reply.message) == (403, f'forbidden: User "system:anonymous" cannot get path "{path}"')
+    assert (reply.status, reply.message) == (
+        403,
+        f'forbidden: User "system:anonymous" cannot get path "{path}"',
+    )
 
 
 def test_anonymous_may_list_nothing(api: Api, configmaps: str) -> None:
@@ -141,7 +146,9 @@ def test_a_bindings_role_stays(api: Api, namespace: str) -> None:
     api.post(path, binding("b", "one", "alice")).must(201)
     reply = api.patch(f"{path}/b", {"roleRef": {"name": "two"}})
     assert (reply.status, reply.reason) == (422, "Invalid")
-    assert reply.message.startswith('RoleBinding.rbac.authorization.k8s.io "b" is invalid: roleRef: Invalid value: ')
+    assert reply.message.startswith(
+        'RoleBinding.rbac.authorization.k8s.io "b" is invalid: roleRef: Invalid value: '
+    )
     assert reply.message.endswith(": field is immutable")
 
 
@@ -171,9 +178,15 @@ def test_can_someone(api: Api, namespace: str) -> None:
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
     asked = {"user": "carl", "resourceAttributes": {"verb": "get", "resource": "nodes"}}
     assert api.post(path, {"spec": asked}).must(201)["status"]["allowed"] is False
-    assert api.post(path, {"spec": {**asked, "groups": ["system:masters"]}}).must(201)["status"]["allowed"] is True
+    assert (
+        api.post(path, {"spec": {**asked, "groups": ["system:masters"]}}).must(201)["status"]["allowed"]
+        is True
+    )
     local = f"/apis/authorization.k8s.io/v1/namespaces/{namespace}/localsubjectaccessreviews"
-    asked = {"user": "carl", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": namespace}}
+    asked = {
+        "user": "carl",
+        "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": namespace},
+    }
     body = {"metadata": {"namespace": namespace}, "spec": asked}
     assert api.post(local, body).must(201)["status"]["allowed"] is False
 
@@ -213,8 +226,12 @@ def test_impersonating_a_group_needs_a_user(api: Api, configmaps: str) -> None:
     assert reply.message.endswith("without impersonating a user name")
 
 
-def test_allocations_need_a_permission_of_their_own(api: Api, namespace: str, claims: str) -> None:
-    grant(api, namespace, "carol", rule("get,patch", "resourceclaims,resourceclaims/status", "resource.k8s.io"))
+def test_allocations_need_a_permission_of_their_own(
+    api: Api, namespace: str, claims: str, allocated: Allocated
+) -> None:
+    grant(
+        api, namespace, "carol", rule("get,patch", "resourceclaims,resourceclaims/status", "resource.k8s.io")
+    )
     api.post(claims, claim("a")).must(201)
     reply = api.patch(f"{claims}/a/status", {"status": allocated()}, who=User("carol"))
     assert (reply.status, reply.reason) == (422, "Invalid")
@@ -226,9 +243,21 @@ def test_allocations_need_a_permission_of_their_own(api: Api, namespace: str, cl
         'verb="patch" permission: resourceclaims.resource.k8s.io is forbidden: User "carol" cannot patch resource '
         '"resourceclaims/binding" in API group "resource.k8s.io" at the cluster scope'
     )
-    grant(api, namespace, "dora", rule("patch", "resourceclaims/status,resourceclaims/binding", "resource.k8s.io"))
-    reply = api.patch(f"{claims}/a/status", {"status": allocated()}, who=User("dora"))
-    assert reply.status in (200, 422)
+
+
+def test_allocations_with_that_permission(api: Api, claims: str, fresh: str, allocated: Allocated) -> None:
+    """Asked for at the cluster scope, whatever the claim's namespace: a scheduler serves them all."""
+    path = "/apis/rbac.authorization.k8s.io/v1"
+    resources = "resourceclaims,resourceclaims/status,resourceclaims/binding"
+    granted = role(fresh, rule("get,patch", resources, "resource.k8s.io"))
+    api.post(f"{path}/clusterroles", {**granted, "kind": "ClusterRole"}).must(201)
+    bound = binding(fresh, fresh, fresh, "ClusterRole")
+    api.post(f"{path}/clusterrolebindings", {**bound, "kind": "ClusterRoleBinding"}).must(201)
+    api.post(claims, claim("a")).must(201)
+    write = {"status": allocated()}
+    api.eventually(
+        lambda: api.patch(f"{claims}/a/status", write, who=User(fresh)).status == 200 or None, "the grant"
+    )
 
 
 def test_admin_access_only_where_the_namespace_allows_it(api: Api, namespace: str, claims: str) -> None:

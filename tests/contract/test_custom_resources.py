@@ -69,7 +69,10 @@ def definition(stem: str, *, kind: str = "Widget", **version: Any) -> dict[str, 
                     "schema": {"openAPIV3Schema": schema},
                     "subresources": {
                         "status": {},
-                        "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+                        "scale": {
+                            "specReplicasPath": ".spec.replicas",
+                            "statusReplicasPath": ".status.replicas",
+                        },
                     },
                     "additionalPrinterColumns": [
                         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
@@ -261,7 +264,11 @@ def test_without_a_field_that_is_required(api: Api, widgets: Widgets) -> None:
     body["spec"] = {}
     reply = api.post(widgets.path, body)
     assert (reply.status, reply.reason) == (422, "Invalid")
-    assert reply.causes[0] == {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.size"}
+    assert reply.causes[0] == {
+        "reason": "FieldValueRequired",
+        "message": "Required value",
+        "field": "spec.size",
+    }
     assert reply.causes[1]["message"] == UNCHECKED[2]
 
 
@@ -331,13 +338,16 @@ def test_server_side_apply_knows_list_keys(api: Api, widgets: Widgets) -> None:
     applied("x", "one")
     both = applied("y", "two")
     assert [each["id"] for each in both["spec"]["parts"]] == ["x", "y"]
-    fields = {each["manager"]: each["fieldsV1"]["f:spec"]["f:parts"] for each in both["metadata"]["managedFields"]}
+    fields = {
+        each["manager"]: each["fieldsV1"]["f:spec"]["f:parts"] for each in both["metadata"]["managedFields"]
+    }
     assert fields["two"] == {'k:{"id":"y"}': {".": {}, "f:id": {}}}
 
 
 def test_openapi_is_published(api: Api, widgets: Widgets) -> None:
     entry = api.eventually(
-        lambda: api.get("/openapi/v3").must()["paths"].get("apis/widget.example.com/v1"), "the schema is listed"
+        lambda: api.get("/openapi/v3").must()["paths"].get("apis/widget.example.com/v1"),
+        "the schema is listed",
     )
     schemas = api.get(entry["serverRelativeURL"]).must()["components"]["schemas"]
     (schema,) = [
@@ -449,4 +459,6 @@ def test_a_definition_is_refused(api: Api, fresh: str, case: str) -> None:
     spoil(crd)
     reply = api.post(CRDS, crd)
     assert (reply.status, reply.reason) == (422, "Invalid")
-    assert any(cause["field"] == field and message in cause["message"] for cause in reply.causes), reply.causes
+    assert any(cause["field"] == field and message in cause["message"] for cause in reply.causes), (
+        reply.causes
+    )

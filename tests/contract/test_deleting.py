@@ -109,7 +109,10 @@ REFUSED = {
         {"propagationPolicy": "Foreground", "orphanDependents": True},
         'propagationPolicy: Invalid value: "Foreground": orphanDependents and deletionPropagation cannot be both set',
     ),
-    "a dry run of something": ({"dryRun": ["Some"]}, 'dryRun: Unsupported value: ["Some"]: supported values: "All"'),
+    "a dry run of something": (
+        {"dryRun": ["Some"]},
+        'dryRun: Unsupported value: ["Some"]: supported values: "All"',
+    ),
 }
 
 
@@ -128,7 +131,9 @@ def test_a_collection_by_label(api: Api, configmaps: str) -> None:
     gone = api.delete(f"{configmaps}?labelSelector=n=1").must(200)
     assert gone["kind"] == "ConfigMapList"
     assert sorted(item["metadata"]["name"] for item in gone["items"]) == ["a", "b"]
-    assert [item["metadata"]["name"] for item in api.get(f"{configmaps}?labelSelector=n").must()["items"]] == ["c"]
+    assert [
+        item["metadata"]["name"] for item in api.get(f"{configmaps}?labelSelector=n").must()["items"]
+    ] == ["c"]
 
 
 def test_a_pod_on_no_node_goes_at_once(api: Api, pods: str) -> None:

@@ -38,7 +38,10 @@ def test_the_groups(api: Api) -> None:
         "resource.k8s.io",
         "apiextensions.k8s.io",
     }
-    assert groups["resource.k8s.io"]["preferredVersion"] == {"groupVersion": "resource.k8s.io/v1", "version": "v1"}
+    assert groups["resource.k8s.io"]["preferredVersion"] == {
+        "groupVersion": "resource.k8s.io/v1",
+        "version": "v1",
+    }
 
 
 def test_one_group(api: Api) -> None:
@@ -63,7 +66,11 @@ def test_a_version_of_a_group(api: Api) -> None:
         "resourceslices",
     }
     claims = found["resourceclaims"]
-    assert (claims["kind"], claims["singularName"], claims["namespaced"]) == ("ResourceClaim", "resourceclaim", True)
+    assert (claims["kind"], claims["singularName"], claims["namespaced"]) == (
+        "ResourceClaim",
+        "resourceclaim",
+        True,
+    )
     assert claims["verbs"] == ALL
     assert found["resourceclaims/status"]["verbs"] == ["get", "patch", "update"]
     assert found["resourceslices"]["namespaced"] is False
@@ -105,9 +112,17 @@ def test_short_names_in_groups(api: Api, path: str, name: str, short: list[str])
 def test_subresources_with_a_kind_of_their_own(api: Api) -> None:
     core = resources(api, "/api/v1")
     assert (core["pods/binding"]["kind"], core["pods/binding"]["verbs"]) == ("Binding", ["create"])
-    assert [core["pods/eviction"][key] for key in ("group", "version", "kind")] == ["policy", "v1", "Eviction"]
+    assert [core["pods/eviction"][key] for key in ("group", "version", "kind")] == [
+        "policy",
+        "v1",
+        "Eviction",
+    ]
     token = core["serviceaccounts/token"]
-    assert [token[key] for key in ("group", "version", "kind")] == ["authentication.k8s.io", "v1", "TokenRequest"]
+    assert [token[key] for key in ("group", "version", "kind")] == [
+        "authentication.k8s.io",
+        "v1",
+        "TokenRequest",
+    ]
     scale = resources(api, "/apis/apps/v1")["deployments/scale"]
     assert [scale[key] for key in ("group", "version", "kind")] == ["autoscaling", "v1", "Scale"]
 
@@ -120,7 +135,9 @@ def test_everything_at_once(api: Api, path: str) -> None:
     assert (told["kind"], told["apiVersion"]) == ("APIGroupDiscoveryList", "apidiscovery.k8s.io/v2")
     for group in told["items"]:
         for version in group["versions"]:
-            assert version["resources"], f"{group['metadata']}/{version['version']} would defeat kubectl's cache"
+            assert version["resources"], (
+                f"{group['metadata']}/{version['version']} would defeat kubectl's cache"
+            )
             assert version["freshness"] == "Current"
 
 
@@ -130,7 +147,11 @@ def test_a_kind_in_aggregated_form(api: Api) -> None:
     assert group["versions"][0]["version"] == "v1"
     (claims,) = [each for each in group["versions"][0]["resources"] if each["resource"] == "resourceclaims"]
     assert claims["responseKind"]["kind"] == "ResourceClaim"
-    assert (claims["scope"], claims["singularResource"], claims["verbs"]) == ("Namespaced", "resourceclaim", ALL)
+    assert (claims["scope"], claims["singularResource"], claims["verbs"]) == (
+        "Namespaced",
+        "resourceclaim",
+        ALL,
+    )
     (status,) = claims["subresources"]
     assert (status["subresource"], status["verbs"]) == ("status", ["get", "patch", "update"])
 

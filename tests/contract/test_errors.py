@@ -36,7 +36,14 @@ def test_details_of_a_group(api: Api, claims: str) -> None:
 
 CASES: dict[str, tuple[str, str, Any, int, str, str]] = {
     "an unknown kind": ("GET", "/api/v1/namespaces/default/nopes", None, 404, "NotFound", NO_RESOURCE),
-    "an unknown kind of a group": ("GET", "/apis/resource.k8s.io/v1/nopes", None, 404, "NotFound", NO_RESOURCE),
+    "an unknown kind of a group": (
+        "GET",
+        "/apis/resource.k8s.io/v1/nopes",
+        None,
+        404,
+        "NotFound",
+        NO_RESOURCE,
+    ),
     "an unknown subresource": (
         "GET",
         "/api/v1/namespaces/default/configmaps/x/nope",
@@ -45,11 +52,46 @@ CASES: dict[str, tuple[str, str, Any, int, str, str]] = {
         "NotFound",
         NO_RESOURCE,
     ),
-    "a post to an object": ("POST", "/api/v1/namespaces/default/configmaps/x", {}, 405, "MethodNotAllowed", NO_METHOD),
-    "a put to a collection": ("PUT", "/api/v1/namespaces/default/configmaps", {}, 405, "MethodNotAllowed", NO_METHOD),
-    "a patch of a collection": ("PATCH", "/api/v1/namespaces/default/configmaps", {}, 405, "MethodNotAllowed", NO_METHOD),
-    "a post to all namespaces": ("POST", "/api/v1/configmaps", configmap("x"), 405, "MethodNotAllowed", NO_METHOD),
-    "a cluster's kind in a namespace": ("GET", "/api/v1/namespaces/default/nodes", None, 404, "NotFound", NO_RESOURCE),
+    "a post to an object": (
+        "POST",
+        "/api/v1/namespaces/default/configmaps/x",
+        {},
+        405,
+        "MethodNotAllowed",
+        NO_METHOD,
+    ),
+    "a put to a collection": (
+        "PUT",
+        "/api/v1/namespaces/default/configmaps",
+        {},
+        405,
+        "MethodNotAllowed",
+        NO_METHOD,
+    ),
+    "a patch of a collection": (
+        "PATCH",
+        "/api/v1/namespaces/default/configmaps",
+        {},
+        405,
+        "MethodNotAllowed",
+        NO_METHOD,
+    ),
+    "a post to all namespaces": (
+        "POST",
+        "/api/v1/configmaps",
+        configmap("x"),
+        405,
+        "MethodNotAllowed",
+        NO_METHOD,
+    ),
+    "a cluster's kind in a namespace": (
+        "GET",
+        "/api/v1/namespaces/default/nodes",
+        None,
+        404,
+        "NotFound",
+        NO_RESOURCE,
+    ),
     "a body of another version": (
         "POST",
         "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
@@ -64,7 +106,7 @@ CASES: dict[str, tuple[str, str, Any, int, str, str]] = {
         b'{"metadata":',
         400,
         "BadRequest",
-        "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input ({\"metadata\":)",
+        'the object provided is unrecognized (must be of type ConfigMap): couldn\'t get version/kind; json parse error: unexpected end of JSON input ({"metadata":)',
     ),
     "a name that is a number": (
         "POST",
@@ -90,7 +132,9 @@ def test_a_body_of_another_kind(api: Api, configmaps: str) -> None:
     assert reply.message.startswith('ResourceClaim in version "v1" cannot be handled as a ConfigMap: ')
 
 
-@pytest.mark.parametrize("path", ["/nope", "/apis/nope.k8s.io/v1/x", "/apis/nope.k8s.io", "/api/v2", "/apis/apps/v9/x"])
+@pytest.mark.parametrize(
+    "path", ["/nope", "/apis/nope.k8s.io/v1/x", "/apis/nope.k8s.io", "/api/v2", "/apis/apps/v9/x"]
+)
 def test_paths_of_nothing(api: Api, path: str) -> None:
     assert api.get(path).status == 404
 
@@ -109,7 +153,15 @@ def test_a_reply_in_an_unknown_format(api: Api, configmaps: str) -> None:
     assert (reply.status, reply.reason) == (406, "NotAcceptable")
 
 
-@pytest.mark.parametrize("accept", ["application/json", "*/*", "application/vnd.kubernetes.protobuf, application/json", "application/json;q=0.5, */*;q=0.1"])
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/json",
+        "*/*",
+        "application/vnd.kubernetes.protobuf, application/json",
+        "application/json;q=0.5, */*;q=0.1",
+    ],
+)
 def test_json_is_had_by_whoever_can_read_it(api: Api, configmaps: str, accept: str) -> None:
     reply = api.get(configmaps, headers={"Accept": accept})
     assert reply.status == 200

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.contract.api import Api
 
-OLD = {
+OLD: dict[str, Any] = {
     "metadata": {"name": "old"},
     "involvedObject": {"kind": "Pod", "namespace": "NS", "name": "p", "uid": "u1", "apiVersion": "v1"},
     "reason": "Tested",
@@ -17,7 +19,7 @@ OLD = {
     "lastTimestamp": "2026-01-02T00:00:00Z",
     "source": {"component": "tester", "host": "n1"},
 }
-NEW = {
+NEW: dict[str, Any] = {
     "metadata": {"name": "new"},
     "regarding": {"kind": "Pod", "namespace": "NS", "name": "p", "uid": "u1", "apiVersion": "v1"},
     "reason": "Tested",
@@ -40,11 +42,9 @@ def group(namespace: str) -> str:
     return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
 
 
-def inside(event: dict[str, object], namespace: str) -> dict[str, object]:
+def inside(event: dict[str, Any], namespace: str) -> dict[str, Any]:
     key = "regarding" if "regarding" in event else "involvedObject"
-    about = event[key]
-    assert isinstance(about, dict)
-    return {**event, key: {**about, "namespace": namespace}}
+    return {**event, key: {**event[key], "namespace": namespace}}
 
 
 def test_an_old_event_reads_as_a_new_one(api: Api, namespace: str, core: str, group: str) -> None:
@@ -90,7 +90,8 @@ def test_old_ones_are_selected_by_what_they_are_about(
 
 
 @pytest.mark.parametrize(
-    ("selector", "found"), [("regarding.name=p", True), ("regarding.kind=Node", False), ("reason=Tested", True)]
+    ("selector", "found"),
+    [("regarding.name=p", True), ("regarding.kind=Node", False), ("reason=Tested", True)],
 )
 def test_so_are_new_ones(api: Api, namespace: str, group: str, selector: str, found: bool) -> None:
     api.post(group, inside(NEW, namespace)).must(201)
@@ -105,7 +106,11 @@ def test_an_event_is_about_something_in_its_namespace(api: Api, core: str) -> No
 
 
 def test_a_new_event_says_who_reports_what(api: Api, namespace: str, group: str) -> None:
-    bare = {key: value for key, value in inside(NEW, namespace).items() if key in ("metadata", "regarding", "eventTime")}
+    bare = {
+        key: value
+        for key, value in inside(NEW, namespace).items()
+        if key in ("metadata", "regarding", "eventTime")
+    }
     reply = api.post(group, bare)
     assert (reply.status, reply.reason) == (422, "Invalid")
     fields = {cause["field"] for cause in reply.causes}

@@ -32,7 +32,9 @@ def test_a_list_that_goes_on_too_late(api: Api, claims: str) -> None:
     api.forget(int(last["metadata"]["resourceVersion"]))
     reply = api.get(f"{claims}?limit=1&continue={quote(page['metadata']['continue'])}")
     assert (reply.status, reply.reason) == (410, "Expired")
-    assert reply.message.startswith("The provided continue parameter is too old to display a consistent list result.")
+    assert reply.message.startswith(
+        "The provided continue parameter is too old to display a consistent list result."
+    )
     token = reply.json["metadata"]["continue"]  # with which a client may go on, if it can live with a gap
     rest = api.get(f"{claims}?limit=10&continue={quote(token)}").must()
     assert [item["metadata"]["name"] for item in rest["items"]] == ["b", "c", "d", "e"]

@@ -81,7 +81,9 @@ def test_patches(api: Api, configmaps: str, kind: str, patch: Any) -> None:
 
 
 def test_deep_in_lists(api: Api, pods: str) -> None:
-    body = pod("a", containers=[{"name": "x", "image": "i", "imagee": "j", "env": [{"name": "E", "valu": "1"}]}])
+    body = pod(
+        "a", containers=[{"name": "x", "image": "i", "imagee": "j", "env": [{"name": "E", "valu": "1"}]}]
+    )
     reply = api.post(f"{pods}?fieldValidation=Strict", body)
     assert reply.message.endswith(
         'strict decoding error: unknown field "spec.containers[0].imagee", unknown field "spec.containers[0].env[0].valu"'

@@ -68,7 +68,10 @@ CLUSTER: dict[str, tuple[str, Build, int | None]] = {
         "/apis/resource.k8s.io/v1/devicetaintrules",
         lambda name: {
             "metadata": {"name": name},
-            "spec": {"deviceSelector": {"driver": "d.example.com"}, "taint": {"key": "x", "effect": "NoSchedule"}},
+            "spec": {
+                "deviceSelector": {"driver": "d.example.com"},
+                "taint": {"key": "x", "effect": "NoSchedule"},
+            },
         },
         1,
     ),

@@ -12,7 +12,9 @@ from tests.contract.objects import claim, configmap, node, pod, resource_slice
 
 
 def names(listed: Any) -> list[str]:
-    return [item["metadata"]["name"] for item in listed["items"] if item["metadata"]["name"] != "kube-root-ca.crt"]
+    return [
+        item["metadata"]["name"] for item in listed["items"] if item["metadata"]["name"] != "kube-root-ca.crt"
+    ]
 
 
 @pytest.fixture

@@ -20,7 +20,9 @@ def test_some_are_always_there(api: Api) -> None:
 
 def test_its_name_is_a_label(api: Api, fresh: str) -> None:
     api.post("/api/v1/namespaces", {"metadata": {"name": fresh, "labels": {"x": "y"}}}).must(201)
-    api.patch(f"/api/v1/namespaces/{fresh}", {"metadata": {"labels": {"kubernetes.io/metadata.name": None}}}).must()
+    api.patch(
+        f"/api/v1/namespaces/{fresh}", {"metadata": {"labels": {"kubernetes.io/metadata.name": None}}}
+    ).must()
     kept = api.get(f"/api/v1/namespaces/{fresh}").must()["metadata"]["labels"]
     assert kept == {"x": "y", "kubernetes.io/metadata.name": fresh}
 
@@ -35,7 +37,9 @@ def test_a_bad_name(api: Api) -> None:
     )
 
 
-def test_deleting_takes_everything_along(api: Api, namespace: str, configmaps: str, pods: str, claims: str) -> None:
+def test_deleting_takes_everything_along(
+    api: Api, namespace: str, configmaps: str, pods: str, claims: str
+) -> None:
     held = configmap("held")
     held["metadata"]["finalizers"] = ["a.io/x"]
     api.post(configmaps, held).must(201)

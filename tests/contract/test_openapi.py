@@ -32,7 +32,9 @@ def resolved(document: Any, schema: Any) -> Any:
     return document["components"]["schemas"][reference.rpartition("/")[2]]
 
 
-@pytest.mark.parametrize("name", ["api/v1", "apis/apps/v1", "apis/resource.k8s.io/v1", "apis/resource.k8s.io/v1beta1"])
+@pytest.mark.parametrize(
+    "name", ["api/v1", "apis/apps/v1", "apis/resource.k8s.io/v1", "apis/resource.k8s.io/v1beta1"]
+)
 def test_every_group_version_is_listed(api: Api, name: str) -> None:
     url = api.get("/openapi/v3").must()["paths"][name]["serverRelativeURL"]
     assert url.startswith(f"/openapi/v3/{name}?hash=")
@@ -52,7 +54,10 @@ def test_fields_can_be_walked_and_have_descriptions(api: Api) -> None:
     doc = document(api, "apis/resource.k8s.io/v1")
     schema = of_kind(doc, CLAIM)
     for name in ("spec", "devices", "requests"):
-        assert schema["properties"][name]["description"] or resolved(doc, schema["properties"][name])["description"]
+        assert (
+            schema["properties"][name]["description"]
+            or resolved(doc, schema["properties"][name])["description"]
+        )
         schema = resolved(doc, schema["properties"][name])
     assert schema["type"] == "array"
     request = resolved(doc, schema["items"])
@@ -63,7 +68,11 @@ def test_paths_tell_their_kind_and_action(api: Api) -> None:
     paths = document(api, "apis/resource.k8s.io/v1")["paths"]
     collection = paths["/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"]
     one = paths["/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"]
-    for operation, action in ((collection["post"], "post"), (collection["get"], "list"), (one["patch"], "patch")):
+    for operation, action in (
+        (collection["post"], "post"),
+        (collection["get"], "list"),
+        (one["patch"], "patch"),
+    ):
         assert operation["x-kubernetes-group-version-kind"] == CLAIM
         assert operation["x-kubernetes-action"] == action
     assert "/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}/status" in paths

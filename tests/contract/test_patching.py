@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.contract.api import JSON, MERGE, STRATEGIC, Api
-from tests.contract.objects import allocated, claim, configmap, deployment, pod
+from tests.contract.conftest import Allocated
+from tests.contract.objects import claim, configmap, deployment, pod
 
 MEANINGLESS = "the server rejected our request due to an error in our request"
 
@@ -15,8 +16,12 @@ MEANINGLESS = "the server rejected our request due to an error in our request"
 @pytest.mark.parametrize(
     ("patch", "data"),
     [
-        pytest.param([{"op": "add", "path": "/data/n", "value": "1"}], {"k": "v", "l": "w", "n": "1"}, id="add"),
-        pytest.param([{"op": "replace", "path": "/data/k", "value": "2"}], {"k": "2", "l": "w"}, id="replace"),
+        pytest.param(
+            [{"op": "add", "path": "/data/n", "value": "1"}], {"k": "v", "l": "w", "n": "1"}, id="add"
+        ),
+        pytest.param(
+            [{"op": "replace", "path": "/data/k", "value": "2"}], {"k": "2", "l": "w"}, id="replace"
+        ),
         pytest.param(
             [{"op": "replace", "path": "/data/n", "value": "1"}],
             {"k": "v", "l": "w", "n": "1"},
@@ -24,7 +29,9 @@ MEANINGLESS = "the server rejected our request due to an error in our request"
         ),
         pytest.param([{"op": "remove", "path": "/data/k"}], {"l": "w"}, id="remove"),
         pytest.param([{"op": "move", "from": "/data/k", "path": "/data/m"}], {"l": "w", "m": "v"}, id="move"),
-        pytest.param([{"op": "copy", "from": "/data/k", "path": "/data/m"}], {"k": "v", "l": "w", "m": "v"}, id="copy"),
+        pytest.param(
+            [{"op": "copy", "from": "/data/k", "path": "/data/m"}], {"k": "v", "l": "w", "m": "v"}, id="copy"
+        ),
         pytest.param(
             [{"op": "test", "path": "/data/k", "value": "v"}, {"op": "remove", "path": "/data/l"}],
             {"k": "v"},
@@ -45,7 +52,9 @@ def test_json_patch(api: Api, configmaps: str, patch: Any, data: Any) -> None:
         pytest.param([{"op": "test", "path": "/data/k", "value": "x"}], id="test that fails"),
         pytest.param([{"op": "remove", "path": "/data/absent"}], id="remove what is not there"),
         pytest.param([{"op": "add", "path": "/absent/x", "value": "1"}], id="add below nothing"),
-        pytest.param([{"op": "move", "from": "/data/absent", "path": "/data/x"}], id="move what is not there"),
+        pytest.param(
+            [{"op": "move", "from": "/data/absent", "path": "/data/x"}], id="move what is not there"
+        ),
         pytest.param([{"op": "bogus", "path": "/data/k"}], id="an unknown operation"),
     ],
 )
@@ -93,7 +102,9 @@ def images(obj: Any) -> dict[str, str]:
 
 
 def test_strategic_patch_merges_containers_by_name(api: Api, pods: str) -> None:
-    api.post(pods, pod("a", containers=[{"name": "one", "image": "i:1"}, {"name": "two", "image": "i:1"}])).must(201)
+    api.post(
+        pods, pod("a", containers=[{"name": "one", "image": "i:1"}, {"name": "two", "image": "i:1"}])
+    ).must(201)
     patch = {"spec": {"containers": [{"name": "two", "image": "i:2"}]}}
     assert images(api.patch(f"{pods}/a", patch, STRATEGIC).must(200)) == {"one": "i:1", "two": "i:2"}
 
@@ -110,7 +121,10 @@ STRATEGIC_CASES: dict[str, tuple[Any, dict[str, str]]] = {
 def test_strategic_patch_of_a_list(api: Api, namespace: str, case: str) -> None:
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     sent = deployment("a")
-    sent["spec"]["template"]["spec"]["containers"] = [{"name": "one", "image": "i:1"}, {"name": "two", "image": "i:2"}]
+    sent["spec"]["template"]["spec"]["containers"] = [
+        {"name": "one", "image": "i:1"},
+        {"name": "two", "image": "i:2"},
+    ]
     api.post(path, sent).must(201)
     containers, expected = STRATEGIC_CASES[case]
     patch = {"spec": {"template": {"spec": {"containers": containers}}}}
@@ -122,7 +136,10 @@ def test_strategic_patch_of_a_list(api: Api, namespace: str, case: str) -> None:
 def test_strategic_patch_sets_the_order_of_elements(api: Api, namespace: str) -> None:
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     sent = deployment("a")
-    sent["spec"]["template"]["spec"]["containers"] = [{"name": "one", "image": "i:1"}, {"name": "two", "image": "i:2"}]
+    sent["spec"]["template"]["spec"]["containers"] = [
+        {"name": "one", "image": "i:1"},
+        {"name": "two", "image": "i:2"},
+    ]
     api.post(path, sent).must(201)
     order = [{"name": "two"}, {"name": "three"}, {"name": "one"}]
     changes = [{"name": "three", "image": "i:3"}]
@@ -137,7 +154,10 @@ def test_strategic_patch_merges_and_deletes_primitives(api: Api, configmaps: str
     added = api.patch(f"{configmaps}/a", {"metadata": {"finalizers": ["a.io/3"]}}, STRATEGIC).must(200)
     assert added["metadata"]["finalizers"] == ["a.io/3", "a.io/1", "a.io/2"]
     patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a.io/1"]}}
-    assert api.patch(f"{configmaps}/a", patch, STRATEGIC).must(200)["metadata"]["finalizers"] == ["a.io/3", "a.io/2"]
+    assert api.patch(f"{configmaps}/a", patch, STRATEGIC).must(200)["metadata"]["finalizers"] == [
+        "a.io/3",
+        "a.io/2",
+    ]
 
 
 def test_strategic_patch_retains_keys(api: Api, namespace: str) -> None:
@@ -154,15 +174,20 @@ def test_strategic_patch_replaces_a_map(api: Api, configmaps: str) -> None:
     assert api.patch(f"{configmaps}/a", patch, STRATEGIC).must(200)["data"] == {"n": "1"}
 
 
-def test_strategic_patch_of_a_claims_reservations_merges_by_uid(api: Api, claims: str) -> None:
+def test_strategic_patch_of_a_claims_reservations_merges_by_uid(
+    api: Api, claims: str, allocated: Allocated
+) -> None:
     api.post(claims, claim("a")).must(201)
     for uid in ("u1", "u2"):
         reserved = [{"resource": "pods", "name": f"p-{uid}", "uid": uid}]
-        changed = api.patch(f"{claims}/a/status", {"status": {**allocated(), "reservedFor": reserved}}, STRATEGIC)
+        changed = api.patch(
+            f"{claims}/a/status", {"status": {**allocated(), "reservedFor": reserved}}, STRATEGIC
+        )
     assert [each["uid"] for each in changed.must(200)["status"]["reservedFor"]] == ["u2", "u1"]
     patch = {"status": {"reservedFor": [{"uid": "u1", "$patch": "delete"}]}}
     assert [
-        each["uid"] for each in api.patch(f"{claims}/a/status", patch, STRATEGIC).must()["status"]["reservedFor"]
+        each["uid"]
+        for each in api.patch(f"{claims}/a/status", patch, STRATEGIC).must()["status"]["reservedFor"]
     ] == ["u2"]
 
 

@@ -19,7 +19,9 @@ def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
 
 
 def meta(name: str, *labels: tuple[str, str]) -> bytes:
-    return field(1, field(1, name) + b"".join(field(11, field(1, key) + field(2, value)) for key, value in labels))
+    return field(
+        1, field(1, name) + b"".join(field(11, field(1, key) + field(2, value)) for key, value in labels)
+    )
 
 
 def test_a_namespace(api: Api, fresh: str) -> None:
@@ -30,7 +32,9 @@ def test_a_namespace(api: Api, fresh: str) -> None:
 
 
 def test_a_config_map(api: Api, configmaps: str) -> None:
-    raw = meta("a") + field(2, field(1, "k") + field(2, "v")) + field(3, field(1, "b") + field(2, b"\x00\xff"))
+    raw = (
+        meta("a") + field(2, field(1, "k") + field(2, "v")) + field(3, field(1, "b") + field(2, b"\x00\xff"))
+    )
     made = api.request("POST", configmaps, envelope("v1", "ConfigMap", raw), headers=PROTOBUF).must(201)
     assert (made["data"], made["binaryData"]) == ({"k": "v"}, {"b": "AP8="})
 

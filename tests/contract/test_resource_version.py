@@ -56,9 +56,9 @@ def test_a_list_carries_its_snapshots(api: Api, configmaps: str) -> None:
     made = api.post(configmaps, configmap("a")).must(201)
     listed = api.get(configmaps).must()
     assert int(listed["metadata"]["resourceVersion"]) >= version(made)
-    assert [item["metadata"]["resourceVersion"] for item in listed["items"] if item["metadata"]["name"] == "a"] == [
-        made["metadata"]["resourceVersion"]
-    ]
+    assert [
+        item["metadata"]["resourceVersion"] for item in listed["items"] if item["metadata"]["name"] == "a"
+    ] == [made["metadata"]["resourceVersion"]]
 
 
 def test_an_empty_list_carries_one_too(api: Api, configmaps: str) -> None:
@@ -101,4 +101,7 @@ def test_a_get_of_what_is_yet_to_come_says_so(api: Api, configmaps: str) -> None
 def test_what_is_no_number_is_refused(api: Api, configmaps: str) -> None:
     reply = api.get(f"{configmaps}?resourceVersion=abc")
     assert reply.status == 400
-    assert reply.message == 'invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax'
+    assert (
+        reply.message
+        == 'invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax'
+    )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tests.contract.api import Api
-from tests.contract.objects import allocated, claim, configmap, deployment, node, pod
+from tests.contract.conftest import Allocated
+from tests.contract.objects import claim, configmap, deployment, node, pod
 
 
-def test_a_claim_drops_the_status_it_is_created_with(api: Api, claims: str) -> None:
+def test_a_claim_drops_the_status_it_is_created_with(api: Api, claims: str, allocated: Allocated) -> None:
     made = api.post(claims, {**claim("a"), "status": allocated()}).must(201)
     assert made["status"] == {}
 
@@ -26,19 +27,23 @@ def test_a_deployment_drops_it(api: Api, namespace: str) -> None:
     assert api.post(path, {**deployment("a"), "status": {"replicas": 3}}).must(201)["status"] == {}
 
 
-def test_the_main_resource_leaves_it(api: Api, claims: str) -> None:
+def test_the_main_resource_leaves_it(api: Api, claims: str, allocated: Allocated) -> None:
     api.post(claims, claim("a")).must(201)
     held = api.patch(f"{claims}/a/status", {"status": allocated()}).must()
-    changed = api.put(f"{claims}/a", {**held, "status": {}, "metadata": {**held["metadata"], "labels": {"x": "y"}}})
+    changed = api.put(
+        f"{claims}/a", {**held, "status": {}, "metadata": {**held["metadata"], "labels": {"x": "y"}}}
+    )
     assert changed.must()["status"] == allocated()
     assert changed.must()["metadata"]["labels"] == {"x": "y"}
 
 
-def test_status_leaves_everything_else(api: Api, claims: str) -> None:
+def test_status_leaves_everything_else(api: Api, claims: str, allocated: Allocated) -> None:
     made = api.post(claims, claim("a")).must(201)
     spec = claim("a", "other.example.com")["spec"]
     meta = {**made["metadata"], "labels": {"x": "y"}, "annotations": {"x": "y"}, "finalizers": ["a.io/x"]}
-    changed = api.put(f"{claims}/a/status", {**made, "metadata": meta, "spec": spec, "status": allocated()}).must()
+    changed = api.put(
+        f"{claims}/a/status", {**made, "metadata": meta, "spec": spec, "status": allocated()}
+    ).must()
     assert changed["spec"] == made["spec"]
     assert changed["status"] == allocated()
     assert not {"labels", "annotations", "finalizers"} & set(changed["metadata"])
@@ -63,7 +68,7 @@ def test_kinds_without_one_have_no_such_path(api: Api, configmaps: str) -> None:
     assert (reply.status, reply.message) == (404, "the server could not find the requested resource")
 
 
-def test_a_stale_status_is_a_conflict(api: Api, claims: str) -> None:
+def test_a_stale_status_is_a_conflict(api: Api, claims: str, allocated: Allocated) -> None:
     made = api.post(claims, claim("a")).must(201)
     api.patch(f"{claims}/a/status", {"status": allocated()}).must()
     reply = api.put(f"{claims}/a/status", {**made, "status": allocated("gpu-1")})
@@ -82,7 +87,7 @@ def test_a_claims_spec_is_immutable(api: Api, claims: str) -> None:
     ]
 
 
-def test_an_allocation_is_immutable_while_it_is_there(api: Api, claims: str) -> None:
+def test_an_allocation_is_immutable_while_it_is_there(api: Api, claims: str, allocated: Allocated) -> None:
     api.post(claims, claim("a")).must(201)
     api.patch(f"{claims}/a/status", {"status": allocated("gpu-0")}).must()
     reply = api.patch(f"{claims}/a/status", {"status": allocated("gpu-1")})
@@ -102,7 +107,7 @@ def test_a_reservation_needs_an_allocation(api: Api, claims: str) -> None:
     )
 
 
-def test_an_allocation_names_requests_of_the_claim(api: Api, claims: str) -> None:
+def test_an_allocation_names_requests_of_the_claim(api: Api, claims: str, allocated: Allocated) -> None:
     api.post(claims, claim("a")).must(201)
     status = allocated()
     status["allocation"]["devices"]["results"][0]["request"] = "absent"
@@ -113,7 +118,9 @@ def test_an_allocation_names_requests_of_the_claim(api: Api, claims: str) -> Non
     )
 
 
-def test_an_allocated_claim_cannot_be_unallocated_while_reserved(api: Api, claims: str) -> None:
+def test_an_allocated_claim_cannot_be_unallocated_while_reserved(
+    api: Api, claims: str, allocated: Allocated
+) -> None:
     api.post(claims, claim("a")).must(201)
     reserved = {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}
     api.patch(f"{claims}/a/status", {"status": {**allocated(), **reserved}}).must()
@@ -123,10 +130,18 @@ def test_an_allocated_claim_cannot_be_unallocated_while_reserved(api: Api, claim
     assert freed["status"] == {}
 
 
-def test_a_claim_is_reserved_once_for_each_consumer(api: Api, claims: str) -> None:
+def test_a_claim_is_reserved_once_for_each_consumer(api: Api, claims: str, allocated: Allocated) -> None:
     api.post(claims, claim("a")).must(201)
     twice = [{"resource": "pods", "name": name, "uid": "u"} for name in ("p", "q")]
     reply = api.patch(f"{claims}/a/status", {"status": {**allocated(), "reservedFor": twice}})
     assert (reply.status, reply.reason) == (422, "Invalid")
     assert [cause["field"] for cause in reply.causes] == ["status.reservedFor[1]"]
     assert reply.causes[0]["reason"] == "FieldValueDuplicate"
+
+
+def test_a_device_is_promised_once(api: Api, claims: str, allocated: Allocated) -> None:
+    for name in ("a", "b"):
+        api.post(claims, claim(name)).must(201)
+    api.patch(f"{claims}/a/status", {"status": allocated("gpu-0")}).must(200)
+    reply = api.patch(f"{claims}/b/status", {"status": allocated("gpu-0")})
+    assert reply.status == api.unlike(kubernetes=200, ours=409)  # upstream leaves this to its one scheduler

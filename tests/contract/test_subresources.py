@@ -93,7 +93,10 @@ def test_eviction_deletes_with_grace(api: Api, pods: str) -> None:
 
 def test_a_disruption_budget_holds_an_eviction(api: Api, namespace: str, pods: str) -> None:
     budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
-    budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}}
+    budget = {
+        "metadata": {"name": "b"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}},
+    }
     api.post(budgets, budget).must(201)
     api.post(pods, pod("a", {"app": "x"}, nodeName="n1")).must(201)
     ready = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
@@ -115,7 +118,9 @@ def test_a_disruption_budget_holds_an_eviction(api: Api, namespace: str, pods: s
 def test_a_token_of_a_service_account_is_its_identity(api: Api, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token"
     spec = {"expirationSeconds": 600}
-    made = api.post(path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}).must(201)
+    made = api.post(
+        path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    ).must(201)
     assert made["kind"] == "TokenRequest"
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     who = Token(made["status"]["token"])

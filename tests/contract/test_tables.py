@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.contract.api import Api
+from tests.contract.conftest import Allocated
 from tests.contract.objects import (
-    allocated,
     claim,
     configmap,
     deployment,
@@ -65,7 +65,9 @@ def test_columns(api: Api, path: str) -> None:
 def cells(api: Api, path: str) -> dict[str, Any]:
     told = api.get(path, headers=TABLE).must()
     (row,) = told["rows"]
-    return {column["name"]: cell for column, cell in zip(told["columnDefinitions"], row["cells"], strict=True)}
+    return {
+        column["name"]: cell for column, cell in zip(told["columnDefinitions"], row["cells"], strict=True)
+    }
 
 
 def subset(expected: dict[str, Any], found: dict[str, Any]) -> None:
@@ -80,7 +82,9 @@ def test_rows_carry_metadata_only(api: Api, configmaps: str) -> None:
     assert "data" not in row["object"]
 
 
-@pytest.mark.parametrize(("include", "kind"), [("None", None), ("Object", "ConfigMap"), ("Metadata", "PartialObjectMetadata")])
+@pytest.mark.parametrize(
+    ("include", "kind"), [("None", None), ("Object", "ConfigMap"), ("Metadata", "PartialObjectMetadata")]
+)
 def test_rows_carry_what_is_asked(api: Api, configmaps: str, include: str, kind: str | None) -> None:
     api.post(configmaps, configmap("a", k="v")).must(201)
     (row,) = api.get(f"{configmaps}/a?includeObject={include}", headers=TABLE).must()["rows"]
@@ -105,12 +109,15 @@ def test_pages_of_a_table(api: Api, claims: str) -> None:
 
 def test_cells_of_a_pod(api: Api, pods: str) -> None:
     api.post(pods, pod("a", nodeName="n1")).must(201)
-    subset({"Name": "a", "Ready": "0/1", "Status": "Pending", "Restarts": "0", "IP": "<none>", "Node": "n1"}, cells(api, f"{pods}/a"))
+    subset(
+        {"Name": "a", "Ready": "0/1", "Status": "Pending", "Restarts": "0", "IP": "<none>", "Node": "n1"},
+        cells(api, f"{pods}/a"),
+    )
     api.delete(f"{pods}/a").must(200)
     assert cells(api, f"{pods}/a")["Status"] == "Terminating"
 
 
-def test_cells_of_a_claim(api: Api, claims: str) -> None:
+def test_cells_of_a_claim(api: Api, claims: str, allocated: Allocated) -> None:
     api.post(claims, claim("a")).must(201)
     assert cells(api, f"{claims}/a")["State"] == "pending"
     api.patch(f"{claims}/a/status", {"status": allocated()}).must()
@@ -125,7 +132,10 @@ def test_cells_of_a_claim(api: Api, claims: str) -> None:
 def test_cells_of_a_slice(api: Api, fresh: str) -> None:
     slices = "/apis/resource.k8s.io/v1/resourceslices"
     api.post(slices, resource_slice(fresh, "n1")).must(201)
-    subset({"Name": fresh, "Node": "n1", "Driver": "gpu.example.com", "Pool": fresh}, cells(api, f"{slices}/{fresh}"))
+    subset(
+        {"Name": fresh, "Node": "n1", "Driver": "gpu.example.com", "Pool": fresh},
+        cells(api, f"{slices}/{fresh}"),
+    )
 
 
 def test_cells_of_a_class(api: Api, fresh: str) -> None:
@@ -140,7 +150,10 @@ def test_cells_of_a_node(api: Api, fresh: str) -> None:
     made["metadata"]["labels"] = {"node-role.kubernetes.io/worker": ""}
     api.post("/api/v1/nodes", made).must(201)
     path = f"/api/v1/nodes/{fresh}"
-    subset({"Status": "Ready", "Roles": "worker", "Version": "v1.37.0", "Internal-IP": "<none>"}, cells(api, path))
+    subset(
+        {"Status": "Ready", "Roles": "worker", "Version": "v1.37.0", "Internal-IP": "<none>"},
+        cells(api, path),
+    )
     api.patch(path, {"spec": {"unschedulable": True}}).must()
     assert cells(api, path)["Status"] == "Ready,SchedulingDisabled"
 
@@ -162,7 +175,11 @@ def test_only_metadata(api: Api, configmaps: str) -> None:
     api.post(configmaps, configmap("a", k="v")).must(201)
     one = {"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}
     told = api.get(f"{configmaps}/a", headers=one).must()
-    assert (told["kind"], told["apiVersion"], told["metadata"]["name"]) == ("PartialObjectMetadata", "meta.k8s.io/v1", "a")
+    assert (told["kind"], told["apiVersion"], told["metadata"]["name"]) == (
+        "PartialObjectMetadata",
+        "meta.k8s.io/v1",
+        "a",
+    )
     assert "data" not in told
     many = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
     listed = api.get(configmaps, headers=many).must()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.api import Api
-from tests.contract.objects import allocated, claim, device_class, resource_slice
+from tests.contract.conftest import Allocated
+from tests.contract.objects import claim, device_class, resource_slice
 
 GROUP = "/apis/resource.k8s.io"
 OLD = {
@@ -23,7 +24,12 @@ def claims(version: str, namespace: str) -> str:
 def test_v1beta1_requests_become_exact_ones(api: Api, namespace: str) -> None:
     made = api.post(claims("v1beta1", namespace), OLD).must(201)
     assert made["apiVersion"] == "resource.k8s.io/v1beta1"
-    request = {"name": "gpu", "deviceClassName": "gpu.example.com", "allocationMode": "ExactCount", "count": 2}
+    request = {
+        "name": "gpu",
+        "deviceClassName": "gpu.example.com",
+        "allocationMode": "ExactCount",
+        "count": 2,
+    }
     assert made["spec"]["devices"]["requests"] == [request]
     new = api.get(f"{claims('v1', namespace)}/a").must()
     assert new["apiVersion"] == "resource.k8s.io/v1"
@@ -34,7 +40,7 @@ def test_v1beta1_requests_become_exact_ones(api: Api, namespace: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
-def test_there_and_back_loses_nothing(api: Api, namespace: str, version: str) -> None:
+def test_there_and_back_loses_nothing(api: Api, namespace: str, version: str, allocated: Allocated) -> None:
     made = api.post(claims("v1", namespace), claim("a")).must(201)
     held = api.patch(f"{claims('v1', namespace)}/a/status", {"status": allocated()}).must()
     old = api.get(f"{claims(version, namespace)}/a").must()
@@ -61,7 +67,9 @@ def test_slices_lose_the_basic_level(api: Api, fresh: str) -> None:
     sent["spec"]["devices"] = [{"name": "gpu-0", "attributes": {"model": {"string": "a100"}}}]
     api.post(f"{GROUP}/v1/resourceslices", sent).must(201)
     old = api.get(f"{GROUP}/v1beta1/resourceslices/{fresh}").must()
-    assert old["spec"]["devices"] == [{"name": "gpu-0", "basic": {"attributes": {"model": {"string": "a100"}}}}]
+    assert old["spec"]["devices"] == [
+        {"name": "gpu-0", "basic": {"attributes": {"model": {"string": "a100"}}}}
+    ]
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1beta2"])

@@ -30,7 +30,12 @@ def test_what_happened_since_a_list_comes_in_order(api: Api, configmaps: str) ->
     api.delete(f"{configmaps}/a").must()
     with api.watch(f"{configmaps}?resourceVersion={since}") as events:
         seen = events.take(4)
-    assert [told(event) for event in seen] == [("ADDED", "a"), ("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "a")]
+    assert [told(event) for event in seen] == [
+        ("ADDED", "a"),
+        ("ADDED", "b"),
+        ("MODIFIED", "a"),
+        ("DELETED", "a"),
+    ]
     versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in seen]
     assert versions == sorted(set(versions))
     assert all(event["object"]["kind"] == "ConfigMap" for event in seen)
@@ -48,7 +53,9 @@ def test_without_a_revision_what_exists_comes_first(api: Api, configmaps: str, q
     for name in ("b", "a"):
         api.post(configmaps, configmap(name)).must(201)
     if query == "?resourceVersion=0":
-        latest(api, configmaps)  # "any revision" may be an old one; a list makes sure the server has seen ours
+        latest(
+            api, configmaps
+        )  # "any revision" may be an old one; a list makes sure the server has seen ours
     with api.watch(configmaps + query) as events:
         assert sorted(told(event) for event in events.take(2)) == [("ADDED", "a"), ("ADDED", "b")]
         api.post(configmaps, configmap("c")).must(201)
@@ -88,7 +95,12 @@ def test_entering_a_selector_is_added_and_leaving_it_deleted(api: Api, configmap
     api.post(configmaps, configmap("b", {"in": "yes"})).must(201)
     with api.watch(f"{configmaps}?labelSelector=in=yes&resourceVersion={since}") as events:
         seen = events.take(4)
-    assert [told(event) for event in seen] == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a"), ("ADDED", "b")]
+    assert [told(event) for event in seen] == [
+        ("ADDED", "a"),
+        ("MODIFIED", "a"),
+        ("DELETED", "a"),
+        ("ADDED", "b"),
+    ]
     assert seen[0]["object"] == entered
     gone = seen[2]["object"]
     assert gone["metadata"]["resourceVersion"] == left["metadata"]["resourceVersion"]
@@ -107,7 +119,12 @@ def test_one_object_by_its_name(api: Api, configmaps: str) -> None:
 def test_pods_by_their_node(api: Api, pods: str) -> None:
     since = latest(api, pods)
     api.post(pods, pod("free")).must(201)
-    target = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "free"}, "target": {"kind": "Node", "name": "n9"}}
+    target = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "free"},
+        "target": {"kind": "Node", "name": "n9"},
+    }
     api.post(f"{pods}/free/binding", target).must(201)
     with api.watch(f"{pods}?fieldSelector=spec.nodeName=n9&resourceVersion={since}") as events:
         assert told(next(events)) == ("ADDED", "free")
@@ -128,7 +145,9 @@ def test_timeout_seconds_end_it(api: Api, configmaps: str) -> None:
         assert [told(event) for event in events] == [("ADDED", "a")]
 
 
-def test_a_bookmark_before_the_time_is_up_tells_how_far_it_has_come(api: Api, configmaps: str, fresh: str) -> None:
+def test_a_bookmark_before_the_time_is_up_tells_how_far_it_has_come(
+    api: Api, configmaps: str, fresh: str
+) -> None:
     seconds = 8 if api.real else 2  # Kubernetes sends the bookmark some two seconds before the end
     query = f"allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={latest(api, configmaps)}"
     with api.watch(f"{configmaps}?{query}") as events:
@@ -162,7 +181,10 @@ def test_only_metadata(api: Api, configmaps: str) -> None:
     api.post(configmaps, configmap("a", k="v")).must(201)
     with api.watch(configmaps, headers={"Accept": partial}) as events:
         event = next(events)
-    assert (event["object"]["kind"], event["object"]["apiVersion"]) == ("PartialObjectMetadata", "meta.k8s.io/v1")
+    assert (event["object"]["kind"], event["object"]["apiVersion"]) == (
+        "PartialObjectMetadata",
+        "meta.k8s.io/v1",
+    )
     assert "data" not in event["object"]
 
 

@@ -34,7 +34,10 @@ def test_generate_name_adds_five_signs(api: Api, configmaps: str) -> None:
 
 
 def test_a_name_wins_over_generate_name(api: Api, configmaps: str) -> None:
-    assert api.post(configmaps, {"metadata": {"name": "n", "generateName": "g-"}}).must(201)["metadata"]["name"] == "n"
+    assert (
+        api.post(configmaps, {"metadata": {"name": "n", "generateName": "g-"}}).must(201)["metadata"]["name"]
+        == "n"
+    )
 
 
 def test_a_long_generate_name_is_cut(api: Api, configmaps: str) -> None:
@@ -43,7 +46,11 @@ def test_a_long_generate_name_is_cut(api: Api, configmaps: str) -> None:
 
 
 def test_create_drops_what_the_server_decides(api: Api, configmaps: str) -> None:
-    sent = {"name": "a", "deletionTimestamp": "2020-01-01T00:00:00Z", "creationTimestamp": "2020-01-01T00:00:00Z"}
+    sent = {
+        "name": "a",
+        "deletionTimestamp": "2020-01-01T00:00:00Z",
+        "creationTimestamp": "2020-01-01T00:00:00Z",
+    }
     meta = api.post(configmaps, {"metadata": {**sent, "selfLink": "/x"}}).must(201)["metadata"]
     assert "deletionTimestamp" not in meta
     assert meta["creationTimestamp"] > "2020-01-02"

@@ -50,7 +50,13 @@ def test_api_resources(cluster: Kubectl) -> None:
 
 def test_api_versions(cluster: Kubectl) -> None:
     found = cluster("api-versions").split()
-    assert {"v1", "apps/v1", "resource.k8s.io/v1", "resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2"} <= set(found)
+    assert {
+        "v1",
+        "apps/v1",
+        "resource.k8s.io/v1",
+        "resource.k8s.io/v1beta1",
+        "resource.k8s.io/v1beta2",
+    } <= set(found)
 
 
 def test_version_and_cluster_info(cluster: Kubectl) -> None:

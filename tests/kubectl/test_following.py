@@ -42,7 +42,9 @@ def test_get_and_watch(kubectl: Kubectl) -> None:
 
 def test_watch_with_the_kind_of_event(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=configmap("a", {"seen": "y"}))
-    with kubectl.following("get", "cm", "-l", "seen", "-w", "--output-watch-events", "--no-headers") as output:
+    with kubectl.following(
+        "get", "cm", "-l", "seen", "-w", "--output-watch-events", "--no-headers"
+    ) as output:
         assert output.readline().split()[:2] == ["ADDED", "a"]
         kubectl("label", "cm", "a", "other=y")
         assert output.readline().split()[:2] == ["MODIFIED", "a"]

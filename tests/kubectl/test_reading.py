@@ -62,7 +62,11 @@ def test_get_jsonpath_and_custom_columns(kubectl: Kubectl) -> None:
     assert kubectl("get", "cm", "a", "b", "-o", path) == "a=1;b=2;"
     columns = "custom-columns=NAME:.metadata.name,K:.data.k,NONE:.spec"
     lines = kubectl("get", "cm", "a", "b", "-o", columns).splitlines()
-    assert [line.split() for line in lines] == [["NAME", "K", "NONE"], ["a", "1", "<none>"], ["b", "2", "<none>"]]
+    assert [line.split() for line in lines] == [
+        ["NAME", "K", "NONE"],
+        ["a", "1", "<none>"],
+        ["b", "2", "<none>"],
+    ]
 
 
 def test_get_several_kinds_and_all(kubectl: Kubectl) -> None:
@@ -87,7 +91,9 @@ def test_get_in_pages(kubectl: Kubectl) -> None:
 
 def test_get_sorted_and_labelled(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=[configmap("a", {"x": "2"}), configmap("b", {"x": "1"})])
-    lines = kubectl("get", "cm", "-l", "x", "--sort-by=.metadata.labels.x", "-L", "x", "--no-headers").splitlines()
+    lines = kubectl(
+        "get", "cm", "-l", "x", "--sort-by=.metadata.labels.x", "-L", "x", "--no-headers"
+    ).splitlines()
     assert [(line.split()[0], line.split()[-1]) for line in lines] == [("b", "1"), ("a", "2")]
 
 
@@ -121,7 +127,12 @@ def test_describe_shows_the_object_and_its_events(kubectl: Kubectl) -> None:
 
 
 def test_describe_a_node_with_its_slices(cluster: Kubectl, fresh: str) -> None:
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": fresh}, "status": {"capacity": {"cpu": "4"}}}
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": fresh},
+        "status": {"capacity": {"cpu": "4"}},
+    }
     cluster("create", "-f", "-", stdin=[node, resource_slice(fresh, fresh)])
     told = cluster("describe", "node", fresh)
     assert re.search(rf"Name:\s+{fresh}\n", told)

@@ -106,7 +106,7 @@ class ControlPlane:
 def control_plane(folder: Path) -> Iterator[ControlPlane]:
     """Starts everything, waits until it is ready, and ends everything. Raises Absent where the programs are not."""
     where = programs()
-    authority = Authority(folder, datetime.datetime.now(datetime.timezone.utc))
+    authority = Authority(folder, datetime.datetime.now(datetime.UTC))
     admin = authority.client("admin", ["system:masters"])
     etcd_port, peer_port, api_port = _free_ports(3)
     plane = ControlPlane(
