@@ -24,6 +24,7 @@ from allotment.apiserver.patch.managed import (
     NEVER_OWNED,
     BadManagedFields,
     Convert,
+    Difference,
     Entries,
     Entry,
     Owner,
@@ -59,7 +60,8 @@ def apply(
     """The object after ``config`` was applied to ``live`` (None: there is none yet), managedFields included.
 
     Both are in ``api_version``, which ``schema`` describes; both stay as they are. An object that comes back equal
-    need not be stored. Raises Invalid without a manager, BadRequest for a configuration that makes no sense, Conflict for others' fields.
+    need not be stored; one that becomes equal by defaults is for ``settle_times``. Raises Invalid without a manager,
+    BadRequest for a configuration that makes no sense, and Conflict for fields that others own.
     """
     if not manager:
         required = FieldPath("fieldManager").required("is required for apply patch")
@@ -138,29 +140,27 @@ class _Change:
         self.entries, self.mine = {**entries, mine.owner: mine}, mine
         self._merged = merged(live, config, version.schema)
         self.result = self._pruned(self._merged, entries.get(mine.owner))
+        self._difference = Difference(live, self.result, version)
 
     def settled_result(self) -> Obj:
         return settled(self.result, self._merged, self.config, self.version.schema)
 
     def owners(self, force: bool) -> Entries:
         """All entries after the change. Raises Conflict."""
-        comparison = compare(self.live, self.result, self.version.schema).without(self.version.reset)
-        left = released(self.entries, comparison, self.live, self.result, self.version, keep=self.mine.owner)
         if not force:
             self._require_peace()
-        return left
+        return released(self.entries, self._difference, keep=self.mine.owner)
 
     def _require_peace(self) -> None:
-        allowed = self._allowed() if self.mine.manager == "kubectl" else EMPTY
         conflicts: list[tuple[Entry, Path]] = []
-        for entry in self.entries.values():
-            if entry.owner == self.mine.owner:
-                continue
-            change = self.version.compare(self.live, self.result, entry.api_version)
-            if change is not None:
-                change = change.without(self.version.reset)
+        for owner, entry in self.entries.items():
+            change = self._difference.at(entry.api_version)
+            if owner != self.mine.owner and change is not None:
                 fields = entry.fields & (change.modified | change.added)
-                conflicts += [(entry, path) for path in fields if path not in allowed]
+                conflicts += [(entry, path) for path in fields]
+        if conflicts and self.mine.manager == "kubectl":
+            allowed = self._allowed()
+            conflicts = [conflict for conflict in conflicts if conflict[1] not in allowed]
         if conflicts:
             raise _conflict(conflicts)
 
@@ -173,8 +173,10 @@ class _Change:
             last = None
         if not isinstance(last, dict) or last.get("apiVersion") != self.version.api_version:
             return EMPTY
-        change = compare(last, self.live, self.version.schema)
-        return fields_of(last, self.version.schema) - change.modified - change.added - change.removed
+        try:
+            return fields_of(last, self.version.schema) - compare(last, self.live, self.version.schema).all
+        except BadElement:
+            return EMPTY
 
     def _pruned(self, result: Obj, last: Entry | None) -> Obj:
         """``result`` without what was applied last time, is not applied now, and is owned by nobody else."""

@@ -151,12 +151,36 @@ class Version(NamedTuple):
             return obj, self.schema
         return self.convert(obj, api_version)
 
-    def compare(self, old: Obj, new: Obj, api_version: str) -> Comparison | None:
-        """How two objects differ in a version; None if there is no such version."""
-        there, then = self.at(new, api_version), self.at(old, api_version)
-        if there is None or then is None:
-            return None
-        return compare(then[0], there[0], there[1])
+
+class Difference:
+    """How a new object differs from an old one, in each version that is asked for, apart from what is reset."""
+
+    def __init__(self, old: Obj, new: Obj, version: Version) -> None:
+        self._old, self._new, self._version = old, new, version
+        self._known: dict[str, Comparison | None] = {}
+        self._changed: dict[str, FieldSet] = {}
+
+    def at(self, api_version: str) -> Comparison | None:
+        """The comparison in a version; None if there is no such version."""
+        if api_version not in self._known:
+            before, after = (self._version.at(obj, api_version) for obj in (self._old, self._new))
+            comparison = None
+            if before is not None and after is not None:
+                comparison = compare(before[0], after[0], after[1]).without(self._version.reset)
+            self._known[api_version] = comparison
+        return self._known[api_version]
+
+    def leaves(self, entry: Entry) -> FieldSet:
+        """What stays with an owner after the change."""
+        comparison = self.at(entry.api_version)
+        if comparison is None:
+            return EMPTY
+        if entry.api_version not in self._changed:
+            self._changed[entry.api_version] = comparison.all
+        fields = entry.fields
+        if entry.api_version == self._version.api_version:
+            fields = reconciled(fields, self._version.schema)
+        return fields - self._changed[entry.api_version]
 
 
 def updated(
@@ -170,14 +194,13 @@ def updated(
     subresource: str = "",
 ) -> Entries:
     """The entries after a write. Neither object has managedFields that matter."""
-    old = blank(version.schema) if old is None else _unmanaged(old)
-    new = _unmanaged(new)
-    comparison = compare(old, new, version.schema)
+    before = blank(version.schema) if old is None else _unmanaged(old)
+    difference = Difference(before, _unmanaged(new), version)
+    comparison = difference.at(version.api_version)
     if not comparison:
         return entries
-    if entries:
-        entries = released(entries, comparison.without(version.reset), old, new, version)
-    gained = (comparison.modified | comparison.added).without(version.reset) - NEVER_OWNED
+    entries = released(entries, difference)
+    gained = (comparison.modified | comparison.added) - NEVER_OWNED
     if gained:
         mine = Entry(manager or UNKNOWN, "Update", version.api_version, subresource, now, gained)
         if (previous := entries.get(mine.owner)) is not None:
@@ -186,31 +209,11 @@ def updated(
     return entries
 
 
-def released(
-    entries: Entries,
-    comparison: Comparison,
-    old: Obj,
-    new: Obj,
-    version: Version,
-    keep: Owner | None = None,
-) -> Entries:
+def released(entries: Entries, difference: Difference, keep: Owner | None = None) -> Entries:
     """The entries of all but ``keep`` without what a write takes from them. Those left empty are gone."""
-    changes: dict[str, FieldSet | None] = {version.api_version: comparison.all}
     left: Entries = {}
     for owner, entry in entries.items():
-        if owner == keep:
-            left[owner] = entry
-            continue
-        if entry.api_version not in changes:
-            there = version.compare(old, new, entry.api_version)
-            changes[entry.api_version] = there.without(version.reset).all if there is not None else None
-        change = changes[entry.api_version]
-        if change is None:
-            continue
-        fields = entry.fields
-        if entry.api_version == version.api_version:
-            fields = reconciled(fields, version.schema)
-        fields = fields - change
+        fields = entry.fields if owner == keep else difference.leaves(entry)
         if fields:
             left[owner] = entry if fields is entry.fields else entry._replace(fields=fields)
     return left
