@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from allotment.api.meta import ApiStruct
-from allotment.api.status import StatusError, TooManyRequests, Unavailable, from_status
+from allotment.api.status import Conflict, Invalid, StatusError, TooManyRequests, Unavailable, from_status
 from allotment.client.form import Form, Obj, Plain, Resource, Typed, resource_of
 from allotment.client.transport import Call, Reply, Transport
 
@@ -221,12 +221,17 @@ class Collection(Generic[T]):
         dry_run: bool = False,
     ) -> T:
         """Changes a part of an object. With ``uid`` or ``version`` a merge patch applies only to that very object, or to
-        that state of it, and is refused with ``Conflict`` otherwise."""
+        that state of it, and is refused with ``Conflict`` otherwise. (Servers call another uid ``Invalid``.)"""
         if uid or version:
             patch = {**patch, "metadata": {**patch.get("metadata", {}), **_precondition(uid, version)}}
         query = _query(fieldManager=self.client.manager, dryRun="All" if dry_run else "")
         path = self.resource.path(namespace, name, subresource)
-        return await self._one("PATCH", path, query, msgspec.json.encode(patch), type_.value)
+        try:
+            return await self._one("PATCH", path, query, msgspec.json.encode(patch), type_.value)
+        except Invalid as exc:
+            if uid and any(cause.get("field") == "metadata.uid" for cause in exc.details.get("causes") or ()):
+                raise Conflict(exc.message, exc.details) from exc
+            raise
 
     async def apply(
         self,
