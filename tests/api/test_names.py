@@ -54,5 +54,5 @@ def test_every_text_has_a_short_answer(text: str) -> None:
 
 
 def test_resources_of_the_node() -> None:
-    assert all(map(names.is_node_allocatable, ["cpu", "memory", "ephemeral-storage", "hugepages-2Mi"]))
-    assert not names.is_node_allocatable("example.com/gpu")
+    assert all(map(names.is_node_allocatable, ["cpu", "memory", "hugepages-2Mi"]))
+    assert not any(map(names.is_node_allocatable, ["example.com/gpu", "ephemeral-storage", "pods"]))

@@ -159,7 +159,7 @@ def extended_resource_problem(text: str) -> str | None:
 
 def is_node_allocatable(text: str) -> bool:
     """Whether this is one of the node's own resources, that devices may map to."""
-    return text in ("cpu", "memory", "ephemeral-storage") or text.startswith("hugepages-")
+    return text in ("cpu", "memory") or text.startswith("hugepages-")
 
 
 def _problem(text: str, expected: str) -> str:

@@ -252,7 +252,7 @@ OTHERS: dict[str, tuple[type[Any], Json, list[str]]] = {
     "request without selector": (
         alpha2.ResourceClaimParameters,
         {"requests": [{"driverName": "a", "partitionable": {"required": [{}]}}]},
-        ["requests[0].partitionable.required[0].selector: required"],
+        ["requests[0].partitionable.required[0].selector: invalid"],
     ),
     "name twice": (
         alpha2.ResourceClaimParameters,

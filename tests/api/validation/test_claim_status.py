@@ -77,7 +77,7 @@ BROKEN: dict[str, tuple[ResourceClaim, list[str]]] = {
     "result for an unknown request": (allocated(result(request="x")), [f"{RESULT}.request: invalid"]),
     "result without device": (
         allocated(result(driver=None, pool=None, device=None)),
-        [f"{RESULT}.driver: required", f"{RESULT}.pool: required", f"{RESULT}.device: required"],
+        [f"{RESULT}.driver: required", f"{RESULT}.pool: required", f"{RESULT}.device: invalid"],
     ),
     "share id": (allocated(result(shareID="1")), [f"{RESULT}.shareID: invalid"]),
     "share id in capitals": (allocated(result(shareID=SHARE.upper())), [f"{RESULT}.shareID: invalid"]),
@@ -117,7 +117,7 @@ BROKEN: dict[str, tuple[ResourceClaim, list[str]]] = {
         reported(conditions=[{}]),
         [
             f"{DEVICE}.conditions[0].type: required",
-            f"{DEVICE}.conditions[0].status: not_supported",
+            f"{DEVICE}.conditions[0].status: required",
             f"{DEVICE}.conditions[0].lastTransitionTime: required",
             f"{DEVICE}.conditions[0].reason: required",
         ],

@@ -58,13 +58,13 @@ RULES: dict[str, tuple[Any, list[str]]] = {
         {"taint": TAINT, "deviceSelector": {"driver": "a.example.com", "pool": "p/q", "device": "d"}},
         [],
     ),
-    "no taint": ({}, ["spec.taint.key: required", "spec.taint.effect: required"]),
+    "no taint": ({}, ["spec.taint.key: invalid", "spec.taint.effect: required"]),
     "broken selector": (
         {"taint": TAINT, "deviceSelector": {"driver": "_", "pool": "P", "device": ""}},
         [
             "spec.deviceSelector.driver: invalid",
             "spec.deviceSelector.pool: invalid",
-            "spec.deviceSelector.device: required",
+            "spec.deviceSelector.device: invalid",
         ],
     ),
 }

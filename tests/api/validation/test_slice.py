@@ -97,7 +97,7 @@ def test_sound(given: ResourceSlice) -> None:
 BROKEN: dict[str, tuple[ResourceSlice, list[str]]] = {
     "no driver": (slice_(driver=None), ["spec.driver: required"]),
     "driver with underscore": (slice_(driver="a_b"), ["spec.driver: invalid"]),
-    "driver too long": (slice_(driver="a" * 64), ["spec.driver: invalid"]),
+    "driver too long": (slice_(driver="a" * 64), ["spec.driver: too_long"]),
     "no pool": (slice_(pool=None), ["spec.pool.name: required", "spec.pool.resourceSliceCount: invalid"]),
     "pool name with an empty part": (
         slice_(pool={"name": "a//b", "generation": 1, "resourceSliceCount": 1}),
@@ -113,7 +113,7 @@ BROKEN: dict[str, tuple[ResourceSlice, list[str]]] = {
     ),
     "no nodes": (slice_(nodeName=None), ["spec: required"]),
     "nodes twice": (slice_(allNodes=True), ["spec: invalid"]),
-    "empty node name": (slice_(nodeName="", allNodes=True), ["spec.nodeName: required"]),
+    "empty node name": (slice_(nodeName="", allNodes=True), ["spec.nodeName: invalid"]),
     "node name": (slice_(nodeName="Node"), ["spec.nodeName: invalid"]),
     "allNodes false": (slice_(allNodes=False), ["spec.allNodes: invalid"]),
     "perDeviceNodeSelection false": (
@@ -190,7 +190,7 @@ BROKEN: dict[str, tuple[ResourceSlice, list[str]]] = {
     ),
     "counter name": (
         slice_(devices=None, sharedCounters=[{"name": "a", "counters": {"M": {}}}]),
-        ["spec.sharedCounters[0].counters[M]: invalid"],
+        ["spec.sharedCounters[0].counters: invalid"],
     ),
     "partition type without partitions": (
         slice_(partitionTypeAttribute="gpu.example.com/profile"),
@@ -226,7 +226,7 @@ BROKEN: dict[str, tuple[ResourceSlice, list[str]]] = {
         ["spec.skipNodeOperations[1]: duplicate"],
     ),
     "device name": (with_device(name="GPU_0"), [f"{DEVICE}.name: invalid"]),
-    "no device name": (with_device(name=""), [f"{DEVICE}.name: required"]),
+    "no device name": (with_device(name=""), [f"{DEVICE}.name: invalid"]),
     "33 attributes and capacities": (
         with_device(attributes={f"a{n}": {"int": 1} for n in range(32)}, capacity={"memory": {"value": "1"}}),
         [f"{DEVICE}: invalid"],
@@ -239,7 +239,7 @@ BROKEN: dict[str, tuple[ResourceSlice, list[str]]] = {
     ),
     "attribute with an empty list": (
         with_device(attributes={"a": {"strings": []}}),
-        [f"{DEVICE}.attributes[a].strings: invalid"],
+        [f"{DEVICE}.attributes[a]: invalid", f"{DEVICE}.attributes[a].strings: invalid"],
     ),
     "long string": (
         with_device(attributes={"a": {"string": "ä" * 33}}),  # bytes count, not characters
@@ -259,23 +259,23 @@ BROKEN: dict[str, tuple[ResourceSlice, list[str]]] = {
     ),
     "attribute name with a dash": (
         with_device(attributes={"a-b": {"int": 1}}),
-        [f"{DEVICE}.attributes[a-b]: invalid"],
+        [f"{DEVICE}.attributes: invalid"],
     ),
     "attribute name too long": (
         with_device(attributes={"a" * 33: {"int": 1}}),
-        [f"{DEVICE}.attributes[{'a' * 33}]: invalid"],
+        [f"{DEVICE}.attributes: too_long"],
     ),
     "attribute without domain": (
         with_device(attributes={"/a": {"int": 1}}),
-        [f"{DEVICE}.attributes[/a]: invalid"],
+        [f"{DEVICE}.attributes: invalid"],
     ),
     "attribute with two slashes": (
         with_device(attributes={"a/b/c": {"int": 1}}),
-        [f"{DEVICE}.attributes[a/b/c]: invalid"],
+        [],  # as in Kubernetes, by oversight
     ),
     "capacity name": (
         with_device(capacity={"1a": {"value": "1"}}),
-        [f"{DEVICE}.capacity[1a]: invalid"],
+        [f"{DEVICE}.capacity: invalid"],
     ),
     "policy on an exclusive device": (
         with_device(capacity={"memory": {"value": "10", "requestPolicy": {"default": "1"}}}),
@@ -287,7 +287,7 @@ BROKEN: dict[str, tuple[ResourceSlice, list[str]]] = {
     ),
     "taint without key and effect": (
         with_device(taints=[{}]),
-        [f"{DEVICE}.taints[0].key: required", f"{DEVICE}.taints[0].effect: required"],
+        [f"{DEVICE}.taints[0].key: invalid", f"{DEVICE}.taints[0].effect: required"],
     ),
     "taint effect": (
         with_device(taints=[{"key": "a", "effect": "PreferNoSchedule"}]),
@@ -333,11 +333,11 @@ BROKEN: dict[str, tuple[ResourceSlice, list[str]]] = {
         slice_(
             nodeName=None, perDeviceNodeSelection=True, devices=[device(nodeName="n", nodeSelector=SELECTOR)]
         ),
-        [f"{DEVICE}: required"],
+        [f"{DEVICE}: invalid"],
     ),
     "device with allNodes false": (
         slice_(nodeName=None, perDeviceNodeSelection=True, devices=[device(allNodes=False)]),
-        [f"{DEVICE}.allNodes: invalid"],
+        [f"{DEVICE}: required", f"{DEVICE}.allNodes: invalid"],
     ),
     "conditions without failures": (
         with_device(bindingConditions=["a"]),
@@ -484,10 +484,10 @@ METADATA: dict[str, tuple[Any, list[str]]] = {
     "broken generated name": ({"generateName": "GPU-"}, ["metadata.generateName: invalid"]),
     "name": ({"name": "a_b"}, ["metadata.name: invalid"]),
     "namespace": ({"name": "a", "namespace": "b"}, ["metadata.namespace: forbidden"]),
-    "label key": ({"name": "a", "labels": {"a b": ""}}, ["metadata.labels[a b]: invalid"]),
-    "label prefix": ({"name": "a", "labels": {"A_/b": ""}}, ["metadata.labels[A_/b]: invalid"]),
-    "label value": ({"name": "a", "labels": {"a": "b c"}}, ["metadata.labels[a]: invalid"]),
-    "annotation key": ({"name": "a", "annotations": {"": "x"}}, ["metadata.annotations[]: required"]),
+    "label key": ({"name": "a", "labels": {"a b": ""}}, ["metadata.labels: invalid"]),
+    "label prefix": ({"name": "a", "labels": {"A_/b": ""}}, ["metadata.labels: invalid"]),
+    "label value": ({"name": "a", "labels": {"a": "b c"}}, ["metadata.labels: invalid"]),
+    "annotation key": ({"name": "a", "annotations": {"": "x"}}, ["metadata.annotations: invalid"]),
     "annotations too large": (
         {"name": "a", "annotations": {"a": "x" * (256 * 1024)}},
         ["metadata.annotations: too_long"],

@@ -14,7 +14,7 @@ from allotment.api.names import qualified_name_problem
 from allotment.api.resource import Device, DeviceAttribute
 from allotment.api.semver import is_version
 from allotment.api.text import byte_length
-from allotment.api.validation.lists import named
+from allotment.api.validation.naming import check_qualified_name
 
 ATTRIBUTES_AND_CAPACITIES: Final = 32
 ATTRIBUTE_VALUES: Final = 48
@@ -39,9 +39,9 @@ def check_attributes(device: Device, path: FieldPath) -> Iterator[FieldError]:
         plain = _is_plain(attribute)
         values += 1 if plain else _value_count(attribute)
         if not plain or qualified_name_problem(name) is not None:
-            at = path.child("attributes").key(name)
-            yield from named(name, at, qualified_name_problem)
-            yield from _check_attribute(attribute, at)
+            at = path.child("attributes")
+            yield from check_qualified_name(name, at)
+            yield from _check_attribute(attribute, at.key(name))
     if values > ATTRIBUTE_VALUES:
         yield path.invalid(
             f"must not have more than {ATTRIBUTE_VALUES} attribute values, counting list entries, has {values}",
@@ -72,7 +72,7 @@ def _check_attribute(attribute: DeviceAttribute, path: FieldPath) -> Iterator[Fi
     given = {
         name: value for name, value in zip(_JSON_NAMES, astuple(attribute), strict=True) if value is not None
     }
-    if len(given) != 1:
+    if sum(value != () for value in given.values()) != 1:
         found = " and ".join(given) or "none"
         yield path.invalid(f"must have exactly one value, has {found}", found)
     for name, value in given.items():
@@ -89,5 +89,5 @@ def _check_attribute(attribute: DeviceAttribute, path: FieldPath) -> Iterator[Fi
 def _check_text(text: str, path: FieldPath, version: bool) -> Iterator[FieldError]:
     if byte_length(text) > ATTRIBUTE_LENGTH:
         yield path.too_long(ATTRIBUTE_LENGTH)
-    elif version and not is_version(text):
+    if version and not is_version(text):
         yield path.invalid("must be a semantic version: MAJOR.MINOR.PATCH as in 1.2.3", text)

@@ -44,7 +44,13 @@ def _check_values(policy: CapacityRequestPolicy, whole: Quantity, path: FieldPat
         return
     if len(values) > VALID_VALUES:
         yield at.too_many(len(values), VALID_VALUES)
-        return
+    else:
+        yield from _check_each_value(values, whole, at)
+    if policy.default not in values:
+        yield at.invalid(f"must contain the default {policy.default}", str(policy.default))
+
+
+def _check_each_value(values: tuple[Quantity, ...], whole: Quantity, at: FieldPath) -> Iterator[FieldError]:
     for index, (value, following) in enumerate(pairwise(values)):
         if value > following:
             yield at.index(index + 1).invalid("must be in ascending order", str(following))
@@ -52,8 +58,6 @@ def _check_values(policy: CapacityRequestPolicy, whole: Quantity, path: FieldPat
     for index, value in enumerate(values):
         if value > whole:
             yield at.index(index).invalid(f"must not be larger than the capacity {whole}", str(value))
-    if policy.default not in values:
-        yield at.invalid(f"must contain the default {policy.default}", str(policy.default))
 
 
 def _check_range_policy(

@@ -9,9 +9,7 @@ from typing import Final
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import (
-    dns_label_problem,
     dns_subdomain_problem,
-    fully_qualified_name_problem,
 )
 from allotment.api.resource import (
     DeviceClaim,
@@ -34,6 +32,7 @@ from allotment.api.validation.expressions import (
 )
 from allotment.api.validation.lists import each, each_once, named
 from allotment.api.validation.metadata import check_labels, check_metadata
+from allotment.api.validation.naming import check_fully_qualified_name, check_label
 from allotment.api.validation.taint import check_tolerations
 
 REQUESTS: Final = 32
@@ -136,7 +135,7 @@ def _check_constraint(
     if len(attributes) != 1:
         yield path.required("must set exactly one of matchAttribute and distinctAttribute")
     for field, name in attributes.items():
-        yield from named(name, path.child(field), fully_qualified_name_problem)
+        yield from check_fully_qualified_name(name, path.child(field))
 
 
 def _check_configuration(
@@ -161,7 +160,7 @@ class _RequestCheck:
         }
 
     def check(self, request: DeviceRequest, path: FieldPath) -> Iterator[FieldError]:
-        yield from named(request.name, path.child("name"), dns_label_problem)
+        yield from check_label(request.name, path.child("name"))
         if (request.exactly is None) == (not request.first_available):
             yield path.required("must set exactly one of exactly and firstAvailable")
         elif request.exactly is not None:
@@ -176,7 +175,7 @@ class _RequestCheck:
             )
 
     def _check_alternative(self, sub: DeviceSubRequest, path: FieldPath, parent: str) -> Iterator[FieldError]:
-        yield from named(sub.name, path.child("name"), dns_label_problem)
+        yield from check_label(sub.name, path.child("name"))
         yield from self._check_wish(sub, path, ("", parent, f"{parent}/{sub.name}"))
 
     def _check_wish(
@@ -187,10 +186,12 @@ class _RequestCheck:
         yield from check_selectors(wish.selectors, path.child("selectors"), self._check)
         yield from _check_count(wish, path)
         yield from check_tolerations(wish.tolerations, path.child("tolerations"))
+        if len(wish.derived_attributes) > DERIVED_ATTRIBUTES:
+            yield path.child("derivedAttributes").too_many(len(wish.derived_attributes), DERIVED_ATTRIBUTES)
         yield from each_once(
-            wish.derived_attributes,
+            wish.derived_attributes[: DERIVED_ATTRIBUTES + 1],
             path.child("derivedAttributes"),
-            DERIVED_ATTRIBUTES,
+            None,
             lambda derived, at: self._check_derived(derived, at, references),
             lambda derived: derived.name,
         )
@@ -198,16 +199,20 @@ class _RequestCheck:
     def _check_derived(
         self, derived: DeviceDerivedAttribute, path: FieldPath, references: tuple[str, ...]
     ) -> Iterator[FieldError]:
-        name = path.child("name")
-        if problem := fully_qualified_name_problem(derived.name):
-            yield name.invalid(problem, derived.name) if derived.name else name.required()
-        elif not any((reference, derived.name) in self._constrained for reference in references):
-            yield name.invalid(
-                "must be used by a matchAttribute or distinctAttribute constraint on this request",
-                derived.name,
-            )
-        at = path.child("expression")
-        yield from check_expression(derived.expression, ExpressionUse.DERIVED_ATTRIBUTE, at, self._judge)
+        name, at = path.child("name"), path.child("expression")
+        if not derived.name:
+            yield name.required()
+        else:
+            yield from check_fully_qualified_name(derived.name, name)
+            if not any((reference, derived.name) in self._constrained for reference in references):
+                yield name.invalid(
+                    "must be used by a matchAttribute or distinctAttribute constraint on this request",
+                    derived.name,
+                )
+        if not derived.expression:
+            yield at.required("is required: write a CEL expression")
+        else:
+            yield from check_expression(derived.expression, ExpressionUse.DERIVED_ATTRIBUTE, at, self._judge)
 
     def _judge(self, expression: str, use: ExpressionUse) -> Verdict:
         verdict = self._check(expression, use)

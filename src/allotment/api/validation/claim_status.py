@@ -6,9 +6,6 @@ from typing import Final
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import (
-    dns_label_problem,
-    driver_problem,
-    pool_problem,
     uuid_problem,
 )
 from allotment.api.resource import (
@@ -24,8 +21,9 @@ from allotment.api.text import byte_length
 from allotment.api.validation.claim import RequestNames
 from allotment.api.validation.configuration import CONFIGURATIONS, check_opaque, check_raw_object
 from allotment.api.validation.device import check_binding_conditions
-from allotment.api.validation.lists import each, each_once, named
+from allotment.api.validation.lists import each, each_once
 from allotment.api.validation.metadata import check_conditions
+from allotment.api.validation.naming import check_driver, check_label, check_pool, formed
 from allotment.api.validation.node_selector import check_node_selector
 from allotment.api.validation.slice import check_skipped_operations
 from allotment.api.validation.taint import check_tolerations
@@ -124,11 +122,11 @@ def _check_result(
 def _check_device_id(
     device: DeviceRequestAllocationResult | AllocatedDeviceStatus, path: FieldPath
 ) -> Iterator[FieldError]:
-    yield from named(device.driver, path.child("driver"), driver_problem)
-    yield from named(device.pool, path.child("pool"), pool_problem)
-    yield from named(device.device, path.child("device"), dns_label_problem)
+    yield from check_driver(device.driver, path.child("driver"))
+    yield from check_pool(device.pool, path.child("pool"))
+    yield from check_label(device.device, path.child("device"))
     if device.share_id is not None:
-        yield from named(device.share_id, path.child("shareID"), uuid_problem)
+        yield from formed(device.share_id, path.child("shareID"), uuid_problem)
 
 
 def _device_id(device: DeviceRequestAllocationResult | AllocatedDeviceStatus) -> Hashable:

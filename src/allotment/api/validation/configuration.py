@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 
 from allotment.api.fields import FieldError, FieldPath
-from allotment.api.names import driver_problem
 from allotment.api.resource import DeviceSelector, OpaqueDeviceConfiguration
 from allotment.api.validation.expressions import ExpressionChecker, ExpressionUse, check_expression
-from allotment.api.validation.lists import each, named
+from allotment.api.validation.lists import each
+from allotment.api.validation.naming import check_driver
 
 SELECTORS: Final = 32
 CONFIGURATIONS: Final = 32
@@ -36,7 +36,7 @@ def check_opaque(opaque: OpaqueDeviceConfiguration | None, path: FieldPath) -> I
     if opaque is None:
         yield path.child("opaque").required("is required: it is the only kind of configuration")
         return
-    yield from named(opaque.driver, path.child("opaque", "driver"), driver_problem)
+    yield from check_driver(opaque.driver, path.child("opaque", "driver"))
     yield from check_raw_object(opaque.parameters, path.child("opaque", "parameters"))
 
 

@@ -21,6 +21,7 @@ from allotment.api.resource import (
 from allotment.api.validation.attribute import ATTRIBUTES_AND_CAPACITIES, check_attributes
 from allotment.api.validation.capacity import check_capacity
 from allotment.api.validation.lists import each, each_once, each_value, named, nothing, repeated
+from allotment.api.validation.naming import check_label, check_qualified_name, formed
 from allotment.api.validation.node_selector import check_node_selector
 from allotment.api.validation.taint import TAINTS, check_taint
 
@@ -32,7 +33,7 @@ BINDING_CONDITIONS: Final = 4
 
 def check_device(device: Device, path: FieldPath, *, chooses_nodes: bool) -> Iterator[FieldError]:
     """Everything about one device that needs no look at others; ``chooses_nodes``: perDeviceNodeSelection."""
-    yield from named(device.name, path.child("name"), dns_label_problem)
+    yield from check_label(device.name, path.child("name"))
     yield from check_attributes(device, path)
     yield from _check_capacities(device, path)
     if device.taints:
@@ -58,9 +59,9 @@ def _check_capacities(device: Device, path: FieldPath) -> Iterator[FieldError]:
         return  # has been said
     for name, capacity in device.capacity.items():
         if capacity.request_policy is not None or qualified_name_problem(name) is not None:
-            at = path.child("capacity").key(name)
-            yield from named(name, at, qualified_name_problem)
-            yield from check_capacity(capacity, at, shared=shared)
+            at = path.child("capacity")
+            yield from check_qualified_name(name, at)
+            yield from check_capacity(capacity, at.key(name), shared=shared)
 
 
 def _check_consumption(consumption: DeviceCounterConsumption, path: FieldPath) -> Iterator[FieldError]:
@@ -68,38 +69,39 @@ def _check_consumption(consumption: DeviceCounterConsumption, path: FieldPath) -
     counters = path.child("counters")
     if not consumption.counters:
         yield counters.required("is required: name at least one counter")
-    yield from each_value(consumption.counters, counters, COUNTERS, dns_label_problem, nothing)
+    yield from each_value(consumption.counters, counters, COUNTERS, check_label, nothing)
     groups = path.child("compatibilityGroups")
     yield from each_once(
         consumption.compatibility_groups,
         groups,
         COMPATIBILITY_GROUPS,
-        lambda group, at: named(group, at, dns_label_problem),
+        check_label,
         str,
     )
 
 
 def _check_nodes(device: Device, path: FieldPath, chooses_nodes: bool) -> Iterator[FieldError]:
     given = {
-        "nodeName": device.node_name is not None,
+        "nodeName": bool(device.node_name),
         "nodeSelector": device.node_selector is not None,
-        "allNodes": device.all_nodes is not None,
+        "allNodes": device.all_nodes is True,
     }
     names = [name for name, is_given in given.items() if is_given]
     if not chooses_nodes:
-        if names:
+        if names or device.node_name is not None or device.all_nodes is not None:
             yield path.invalid(
-                f"must not set {' and '.join(names)} unless the slice has perDeviceNodeSelection: true", names
+                "must not set nodeName, nodeSelector or allNodes unless the slice has perDeviceNodeSelection: true"
             )
         return
-    if len(names) != 1:
-        yield path.required(
-            "must set exactly one of nodeName, nodeSelector and allNodes, because the slice has perDeviceNodeSelection: true"
-        )
+    one = "must set exactly one of nodeName, nodeSelector and allNodes, because the slice has perDeviceNodeSelection: true"
+    if not names:
+        yield path.required(one)
+    elif len(names) > 1:
+        yield path.invalid(one, names)
     if device.node_name is not None:
-        yield from named(device.node_name, path.child("nodeName"), dns_subdomain_problem)
+        yield from formed(device.node_name, path.child("nodeName"), dns_subdomain_problem)
     if device.node_selector is not None:
-        yield from check_node_selector(device.node_selector, path.child("nodeSelector"), one_term=True)
+        yield from check_node_selector(device.node_selector, path.child("nodeSelector"))
     if device.all_nodes is False:
         yield path.child("allNodes").invalid("must be left out or true", False)
 
@@ -112,7 +114,7 @@ def check_binding_conditions(
         return
     for name, types in (("bindingConditions", conditions), ("bindingFailureConditions", failures)):
         yield from each(
-            types, path.child(name), BINDING_CONDITIONS, lambda text, at: named(text, at, label_key_problem)
+            types, path.child(name), BINDING_CONDITIONS, lambda text, at: formed(text, at, label_key_problem)
         )
         yield from repeated(types, path.child(name))
     for index, failure in enumerate(failures):
@@ -132,9 +134,7 @@ def _check_node_allocatable(
     name: str, resource: NodeAllocatableResource, device: Device, path: FieldPath
 ) -> Iterator[FieldError]:
     if not is_node_allocatable(name):
-        yield path.invalid(
-            "must be a resource of the node: cpu, memory, ephemeral-storage or hugepages-*", name
-        )
+        yield path.invalid("must be a resource of the node: cpu, memory or hugepages-*", name)
     if resource.mapping is None and resource.overhead is None:
         yield path.required("must have a mapping or an overhead")
     if resource.mapping is not None:

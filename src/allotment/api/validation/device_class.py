@@ -8,8 +8,9 @@ from allotment.api.names import extended_resource_problem
 from allotment.api.resource import DeviceClass
 from allotment.api.validation.configuration import CONFIGURATIONS, check_opaque, check_selectors
 from allotment.api.validation.expressions import ExpressionChecker
-from allotment.api.validation.lists import each, named
+from allotment.api.validation.lists import each
 from allotment.api.validation.metadata import check_metadata
+from allotment.api.validation.naming import formed
 
 _SPEC: Final = FieldPath("spec")
 
@@ -30,6 +31,6 @@ def _check(device_class: DeviceClass, check: ExpressionChecker) -> Iterator[Fiel
         lambda config, at: check_opaque(config.opaque, at),
     )
     if spec.extended_resource_name is not None:
-        yield from named(
+        yield from formed(
             spec.extended_resource_name, _SPEC.child("extendedResourceName"), extended_resource_problem
         )

@@ -49,7 +49,7 @@ def check_expression(
 ) -> Iterator[FieldError]:
     """Too long, does not compile, or costs too much; in this order, and only the first of them."""
     if not expression:
-        yield path.required("is required: write a CEL expression")
+        yield path.invalid("is empty: write a CEL expression", expression)
     elif byte_length(expression) > EXPRESSION_LENGTH:
         yield path.too_long(EXPRESSION_LENGTH)
     elif (verdict := check(expression, use)).error is not None:

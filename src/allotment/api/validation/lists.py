@@ -48,15 +48,15 @@ def each_value(
     entries: Mapping[str, T],
     path: FieldPath,
     limit: int | None,
-    key_problem: Callable[[str], str | None],
+    check_key: Check[str],
     check: Check[T],
 ) -> Iterator[FieldError]:
-    """As ``each``, for a map whose keys are names of a kind."""
+    """As ``each``, for a map; what is wrong with a key is told of the map."""
     if limit is not None and len(entries) > limit:
         yield path.too_many(len(entries), limit)
         return
     for key, entry in entries.items():
-        yield from named(key, path.key(key), key_problem)
+        yield from check_key(key, path)
         yield from check(entry, path.key(key))
 
 

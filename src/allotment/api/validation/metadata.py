@@ -17,6 +17,7 @@ from allotment.api.names import (
 )
 from allotment.api.text import byte_length
 from allotment.api.validation.lists import named, repeated
+from allotment.api.validation.naming import formed
 
 ANNOTATIONS_SIZE: Final = 256 * 1024
 CONDITIONS: Final = 8
@@ -49,11 +50,11 @@ def check_metadata(metadata: ObjectMeta, *, namespaced: bool) -> Iterator[FieldE
 def check_labels(metadata: ObjectMeta, path: FieldPath) -> Iterator[FieldError]:
     """Labels and annotations, which templates have too."""
     for key, value in metadata.labels.items():
-        yield from named(key, path.child("labels").key(key), label_key_problem)
+        yield from formed(key, path.child("labels"), label_key_problem)
         if problem := label_value_problem(value):
-            yield path.child("labels").key(key).invalid(problem, value)
+            yield path.child("labels").invalid(problem, value)
     for key in metadata.annotations:
-        yield from named(key.lower(), path.child("annotations").key(key), label_key_problem)
+        yield from formed(key.lower(), path.child("annotations"), label_key_problem)
     size = sum(byte_length(key) + byte_length(value) for key, value in metadata.annotations.items())
     if size > ANNOTATIONS_SIZE:
         yield path.child("annotations").too_long(ANNOTATIONS_SIZE)
@@ -71,7 +72,9 @@ def check_conditions(conditions: tuple[Condition, ...], path: FieldPath) -> Iter
 
 def _check_condition(condition: Condition, path: FieldPath) -> Iterator[FieldError]:
     yield from named(condition.type, path.child("type"), label_key_problem)
-    if condition.status not in ("True", "False", "Unknown"):
+    if not condition.status:
+        yield path.child("status").required()
+    elif condition.status not in ("True", "False", "Unknown"):
         yield path.child("status").not_supported(condition.status, ("True", "False", "Unknown"))
     if (condition.observed_generation or 0) < 0:
         yield path.child("observedGeneration").invalid("must not be negative", condition.observed_generation)

@@ -6,7 +6,8 @@ from typing import Final
 from allotment.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import dns_subdomain_problem, label_key_problem, label_value_problem
-from allotment.api.validation.lists import each, named
+from allotment.api.validation.lists import each
+from allotment.api.validation.naming import formed
 
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
@@ -17,10 +18,10 @@ def check_node_selector(
     """Sound terms, at least one; exactly one where selectors of several devices are merged."""
     terms = path.child("nodeSelectorTerms")
     count = len(selector.node_selector_terms)
+    if not count:
+        yield terms.required("must have at least one node selector term")
     if one_term and count != 1:
         yield terms.invalid(f"must have exactly one node selector term, has {count}", count)
-    elif not count:
-        yield terms.required("must have at least one node selector term")
     yield from each(selector.node_selector_terms, terms, None, _check_term)
 
 
@@ -39,7 +40,7 @@ def _check_expression(test: NodeSelectorRequirement, path: FieldPath) -> Iterato
         yield values.forbidden(f"must be empty for operator {test.operator}")
     elif test.operator in ("Gt", "Lt") and len(test.values) != 1:
         yield values.required(f"must be a single value for operator {test.operator}")
-    yield from named(test.key, path.child("key"), label_key_problem)
+    yield from formed(test.key, path.child("key"), label_key_problem)
     for index, value in enumerate(test.values):
         if problem := label_value_problem(value):
             yield values.index(index).invalid(problem, value)
@@ -53,4 +54,4 @@ def _check_field(test: NodeSelectorRequirement, path: FieldPath) -> Iterator[Fie
     elif len(test.values) != 1:
         yield path.child("values").required(f"must be a single node name for operator {test.operator}")
     for index, value in enumerate(test.values):
-        yield from named(value, path.child("values").index(index), dns_subdomain_problem)
+        yield from formed(value, path.child("values").index(index), dns_subdomain_problem)

@@ -7,9 +7,6 @@ from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import (
     dns_label_problem,
     dns_subdomain_problem,
-    driver_problem,
-    fully_qualified_name_problem,
-    pool_problem,
 )
 from allotment.api.resource import (
     CounterSet,
@@ -22,6 +19,13 @@ from allotment.api.validation.attribute import is_list
 from allotment.api.validation.device import COUNTERS, check_device
 from allotment.api.validation.lists import each_once, each_value, named, nothing, repeated
 from allotment.api.validation.metadata import check_metadata
+from allotment.api.validation.naming import (
+    check_driver,
+    check_fully_qualified_name,
+    check_label,
+    check_pool,
+    formed,
+)
 from allotment.api.validation.node_selector import check_node_selector
 
 DEVICES: Final = 128
@@ -55,7 +59,7 @@ def validate_slice_update(new: ResourceSlice, old: ResourceSlice) -> list[FieldE
 
 
 def _check_spec(spec: ResourceSliceSpec) -> Iterator[FieldError]:
-    yield from named(spec.driver, _SPEC.child("driver"), driver_problem)
+    yield from check_driver(spec.driver, _SPEC.child("driver"))
     yield from _check_pool(spec.pool, _SPEC.child("pool"))
     yield from _check_nodes(spec)
     if spec.shared_counters and spec.devices:
@@ -75,7 +79,7 @@ def _check_spec(spec: ResourceSliceSpec) -> Iterator[FieldError]:
 
 
 def _check_pool(pool: ResourcePool, path: FieldPath) -> Iterator[FieldError]:
-    yield from named(pool.name, path.child("name"), pool_problem)
+    yield from check_pool(pool.name, path.child("name"))
     if pool.resource_slice_count <= 0:
         yield path.child("resourceSliceCount").invalid("must be greater than zero", pool.resource_slice_count)
     if pool.generation < 0:
@@ -95,7 +99,7 @@ def _check_nodes(spec: ResourceSliceSpec) -> Iterator[FieldError]:
     elif len(names) > 1:
         yield _SPEC.invalid(f"must set exactly one of {', '.join(given)}, sets {' and '.join(names)}", names)
     if spec.node_name is not None:
-        yield from named(spec.node_name, _SPEC.child("nodeName"), dns_subdomain_problem)
+        yield from formed(spec.node_name, _SPEC.child("nodeName"), dns_subdomain_problem)
     if spec.node_selector is not None:
         yield from check_node_selector(spec.node_selector, _SPEC.child("nodeSelector"), one_term=True)
     for name, flag in (
@@ -126,7 +130,7 @@ def _check_counter_set(counter_set: CounterSet, path: FieldPath) -> Iterator[Fie
     yield from named(counter_set.name, path.child("name"), dns_label_problem)
     if not counter_set.counters:
         yield path.child("counters").required("is required: name at least one counter")
-    yield from each_value(counter_set.counters, path.child("counters"), COUNTERS, dns_label_problem, nothing)
+    yield from each_value(counter_set.counters, path.child("counters"), COUNTERS, check_label, nothing)
 
 
 def _check_partition_type(spec: ResourceSliceSpec) -> Iterator[FieldError]:
@@ -138,10 +142,10 @@ def _check_partition_type(spec: ResourceSliceSpec) -> Iterator[FieldError]:
     if name is None:
         return
     at = _SPEC.child("partitionTypeAttribute")
-    problem = fully_qualified_name_problem(name)
+    unsound = list(check_fully_qualified_name(name, at))
     partitions = [(index, device) for index, device in enumerate(spec.devices) if device.consumes_counters]
-    if problem:
-        yield at.invalid(problem, name)
+    if unsound:
+        yield from unsound
     elif not partitions:
         yield at.invalid("must not be set unless devices of this slice consume counters", name)
     else:

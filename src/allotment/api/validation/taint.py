@@ -6,16 +6,16 @@ from typing import Final
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import label_key_problem, label_value_problem
 from allotment.api.resource import DeviceTaint, DeviceToleration
-from allotment.api.validation.lists import each, named
+from allotment.api.validation.lists import each
+from allotment.api.validation.naming import formed
 
 TAINTS: Final = 16
-TOLERATIONS: Final = 16
 EFFECTS: Final = ("None", "NoSchedule", "NoExecute")
 
 
 def check_taint(taint: DeviceTaint, path: FieldPath) -> Iterator[FieldError]:
     """A key, an effect and perhaps a value."""
-    yield from named(taint.key, path.child("key"), label_key_problem)
+    yield from formed(taint.key, path.child("key"), label_key_problem)
     if problem := label_value_problem(taint.value or ""):
         yield path.child("value").invalid(problem, taint.value)
     if not taint.effect:
@@ -25,8 +25,8 @@ def check_taint(taint: DeviceTaint, path: FieldPath) -> Iterator[FieldError]:
 
 
 def check_tolerations(tolerations: tuple[DeviceToleration, ...], path: FieldPath) -> Iterator[FieldError]:
-    """At most 16. An absent operator is Equal."""
-    return each(tolerations, path, TOLERATIONS, _check_toleration)
+    """Any number of them. An absent operator is Equal."""
+    return each(tolerations, path, None, _check_toleration)
 
 
 def _check_toleration(toleration: DeviceToleration, path: FieldPath) -> Iterator[FieldError]:

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from allotment.api.fields import FieldError, FieldPath
-from allotment.api.names import dns_label_problem, driver_problem, pool_problem
 from allotment.api.resource import DeviceTaintRule, DeviceTaintSelector
-from allotment.api.validation.lists import named
 from allotment.api.validation.metadata import check_conditions, check_metadata
+from allotment.api.validation.naming import check_driver, check_label, check_pool
 from allotment.api.validation.taint import check_taint
 
 _SPEC: Final = FieldPath("spec")
@@ -26,10 +25,10 @@ def validate_taint_rule(rule: DeviceTaintRule) -> list[FieldError]:
 def _check_selector(selector: DeviceTaintSelector | None, path: FieldPath) -> Iterator[FieldError]:
     if selector is None:
         return
-    for field, name, problem_of in (
-        ("driver", selector.driver, driver_problem),
-        ("pool", selector.pool, pool_problem),
-        ("device", selector.device, dns_label_problem),
+    for field, name, check in (
+        ("driver", selector.driver, check_driver),
+        ("pool", selector.pool, check_pool),
+        ("device", selector.device, check_label),
     ):
         if name is not None:
-            yield from named(name, path.child(field), problem_of)
+            yield from check(name, path.child(field))
