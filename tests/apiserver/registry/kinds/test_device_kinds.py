@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -181,7 +182,7 @@ def test_node_slices_are_selected_by_node_and_driver() -> None:
 
 # --- defaults on plain JSON are those on types ---
 
-_PLAIN = {
+_PLAIN: dict[str, Callable[[Json], None]] = {
     "ResourceClaim": lambda obj: plain_defaults.default_claim(obj),
     "ResourceClaimTemplate": lambda obj: plain_defaults.default_template(obj),
     "ResourceSlice": lambda obj: plain_defaults.default_slice(obj, NOW),
