@@ -51,6 +51,7 @@ from allotment.apiserver.registry.reviews import reviews
 from allotment.apiserver.store.record import Key, Obj, Record
 from allotment.apiserver.store.store import Store
 from allotment.apiserver.upkeep.collector import Collector
+from allotment.apiserver.upkeep.custom import CustomKinds
 from allotment.apiserver.upkeep.events import EventExpiry
 from allotment.apiserver.upkeep.namespaces import NamespaceEmptier, ServiceAccountGiver
 from allotment.apiserver.upkeep.task import Upkeep
@@ -162,10 +163,12 @@ class ApiServer:
 
     def _upkeep(self) -> list[Upkeep]:
         writes, catalogue = self.registry.writes, self.catalogue
+        collector = Collector(writes, catalogue)
         return [
+            CustomKinds(writes, catalogue, collector.kinds_changed),
             NamespaceEmptier(writes, catalogue),
             ServiceAccountGiver(writes, catalogue),
-            Collector(writes, catalogue),
+            collector,
             EventExpiry(writes, catalogue),
         ]
 

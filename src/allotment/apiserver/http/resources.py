@@ -34,6 +34,11 @@ from allotment.apiserver.registry.watches import Watching
 from allotment.apiserver.store.record import Record
 
 _PATCH_TYPES = {type_.value: type_ for type_ in PatchType}
+_NO_STRATEGIC = (
+    "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, "
+    "application/merge-patch+json, application/apply-patch+yaml"
+)
+"""Custom kinds have no strategic merge patch."""
 _PRETTY_AGENTS = ("curl/", "Wget/", "Mozilla/")
 
 
@@ -135,7 +140,7 @@ class Resources:
     async def _patch(
         self, request: Request, target: Target, served: Served, identity: Identity
     ) -> tuple[Written, Call]:
-        type_ = _patch_type(request)
+        type_ = _patch_type(request, served)
         apply = type_ is PatchType.APPLY
         call = call_of(request, identity, self._now(), "patch", apply)
         raw = await request.body()
@@ -233,7 +238,7 @@ class Resources:
         if verb == "update":
             body = Body(await request.body(), request.content_type, view.kind)
             return call, actions.replace(*where, body.value, call)
-        type_ = _patch_type(request)
+        type_ = _patch_type(request, served)
         if type_ is PatchType.APPLY:
             raise MethodNotAllowed("server-side apply is not supported on this subresource")
         return call, actions.patch(*where, type_, _patch_of(await request.body()), call)
@@ -259,8 +264,10 @@ def attributes_of(target: Target, verb: str, identity: Identity, fields: Any = N
     )
 
 
-def _patch_type(request: Request) -> PatchType:
+def _patch_type(request: Request, served: Served) -> PatchType:
     type_ = _PATCH_TYPES.get(request.content_type)
+    if type_ is PatchType.STRATEGIC and served.resource.schemas:
+        raise UnsupportedMediaType(_NO_STRATEGIC)
     if type_ is None:
         raise UnsupportedMediaType("415: Unsupported Media Type")
     return type_

@@ -6,9 +6,11 @@ asked by ``fieldValidation``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from allotment.api.conform import conform
+from allotment.api.conform import Conformed, conform
 from allotment.api.schema import Schema
 from allotment.api.status import BadRequest
 from allotment.apiserver.registry.call import Call, FieldValidation
@@ -18,19 +20,30 @@ from allotment.apiserver.store.record import Obj
 
 def accepted(served: Served, sent: Any, duplicates: list[str], call: Call) -> Obj:
     """The body as an object of the served kind. ``duplicates`` as ``conform.duplicate_fields`` tells them."""
-    return accepted_as(served.api_version, served.resource.kind, served.schema, sent, duplicates, call)
+    return _accepted(served.api_version, served.resource.kind, served.conform, sent, duplicates, call)
 
 
 def accepted_as(
     api_version: str, kind: str, schema: Schema, sent: Any, duplicates: list[str], call: Call
 ) -> Obj:
     """The same for bodies of any kind."""
+    return _accepted(api_version, kind, partial(conform, schema), sent, duplicates, call)
+
+
+def _accepted(
+    api_version: str,
+    kind: str,
+    read: Callable[[Obj], Conformed],
+    sent: Any,
+    duplicates: list[str],
+    call: Call,
+) -> Obj:
     if not isinstance(sent, dict):
         raise BadRequest(
             f"the object provided is unrecognized (must be of type {kind}): the body is no JSON object"
         )
     sent = of_kind(api_version, kind, sent)
-    conformed = conform(schema, sent)
+    conformed = read(sent)
     problems = duplicates + conformed.unknown
     if problems:
         report(

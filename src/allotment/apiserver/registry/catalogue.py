@@ -10,10 +10,11 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
 
+from allotment.api.conform import Conformed, conform
 from allotment.api.schema import Schema, schema_of
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.review import Review
@@ -35,7 +36,9 @@ class Served:
     @property
     def warning(self) -> str:
         """What users of this version should know, or empty."""
-        return f"{self.api_version} {self.resource.kind} is {self.deprecated}" if self.deprecated else ""
+        if not self.deprecated or self.resource.schemas:  # custom kinds choose their words
+            return self.deprecated
+        return f"{self.api_version} {self.resource.kind} is {self.deprecated}"
 
     @cached_property
     def api_version(self) -> str:
@@ -45,6 +48,11 @@ class Served:
     def schema(self) -> Schema:
         own = self.resource.schemas.get(self.version)
         return own if own is not None else schema_of(self.api_version, self.resource.kind)
+
+    def conform(self, obj: Obj) -> Conformed:
+        """What becomes of a body in this form. Raises BadRequest for what cannot be one."""
+        own = self.resource.readers.get(self.version)
+        return own(obj) if own is not None else conform(self.schema, obj)
 
     @property
     def id(self) -> str:
@@ -167,7 +175,8 @@ def _forms(resource: Resource) -> Iterator[Served]:
         api_version = f"{group}/{form.version}" if group else form.version
         to_hub = form.to_hub or _renamed(resource.api_version)
         from_hub = form.from_hub or _renamed(api_version)
-        yield Served(resource, group, form.version, False, to_hub, from_hub, form.deprecated)
+        own = replace(resource, **form.own) if form.own else resource
+        yield Served(own, group, form.version, False, to_hub, from_hub, form.deprecated)
 
 
 def _hub(resource: Resource) -> Served:

@@ -115,6 +115,8 @@ class Deletion:
             grace = resource.strategy.grace_seconds(obj, 1 if asked is not None and asked < 0 else asked)
             if grace is not None and grace > 0:
                 _mark(metadata, call.now, grace)
+        if not begun:
+            resource.strategy.hold(obj)
         _set_finalizers(metadata, options)
         if not metadata.get("deletionGracePeriodSeconds"):
             if not metadata.get("finalizers") and not resource.strategy.held(obj):

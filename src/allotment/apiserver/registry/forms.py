@@ -63,6 +63,7 @@ class Plain:
 
     def __init__(self, served: Served) -> None:
         self._kind = served.resource.kind
+        self._list_kind = served.resource.list_kind or f"{self._kind}List"
         self._api_version = served.api_version
         self._itself = b'{"kind":"%b","apiVersion":"%b",' % (self._kind.encode(), self._api_version.encode())
         self._keeps_kind = bool(served.resource.schemas)
@@ -81,7 +82,7 @@ class Plain:
 
     def many(self, page: Page) -> bytes:
         head = encode(
-            {"kind": f"{self._kind}List", "apiVersion": self._api_version, "metadata": page.metadata()}
+            {"kind": self._list_kind, "apiVersion": self._api_version, "metadata": page.metadata()}
         )
         shown = self.one if self._keeps_kind else self._item
         return b"".join((head[:-1], b',"items":[', b",".join(map(shown, page.records)), b"]}"))

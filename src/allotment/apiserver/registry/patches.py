@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from allotment.api.conform import conform
 from allotment.api.fields import FieldPath
 from allotment.api.status import BadRequest, conflict, invalid, not_found
 from allotment.apiserver.patch.json_patch import json_patch
@@ -77,7 +76,7 @@ class Patches:
             if made.get(field) != obj[field]:
                 raise BadRequest(f"the {field} of an object cannot be patched")
         try:
-            conformed = conform(served.schema, made)
+            conformed = served.conform(made)
         except BadRequest as exc:  # the patch is well, what it leads to is not
             error = FieldPath("patch").invalid(exc.message, _shown(patch))
             raise invalid(served.resource.kind, name, [error], served.group) from exc
@@ -110,13 +109,13 @@ class Patches:
             return self._writes.create(
                 served,
                 namespace,
-                conform(served.schema, applied(served, None, wanted, call, "")).obj,
+                served.conform(applied(served, None, wanted, call, "")).obj,
                 call,
                 True,
             )
         old = record.load()
         live = served.from_hub(record.load())
-        merged = conform(served.schema, applied(served, live, wanted, call, subresource)).obj
+        merged = served.conform(applied(served, live, wanted, call, subresource)).obj
         merged_metadata = own_metadata(merged)
         if version := metadata.get("resourceVersion"):
             merged_metadata["resourceVersion"] = version

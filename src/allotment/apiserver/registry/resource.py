@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from allotment.api.conform import Conformed
 from allotment.api.fields import FieldError
 from allotment.api.names import dns_subdomain_problem
 from allotment.api.schema import Schema
@@ -38,7 +39,8 @@ class Version:
     """A version other than the hub in which a kind is served, with the way there and back.
 
     Both ways return a new object; going there and back loses nothing. ``group`` is set where the other form lives in
-    another group (events). ``None`` means the forms differ in apiVersion only.
+    another group (events). ``None`` means the forms differ in apiVersion only. ``own`` are the fields of the resource
+    that differ in this version (of custom kinds: strategy, columns, subresources).
     """
 
     version: str
@@ -48,6 +50,7 @@ class Version:
     deprecated: str = (
         ""  # what users of this version are warned of: "deprecated in v1.35+, unavailable in v1.38+"
     )
+    own: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,10 @@ class Resource:
     create_on_update: bool = False  # PUT to a name that does not exist creates it
     unconditional_update: bool = True  # False: PUT must carry a resourceVersion
     schemas: Mapping[str, Schema] = field(default_factory=dict)  # of custom kinds, by version
+    readers: Mapping[str, Callable[[Obj], Conformed]] = field(
+        default_factory=dict
+    )  # of custom kinds, by version: what a body becomes
+    list_kind: str = ""  # default: the kind and List
     initial: tuple[Obj, ...] = ()  # objects that exist from the first start on
     name_first: bool = True  # False: ``columns`` has its own Name somewhere (events)
     row_conditions: Callable[[Obj], list[Obj]] | None = None  # of a table's row: pods that have ended

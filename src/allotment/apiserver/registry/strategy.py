@@ -33,7 +33,9 @@ class Write:
     now: str  # RFC 3339, whole seconds
     subresource: str = ""
     dry_run: bool = False
-    verb: str = "update"  # of the request, as authorization names it: for rights that depend on what is written
+    verb: str = (
+        "update"  # of the request, as authorization names it: for rights that depend on what is written
+    )
 
 
 class Strategy:
@@ -66,6 +68,9 @@ class Strategy:
     def warnings(self, obj: Obj) -> list[str]:
         """What a user should know though the write is accepted; sent as Warning headers."""
         return []
+
+    def hold(self, obj: Obj) -> None:
+        """Adds finalizers that shall keep an object whose deletion is asked for."""
 
     def prepare_delete(self, obj: Obj, write: Write) -> None:
         """Marks an object whose deletion begins and that will linger, once ``deletionTimestamp`` is set."""

@@ -1,0 +1,86 @@
+"""The columns that a definition gives its kind (``additionalPrinterColumns``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from allotment.apiserver.registry.age import since
+from allotment.apiserver.registry.custom.jsonpath import JsonPath, PathError
+from allotment.apiserver.registry.custom.numbers import told
+from allotment.apiserver.registry.resource import Column
+from allotment.apiserver.store.record import Obj
+
+Cell = Callable[[Any, str], Any]
+"""A value and the time now, as a cell."""
+
+
+def printer_columns(definitions: Iterable[Mapping[str, Any]]) -> tuple[Column, ...]:
+    """The columns; those after one whose path cannot be read are left out, as upstream leaves them out."""
+    made = []
+    for each in definitions:
+        try:
+            made.append(_column(each))
+        except PathError:
+            break
+    return tuple(made) or (AGE,)
+
+
+def _column(definition: Mapping[str, Any]) -> Column:
+    text = definition["jsonPath"]
+    path, cell = JsonPath(text), _CELLS.get(definition["type"], _text)
+
+    def read(obj: Obj, now: str) -> Any:
+        value = path.first(obj)
+        return None if value is None else cell(value, now)
+
+    return Column(
+        definition["name"],
+        definition["type"],
+        read,
+        definition.get("description") or f"Custom resource definition column (in JSONPath format): {text}",
+        definition.get("format") or "",
+        definition.get("priority") or 0,
+    )
+
+
+def _text(value: Any, now: str) -> Any:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return told(value)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _whole(value: Any, now: str) -> Any:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _number(value: Any, now: str) -> Any:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _flag(value: Any, now: str) -> Any:
+    return value if isinstance(value, bool) else None
+
+
+def _age(value: Any, now: str) -> Any:
+    return since(value, now, absent="<invalid>") if isinstance(value, str) else None
+
+
+_CELLS: Final[dict[str, Cell]] = {
+    "string": _text,
+    "integer": _whole,
+    "number": _number,
+    "boolean": _flag,
+    "date": _age,
+}
+AGE: Final = _column(
+    {
+        "name": "Age",
+        "type": "date",
+        "jsonPath": ".metadata.creationTimestamp",
+        "description": "When the object was created, told as how long ago that was.",
+    }
+)

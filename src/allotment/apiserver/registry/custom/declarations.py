@@ -1,0 +1,269 @@
+"""What rules may refer to: the type of every value that a schema describes, how large it can be, and values themselves.
+
+Names that are no identifiers, or words of the language, are escaped (``namespace`` is ``__namespace__``, ``a-b`` is
+``a__dash__b``). What a schema leaves open is hidden from rules. Sizes decide what a rule can cost at most; where a
+schema sets no limit, a request's does.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final
+
+from allotment.apiserver.registry.custom.formats import duration_nanoseconds
+from allotment.apiserver.registry.custom.structural import Structural
+from allotment.cel import types
+from allotment.cel.errors import CelRuntimeError
+from allotment.cel.estimate import Range
+from allotment.cel.times import parse_timestamp
+from allotment.cel.types import Type
+from allotment.cel.values import Duration, Value
+
+REQUEST_SIZE: Final = 3 * 1024 * 1024
+_WORDS: Final = frozenset(
+    "true false null in as break const continue else for function if import let loop package namespace return var "
+    "void while".split()
+)
+_ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_ESCAPED: Final = re.compile(r"__|[-./]")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]+")
+_DURATION_SIZE, _TIME_SIZE, _DATE_SIZE = 32, 32, 12
+
+Convert = Callable[[Any], Value]
+
+
+def escaped(name: str) -> str | None:
+    """The name by which a rule calls a field; None if it has no way to."""
+    if not name or name[0].isdigit() or not _PLAIN.fullmatch(name):
+        return None
+    if name in _WORDS:
+        return f"__{name}__"
+    return _ESCAPED.sub(lambda match: _ESCAPES[match[0]], name)
+
+
+@dataclass(eq=False, slots=True)
+class Declared:
+    """A value as rules see it."""
+
+    type: Type
+    smallest: int  # bytes of the shortest JSON
+    largest: int  # entries or characters at most
+    convert: Convert
+    fields: dict[str, Declared] = field(default_factory=dict)  # of an object, by escaped name
+    element: Declared | None = None
+    names: dict[str, str] = field(default_factory=dict)  # of an object: field to escaped name
+
+    def size(self, path: tuple[str, ...]) -> Range | None:
+        """The size of what lies at a path from here, as costs are estimated by it."""
+        here: Declared | None = self
+        for step in path:
+            if here is None:
+                return None
+            if step in ("@items", "@values"):
+                here = here.element
+            elif step == "@keys":
+                return Range(0, 0) if here.element is not None else None
+            else:
+                here = here.fields.get(step)
+        return Range(0, here.largest) if here is not None else None
+
+
+class Declarations:
+    """The types of one schema. ``fields`` is what an environment needs to know of object types."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Mapping[str, Type]] = {}
+        self._numbers = count(1)
+        self._known: dict[tuple[int, bool], Declared | None] = {}
+
+    def declare(self, structural: Structural, root: bool) -> Declared | None:
+        """What rules see of a value; None if it is hidden from them. ``root``: of a whole object."""
+        key = (id(structural), root)
+        if key not in self._known:
+            self._known[key] = self._declare(structural, root)
+        return self._known[key]
+
+    def _declare(self, structural: Structural, root: bool) -> Declared | None:
+        raw = structural.raw
+        if structural.int_or_string:
+            longest = raw.get("maxLength")
+            return Declared(
+                types.DYN, 1, REQUEST_SIZE - 2 if longest is None else max(longest, 0) * 4, _int_or_string
+            )
+        match structural.type:
+            case "array":
+                return self._list(structural)
+            case "object" if structural.additional is not None:
+                return self._map(structural, structural.additional)
+            case "object":
+                return self._object(structural, root)
+            case "string":
+                return _text(raw)
+            case "boolean":
+                return Declared(types.BOOL, 4, 0, _checked(bool, "bool"))
+            case "number":
+                return Declared(types.DOUBLE, 1, 0, _number)
+            case "integer":
+                return Declared(types.INT, 1, 0, _checked(int, "int"))
+        return None
+
+    def _list(self, structural: Structural) -> Declared | None:
+        items = structural.items
+        element = self.declare(items, items.embedded) if items is not None else None
+        if items is None or element is None:
+            return None
+        most = structural.raw.get("maxItems")
+        largest = (REQUEST_SIZE - 2) // (element.smallest + 1) if most is None else max(most, 0)
+        convert = _nullable(items, element.convert)
+
+        def of_list(value: Any) -> Value:
+            if not isinstance(value, list):
+                raise CelRuntimeError(
+                    "invalid data, expected an array for the provided schema with type=array"
+                )
+            return [convert(item) for item in value]
+
+        return Declared(types.list_of(element.type), 2, largest, of_list, element=element)
+
+    def _map(self, structural: Structural, additional: Structural) -> Declared | None:
+        element = self.declare(additional, additional.embedded)
+        if element is None:
+            return None
+        most = structural.raw.get("maxProperties")
+        largest = (REQUEST_SIZE - 2) // (element.smallest + 6) if most is None else max(most, 0)
+        convert = _nullable(additional, element.convert)
+
+        def of_map(value: Any) -> Value:
+            return {name: convert(item) for name, item in _entries(value)}
+
+        return Declared(types.map_of(types.STRING, element.type), 2, largest, of_map, element=element)
+
+    def _object(self, structural: Structural, root: bool) -> Declared:
+        properties = dict(structural.properties)
+        if root:
+            properties |= _HEAD
+        type_ = types.object_type(f"selfType{next(self._numbers)}")
+        made = Declared(type_, 2, 0, lambda value: value)
+        converts: dict[str, tuple[str, Convert]] = {}
+        required = frozenset(structural.raw.get("required") or ())
+        for name, each in properties.items():
+            declared = self.declare(each, each.embedded)
+            if declared is None:
+                continue
+            if name in required and each.default is None:
+                made.smallest += len(name.encode()) + declared.smallest + 4
+            if (known_as := escaped(name)) is not None:
+                made.fields[known_as] = declared
+                converts[name] = (known_as, _nullable(each, declared.convert))
+        self.fields[type_.name] = {name: each.type for name, each in made.fields.items()}
+
+        def of_object(value: Any) -> Value:
+            return {
+                converts[name][0]: converts[name][1](item)
+                for name, item in _entries(value)
+                if name in converts
+            }
+
+        made.convert = of_object
+        return made
+
+
+def _entries(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise CelRuntimeError("invalid data, expected a map for the provided schema with type=object")
+    return value.items()
+
+
+def _nullable(structural: Structural, convert: Convert) -> Convert:
+    def of_nullable(value: Any) -> Value:
+        if value is None:
+            if structural.nullable:
+                return None
+            raise CelRuntimeError("invalid data, got null for schema with nullable=false")
+        return convert(value)
+
+    return of_nullable
+
+
+def _text(raw: Mapping[str, Any]) -> Declared:
+    longest, format_ = raw.get("maxLength"), raw.get("format") or ""
+    whole = REQUEST_SIZE - 2
+    match format_:
+        case "byte":
+            return Declared(types.BYTES, 2, whole if longest is None else max(longest, 0), _bytes)
+        case "duration":
+            return Declared(types.DURATION, 3, _DURATION_SIZE, _duration)
+        case "date":
+            return Declared(types.TIMESTAMP, _DATE_SIZE, _DATE_SIZE, lambda text: _time(f"{text}T00:00:00Z"))
+        case "date-time":
+            return Declared(types.TIMESTAMP, 21, _TIME_SIZE, _time)
+    if longest is not None:
+        largest = max(longest, 0) * 4
+    elif raw.get("enum"):
+        largest = max((len(each.encode()) for each in raw["enum"] if isinstance(each, str)), default=0)
+    else:
+        largest = whole
+    return Declared(types.STRING, 2, largest, _checked(str, "string"))
+
+
+def _checked(kind: type, name: str) -> Convert:
+    def convert(value: Any) -> Value:
+        if type(value) is not kind:
+            raise CelRuntimeError(f"invalid data, expected {name}, got {type(value).__name__}")
+        return value
+
+    return convert
+
+
+def _number(value: Any) -> Value:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise CelRuntimeError(f"invalid data, expected float, got {type(value).__name__}")
+    return float(value)
+
+
+def _int_or_string(value: Any) -> Value:
+    if type(value) is int or type(value) is str:
+        return value
+    raise CelRuntimeError("invalid data, expected XIntOrString value to be either a string or integer")
+
+
+def _bytes(value: Any) -> Value:
+    try:
+        return base64.b64decode(value, b"-_", validate=True)
+    except (binascii.Error, TypeError, ValueError) as exc:
+        raise CelRuntimeError(f"Invalid byte formatted string {value}: {exc}") from exc
+
+
+def _duration(value: Any) -> Value:
+    nanoseconds = duration_nanoseconds(value) if isinstance(value, str) else None
+    if nanoseconds is None:
+        raise CelRuntimeError(f"Invalid duration {value}")
+    return Duration(nanoseconds)
+
+
+def _time(value: Any) -> Value:
+    time = parse_timestamp(value.upper()) if isinstance(value, str) else None
+    if time is None:
+        raise CelRuntimeError(f"Invalid date-time formatted string {value}")
+    return time
+
+
+_NAME: Final = {"type": "string"}
+_HEAD: Final = {
+    name: each
+    for name, each in Structural(
+        {
+            "properties": {
+                "apiVersion": _NAME,
+                "kind": _NAME,
+                "metadata": {"type": "object", "properties": {"name": _NAME, "generateName": _NAME}},
+            }
+        }
+    ).properties.items()
+}
+"""What rules see of every object, whatever its schema says."""

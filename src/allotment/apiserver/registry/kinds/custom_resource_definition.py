@@ -1,0 +1,138 @@
+"""CustomResourceDefinitions: kinds that users bring. What they must be is in ``custom/definition.py``; the server's upkeep
+(``upkeep/custom.py``) gives them their names, serves their kinds, and empties them when they go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allotment.api.fields import FieldError
+from allotment.apiserver.registry.columns import CREATED_AT
+from allotment.apiserver.registry.custom.definition import (
+    change_errors,
+    definition_errors,
+    definition_warnings,
+    status_errors,
+)
+from allotment.apiserver.registry.resource import Resource
+from allotment.apiserver.registry.strategies import asked_differently, keep
+from allotment.apiserver.registry.strategy import Strategy, Write
+from allotment.apiserver.store.record import Obj
+
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+class _Definitions(Strategy):
+    """Status is the server's own; ``storedVersions`` grows with every version that was ever stored."""
+
+    def default(self, obj: Obj, write: Write) -> None:
+        spec = _part(obj, "spec")
+        names = _part(spec, "names")
+        kind = names.get("kind") or ""
+        if not names.get("singular") and kind:
+            names["singular"] = kind.lower()
+        if not names.get("listKind") and kind:
+            names["listKind"] = f"{kind}List"
+        if spec.get("conversion") is None:
+            spec["conversion"] = {"strategy": "None"}
+        for version in spec.get("versions") or ():
+            version.setdefault("served", False)
+            version.setdefault("storage", False)
+
+    def prepare_create(self, obj: Obj, write: Write) -> None:
+        obj["metadata"]["generation"] = 1
+        obj["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
+        _count_stored(obj)
+
+    def prepare_update(self, obj: Obj, old: Obj, write: Write) -> None:
+        keep(obj, old, "status")
+        _count_stored(obj)
+        generation = old["metadata"].get("generation", 1)
+        obj["metadata"]["generation"] = generation + asked_differently(obj, old)
+
+    def prepare_status(self, obj: Obj, old: Obj, write: Write) -> None:
+        keep(obj, old, "spec")
+        keep(obj["metadata"], old["metadata"], "generation")
+
+    def validate(self, obj: Obj) -> list[FieldError]:
+        return list(definition_errors(obj))
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
+        return list(change_errors(obj, old))
+
+    def validate_status(self, obj: Obj, old: Obj) -> list[FieldError]:
+        return list(status_errors(obj))
+
+    def warnings(self, obj: Obj) -> list[str]:
+        return definition_warnings(obj)
+
+    def hold(self, obj: Obj) -> None:
+        finalizers = obj["metadata"].setdefault("finalizers", [])
+        if CLEANUP not in finalizers:
+            finalizers.append(CLEANUP)
+
+    def prepare_delete(self, obj: Obj, write: Write) -> None:
+        if condition(obj, "Terminating") is None:
+            told = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+            set_condition(obj, "Terminating", "True", "InstanceDeletionPending", told, write.now)
+
+
+def _part(obj: Obj, name: str) -> dict[str, Any]:
+    part = obj.get(name)
+    if part is None:
+        part = obj[name] = {}
+    return part  # type: ignore[no-any-return]  # the schema saw to it that it is an object
+
+
+def _count_stored(obj: Obj) -> None:
+    stored = obj.setdefault("status", {}).setdefault("storedVersions", [])
+    for version in obj["spec"].get("versions") or ():
+        if version.get("storage"):
+            if version.get("name") not in stored:
+                obj["status"]["storedVersions"] = [*stored, version.get("name")]
+            break
+
+
+def condition(crd: Obj, type_: str) -> Obj | None:
+    """A condition of a definition, if it is there."""
+    for each in (crd.get("status") or {}).get("conditions") or ():
+        if each["type"] == type_:
+            return each  # type: ignore[no-any-return]  # conditions are objects
+    return None
+
+
+def is_true(crd: Obj, type_: str) -> bool:
+    found = condition(crd, type_)
+    return found is not None and found["status"] == "True"
+
+
+def set_condition(crd: Obj, type_: str, status: str, reason: str, message: str, now: str) -> None:
+    """Sets a condition; the time of its last change is kept as long as its status is."""
+    told = {"type": type_, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}
+    conditions = crd.setdefault("status", {}).setdefault("conditions", [])
+    for number, each in enumerate(conditions):
+        if each["type"] == type_:
+            if each["status"] == status:
+                told["lastTransitionTime"] = each.get("lastTransitionTime") or now
+            conditions[number] = {**each, **told}
+            return
+    conditions.append(told)
+
+
+RESOURCES = (
+    Resource(
+        group="apiextensions.k8s.io",
+        version="v1",
+        kind="CustomResourceDefinition",
+        plural="customresourcedefinitions",
+        namespaced=False,
+        short_names=("crd", "crds"),
+        categories=("api-extensions",),
+        columns=(CREATED_AT,),
+        status=True,
+        unconditional_update=False,
+        strategy=_Definitions(),
+        doc="A kind that users bring: its names, its versions, and the schema of each.",
+    ),
+)
