@@ -14,16 +14,22 @@ from allotment.apiserver.store.record import Obj
 
 MAX_SIZE = 1024 * 1024  # all values of one ConfigMap or Secret together
 
-_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_LONGEST_KEY = 253
 
 
 def key_problem(key: str) -> str | None:
     """What is wrong with a key of a ConfigMap or Secret: it must do as the name of a file."""
+    if len(key) > _LONGEST_KEY:
+        return f"must be no more than {_LONGEST_KEY} characters"
     if not _KEY.fullmatch(key):
-        return "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-    if key in (".", "..") or key.startswith(".."):
-        return "must not be '.' or start with '..'"
-    return None
+        return (
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',"
+            f"  or 'key-name', regex used for validation is '{_KEY.pattern}')"
+        )
+    if key in (".", ".."):
+        return f"must not be '{key}'"
+    return "must not start with '..'" if key.startswith("..") else None
 
 
 def _check(config: Obj) -> Iterator[FieldError]:
