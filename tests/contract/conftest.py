@@ -6,15 +6,17 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
 from tests.contract import objects
 from tests.contract.api import Api, Https
-from tests.contract.embedded import Embedded, InProcess
 from tests.contract.objects import Obj
 from tests.kubernetes.control_plane import ControlPlane, client_context
+
+if TYPE_CHECKING:
+    from tests.contract.embedded import Embedded, InProcess
 
 SERVERS = [pytest.param("kubernetes", marks=pytest.mark.kubernetes), "tls", "process"]
 _numbers = itertools.count(1)
