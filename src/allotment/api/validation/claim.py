@@ -7,6 +7,7 @@ in capacity requests are not checked, as in Kubernetes: one that no device can h
 from collections.abc import Iterator
 from typing import Final
 
+from allotment.api.codec import to_builtins
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import (
     dns_subdomain_problem,
@@ -57,7 +58,7 @@ def validate_claim_update(new: ResourceClaim, old: ResourceClaim) -> list[FieldE
     """The spec stays as it is; it was sound when it was stored, so nothing else is checked."""
     errors = list(check_metadata(new.metadata, namespaced=True))
     if new.spec != old.spec:
-        errors.append(_SPEC.invalid("must not change: create a new claim instead"))
+        errors.append(_SPEC.invalid("field is immutable", to_builtins(new.spec)))
     return errors
 
 
@@ -75,7 +76,7 @@ def validate_template_update(new: ResourceClaimTemplate, old: ResourceClaimTempl
     """As for claims, the spec stays."""
     errors = list(check_metadata(new.metadata, namespaced=True))
     if new.spec != old.spec:
-        errors.append(_SPEC.invalid("must not change: create a new template instead"))
+        errors.append(_SPEC.invalid("field is immutable", to_builtins(new.spec)))
     return errors
 
 
@@ -91,7 +92,7 @@ class RequestNames:
         if reference not in self._known:
             known = ", ".join(sorted(self._known)[:8]) or "none"
             yield path.invalid(
-                f"must be a request of the claim, or a request and one of its alternatives joined by '/'; there is {known}",
+                f"must be the name of a request in the claim or the name of a request and a subrequest separated by '/'; there is {known}",
                 reference,
             )
 
@@ -162,7 +163,7 @@ class _RequestCheck:
     def check(self, request: DeviceRequest, path: FieldPath) -> Iterator[FieldError]:
         yield from check_label(request.name, path.child("name"))
         if (request.exactly is None) == (not request.first_available):
-            yield path.required("must set exactly one of exactly and firstAvailable")
+            yield path.required("exactly one of `exactly` or `firstAvailable` is required")
         elif request.exactly is not None:
             yield from self._check_wish(request.exactly, path.child("exactly"), ("", request.name))
         else:

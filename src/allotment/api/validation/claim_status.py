@@ -4,6 +4,7 @@ import ipaddress
 from collections.abc import Hashable, Iterator
 from typing import Final
 
+from allotment.api.codec import to_builtins
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import (
     uuid_problem,
@@ -54,7 +55,7 @@ def _check_status(claim: ResourceClaim) -> Iterator[FieldError]:
         status.reserved_for, reserved_for, RESERVATIONS, _check_consumer, lambda consumer: consumer.uid
     )
     if status.reserved_for and status.allocation is None:
-        yield reserved_for.forbidden("must be empty while the claim is not allocated")
+        yield reserved_for.forbidden("may not be specified when `allocated` is not set")
     allocated = {
         _device_id(result) for result in (status.allocation.devices.results if status.allocation else ())
     }
@@ -74,12 +75,12 @@ def _check_change(claim: ResourceClaim, old: ResourceClaim | None) -> Iterator[F
     if after is not None and before is None:
         yield from _check_allocation(after, path, RequestNames(claim.spec.devices))
     elif after is not None and after != before:
-        yield path.invalid("must not change: deallocate the claim first")
+        yield path.invalid("field is immutable", to_builtins(after))
     if old is not None and claim.metadata.deletion_timestamp is not None:
         known = set(old.status.reserved_for)
         if any(consumer not in known for consumer in claim.status.reserved_for):
             yield _STATUS.child("reservedFor").forbidden(
-                "must not get new entries: the claim is being deleted"
+                "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
             )
 
 

@@ -51,7 +51,7 @@ def validate_slice_update(new: ResourceSlice, old: ResourceSlice) -> list[FieldE
         ("nodeName", new.spec.node_name, old.spec.node_name),
     )
     immutable = [
-        _SPEC.child(field).invalid(f"must not change, was {before!r}", after)
+        _SPEC.child(field).invalid("field is immutable", after)
         for field, after, before in unchanged
         if after != before
     ]
@@ -95,7 +95,7 @@ def _check_nodes(spec: ResourceSliceSpec) -> Iterator[FieldError]:
     }
     names = [name for name, is_given in given.items() if is_given]
     if not names:
-        yield _SPEC.required(f"must set exactly one of {', '.join(given)}")
+        yield _SPEC.required(f"exactly one of {', '.join(f'`{name}`' for name in given)} is required")
     elif len(names) > 1:
         yield _SPEC.invalid(f"must set exactly one of {', '.join(given)}, sets {' and '.join(names)}", names)
     if spec.node_name is not None:
