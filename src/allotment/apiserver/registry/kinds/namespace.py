@@ -102,6 +102,7 @@ RESOURCES = (
         fields={"status.phase": lambda obj: at(obj, "status", "phase") or ""},
         name_problem=dns_label_problem,
         status=True,
+        verbs=frozenset({"create", "delete", "get", "list", "patch", "update", "watch"}),
         views={
             "finalize": View("v1", "Namespace", lambda obj: obj, _finalizers, verbs=frozenset({"update"}))
         },

@@ -253,8 +253,9 @@ RESOURCES = (
             ),
             AGE,
         ),
-        Rules(stated=("spec", "status")),
+        Rules(stated=("spec", "status"), status={}),
         "The storage drivers on a node.",
+        status=True,
     ),
     _kind(
         "CSIDriver",
