@@ -26,16 +26,13 @@ MAX_HEADERS = 64 * 1024
 MAX_HEADER_COUNT = 200
 MAX_CONNECTIONS = 25_000
 REQUEST_SECONDS = 30.0  # that a request may take to arrive, headers and body
+PIECE = 256 * 1024
 MAX_DISCARDED = 8 * 1024 * 1024
 STALLED_SECONDS = 60.0  # that a peer may leave what we send it unread
 KEEP_ALIVE_SECONDS = 120
 BACKLOG = 2048
 
 _REFUSAL = b"HTTP/1.1 %b\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
-
-
-class _TooLong(Exception):
-    """Headers beyond the bounds."""
 
 
 class _Exchange(RequestResponseCycle):
@@ -55,13 +52,24 @@ class _Exchange(RequestResponseCycle):
         body, more = message.get("body", b""), message.get("more_body", False)
         if self.chunked_encoding:
             piece = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-            self.transport.write(b"".join((head, piece, b"" if more else b"0\r\n\r\n")))
-        elif self.scope["method"] == "HEAD":
-            self.transport.write(head)
+            await self._write(b"".join((head, piece, b"" if more else b"0\r\n\r\n")))
         else:
-            self.transport.write(head + body)
+            await self._write(head if self.scope["method"] == "HEAD" else head + body)
         if not more:
             self._complete()
+
+    async def _write(self, data: bytes) -> None:
+        """In pieces, with a look at the peer between them: TLS takes any amount at once and tells of no delay."""
+        if len(data) <= PIECE:
+            self.transport.write(data)
+            return
+        view = memoryview(data)
+        for start in range(0, len(data), PIECE):
+            if self.flow.write_paused:
+                await self.flow.drain()
+            if self.disconnected:
+                return
+            self.transport.write(view[start : start + PIECE])
 
     def _begin(self, message: Any) -> None:
         self.response_started = True
@@ -115,12 +123,17 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self.parser is None:
-            return  # refused; nothing more is read
-        try:
+        if (
+            self.parser is not None and not self.transport.is_closing()
+        ):  # nothing more is read of a peer that was refused
             super().data_received(data)
-        except _TooLong:
+
+    def send_400_response(self, msg: str) -> None:
+        """The parser gave up: on bad syntax, or as we told it to (``_count``)."""
+        if self._header_bytes > MAX_HEADERS:
             self._refuse(b"431 Request Header Fields Too Large", b"the request's headers are too large\n")
+        else:
+            self._refuse(b"400 Bad Request", b"this is no HTTP request\n")
 
     def on_message_begin(self) -> None:
         self._header_bytes = self._discarded = 0
@@ -135,7 +148,7 @@ class Connection(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value) + 4)
         if len(self.headers) >= MAX_HEADER_COUNT:
-            raise _TooLong
+            self._count(MAX_HEADERS)
         super().on_header(name, value)
 
     def on_message_complete(self) -> None:
@@ -202,7 +215,7 @@ class Connection(HttpToolsProtocol):
     def _count(self, size: int) -> None:
         self._header_bytes += size
         if self._header_bytes > MAX_HEADERS:
-            raise _TooLong
+            raise ValueError("the headers are too large")  # ends the parser, which calls send_400_response
 
     def _expect_request(self) -> None:
         self._arrival_timer = self.loop.call_later(REQUEST_SECONDS, self._abort)

@@ -1,0 +1,307 @@
+"""Requests to the application as a whole: what the contract with Kubernetes leaves to us, and what it does not say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.api.schema import schema_of
+from allotment.apiserver.auth.identity import Identity
+from allotment.apiserver.http.request import MAX_BODY
+from allotment.apiserver.registry.resource import Resource
+from tests.apiserver.http.serving import CONFIGMAPS, Serving, configmap, serving
+
+Story = Callable[[Serving], Awaitable[None]]
+
+
+@pytest.fixture
+def tell(tmp_path: Path) -> Callable[[Story], None]:
+    """Runs a story on a server of its own."""
+
+    def run(story: Story) -> None:
+        async def main() -> None:
+            async with serving(tmp_path) as server:
+                await story(server)
+
+        asyncio.run(main())
+
+    return run
+
+
+def test_health_version_and_metrics(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        for path in ("/healthz", "/livez", "/readyz", "/readyz/ping"):
+            assert (await server.call("GET", path)).body == b"ok"
+        verbose = await server.call("GET", "/readyz", verbose="")
+        assert verbose.body.decode().splitlines()[-1] == "readyz check passed"
+        assert (await server.call("GET", "/readyz/nothing")).status == 404
+        assert (await server.call("GET", "/version")).json["gitVersion"].startswith("v1.37.")
+        await server.call("GET", CONFIGMAPS)
+        text = (await server.call("GET", "/metrics")).body.decode()
+        labels = 'group="",resource="configmaps",scope="namespace",subresource="",verb="LIST",version="v1"'
+        assert f'apiserver_request_total{{code="200",{labels}}} 1.0' in text
+        assert "allotment_store_commits_total" in text
+
+    tell(story)
+
+
+NOWHERE = [
+    ("GET", "/nothing", 404),
+    ("POST", "/version", 405),
+    ("GET", "/api/v1/nothing", 404),
+    ("GET", "/api/v2/pods", 404),
+    ("GET", "/apis/example.com/v1/things", 404),
+    ("GET", "/api/v1/namespaces/default/nodes", 404),  # nodes have no namespace
+    ("GET", "/api/v1/namespaces/default/pods/a/nothing", 404),
+    ("GET", "/api/v1/namespaces/default/configmaps/a/status", 404),
+    ("HEAD", CONFIGMAPS, 405),
+    ("OPTIONS", CONFIGMAPS, 405),
+    ("TRACE", CONFIGMAPS, 405),
+    ("POST", "/api/v1/configmaps", 405),
+    ("GET", "/api/v1/namespaces/default/../../etc/passwd", 404),
+    ("GET", "/api/v1/namespaces/default/configmaps/..", 404),
+    ("GET", "//api/v1/pods", 404),
+    ("GET", "/api//pods", 404),
+    ("GET", "/", 404),
+]
+
+
+def test_paths_that_lead_nowhere(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        for method, path, status in NOWHERE:
+            reply = await server.call(method, path)
+            assert (reply.status, reply.json["kind"]) == (status, "Status"), (method, path)
+
+    tell(story)
+
+
+HOSTILE: dict[str, bytes] = {
+    "nothing": b"",
+    "half an object": b'{"metadata":',
+    "no JSON": b"<xml/>",
+    "a list": b"[]",
+    "null": b"null",
+    "a number": b"1",
+    "a million brackets": b"[" * 1_000_000,
+    "deep objects": b'{"a":' * 5000 + b"1" + b"}" * 5000,
+    "half a character": b'{"metadata":{"name":"\\ud800"}}',
+    "bytes that are no text": b'{"metadata":{"name":"\xff\xfe"}}',
+    "a name of the wrong type": b'{"metadata":{"name":1}}',
+    "metadata of the wrong type": b'{"metadata":[]}',
+    "a kind of the wrong type": b'{"kind":1}',
+    "a version of the wrong type": b'{"apiVersion":{}}',
+    "labels of the wrong type": b'{"metadata":{"name":"a","labels":[]}}',
+    "a huge number": b'{"metadata":{"name":"a","generation":' + b"9" * 400 + b"}}",
+    "too much": b'{"data":{"k":"' + b"x" * MAX_BODY + b'"}}',
+    "protobuf that is none": b"k8s\x00\xff\xff\xff",
+}
+
+
+@pytest.mark.parametrize("way", ["post", "merge", "json", "strategic", "apply", "yaml", "protobuf", "delete"])
+def test_hostile_bodies_are_refused_and_nothing_more(tell: Callable[[Story], None], way: str) -> None:
+    types = {
+        "post": ("POST", "application/json"),
+        "merge": ("PATCH", "application/merge-patch+json"),
+        "json": ("PATCH", "application/json-patch+json"),
+        "strategic": ("PATCH", "application/strategic-merge-patch+json"),
+        "apply": ("PATCH", "application/apply-patch+yaml"),
+        "yaml": ("POST", "application/yaml"),
+        "protobuf": ("POST", "application/vnd.kubernetes.protobuf"),
+        "delete": ("DELETE", "application/json"),
+    }
+    method, content_type = types[way]
+
+    async def story(server: Serving) -> None:
+        await server.call("POST", CONFIGMAPS, configmap("a"))
+        path = CONFIGMAPS if method == "POST" else f"{CONFIGMAPS}/a"
+        query = {"fieldManager": "x"} if way == "apply" else {}
+        for what, body in HOSTILE.items():
+            reply = await server.call(method, path, body, {"content-type": content_type}, **query)
+            assert reply.status < 500, (what, reply.body[:300])
+        assert (await server.call("GET", "/healthz")).status == 200
+
+    tell(story)
+
+
+def test_a_flood_is_turned_away_and_the_rest_served(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        app = server.server.app
+        app.max_requests = 3
+        replies = await asyncio.gather(
+            *(server.call("POST", CONFIGMAPS, configmap(f"c{number}")) for number in range(10))
+        )
+        refused = [reply for reply in replies if reply.status == 429]
+        assert len(refused) == 7
+        assert {reply.header("retry-after") for reply in refused} == {"1"}
+        assert len((await server.call("GET", CONFIGMAPS)).json["items"]) == 3
+        assert app.requests == 0
+
+    tell(story)
+
+
+def test_watches_are_counted_apart(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        app = server.server.app
+        app.max_requests, app.max_watches = 1, 2
+        await server.call("POST", CONFIGMAPS, configmap("a"))
+        async with server.watch(CONFIGMAPS) as one, server.watch(CONFIGMAPS) as two:
+            assert [(await each.event())["type"] for each in (one, two)] == ["ADDED", "ADDED"]
+            refused = await server.call("GET", CONFIGMAPS, watch="true")
+            assert refused.status == 429
+        assert app.watches == 0
+
+    tell(story)
+
+
+def test_a_watch_of_a_client_that_went_away_ends(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        async with server.watch(CONFIGMAPS, timeoutSeconds="3000"):
+            await server.call("POST", CONFIGMAPS, configmap("a"))
+        assert server.server.app.watches == 0
+        assert server.server.store.stats.watches == 0
+
+    tell(story)
+
+
+def test_watches_end_when_the_server_stops(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as server, server.watch(CONFIGMAPS, resourceVersion="0") as watch:
+            await server.call("POST", CONFIGMAPS, configmap("a"))
+            assert (await watch.event())["type"] == "ADDED"
+            server.server.app.end_watches()
+            assert await watch.event() is None
+
+    asyncio.run(main())
+
+
+def test_what_was_acknowledged_is_there_after_a_restart(tmp_path: Path) -> None:
+    async def first() -> Any:
+        async with serving(tmp_path) as server:
+            return (await server.call("POST", CONFIGMAPS, configmap("a", k="v"))).json
+
+    async def second() -> Any:
+        async with serving(tmp_path) as server:
+            return (await server.call("GET", f"{CONFIGMAPS}/a")).json
+
+    assert asyncio.run(first()) == asyncio.run(second())
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_tables(tell: Callable[[Story], None], version: str) -> None:
+    async def story(server: Serving) -> None:
+        await server.call("POST", CONFIGMAPS, configmap("a", k="v"))
+        accept = {"accept": f"application/json;as=Table;v={version};g=meta.k8s.io,application/json"}
+        table = (await server.call("GET", CONFIGMAPS, headers=accept, includeObject="None")).json
+        assert (table["kind"], table["apiVersion"]) == ("Table", f"meta.k8s.io/{version}")
+        assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Data", "Age"]
+        (row,) = table["rows"]
+        assert row["cells"][:2] == ["a", 1]
+        assert "object" not in row
+        whole = (await server.call("GET", f"{CONFIGMAPS}/a", headers=accept, includeObject="Object")).json
+        assert whole["rows"][0]["object"]["data"] == {"k": "v"}
+        refused = await server.call("GET", CONFIGMAPS, headers=accept, includeObject="Some")
+        assert refused.status == 400
+
+    tell(story)
+
+
+def test_metadata_only(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        await server.call("POST", CONFIGMAPS, configmap("a", {"x": "y"}, k="v"))
+        accept = {"accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
+        listed = (await server.call("GET", CONFIGMAPS, headers=accept)).json
+        assert (listed["kind"], listed["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
+        (item,) = listed["items"]
+        assert item["metadata"]["labels"] == {"x": "y"}
+        assert "data" not in item
+        accept = {"accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}
+        async with server.watch(CONFIGMAPS, headers=accept) as watch:
+            event = await watch.event()
+            assert (event["type"], event["object"]["kind"]) == ("ADDED", "PartialObjectMetadata")
+            assert set(event["object"]) == {"kind", "apiVersion", "metadata"}
+
+    tell(story)
+
+
+ACCEPTED = [
+    ("", 200, b"{"),
+    ("*/*", 200, b"{"),
+    ("application/yaml", 200, b"apiVersion: v1"),
+    ("application/vnd.kubernetes.protobuf,application/json", 200, b"{"),
+    ("application/json;q=0.1,application/yaml;q=0.9", 200, b"apiVersion: v1"),
+    ("application/json;as=Nonsense;v=v1;g=meta.k8s.io,application/json", 200, b"{"),
+    ("text/html", 406, b"{"),
+    ("application/json;as=Table;v=v9;g=meta.k8s.io", 406, b"{"),
+]
+
+
+def test_what_a_client_accepts(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        for accept, status, begins in ACCEPTED:
+            reply = await server.call("GET", "/api/v1/namespaces/default", headers={"accept": accept})
+            assert (reply.status, reply.body[: len(begins)]) == (status, begins), accept
+
+    tell(story)
+
+
+def test_pretty_is_for_people(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        path = "/api/v1/namespaces/default"
+        assert b"\n" not in (await server.call("GET", path)).body
+        assert b'\n  "kind"' in (await server.call("GET", path, pretty="true")).body
+        assert b'\n  "kind"' in (await server.call("GET", path, headers={"user-agent": "curl/8"})).body
+
+    tell(story)
+
+
+def test_kinds_come_and_go_while_the_server_runs(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        catalogue = server.server.catalogue
+        plain = catalogue.resource("configmaps")
+        assert plain is not None
+        thing: Resource = replace(
+            plain,
+            group="example.com",
+            kind="ConfigMap",
+            plural="things",
+            short_names=(),
+            schemas={"v1": schema_of("v1", "ConfigMap")},
+        )
+        path = "/apis/example.com/v1/namespaces/default/things"
+        assert (await server.call("GET", path)).status == 404
+        catalogue.add(thing)
+        made = await server.call("POST", path, {"metadata": {"name": "a"}, "data": {"k": "v"}})
+        assert (made.status, made.json["apiVersion"]) == (201, "example.com/v1")
+        resources = (await server.call("GET", "/apis/example.com/v1")).json["resources"]
+        assert [each["name"] for each in resources] == ["things"]
+        catalogue.remove("things.example.com")
+        assert (await server.call("GET", path)).status == 404
+        assert (await server.call("GET", "/apis/example.com/v1")).status == 404
+
+    tell(story)
+
+
+def test_nobody_may_do_more_than_look_whether_it_lives(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        nobody = Serving(server.server, None)
+        for path in ("/healthz", "/livez", "/readyz", "/version"):
+            assert (await nobody.call("GET", path)).status == 200
+        for path in ("/api", "/apis", CONFIGMAPS, "/metrics", "/openapi/v3", "/nothing"):
+            assert (await nobody.call("GET", path)).status == 403, path
+        someone = Serving(server.server, Identity("jane", ("system:authenticated",)))
+        assert (await someone.call("GET", "/api")).status == 200
+        refused = await someone.call("GET", CONFIGMAPS)
+        assert refused.json["message"] == (
+            'configmaps is forbidden: User "jane" cannot list resource "configmaps" in API group "" '
+            'in the namespace "default"'
+        )
+        apply = {"content-type": "application/apply-patch+yaml"}
+        refused = await someone.call("PATCH", f"{CONFIGMAPS}/a", configmap("a"), apply, fieldManager="x")
+        assert refused.status == 403
+
+    tell(story)

@@ -1,0 +1,209 @@
+"""Connections: TLS and who the peer is, bounds on what it may send, and a stop that leaves nothing half done."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.apiserver.http import listener
+from allotment.apiserver.server import ApiServer
+from tests.apiserver.http.serving import CONFIGMAPS, PATIENCE, configmap, serving
+
+
+class Peer:
+    """A client that says exactly what a test wants it to."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def say(self, text: bytes) -> None:
+        self.writer.write(text)
+        await self.writer.drain()
+
+    async def request(self, method: str, path: str, body: bytes = b"", headers: str = "") -> tuple[int, Any]:
+        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
+        await self.say(head.encode() + body)
+        return await self.reply()
+
+    async def reply(self) -> tuple[int, Any]:
+        head = (await self._within(self.reader.readuntil(b"\r\n\r\n"))).decode()
+        length = next(
+            int(line.partition(":")[2])
+            for line in head.lower().split("\r\n")
+            if line.startswith("content-length")
+        )
+        body = await self._within(self.reader.readexactly(length))
+        return int(head.split()[1]), json.loads(body) if body[:1] == b"{" else body.decode()
+
+    async def ended(self) -> bytes:
+        """What still comes until the server closes."""
+        try:
+            return bytes(await self._within(self.reader.read()))
+        except ConnectionError:
+            return b""
+
+    async def _within(self, work: Any) -> Any:
+        return await asyncio.wait_for(work, PATIENCE)
+
+
+def trust(server: ApiServer, folder: Path, user: str | None) -> ssl.SSLContext:
+    """What a client needs to talk to the server, as this user or as nobody."""
+    authority = server.certificates.authority
+    context = ssl.create_default_context(cadata=authority.certificate.decode())
+    if user is not None:
+        credential = authority.issue_client(user, ["system:masters"], datetime.datetime.now(datetime.UTC))
+        (folder / "client.crt").write_bytes(credential.certificate)
+        (folder / "client.key").write_bytes(credential.key)
+        context.load_cert_chain(folder / "client.crt", folder / "client.key")
+    return context
+
+
+@asynccontextmanager
+async def peer(server: ApiServer, folder: Path, user: str | None = "admin") -> AsyncIterator[Peer]:
+    context = trust(server, folder, user)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context, limit=2**24)
+    try:
+        yield Peer(reader, writer)
+    finally:
+        writer.transport.abort()
+
+
+def test_a_certificate_tells_who_it_is(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
+            body = json.dumps(
+                {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+            ).encode()
+            path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+            status, review = await client.request("POST", path, body)
+            assert status == 201
+            assert review["status"]["userInfo"]["username"] == "admin"
+            async with peer(ours.server, tmp_path, None) as nobody:
+                status, _ = await nobody.request("GET", CONFIGMAPS)
+                assert status == 403
+
+    asyncio.run(main())
+
+
+def test_many_requests_on_one_connection_also_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
+            for number in range(3):
+                body = json.dumps(configmap(f"c{number}")).encode()
+                assert (await client.request("POST", CONFIGMAPS, body))[0] == 201
+            one = f"GET {CONFIGMAPS}/c0 HTTP/1.1\r\nHost: x\r\n\r\n"
+            two = f"GET {CONFIGMAPS}/c1 HTTP/1.1\r\nHost: x\r\n\r\n"
+            await client.say((one + two).encode())
+            names = [(await client.reply())[1]["metadata"]["name"] for _ in range(2)]
+            assert names == ["c0", "c1"]
+
+    asyncio.run(main())
+
+
+def test_a_body_that_is_too_large_is_refused_and_the_connection_lives(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
+            status, told = await client.request("POST", CONFIGMAPS, b"x" * (4 * 1024 * 1024))
+            assert (status, told["reason"]) == (413, "RequestEntityTooLarge")
+            assert (await client.request("GET", "/healthz"))[0] == 200
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 70_000 + b"\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\n" + b"X: y\r\n" * 300 + b"\r\n",
+    ],
+    ids=["a long path", "a long header", "many headers"],
+)
+def test_headers_beyond_the_bounds_are_refused(tmp_path: Path, head: bytes) -> None:
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
+            await client.say(head)
+            assert (await client.ended())[:12] == b"HTTP/1.1 431"
+
+    asyncio.run(main())
+
+
+def test_what_is_no_http_is_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
+            await client.say(b"hello, is this the API server?\r\n\r\n")
+            assert (await client.ended())[:12] == b"HTTP/1.1 400"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"GET /healthz HT", b"POST " + CONFIGMAPS.encode() + b" HTTP/1.1\r\nContent-Length: 100\r\n\r\n{"],
+    ids=["nothing", "half a head", "half a body"],
+)
+def test_a_request_that_does_not_arrive_ends_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(listener, "REQUEST_SECONDS", 0.05)
+
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
+            await client.say(said)
+            assert await client.ended() == b""
+            assert ours.server.app.requests == 0
+
+    asyncio.run(main())
+
+
+def test_a_reader_that_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "STALLED_SECONDS", 0.05)
+
+    def ask(server: ApiServer) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", server.port))
+        wrapped = trust(server, tmp_path, "admin").wrap_socket(connection, server_hostname="127.0.0.1")
+        wrapped.sendall(f"GET {CONFIGMAPS} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        return wrapped
+
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours:
+            for number in range(20):
+                await ours.call("POST", CONFIGMAPS, configmap(f"c{number}", k="x" * 900_000))
+            with await asyncio.to_thread(ask, ours.server):
+                connections = ours.server._listener._state.connections  # type: ignore[union-attr]  # it listens
+                async with asyncio.timeout(PATIENCE):
+                    while connections:
+                        await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+
+
+def test_a_stop_ends_watches_and_answers_what_is_under_way(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            serving(tmp_path / "data", port=0) as ours,
+            peer(ours.server, tmp_path) as watcher,
+            peer(ours.server, tmp_path) as writer,
+        ):
+            await watcher.say(f"GET {CONFIGMAPS}?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            assert b"200 OK" in await watcher.reader.readuntil(b"\r\n\r\n")
+            body = json.dumps(configmap("a")).encode()
+            written = asyncio.ensure_future(writer.request("POST", CONFIGMAPS, body))
+            while not ours.server.app.requests:
+                await asyncio.sleep(0)
+            await ours.server.stop()
+            assert (await written)[0] == 201
+            assert (await watcher.ended()).endswith(b"0\r\n\r\n")  # ended, not broken off
+        async with serving(tmp_path / "data") as again:
+            assert (await again.call("GET", f"{CONFIGMAPS}/a")).status == 200
+
+    asyncio.run(main())
