@@ -26,8 +26,29 @@ from allotment.cel.values import Duration, Value
 
 REQUEST_SIZE: Final = 3 * 1024 * 1024
 _WORDS: Final = frozenset(
-    "true false null in as break const continue else for function if import let loop package namespace return var "
-    "void while".split()
+    [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
 )
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPED: Final = re.compile(r"__|[-./]")
@@ -254,16 +275,13 @@ def _time(value: Any) -> Value:
 
 
 _NAME: Final = {"type": "string"}
-_HEAD: Final = {
-    name: each
-    for name, each in Structural(
-        {
-            "properties": {
-                "apiVersion": _NAME,
-                "kind": _NAME,
-                "metadata": {"type": "object", "properties": {"name": _NAME, "generateName": _NAME}},
-            }
+_HEAD: Final = Structural(
+    {
+        "properties": {
+            "apiVersion": _NAME,
+            "kind": _NAME,
+            "metadata": {"type": "object", "properties": {"name": _NAME, "generateName": _NAME}},
         }
-    ).properties.items()
-}
+    }
+).properties
 """What rules see of every object, whatever its schema says."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from allotment.api.fields import FieldPath
@@ -35,11 +36,11 @@ def field_path(text: str, structural: Structural, *, brackets: bool = True) -> t
     return path, here
 
 
-def _next(tokens: object) -> str:
-    found = next(tokens, None)  # type: ignore[call-overload]  # an iterator of str
+def _next(tokens: Iterator[str]) -> str:
+    found = next(tokens, None)
     if found is None:
         raise BadPath("unexpected end of JSON path")
-    return str(found)
+    return found
 
 
 def _enter(path: FieldPath, here: Structural, name: str) -> tuple[FieldPath, Structural]:

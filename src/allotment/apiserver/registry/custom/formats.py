@@ -162,7 +162,7 @@ def _is_uri(text: str) -> bool:
 
 
 def _is_email(text: str) -> bool:
-    name, address = parseaddr(text)
+    address = parseaddr(text)[1]
     local, at, domain = address.rpartition("@")
     return bool(at and local and domain and " " not in address and "." not in (domain[:1], domain[-1:]))
 

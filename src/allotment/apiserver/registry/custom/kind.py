@@ -93,7 +93,10 @@ class _Form:
     def version(self, hub: _Form) -> Version:
         if self is hub:
             return Version(self.name, _itself, self.strategy.read, own=self.own, deprecated=self.deprecated)
-        read = lambda obj: self.strategy.read(hub.strategy.read(obj))
+
+        def read(obj: Obj) -> Obj:
+            return self.strategy.read(hub.strategy.read(obj))
+
         return Version(self.name, _to(hub), read, own=self.own, deprecated=self.deprecated)
 
     def reader(self, obj: Obj) -> Any:

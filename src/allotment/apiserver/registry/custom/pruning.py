@@ -37,6 +37,11 @@ def pruned(structural: Structural, obj: Obj) -> Conformed:
     return Conformed({**meta.obj, **made}, meta.unknown + [f'unknown field "{path}"' for path in unknown])
 
 
+def pruned_value(structural: Structural, value: Any) -> Any:
+    """A value inside an object, as its schema has it."""
+    return _Walk().value(structural, value, "")
+
+
 def fill(structural: Structural | None, value: Any) -> None:
     """Fills in what is absent, or null where null may not stand, from the defaults."""
     if structural is None:

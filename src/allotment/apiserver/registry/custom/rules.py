@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -190,10 +191,8 @@ class RuleTree:
     def run(self, value: Any, old: Any = None, ratchet: bool = False) -> Verdict:
         """Judges a value; ``old`` is what it replaces. With ``ratchet`` what did not change is only warned of."""
         verdict = Verdict()
-        try:
+        with suppress(_Spent):
             self._run(verdict, value, old, NOWHERE, old if ratchet else UNCORRELATED, None)
-        except _Spent:
-            pass
         return verdict
 
     def _run(

@@ -32,7 +32,7 @@ class Scale:
     def status_errors(self, obj: Obj) -> Iterator[FieldError]:
         yield from _count_errors(obj, self.status)
         if self.selector:
-            value, problem = _at(obj, self.selector, str)
+            problem = _at(obj, self.selector, str)[1]
             if problem:
                 yield FieldPath(self.selector).invalid(problem, "")
 

@@ -82,7 +82,7 @@ def _part(obj: Obj, name: str) -> dict[str, Any]:
     part = obj.get(name)
     if part is None:
         part = obj[name] = {}
-    return part  # type: ignore[no-any-return]  # the schema saw to it that it is an object
+    return part
 
 
 def _count_stored(obj: Obj) -> None:

@@ -1,0 +1,49 @@
+"""Whether the defaults in a schema are values that the schema takes: pruned, of the right shape, and within the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from allotment.api.fields import FieldError, FieldPath
+from allotment.api.status import BadRequest
+from allotment.apiserver.registry.custom.embedded import embedded_errors
+from allotment.apiserver.registry.custom.pruning import pruned_value
+from allotment.apiserver.registry.custom.rules import rule_tree
+from allotment.apiserver.registry.custom.structural import META_FIELDS, Structural
+from allotment.apiserver.registry.custom.values import NOWHERE, ValueSchema, same
+
+
+def default_errors(structural: Structural, path: FieldPath, root: bool = True) -> Iterator[FieldError]:
+    """Every default that is wrong. Those of maps' values are not looked at: nothing ever fills them in."""
+    if structural.default is not None:
+        yield from _errors(structural, path.child("default"))
+    if structural.items is not None:
+        yield from default_errors(structural.items, path.child("items"), False)
+    for name, field in structural.properties.items():
+        if root and name in META_FIELDS:
+            continue  # there may be none, and the walk over the schema says so
+        yield from default_errors(field, path.child("properties").key(name), False)
+
+
+def _errors(structural: Structural, path: FieldPath) -> Iterator[FieldError]:
+    default: Any = structural.default
+    try:
+        kept = pruned_value(structural, default)
+    except BadRequest as exc:
+        yield path.invalid(exc.message, default)
+        return
+    if not same(kept, default):
+        yield path.invalid("must not have unknown fields", default)
+    found = list(embedded_errors(structural, default, path))
+    if not found:
+        found = ValueSchema(structural.raw).errors(default, path)
+    if not found and (rules := rule_tree(structural, structural.embedded)) is not None:
+        broken = rules.run(default, default).errors or rules.run(default).errors
+        found = [_moved(error, path) for error in broken]
+    yield from found
+
+
+def _moved(error: FieldError, path: FieldPath) -> FieldError:
+    where = path if error.path is NOWHERE else path.child(str(error.path))
+    return FieldError(where, error.kind, error.message, error.value)
