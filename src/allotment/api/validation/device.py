@@ -31,12 +31,18 @@ COMPATIBILITY_GROUPS: Final = 2
 BINDING_CONDITIONS: Final = 4
 
 
-def check_device(device: Device, path: FieldPath, *, chooses_nodes: bool) -> Iterator[FieldError]:
-    """Everything about one device that needs no look at others; ``chooses_nodes``: perDeviceNodeSelection."""
+def check_device(
+    device: Device, path: FieldPath, *, chooses_nodes: bool, before: Device | None = None
+) -> Iterator[FieldError]:
+    """Everything about one device that needs no look at others; ``chooses_nodes``: perDeviceNodeSelection.
+
+    Capacities and taints that the device had ``before`` are not checked again: rules may have become stricter.
+    """
     yield from check_label(device.name, path.child("name"))
     yield from check_attributes(device, path)
-    yield from _check_capacities(device, path)
-    if device.taints:
+    if before is None or before.capacity != device.capacity:
+        yield from _check_capacities(device, path)
+    if device.taints and (before is None or before.taints != device.taints):
         yield from each(device.taints, path.child("taints"), TAINTS, check_taint)
     if device.consumes_counters:
         yield from each_once(

@@ -1,6 +1,6 @@
 """ResourceSlice: part of a driver's pool, with devices or with the counters that they share."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from allotment.api.fields import FieldError, FieldPath
@@ -35,6 +35,9 @@ DEVICES_WITH_ADVANCED_FEATURES: Final = 64
 COUNTER_SETS: Final = 8
 SKIPPABLE: Final = ("NodePrepareResources", "NodeUnprepareResources", "*")
 
+NEW: Final[Mapping[str, Device]] = {}
+"""The devices of a slice that was not there before."""
+
 _SPEC: Final = FieldPath("spec")
 
 
@@ -55,10 +58,14 @@ def validate_slice_update(new: ResourceSlice, old: ResourceSlice) -> list[FieldE
         for field, after, before in unchanged
         if after != before
     ]
-    return [*validate_slice(new), *immutable]
+    return [
+        *check_metadata(new.metadata, namespaced=False),
+        *_check_spec(new.spec, {device.name: device for device in old.spec.devices}),
+        *immutable,
+    ]
 
 
-def _check_spec(spec: ResourceSliceSpec) -> Iterator[FieldError]:
+def _check_spec(spec: ResourceSliceSpec, before: Mapping[str, Device] = NEW) -> Iterator[FieldError]:
     yield from check_driver(spec.driver, _SPEC.child("driver"))
     yield from _check_pool(spec.pool, _SPEC.child("pool"))
     yield from _check_nodes(spec)
@@ -66,7 +73,7 @@ def _check_spec(spec: ResourceSliceSpec) -> Iterator[FieldError]:
         yield _SPEC.invalid(
             "must have devices or sharedCounters, not both: put the counters into a slice of their own"
         )
-    yield from _check_devices(spec, _SPEC.child("devices"))
+    yield from _check_devices(spec, _SPEC.child("devices"), before)
     yield from each_once(
         spec.shared_counters,
         _SPEC.child("sharedCounters"),
@@ -110,7 +117,9 @@ def _check_nodes(spec: ResourceSliceSpec) -> Iterator[FieldError]:
             yield _SPEC.child(name).invalid("must be left out or true", False)
 
 
-def _check_devices(spec: ResourceSliceSpec, path: FieldPath) -> Iterator[FieldError]:
+def _check_devices(
+    spec: ResourceSliceSpec, path: FieldPath, before: Mapping[str, Device]
+) -> Iterator[FieldError]:
     advanced = any(map(_is_advanced, spec.devices))
     limit = DEVICES_WITH_ADVANCED_FEATURES if advanced else DEVICES
     if len(spec.devices) > limit:
@@ -118,7 +127,9 @@ def _check_devices(spec: ResourceSliceSpec, path: FieldPath) -> Iterator[FieldEr
         return
     chooses_nodes = spec.per_device_node_selection is True
     for index, device in enumerate(spec.devices):
-        yield from check_device(device, path.index(index), chooses_nodes=chooses_nodes)
+        yield from check_device(
+            device, path.index(index), chooses_nodes=chooses_nodes, before=before.get(device.name)
+        )
     yield from repeated((device.name for device in spec.devices), path)
 
 

@@ -250,3 +250,19 @@ def test_a_v1alpha2_status_without_allocation_reaches_the_store() -> None:
     back = v1alpha2.to_v1({**v1alpha2.from_v1(sent), "status": {}})
     strategy.prepare_status(back, sent, UPDATE)
     assert back == old
+
+
+def test_what_a_device_had_before_is_not_held_to_new_rules() -> None:
+    strategy, old = RESOURCES["ResourceSlice"].strategy, created(SLICE)
+    exclusive = copy.deepcopy(old)
+    exclusive["spec"]["devices"][0]["allowMultipleAllocations"] = False  # though it has request policies
+    assert strategy.validate_update(exclusive, old) == []
+    assert strategy.validate(exclusive) != []
+
+
+def test_a_slice_stays_with_its_driver_pool_and_node() -> None:
+    old = created(SLICE)
+    moved = copy.deepcopy(old)
+    moved["spec"]["nodeName"] = "node-2"
+    (error,) = RESOURCES["ResourceSlice"].strategy.validate_update(moved, old)
+    assert (str(error.path), error.message) == ("spec.nodeName", "field is immutable")

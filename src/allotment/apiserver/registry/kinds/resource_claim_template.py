@@ -31,7 +31,8 @@ class _TemplateStrategy(Strategy):
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         new, before = view(resource.ResourceClaimTemplate, obj), view(resource.ResourceClaimTemplate, old)
-        return content_errors(validate_template_update(new, before))
+        changed = content_errors(validate_template_update(new, before))
+        return changed + self.validate(obj) if changed else []
 
 
 RESOURCES = (
