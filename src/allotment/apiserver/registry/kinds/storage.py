@@ -7,7 +7,7 @@ from allotment.api.quantity import Quantity, QuantityError
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import CREATED_AT, flag, text
 from allotment.apiserver.registry.resource import Column, Resource
-from allotment.apiserver.registry.strategies import Rules, at, unchanged
+from allotment.apiserver.registry.strategies import ALL_METADATA, Rules, at, unchanged
 from allotment.apiserver.store.record import Obj
 
 GROUP = "storage.k8s.io"
@@ -253,7 +253,7 @@ RESOURCES = (
             ),
             AGE,
         ),
-        Rules(stated=("spec", "status"), status={}),
+        Rules(stated=("spec", "status"), status={}, status_metadata=ALL_METADATA),
         "The storage drivers on a node.",
         status=True,
     ),
@@ -282,7 +282,12 @@ RESOURCES = (
             flag("Attached", "status.attached", "Whether it is there already."),
             AGE,
         ),
-        Rules(stated=("spec",), status={"attached": False}, immutable=("spec",)),
+        Rules(
+            stated=("spec",),
+            status={"attached": False},
+            status_metadata=ALL_METADATA,
+            immutable=("spec",),
+        ),
         "A volume on its way to a node.",
         status=True,
     ),
