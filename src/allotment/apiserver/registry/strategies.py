@@ -109,7 +109,5 @@ def unchanged(obj: Obj, old: Obj, path: str, message: str = IMMUTABLE) -> Iterab
         yield FieldPath(*names).invalid(message, value)
 
 
-ALL_METADATA = frozenset(
-    {"labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp", "managedFields"}
-)
+ALL_METADATA = frozenset({"labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"})
 """For ``status_metadata``: of kinds whose /status changes no metadata at all."""
