@@ -114,7 +114,8 @@ def test_an_allocation_names_requests_of_the_claim(api: Api, claims: str, alloca
     reply = api.patch(f"{claims}/a/status", {"status": status})
     assert (reply.status, reply.message) == (
         422,
-        'ResourceClaim.resource.k8s.io "a" is invalid: status.allocation.devices.results[0].request: Invalid value: "absent": must be the name of a request in the claim or the name of a request and a subrequest separated by \'/\'',
+        'ResourceClaim.resource.k8s.io "a" is invalid: status.allocation.devices.results[0].request: Invalid value: "absent": must be the name of a request in the claim or the name of a request and a subrequest separated by \'/\''
+        + api.unlike(kubernetes="", ours="; there is gpu"),
     )
 
 

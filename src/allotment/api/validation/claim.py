@@ -58,7 +58,7 @@ def validate_claim_update(new: ResourceClaim, old: ResourceClaim) -> list[FieldE
     """The spec stays as it is; it was sound when it was stored, so nothing else is checked."""
     errors = list(check_metadata(new.metadata, namespaced=True))
     if new.spec != old.spec:
-        errors.append(_SPEC.invalid("field is immutable", to_builtins(new.spec)))
+        errors.append(_SPEC.invalid("field is immutable"))
     return errors
 
 

@@ -4,7 +4,6 @@ import ipaddress
 from collections.abc import Hashable, Iterator
 from typing import Final
 
-from allotment.api.codec import to_builtins
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import (
     uuid_problem,
@@ -75,7 +74,7 @@ def _check_change(claim: ResourceClaim, old: ResourceClaim | None) -> Iterator[F
     if after is not None and before is None:
         yield from _check_allocation(after, path, RequestNames(claim.spec.devices))
     elif after is not None and after != before:
-        yield path.invalid("field is immutable", to_builtins(after))
+        yield path.invalid("field cannot be modified once set")
     if old is not None and claim.metadata.deletion_timestamp is not None:
         known = set(old.status.reserved_for)
         if any(consumer not in known for consumer in claim.status.reserved_for):
