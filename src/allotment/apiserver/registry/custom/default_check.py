@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from allotment.api.fields import FieldError, FieldPath
-from allotment.api.status import BadRequest
 from allotment.apiserver.registry.custom.embedded import embedded_errors
-from allotment.apiserver.registry.custom.pruning import pruned_value
+from allotment.apiserver.registry.custom.pruning import Misshapen, pruned_value
 from allotment.apiserver.registry.custom.rules import rule_tree
 from allotment.apiserver.registry.custom.structural import META_FIELDS, Structural
 from allotment.apiserver.registry.custom.values import NOWHERE, ValueSchema, same
@@ -30,8 +29,8 @@ def _errors(structural: Structural, path: FieldPath) -> Iterator[FieldError]:
     default: Any = structural.default
     try:
         kept = pruned_value(structural, default)
-    except BadRequest as exc:
-        yield path.invalid(exc.message, default)
+    except Misshapen as exc:
+        yield path.invalid(str(exc), default)
         return
     if not same(kept, default):
         yield path.invalid("must not have unknown fields", default)

@@ -19,12 +19,9 @@ from allotment.api.status import BadRequest
 from allotment.apiserver.registry.custom.structural import META_FIELDS, Structural
 from allotment.apiserver.store.record import Obj
 
+_META = definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 _WHOLE = Schema("object")
-_WHOLE.properties = {
-    "apiVersion": SCALARS["string"],
-    "kind": SCALARS["string"],
-    "metadata": definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"),
-}
+_WHOLE.properties = {"apiVersion": SCALARS["string"], "kind": SCALARS["string"], "metadata": _META}
 
 
 def pruned(structural: Structural, obj: Obj) -> Conformed:
@@ -32,7 +29,11 @@ def pruned(structural: Structural, obj: Obj) -> Conformed:
     meta = conform(_WHOLE, {name: obj[name] for name in obj if name in META_FIELDS})
     walk = _Walk()
     content = {name: value for name, value in obj.items() if name not in META_FIELDS}
-    made = walk.object(structural, content, "", structural.preserve)
+    try:
+        made = walk.object(structural, content, "", structural.preserve)
+    except Misshapen as exc:
+        kind, version = obj.get("kind"), str(obj.get("apiVersion")).rpartition("/")[2]
+        raise BadRequest(f'{kind} in version "{version}" cannot be handled as a {kind}: {exc}') from exc
     unknown = sorted(walk.unknown)[: MAX_REPORTED - len(meta.unknown)]
     return Conformed({**meta.obj, **made}, meta.unknown + [f'unknown field "{path}"' for path in unknown])
 
@@ -67,6 +68,14 @@ def fill(structural: Structural | None, value: Any) -> None:
 
 def copied(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value)) if isinstance(value, dict | list) else value
+
+
+class Misshapen(ValueError):
+    """The head of an object inside an object is not readable."""
+
+    def __init__(self, path: str, name: str, value: Any, why: str) -> None:
+        where = f"{path}.{name}" if path else name
+        super().__init__(f"{where}: Invalid value: {msgspec.json.encode(value).decode()}: {why}")
 
 
 class _Walk:
@@ -114,14 +123,19 @@ class _Walk:
 
     def _embedded(self, value: Obj, path: str) -> Obj:
         """An object inside an object: its metadata is read as metadata."""
-        meta = {name: value[name] for name in value if name in META_FIELDS}
         for name in ("apiVersion", "kind"):
-            if name in meta and not isinstance(meta[name], str):
-                raise BadRequest(f"{path}.{name}: Invalid value: must be a string")
-        conformed = conform(_WHOLE, meta)
-        for told in conformed.unknown:
-            self._report(f"{path}.{told[len('unknown field ') + 1 : -1]}")
-        return {**value, **conformed.obj}
+            if name in value and not isinstance(value[name], str):
+                raise Misshapen(path, name, value[name], "must be a string")
+        if "metadata" not in value:
+            return value
+        try:
+            metadata = conform(_META, value["metadata"])
+        except BadRequest as exc:
+            why = exc.message[max(exc.message.find("json: "), 0) :]
+            raise Misshapen(path, "metadata", value["metadata"], why) from exc
+        for told in metadata.unknown:
+            self._report(f"{path}.metadata.{told[len('unknown field ') + 1 : -1]}")
+        return {**value, "metadata": metadata.obj}
 
     def _report(self, path: str) -> None:
         if len(self.unknown) < MAX_REPORTED:

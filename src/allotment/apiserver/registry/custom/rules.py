@@ -114,7 +114,9 @@ def compiled(structural: Structural, declared: Declared, declarations: Declarati
 
 def _environment(declared: Declared, declarations: Declarations, optional: bool) -> Environment:
     def limits(path: tuple[str, ...]) -> Range | None:
-        return declared.size(path[1:]) if path and path[0] in ("self", "oldSelf") else None
+        return declared.size(
+            path[1:]
+        )  # whatever it begins with: upstream takes `int` for as large as self, too
 
     old = types.optional_of(declared.type) if optional else declared.type
     return Environment(

@@ -39,12 +39,14 @@ _KINDS: Final[dict[type, str]] = {
 _NATIVE: Final = {"integer": "int64", "number": "float64"}
 
 
+_OPTIONS: Final = re2.Options()
+_OPTIONS.max_mem = PATTERN_MEMORY
+_OPTIONS.log_errors = False
+
+
 def compiled_pattern(pattern: str) -> Any:
     """Raises re2.error."""
-    options = re2.Options()
-    options.max_mem = PATTERN_MEMORY
-    options.log_errors = False
-    return re2.compile(pattern, options)
+    return re2.compile(pattern, _OPTIONS)
 
 
 @dataclass(slots=True)
@@ -98,6 +100,8 @@ class ValueSchema:
 
     def check(self, place: _Place, value: Any, path: str, old: Any, ratchet: bool = True) -> Found:
         found = Found()
+        if type(value) is int and not -(2**63) <= value < 2**63:
+            value = float(value)  # as JSON is read where integers have 64 bits
         if value is None:
             self._check_null(found, place, path)
         else:
@@ -219,7 +223,11 @@ class ValueSchema:
                 place.composed(found, problem)
                 native = False
             exclusive = bool(raw.get(f"exclusive{name[0].upper()}{name[1:]}"))
-            if message := judge(value, int(bound) if native else float(bound), exclusive):
+            bound = int(bound) if native else float(bound)
+            if name == "multipleOf" and bound <= 0:  # a fraction that became a whole number
+                told_ = f"factor MultipleOf declared for {path} must be positive: {told(bound)}"
+                found.add(place.at(path).invalid(told_, bound), told_)
+            elif message := judge(value, bound, exclusive):
                 place.invalid(found, path, value, message)
         found.passed += 2
 
@@ -308,8 +316,6 @@ class _Place:
 
 
 def _multiple(value: float, factor: float, exclusive: bool) -> str | None:
-    if factor <= 0:
-        return f"factor MultipleOf declared must be positive: {told(factor)}"
     if isinstance(factor, int):
         whole = value % factor == 0
     else:

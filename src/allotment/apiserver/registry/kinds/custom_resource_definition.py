@@ -42,7 +42,11 @@ class _Definitions(Strategy):
 
     def prepare_create(self, obj: Obj, write: Write) -> None:
         obj["metadata"]["generation"] = 1
-        obj["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
+        obj["status"] = {
+            "conditions": None,
+            "acceptedNames": {"plural": "", "kind": ""},
+            "storedVersions": [],
+        }
         _count_stored(obj)
 
     def prepare_update(self, obj: Obj, old: Obj, write: Write) -> None:
@@ -110,7 +114,8 @@ def is_true(crd: Obj, type_: str) -> bool:
 def set_condition(crd: Obj, type_: str, status: str, reason: str, message: str, now: str) -> None:
     """Sets a condition; the time of its last change is kept as long as its status is."""
     told = {"type": type_, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}
-    conditions = crd.setdefault("status", {}).setdefault("conditions", [])
+    before = crd.setdefault("status", {}).get("conditions")
+    conditions = crd["status"]["conditions"] = before or []
     for number, each in enumerate(conditions):
         if each["type"] == type_:
             if each["status"] == status:
