@@ -179,6 +179,19 @@ def test_watches_end_when_the_server_stops(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_write_that_changes_nothing_waits_for_what_it_found(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        merge = {"content-type": "application/merge-patch+json"}
+        created = asyncio.ensure_future(server.call("POST", CONFIGMAPS, configmap("a", k="v")))
+        await asyncio.sleep(0)  # the creation is on its way to disk, and no read sees it
+        assert (await server.call("GET", f"{CONFIGMAPS}/a")).status == 404
+        patched = await server.call("PATCH", f"{CONFIGMAPS}/a", {"data": {"k": "v"}}, merge)
+        assert (await server.call("GET", f"{CONFIGMAPS}/a")).status == 200
+        assert patched.json == (await created).json
+
+    tell(story)
+
+
 def test_what_was_acknowledged_is_there_after_a_restart(tmp_path: Path) -> None:
     async def first() -> Any:
         async with serving(tmp_path) as server:

@@ -61,7 +61,7 @@ class Actions:
         for key, obj in result.others:
             self._writes.put(key, obj, call)
         if result.changed is None:
-            return Written(record, created=True, reply=reply)
+            return Written(self._writes.unchanged(record).outcome, created=True, reply=reply)
         stored = self._writes.store_changed(served, record, result.changed, call, subresource)
         return Written(stored.outcome, created=True, reply=reply)
 
@@ -108,7 +108,7 @@ class Actions:
         if version:
             new["metadata"]["resourceVersion"] = version
         if same(new, old):
-            return Written(record)
+            return self._writes.unchanged(record)
         return self._writes.replace(served, record, old, new, call, subresource, check=view.check)
 
     def _head(self, served: Served, namespace: str, name: str) -> Record:

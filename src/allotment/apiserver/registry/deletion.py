@@ -109,7 +109,7 @@ class Deletion:
         begun = bool(metadata.get("deletionTimestamp"))
         if begun and metadata.get("deletionGracePeriodSeconds"):
             if not _shorten(metadata, options.grace_period_seconds, call.now):
-                return Written(record)
+                return self._writes.unchanged(record)
         elif not begun:
             asked = options.grace_period_seconds
             grace = resource.strategy.grace_seconds(obj, 1 if asked is not None and asked < 0 else asked)
@@ -127,7 +127,7 @@ class Deletion:
             return self._writes.remove(key, obj, call)
         resource.strategy.prepare_delete(obj, call.write(Operation.DELETE))
         if obj == record.load():
-            return Written(record)
+            return self._writes.unchanged(record)
         return Written(self._writes.put(key, obj, call))
 
     def delete_all(

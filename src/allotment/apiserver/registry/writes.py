@@ -195,7 +195,7 @@ class Writes:
             strategy.prepare_update(new, old, write)
         metadata = new["metadata"]
         if same(new, old):
-            return Written(record)
+            return self.unchanged(record)
         errors = metadata_change_errors(resource, metadata, old["metadata"])
         if check is not None:
             errors += check(new, old)
@@ -230,6 +230,10 @@ class Writes:
         if call.dry_run:
             return settled(key, obj)
         return self.store.put(key, obj)
+
+    def unchanged(self, record: Record) -> Written:
+        """Nothing to store; but what is there already may still be on its way to disk."""
+        return Written(self.store.on_its_way(record.key) or record)
 
     def remove(self, key: Key, obj: Obj, call: Call) -> Written:
         """Takes an object away for good; ``obj`` is how it was last."""

@@ -163,6 +163,10 @@ class Store:
         ahead = self._ahead.get(key)
         return self._state.get(key) if ahead is None else _after(ahead.change)
 
+    def on_its_way(self, key: Key) -> Pending | None:
+        """The newest write of an object while it is not durable: who answers with what is on the head waits for it."""
+        return self._ahead.get(key)
+
     def heads(self, resource: str, namespace: str = "") -> Iterable[Record]:
         """The newest records, writes on their way included, sorted like :meth:`list`."""
         current = self._state.list(resource, namespace)
