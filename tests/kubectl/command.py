@@ -99,5 +99,6 @@ class Kubectl:
 def _manifest(objects: Any) -> str | None:
     if objects is None:
         return None
-    many = objects if isinstance(objects, list) else [objects]
-    return "\n---\n".join(json.dumps(each) for each in many)
+    if isinstance(objects, list):
+        objects = {"apiVersion": "v1", "kind": "List", "items": objects}
+    return json.dumps(objects)

@@ -8,6 +8,18 @@ from allotment.apiserver.http.request import Request
 from allotment.apiserver.registry.catalogue import Catalogue
 
 _ROOT = "/openapi/v3"
+_SECOND = "/openapi/v2"
+_TITLE = "Kubernetes"
+
+
+def _text(field: int, value: bytes) -> bytes:
+    """A field of a protobuf message, shorter than 128 bytes."""
+    return bytes([field << 3 | 2, len(value)]) + value
+
+
+_SECOND_PROTOBUF = b"".join(  # a gnostic Document: swagger, info (title, version), paths
+    (_text(1, b"2.0"), _text(2, _text(1, _TITLE.encode()) + _text(2, b"v1")), _text(8, b""))
+)
 
 
 class OpenApi:
@@ -21,6 +33,8 @@ class OpenApi:
     def find(self, request: Request) -> Reply | None:
         """The document that a request asks for; None if there is none. One that the client has is not sent again."""
         path = request.path.rstrip("/")
+        if path == _SECOND:
+            return _second(request)
         if path == _ROOT:
             return Reply(200, self._current().index())
         if not path.startswith(_ROOT + "/"):
@@ -42,3 +56,14 @@ class OpenApi:
             self._documents = build(self._catalogue.resources, self._catalogue.reviews)
             self._changes = self._catalogue.changes
         return self._documents
+
+
+def _second(request: Request) -> Reply:
+    """OpenAPI 2 without any kind in it.
+
+    kubectl asks for it, in protobuf only, before it sends what is in a ``kind: List``, and lets pass what it does not find;
+    the kinds are in version 3, and the server checks what it is sent.
+    """
+    if "protobuf" in request.header(b"accept"):
+        return Reply(200, _SECOND_PROTOBUF, b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+    return Reply.of({"swagger": "2.0", "info": {"title": _TITLE, "version": "v1"}, "paths": {}})
