@@ -187,6 +187,18 @@ def test_a_reader_that_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pyt
     asyncio.run(main())
 
 
+def test_a_stop_does_not_wait_for_half_a_request(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
+            await client.say(f"POST {CONFIGMAPS} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{{".encode())
+            while not ours.server.app.requests:
+                await asyncio.sleep(0)
+            await ours.server.stop()
+            assert await client.ended() == b""
+
+    asyncio.run(main())
+
+
 def test_a_stop_ends_watches_and_answers_what_is_under_way(tmp_path: Path) -> None:
     async def main() -> None:
         async with (

@@ -30,6 +30,7 @@ PIECE = 256 * 1024
 MAX_DISCARDED = 8 * 1024 * 1024
 STALLED_SECONDS = 60.0  # that a peer may leave what we send it unread
 KEEP_ALIVE_SECONDS = 120
+GOODBYE_SECONDS = 5.0  # that a peer may take to end TLS properly
 BACKLOG = 2048
 
 _REFUSAL = b"HTTP/1.1 %b\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
@@ -212,6 +213,13 @@ class Connection(HttpToolsProtocol):
             self._stall_timer = None
         super().resume_writing()
 
+    def shutdown(self) -> None:
+        """The server stops: a request that has arrived is answered, half a one is not waited for."""
+        if self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
+            self._abort()
+        else:
+            super().shutdown()
+
     def _count(self, size: int) -> None:
         self._header_bytes += size
         if self._header_bytes > MAX_HEADERS:
@@ -263,6 +271,8 @@ class Listener:
             self._host,
             self._port,
             ssl=self._tls,
+            ssl_handshake_timeout=REQUEST_SECONDS if self._tls else None,
+            ssl_shutdown_timeout=GOODBYE_SECONDS if self._tls else None,
             backlog=BACKLOG,
         )
         self._clock = asyncio.create_task(self._tell_the_time())
