@@ -66,7 +66,8 @@ class Actions:
         return Written(stored.outcome, created=True, reply=reply)
 
     def read(self, served: Served, record: Record, view: View) -> Obj:
-        return view.read(record.load())
+        obj = served.from_hub(record.load()) if served.resource.readers else record.load()
+        return (view.shown or view.read)(obj)
 
     def replace(
         self, served: Served, namespace: str, name: str, subresource: str, view: View, body: Any, call: Call

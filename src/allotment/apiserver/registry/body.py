@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any
 
 from allotment.api.conform import Conformed, conform
+from allotment.api.fields import FieldPath
 from allotment.api.schema import Schema
-from allotment.api.status import BadRequest
+from allotment.api.status import BadRequest, invalid
 from allotment.apiserver.registry.call import Call, FieldValidation
 from allotment.apiserver.registry.catalogue import Served
 from allotment.apiserver.store.record import Obj
@@ -20,7 +21,11 @@ from allotment.apiserver.store.record import Obj
 
 def accepted(served: Served, sent: Any, duplicates: list[str], call: Call) -> Obj:
     """The body as an object of the served kind. ``duplicates`` as ``conform.duplicate_fields`` tells them."""
-    return _accepted(served.api_version, served.resource.kind, served.conform, sent, duplicates, call)
+    kind, said = served.resource.kind, sent.get("kind") if isinstance(sent, dict) else None
+    if served.resource.readers and isinstance(said, str) and said not in ("", kind):
+        name = (sent.get("metadata") or {}).get("name") or ""  # what is no object is found out below
+        raise invalid(kind, name, [FieldPath("kind").invalid(f"must be {kind}", said)], served.group)
+    return _accepted(served.api_version, kind, served.conform, sent, duplicates, call)
 
 
 def accepted_as(

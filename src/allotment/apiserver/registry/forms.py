@@ -81,9 +81,7 @@ class Plain:
         return encode(obj)
 
     def many(self, page: Page) -> bytes:
-        head = encode(
-            {"kind": self._list_kind, "apiVersion": self._api_version, "metadata": page.metadata()}
-        )
+        head = encode({"kind": self._list_kind, "apiVersion": self._api_version, "metadata": page.metadata()})
         shown = self.one if self._keeps_kind else self._item
         return b"".join((head[:-1], b',"items":[', b",".join(map(shown, page.records)), b"]}"))
 
@@ -203,6 +201,8 @@ class Table:
 
     def _row(self, record: Record, now: str) -> Obj:
         obj = record.load()
+        if self._served.resource.readers:  # columns of custom kinds are those of a version
+            obj = self._served.from_hub(obj)
         shown = obj
         if self._include is IncludeObject.OBJECT and not self._served.hub:
             shown = self._served.from_hub(record.load())

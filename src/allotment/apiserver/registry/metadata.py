@@ -41,12 +41,12 @@ _SUBDOMAIN_RULE = (
 
 def metadata_errors(resource: Resource, metadata: Obj) -> list[FieldError]:
     """Everything that is wrong with the metadata of an object, new or changed."""
-    return [*_name_errors(resource, metadata), *_content_errors(metadata)]
+    return [*_name_errors(resource, metadata), *_content_errors(resource, metadata)]
 
 
 def metadata_change_errors(resource: Resource, new: Obj, old: Obj) -> list[FieldError]:
     """Everything that is wrong with changed metadata."""
-    return [*_finalizer_additions(new, old), *_changes(new, old), *_content_errors(new)]
+    return [*_finalizer_additions(new, old), *_changes(new, old), *_content_errors(resource, new)]
 
 
 def _name_errors(resource: Resource, metadata: Obj) -> Iterator[FieldError]:
@@ -100,7 +100,7 @@ def _segment_problem(name: str) -> str | None:
     return None
 
 
-def _content_errors(metadata: Obj) -> Iterator[FieldError]:
+def _content_errors(resource: Resource, metadata: Obj) -> Iterator[FieldError]:
     labels = _META.child("labels")
     for key, value in (metadata.get("labels") or {}).items():
         if label_key_problem(key):
@@ -109,7 +109,7 @@ def _content_errors(metadata: Obj) -> Iterator[FieldError]:
             yield from (labels.invalid(message, value) for message in value_messages(value))
     yield from _annotation_errors(metadata.get("annotations") or {})
     yield from _owner_errors(metadata.get("ownerReferences") or [])
-    yield from _finalizer_errors(metadata.get("finalizers") or [])
+    yield from _finalizer_errors(metadata.get("finalizers") or [], resource.finalizers_qualified)
 
 
 def _annotation_errors(annotations: dict[str, str]) -> Iterator[FieldError]:
@@ -147,12 +147,12 @@ def _owner_errors(owners: list[Obj]) -> Iterator[FieldError]:
             controller = controller or named
 
 
-def _finalizer_errors(finalizers: list[str]) -> Iterator[FieldError]:
+def _finalizer_errors(finalizers: list[str], qualified: bool) -> Iterator[FieldError]:
     path = _META.child("finalizers")
     for number, finalizer in enumerate(finalizers):
         if label_key_problem(finalizer):
             yield from (path.invalid(message, finalizer) for message in key_messages(finalizer))
-        elif "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+        elif qualified and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             yield path.index(number).invalid(
                 "name is neither a standard finalizer name nor is it fully qualified", finalizer
             )

@@ -70,7 +70,7 @@ class Action:
 class View:
     """A subresource that is read and written: ``deployments/scale``, ``pods/resize``, ``namespaces/finalize``.
 
-    ``read`` gives what GET answers. ``write`` gets the target as stored (its own copy) and a body in the form of
+    ``read`` gives what GET answers, unless ``shown`` is there to do so. ``write`` gets the target as stored (its own copy) and a body in the form of
     ``read``, and changes the target; what comes of it passes ``prepare_update`` and ``validate_update`` with
     ``Write.subresource`` set, as any update does. ``write`` raises StatusError. ``check``, if given, judges the change in
     place of ``validate_update``.
@@ -82,6 +82,7 @@ class View:
     write: Callable[[Obj, Obj], None]
     check: Callable[[Obj, Obj], Iterable[FieldError]] | None = None  # the new object, the old one
     verbs: frozenset[str] = frozenset({"get", "patch", "update"})
+    shown: Callable[[Obj], Obj] | None = None
 
 
 class Services(Protocol):
@@ -146,6 +147,9 @@ class Resource:
         default_factory=dict
     )  # of custom kinds, by version: what a body becomes
     list_kind: str = ""  # default: the kind and List
+    finalizers_qualified: bool = (
+        True  # False: definitions and custom kinds may have finalizers without a path
+    )
     initial: tuple[Obj, ...] = ()  # objects that exist from the first start on
     name_first: bool = True  # False: ``columns`` has its own Name somewhere (events)
     row_conditions: Callable[[Obj], list[Obj]] | None = None  # of a table's row: pods that have ended

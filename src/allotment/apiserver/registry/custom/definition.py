@@ -27,9 +27,7 @@ MOST_SELECTABLE: Final = 8
 APPROVED: Final = "api-approved.kubernetes.io"
 _SCOPES: Final = ("Cluster", "Namespaced")
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
-_COLUMN_FORMATS: Final = (
-    "bool", "byte", "date", "date-time", "double", "float", "int32", "int64", "name", "password", "string"
-)  # fmt: skip
+_COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 _ROOT_FIELDS: Final = (
     "Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum", "MaxLength",
     "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items", "Properties",
@@ -44,6 +42,11 @@ def definition_errors(crd: Obj) -> Iterator[FieldError]:
     names, name = spec.get("names") or {}, crd["metadata"].get("name") or ""
     if name != f"{names.get('plural') or ''}.{spec.get('group') or ''}":
         yield FieldPath("metadata", "name").invalid('must be spec.names.plural+"."+spec.group', name)
+    yield from _content_errors(crd)
+
+
+def _content_errors(crd: Obj) -> Iterator[FieldError]:
+    spec = crd["spec"]
     yield from _spec_errors(spec)
     yield from status_errors(crd)
     yield from _stored_errors(crd)
@@ -58,7 +61,7 @@ def definition_errors(crd: Obj) -> Iterator[FieldError]:
 def change_errors(crd: Obj, old: Obj) -> Iterator[FieldError]:
     """Everything that is wrong with a changed definition."""
     approved = at(crd, "metadata", "annotations", APPROVED) == at(old, "metadata", "annotations", APPROVED)
-    for error in definition_errors(crd):
+    for error in _content_errors(crd):
         if not (approved and APPROVED in str(error.path)):
             yield error
     conditions = at(old, "status", "conditions") or ()
@@ -129,6 +132,8 @@ def _spec_errors(spec: Part) -> Iterator[FieldError]:
         yield _SPEC.child("versions").invalid(
             "must have exactly one version marked as storage version", versions
         )
+    if known and known[0] and (problems := dns_1035_problems(known[0])):
+        yield _SPEC.child("version").invalid(",".join(problems), known[0])  # upstream has the first twice
     names = spec.get("names") or {}
     for name in ("plural", "singular", "kind", "listKind"):
         if not names.get(name):
@@ -338,10 +343,11 @@ def _conversion_errors(conversion: Part) -> Iterator[FieldError]:
             "converting",
             strategy,
         )
-    elif conversion.get("webhook") is not None:
-        yield path.child("webhookClientConfig").forbidden(
-            "should not be set when strategy is not set to Webhook"
-        )
+        return
+    webhook = conversion.get("webhook") or {}
+    for name, told_at in (("clientConfig", "webhookClientConfig"), ("conversionReviewVersions",) * 2):
+        if webhook.get(name):
+            yield path.child(told_at).forbidden("should not be set when strategy is not set to Webhook")
 
 
 def _stored_errors(crd: Obj) -> Iterator[FieldError]:

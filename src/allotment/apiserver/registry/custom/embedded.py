@@ -12,8 +12,12 @@ from allotment.apiserver.registry.metadata import metadata_errors
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.store.record import Obj
 
-_ANY = Resource("", "v1", "Any", "any", namespaced=False, name_problem=lambda name: None)
-_ANY_NAMESPACED = Resource("", "v1", "Any", "any", namespaced=True, name_problem=lambda name: None)
+_ANY = Resource(
+    "", "v1", "Any", "any", namespaced=False, name_problem=lambda name: None, finalizers_qualified=False
+)
+_ANY_NAMESPACED = Resource(
+    "", "v1", "Any", "any", namespaced=True, name_problem=lambda name: None, finalizers_qualified=False
+)
 
 
 def embedded_errors(structural: Structural | None, value: Any, path: FieldPath) -> Iterator[FieldError]:

@@ -129,7 +129,7 @@ def _is_host(text: str) -> bool:
 
 def _is_host_text(text: str) -> bool:
     return bool(text) and all(
-        char.isascii() and char.isalnum() or unicodedata.category(char)[0] in "SL" for char in text
+        (char.isascii() and char.isalnum()) or unicodedata.category(char)[0] in "SL" for char in text
     )
 
 

@@ -1,19 +1,23 @@
 """A definition made a resource: in each of its versions it is served with that version's schema, columns and strategy.
 
-Versions differ in their schemas, but objects convert by their apiVersion alone. What is stored is in the storage
-version, which is the hub. As long as a definition is as it was created, stored objects are what clients get, byte for byte;
-once its schema has changed, every read passes the present schema.
+Versions differ in their schemas, but objects convert by their apiVersion alone. An object is stored in the storage
+version of its time and says so in its apiVersion. It is read by the schema of that version, which also gives it the
+defaults that came later, and then shown without what the version that was asked for does not know.
+
+The present storage version is the hub. As long as a definition is as it was created, stored objects are what clients
+get, byte for byte; once it has changed, every read passes the present schemas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from allotment.api.schema import Schema
+from allotment.api.conform import Conformed
+from allotment.apiserver.registry.catalogue import version_rank
 from allotment.apiserver.registry.custom.columns import printer_columns
 from allotment.apiserver.registry.custom.jsonpath import JsonPath
-from allotment.apiserver.registry.custom.pruning import pruned
+from allotment.apiserver.registry.custom.pruning import fill, pruned
 from allotment.apiserver.registry.custom.scale import Scale
 from allotment.apiserver.registry.custom.strategy import CustomStrategy
 from allotment.apiserver.registry.custom.structural import Structural, published
@@ -24,17 +28,12 @@ from allotment.apiserver.store.record import Obj
 def resource_of(crd: Obj, hidden: frozenset[str] = frozenset()) -> Resource:
     """The kind that a definition defines, by its accepted names. ``hidden`` are versions that others serve already."""
     spec, names = crd["spec"], crd["status"]["acceptedNames"]
-    versions = [version for version in spec["versions"] if version["name"] not in hidden]
-    stored = next(version for version in spec["versions"] if version.get("storage"))
-    forms = {version["name"]: _Form(crd, version) for version in (*versions, stored)}
-    hub = forms[stored["name"]]
+    forms: dict[str, _Form] = {}
+    for version in spec["versions"]:
+        forms[version["name"]] = _Form(crd, version, forms)
+    hub = next(form for form in forms.values() if form.stored)
+    shown = [form for name, form in forms.items() if form.served and name not in hidden]
     fresh = crd["metadata"].get("generation") == 1 and not hub.deprecated
-    others = [
-        form.version(hub)
-        for name, form in forms.items()
-        if form.served and name not in hidden and not (fresh and form is hub)
-    ]
-    fields = {name: read for form in forms.values() for name, read in form.fields.items()}
     return Resource(
         group=spec["group"],
         version=hub.name,
@@ -45,71 +44,72 @@ def resource_of(crd: Obj, hidden: frozenset[str] = frozenset()) -> Resource:
         list_kind=names.get("listKind") or "",
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
-        versions=tuple(others),
-        hub_served=fresh and hub.served and hub.name not in hidden,
+        versions=tuple(form.version(hub) for form in shown if not (fresh and form is hub)),
+        hub_served=fresh and hub in shown,
         schemas={name: form.schema for name, form in forms.items()},
         readers={name: form.reader for name, form in forms.items()},
-        fields=fields,
+        fields={name: read for form in forms.values() for name, read in form.fields.items()},
         unconditional_update=False,
+        finalizers_qualified=False,
         **hub.own,
     )
 
 
 class _Form:
-    """A kind in one of its versions."""
+    """A kind in one of its versions; ``others`` are all of them, by name."""
 
-    def __init__(self, crd: Obj, version: Mapping[str, Any]) -> None:
+    def __init__(self, crd: Obj, version: Mapping[str, Any], others: Mapping[str, _Form]) -> None:
         spec, names = crd["spec"], crd["status"]["acceptedNames"]
         self.name: str = version["name"]
+        self.api_version = f"{spec['group']}/{self.name}"
         self.served = bool(version.get("served"))
+        self.stored = bool(version.get("storage"))
+        self.deprecated = _deprecation(spec, version)
         self.structural = Structural(
             (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
         )
-        self.schema: Schema = published(self.structural)
+        self.schema = published(self.structural)
+        self._others = others
         subresources = version.get("subresources") or {}
         status = subresources.get("status") is not None
         scale = _scale(subresources.get("scale"))
-        self.strategy = CustomStrategy(
-            (names["plural"], spec["group"]),
-            f"{spec['group']}/{self.name}",
-            self.structural,
-            status=status,
-            scale=scale,
-            terminating=bool(crd["metadata"].get("deletionTimestamp")),
-        )
         self.fields: dict[str, Read] = {
             each["jsonPath"].removeprefix("."): JsonPath(each["jsonPath"]).first
             for each in version.get("selectableFields") or ()
         }
         self.own: dict[str, Any] = {
-            "strategy": self.strategy,
+            "strategy": CustomStrategy(
+                (names["plural"], spec["group"]),
+                self.api_version,
+                self.structural,
+                self.read,
+                status=status,
+                scale=scale,
+                terminating=bool(crd["metadata"].get("deletionTimestamp")),
+            ),
             "status": status,
             "columns": printer_columns(version.get("additionalPrinterColumns") or ()),
             "views": {"scale": scale.view()} if scale is not None else {},
             "doc": self.schema.description,
         }
-        self.deprecated = _deprecation(spec, version)
 
     def version(self, hub: _Form) -> Version:
-        if self is hub:
-            return Version(self.name, _itself, self.strategy.read, own=self.own, deprecated=self.deprecated)
+        return Version(self.name, hub.convert, self.read, own=self.own, deprecated=self.deprecated)
 
-        def read(obj: Obj) -> Obj:
-            return self.strategy.read(hub.strategy.read(obj))
-
-        return Version(self.name, _to(hub), read, own=self.own, deprecated=self.deprecated)
-
-    def reader(self, obj: Obj) -> Any:
+    def reader(self, obj: Obj) -> Conformed:
+        """What a body in this version becomes."""
         return pruned(self.structural, obj)
 
+    def convert(self, obj: Obj) -> Obj:
+        """An object of another version as one of this."""
+        return pruned(self.structural, {**obj, "apiVersion": self.api_version}).obj
 
-def _itself(obj: Obj) -> Obj:
-    return obj
-
-
-def _to(hub: _Form) -> Callable[[Obj], Obj]:
-    api_version = hub.strategy.api_version
-    return lambda obj: pruned(hub.structural, {**obj, "apiVersion": api_version}).obj
+    def read(self, obj: Obj) -> Obj:
+        """A stored object in this version."""
+        written = self._others.get(str(obj.get("apiVersion")).rpartition("/")[2], self)
+        made = written.convert(obj)
+        fill(written.structural, made)
+        return made if written is self else self.convert(made)
 
 
 def _scale(paths: Mapping[str, str] | None) -> Scale | None:
@@ -119,7 +119,18 @@ def _scale(paths: Mapping[str, str] | None) -> Scale | None:
 
 
 def _deprecation(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
+    """What users of a deprecated version are told: its author's words, or which version to use."""
     if not version.get("deprecated"):
         return ""
-    given = version.get("deprecationWarning")
-    return given or f"{spec['group']}/{version['name']} {spec['names']['kind']} is deprecated"
+    if given := version.get("deprecationWarning"):
+        return str(given)
+    group, kind = spec["group"], spec["names"]["kind"]
+    newer = [
+        each["name"]
+        for each in spec["versions"]
+        if each.get("served")
+        and not each.get("deprecated")
+        and version_rank(each["name"]) < version_rank(version["name"])
+    ]
+    use = f"; use {group}/{min(newer, key=version_rank)} {kind}" if newer else ""
+    return f"{group}/{version['name']} {kind} is deprecated{use}"

@@ -14,28 +14,27 @@ from typing import Any
 import msgspec
 
 from allotment.api.conform import MAX_REPORTED, Conformed, conform
-from allotment.api.schema import SCALARS, Schema, definition
+from allotment.api.schema import definition
 from allotment.api.status import BadRequest
 from allotment.apiserver.registry.custom.structural import META_FIELDS, Structural
 from allotment.apiserver.store.record import Obj
 
 _META = definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
-_WHOLE = Schema("object")
-_WHOLE.properties = {"apiVersion": SCALARS["string"], "kind": SCALARS["string"], "metadata": _META}
 
 
 def pruned(structural: Structural, obj: Obj) -> Conformed:
     """The object as its schema has it, without defaults. Raises BadRequest for metadata of the wrong type."""
-    meta = conform(_WHOLE, {name: obj[name] for name in obj if name in META_FIELDS})
-    walk = _Walk()
-    content = {name: value for name, value in obj.items() if name not in META_FIELDS}
+    walk, head = _Walk(), _Walk()
     try:
+        whole = head.whole(obj, "")
+        content = {name: value for name, value in whole.items() if name not in META_FIELDS}
         made = walk.object(structural, content, "", structural.preserve)
     except Misshapen as exc:
         kind, version = obj.get("kind"), str(obj.get("apiVersion")).rpartition("/")[2]
         raise BadRequest(f'{kind} in version "{version}" cannot be handled as a {kind}: {exc}') from exc
-    unknown = sorted(walk.unknown)[: MAX_REPORTED - len(meta.unknown)]
-    return Conformed({**meta.obj, **made}, meta.unknown + [f'unknown field "{path}"' for path in unknown])
+    unknown = (head.unknown + sorted(walk.unknown))[:MAX_REPORTED]
+    meta = {name: whole[name] for name in whole if name in META_FIELDS}
+    return Conformed({**meta, **made}, [f'unknown field "{path}"' for path in unknown])
 
 
 def pruned_value(structural: Structural, value: Any) -> Any:
@@ -74,8 +73,8 @@ class Misshapen(ValueError):
     """The head of an object inside an object is not readable."""
 
     def __init__(self, path: str, name: str, value: Any, why: str) -> None:
-        where = f"{path}.{name}" if path else name
-        super().__init__(f"{where}: Invalid value: {msgspec.json.encode(value).decode()}: {why}")
+        where = f"{path}.{name}: Invalid value: {msgspec.json.encode(value).decode()}: " if path else ""
+        super().__init__(f"{where}{why}")
 
 
 class _Walk:
@@ -86,7 +85,7 @@ class _Walk:
 
     def object(self, structural: Structural, value: Obj, path: str, keep: bool) -> Obj:
         if structural.embedded:
-            value = self._embedded(value, path)
+            value = self.whole(value, path)
         made = {}
         for name, item in value.items():
             here = f"{path}.{name}" if path else name
@@ -121,8 +120,8 @@ class _Walk:
             return [self.value(items, item, f"{path}[{index}]", keep) for index, item in enumerate(value)]
         return value
 
-    def _embedded(self, value: Obj, path: str) -> Obj:
-        """An object inside an object: its metadata is read as metadata."""
+    def whole(self, value: Obj, path: str) -> Obj:
+        """A whole object: its metadata is read as metadata."""
         for name in ("apiVersion", "kind"):
             if name in value and not isinstance(value[name], str):
                 raise Misshapen(path, name, value[name], "must be a string")
@@ -133,8 +132,9 @@ class _Walk:
         except BadRequest as exc:
             why = exc.message[max(exc.message.find("json: "), 0) :]
             raise Misshapen(path, "metadata", value["metadata"], why) from exc
+        where = f"{path}.metadata" if path else "metadata"
         for told in metadata.unknown:
-            self._report(f"{path}.metadata.{told[len('unknown field ') + 1 : -1]}")
+            self._report(f"{where}.{told[len('unknown field ') + 1 : -1]}")
         return {**value, "metadata": metadata.obj}
 
     def _report(self, path: str) -> None:

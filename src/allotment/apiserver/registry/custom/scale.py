@@ -24,7 +24,7 @@ class Scale:
     selector: str = ""
 
     def view(self) -> View:
-        return View("autoscaling/v1", "Scale", self._read, self._write)
+        return View("autoscaling/v1", "Scale", self._read, self._write, shown=self._shown)
 
     def spec_errors(self, obj: Obj) -> Iterator[FieldError]:
         return _count_errors(obj, self.spec)
@@ -36,15 +36,17 @@ class Scale:
             if problem:
                 yield FieldPath(self.selector).invalid(problem, "")
 
+    def _shown(self, obj: Obj) -> Obj:
+        if _at(obj, self.spec, int) == (None, None):
+            raise _failed(f'the spec replicas field "{self.spec}" does not exist')
+        return self._read(obj)
+
     def _read(self, obj: Obj) -> Obj:
+        """The scale to patch: without ``replicas`` where the object says nothing of them."""
         wanted, problem = _at(obj, self.spec, int)
-        if problem is None and wanted is None:
-            raise InternalError(
-                f'Internal error occurred: the spec replicas field "{self.spec}" does not exist'
-            )
         there, status_problem = _at(obj, self.status, int)
         if problem or status_problem:
-            raise InternalError(f"Internal error occurred: {problem or status_problem}")
+            raise _failed(str(problem or status_problem))
         metadata = obj["metadata"]
         shown = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
         status: Obj = {"replicas": there or 0}
@@ -54,12 +56,14 @@ class Scale:
             "kind": "Scale",
             "apiVersion": "autoscaling/v1",
             "metadata": {name: metadata[name] for name in shown if name in metadata},
-            "spec": {"replicas": wanted},
+            "spec": {"replicas": wanted} if wanted is not None else {},
             "status": status,
         }
 
     def _write(self, obj: Obj, body: Obj) -> None:
-        replicas = (body.get("spec") or {}).get("replicas", 0)
+        replicas = (body.get("spec") or {}).get("replicas")
+        if replicas is None:
+            raise BadRequest(f'the spec replicas field "{self.spec}" cannot be empty')
         *way, last = _names(self.spec)
         here: Any = obj
         for name in way:
@@ -67,6 +71,10 @@ class Scale:
             if not isinstance(here, dict):
                 raise BadRequest(f"the spec replicas field {self.spec!r} cannot be set: {name} is no object")
         here[last] = replicas
+
+
+def _failed(why: str) -> InternalError:
+    return InternalError(f"Internal error occurred: {why}", {"causes": [{"message": why}]})
 
 
 def _names(path: str) -> list[str]:

@@ -79,10 +79,15 @@ def _has_unsupported(raw: Raw) -> bool:
     pending: list[Raw] = [raw]
     while pending:
         here = pending.pop()
-        if any(here.get(name) for name in UNSUPPORTED) or isinstance(here.get("items"), list):
+        if any(map(_said, (here.get(name) for name in UNSUPPORTED))) or isinstance(here.get("items"), list):
             return True
         pending.extend(inner for _, inner in _inner(here))
     return False
+
+
+def _said(value: Any) -> bool:
+    """Whether a part of a schema says anything; ``additionalItems: false`` does."""
+    return value is not None and value not in ("", {}, [])
 
 
 def _inner(raw: Raw) -> Iterator[tuple[str, Raw]]:
@@ -227,7 +232,7 @@ class _Walk:
                     f"oldSelf cannot be used on the uncorrelatable portion of the schema within {context.uncorrelatable}",
                     rule.raw.get("rule"),
                 )
-        elif rule.program is not None and rule.raw.get("optionalOldSelf") is not None:
+        elif rule.raw.get("optionalOldSelf") is not None:
             yield at.child("optionalOldSelf").invalid(
                 "may not be set if oldSelf is not used in rule", rule.raw["optionalOldSelf"]
             )
@@ -280,7 +285,7 @@ def _plain_errors(raw: Raw, path: FieldPath, context: _Context) -> Iterator[Fiel
     if raw.get("default") is not None and context.no_defaults is not None:
         yield path.child("default").forbidden(f"must not be set {context.no_defaults}")
     for name in _UNSUPPORTED:
-        if raw.get(name):
+        if _said(raw.get(name)):
             yield path.child(name).forbidden(f"{name} is not supported")
     if kind == "null":
         yield path.child("type").forbidden("type cannot be set to null, use nullable as an alternative")

@@ -7,6 +7,7 @@ compared with what clients saw.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from allotment.api.fields import FieldError, FieldPath
 from allotment.api.status import forbidden
 from allotment.apiserver.registry.custom.embedded import embedded_errors
 from allotment.apiserver.registry.custom.lists import list_errors
-from allotment.apiserver.registry.custom.pruning import fill, pruned
+from allotment.apiserver.registry.custom.pruning import fill
 from allotment.apiserver.registry.custom.rules import RuleTree, rule_tree
 from allotment.apiserver.registry.custom.scale import Scale
 from allotment.apiserver.registry.custom.structural import Structural
@@ -36,6 +37,7 @@ class CustomStrategy(Strategy):
         resource: tuple[str, str],
         api_version: str,
         structural: Structural,
+        read: Callable[[Obj], Obj],
         *,
         status: bool,
         scale: Scale | None,
@@ -44,6 +46,7 @@ class CustomStrategy(Strategy):
         self._resource = resource  # plural, group
         self.api_version = api_version
         self.structural = structural
+        self.read = read  # a stored object in this version
         self._status = status
         self._scale = scale
         self._terminating = terminating
@@ -55,12 +58,6 @@ class CustomStrategy(Strategy):
     @cached_property
     def _rules(self) -> RuleTree | None:
         return rule_tree(self.structural, root=True)
-
-    def read(self, obj: Obj) -> Obj:
-        """A stored object as this version shows it: without what its schema does not know, with its defaults."""
-        made = pruned(self.structural, {**obj, "apiVersion": self.api_version}).obj
-        fill(self.structural, made)
-        return made
 
     def default(self, obj: Obj, write: Write) -> None:
         fill(self.structural, obj)

@@ -39,6 +39,8 @@ class _Definitions(Strategy):
         for version in spec.get("versions") or ():
             version.setdefault("served", False)
             version.setdefault("storage", False)
+        if not _part(obj, "status").get("storedVersions"):
+            _count_stored(obj)
 
     def prepare_create(self, obj: Obj, write: Write) -> None:
         obj["metadata"]["generation"] = 1
@@ -137,6 +139,7 @@ RESOURCES = (
         columns=(CREATED_AT,),
         status=True,
         unconditional_update=False,
+        finalizers_qualified=False,
         strategy=_Definitions(),
         doc="A kind that users bring: its names, its versions, and the schema of each.",
     ),
