@@ -35,6 +35,7 @@ _FINE = (
     "The manifest file is empty",  # of pods that a kubelet would run
     "is not as new as written version",  # a controller whose cache has not seen its own write yet: it tries again
     "object has been modified",  # two controllers at one object: the second tries again
+    "might have been modified",  # both garbage collectors at one object, ours and theirs
     "not found",  # an object that was deleted under a controller
 )
 
