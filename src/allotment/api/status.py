@@ -18,9 +18,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, ClassVar
 
 from allotment.api.fields import OMITTED, REQUIRED, ErrorKind, FieldError
+
+MAX_TOLD = 200
+"""Errors of one object that are told; the rest is counted. A body of 3 MiB can hold a hundred thousand."""
 
 
 class StatusError(Exception):
@@ -204,12 +208,15 @@ def forbidden(resource: str, name: str, group: str = "", why: str = "") -> Forbi
 
 
 def invalid(kind: str, name: str, errors: Iterable[FieldError], group: str = "") -> Invalid:
-    """All errors of an object in one message and one cause each. ``kind`` is the kind, not the plural."""
+    """The errors of an object in one message and one cause each. ``kind`` is the kind, not the plural."""
     causes, told = [], []
-    for error in errors:
+    errors = iter(errors)
+    for error in islice(errors, MAX_TOLD):
         text, path = told_as_cause(error), str(error.path) or "[]"
         causes.append({"reason": error.kind.value, "message": text, "field": path})
         told.append(f"{path}: {text}")
+    if more := sum(1 for _ in errors):
+        told.append(f"and {more} more")
     everything = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
     return Invalid(
         f'{kind}{f".{group}" if group else ""} "{name}" is invalid: {everything}',
