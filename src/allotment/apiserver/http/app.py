@@ -2,7 +2,7 @@
 
 Who asks is found out first, then whether they may, then what they want: a resource (``resources.py``), a discovery
 document, OpenAPI, health, metrics. All failures become Status objects here, once. Requests beyond a number are refused
-with 429; watches are counted apart, as they stay.
+with 429; watches are counted apart, as they stay. Large reads are refused, too, while readers leave too much with us unread.
 
 In process, a caller puts an :class:`Identity` into ``scope["state"]["identity"]`` and is taken for it; a network peer has no
 way to do so: there, ``state`` is the connection's, with the certificate that TLS verified.
@@ -43,6 +43,8 @@ log = logging.getLogger("allotment.apiserver")
 
 MAX_REQUESTS = 600
 MAX_WATCHES = 20_000
+MAX_UNSENT = 256 * 1024 * 1024  # bytes of replies that their readers have not taken yet
+LARGE = 64 * 1024  # a reply that is refused when there is too much unsent
 SLOW_SECONDS = 1.0
 
 _READING = ("GET", "HEAD", "OPTIONS")
@@ -51,7 +53,7 @@ _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 class App:
-    """Answers requests. ``requests`` and ``watches`` count those under way."""
+    """Answers requests. ``requests`` and ``watches`` count those under way, ``unsent`` the bytes of replies on their way."""
 
     def __init__(
         self,
@@ -74,6 +76,8 @@ class App:
         self.watches = 0
         self.max_requests = MAX_REQUESTS
         self.max_watches = MAX_WATCHES
+        self.unsent = 0
+        self.max_unsent = MAX_UNSENT
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -90,7 +94,14 @@ class App:
         if isinstance(answer, Stream):
             await self._stream(answer, send, told)
             return
-        await answer.send(send)
+        if request.method == "GET" and self.unsent > self.max_unsent and len(answer.body) > LARGE:
+            self._metrics.rejected += 1
+            answer = Reply.error(_too_many())
+        self.unsent += len(answer.body)
+        try:
+            await answer.send(send)
+        finally:
+            self.unsent -= len(answer.body)
         seconds = perf_counter() - begun
         self._metrics.done(told.labels, answer.status, seconds)
         if answer.status >= 500 or seconds > SLOW_SECONDS:

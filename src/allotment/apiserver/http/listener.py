@@ -53,19 +53,20 @@ class _Exchange(RequestResponseCycle):
         body, more = message.get("body", b""), message.get("more_body", False)
         if self.chunked_encoding:
             piece = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-            await self._write(b"".join((head, piece, b"" if more else b"0\r\n\r\n")))
+            await self._write(head, b"".join((piece, b"" if more else b"0\r\n\r\n")))
         else:
-            await self._write(head if self.scope["method"] == "HEAD" else head + body)
+            await self._write(head, b"" if self.scope["method"] == "HEAD" else body)
         if not more:
             self._complete()
 
-    async def _write(self, data: bytes) -> None:
+    async def _write(self, head: bytes, body: bytes) -> None:
         """In pieces, with a look at the peer between them: TLS takes any amount at once and tells of no delay."""
-        if len(data) <= PIECE:
-            self.transport.write(data)
+        if len(body) <= PIECE:
+            self.transport.write(head + body)
             return
-        view = memoryview(data)
-        for start in range(0, len(data), PIECE):
+        self.transport.write(head)
+        view = memoryview(body)
+        for start in range(0, len(body), PIECE):
             if self.flow.write_paused:
                 await self.flow.drain()
             if self.disconnected:
