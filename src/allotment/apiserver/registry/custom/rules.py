@@ -31,7 +31,6 @@ from allotment.cel.errors import (
 )
 from allotment.cel.estimate import Range
 from allotment.cel.library import (
-    bindings,
     cidr,
     comprehensions,
     ip,
@@ -69,7 +68,6 @@ _LIBRARIES: Final = (
     comprehensions.LIBRARY,
     semver.LIBRARY,
     reshape.LIBRARY,
-    bindings.LIBRARY,
     equality.LIBRARY,
 )
 _REASONS: Final = {

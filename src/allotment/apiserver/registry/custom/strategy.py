@@ -74,11 +74,9 @@ class CustomStrategy(Strategy):
         if self._status:
             keep(obj, old, "status")
         before = self.read(old)
-        generation = old["metadata"].get("generation", 1)
-        changed = any(
-            obj.get(name) != before.get(name) for name in (obj.keys() | before.keys()) - _NOT_COUNTED
-        )
-        obj["metadata"]["generation"] = generation + changed
+        # the server's own edits start from what is stored, not from what is shown
+        changed = _differ(obj, before) and _differ(self.read(obj), before)
+        obj["metadata"]["generation"] = old["metadata"].get("generation", 1) + changed
 
     def prepare_status(self, obj: Obj, old: Obj, write: Write) -> None:
         for name in (obj.keys() | old.keys()) - {"status", "metadata"}:
@@ -135,3 +133,8 @@ class CustomStrategy(Strategy):
         if any(True for _ in blocking(errors)):
             return [UNCHECKED]
         return self._rules.run(obj, old, ratchet=old is not None).errors
+
+
+def _differ(one: Obj, other: Obj) -> bool:
+    """Whether objects differ in what the generation counts: everything but metadata."""
+    return any(one.get(name) != other.get(name) for name in (one.keys() | other.keys()) - _NOT_COUNTED)
