@@ -79,6 +79,8 @@ class Resources:
             if verb == "create":
                 written = writes.create(served, target.namespace, obj, call)
             else:
+                if served.resource.create_on_update:
+                    self._require_create(served, target, identity)
                 written = writes.update(served, target.namespace, target.name, obj, call, target.subresource)
         record = await written.record()
         status = 201 if written.created else 200
@@ -145,15 +147,18 @@ class Resources:
         call = call_of(request, identity, self._now(), "patch", apply)
         raw = await request.body()
         patch = decode_yaml(raw) if apply else _patch_of(raw)
-        if apply and self._registry.store.head(served.key(target.namespace, target.name)) is None:
-            self._require(target, "create", identity)
+        if apply:
+            self._require_create(served, target, identity)
         written = self._registry.patches.patch(
             served, target.namespace, target.name, type_, patch, call, target.subresource
         )
         return written, call
 
-    def _require(self, target: Target, verb: str, identity: Identity) -> None:
-        attributes = attributes_of(target, verb, identity)
+    def _require_create(self, served: Served, target: Target, identity: Identity) -> None:
+        """A write that makes an object which is not there needs the right to create it, besides its own verb's."""
+        if self._registry.store.head(served.key(target.namespace, target.name)) is not None:
+            return
+        attributes = attributes_of(target, "create", identity)
         decision = self._authorizer.decide(attributes)
         if not decision.allowed:
             raise refusal(attributes, decision.reason)
