@@ -451,3 +451,97 @@ def test_a_definition_is_refused(api: Api, fresh: str, case: str) -> None:
     assert any(cause["field"] == field and message in cause["message"] for cause in reply.causes), (
         reply.causes
     )
+
+
+# --- definitions that change, compete and go ---
+
+
+@pytest.fixture
+def mine(api: Api, fresh: str, namespace: str) -> Widgets:
+    """A kind of one test's own."""
+    stem = f"m{fresh}"
+    fields = [{"jsonPath": ".spec.color"}, {"jsonPath": ".spec.size"}]
+    install(api, definition(stem, selectableFields=fields))
+    return Widgets(stem, f"/apis/{stem}.example.com/v1/namespaces/{namespace}/{stem}s")
+
+
+def name_of(widgets: Widgets) -> str:
+    return f"{widgets.stem}s.{widgets.stem}.example.com"
+
+
+def condition(api: Api, name: str, type_: str, reason: str) -> dict[str, Any]:
+    """A definition's condition, once it has this reason."""
+
+    def found() -> dict[str, Any] | None:
+        conditions = api.get(f"{CRDS}/{name}").must()["status"].get("conditions") or []
+        return next((each for each in conditions if (each["type"], each["reason"]) == (type_, reason)), None)
+
+    return api.eventually(found, f"{name} is {type_}: {reason}")
+
+
+def test_fields_can_be_selected(api: Api, mine: Widgets) -> None:
+    mine.create(api, "a", color="red", size=3)
+    mine.create(api, "b", color="blue", size=3)
+
+    def names(selector: str) -> list[str]:
+        return [
+            each["metadata"]["name"]
+            for each in api.get(f"{mine.path}?fieldSelector={selector}").must()["items"]
+        ]
+
+    assert (names("spec.color=red"), names("spec.size=3,spec.color!=red")) == (["a"], ["b"])
+    reply = api.get(f"{mine.path}?fieldSelector=spec.name=x")
+    assert (reply.status, reply.message) == (400, "field label not supported: spec.name")
+
+
+def test_a_changed_schema_holds_for_what_is_stored(api: Api, mine: Widgets) -> None:
+    mine.create(api, size=2, name="abc")
+    crd = api.get(f"{CRDS}/{name_of(mine)}").must()
+    fields = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    fields["added"] = {"type": "string", "default": "new"}
+    fields["size"]["minimum"] = 5
+    del fields["name"]
+    api.put(f"{CRDS}/{name_of(mine)}", crd).must()
+    path = f"{mine.path}/a"
+    api.eventually(lambda: api.get(path).must()["spec"].get("added"), "the default is there")
+    assert api.get(path).must()["spec"] == {"size": 2, "color": "blue", "added": "new"}
+    assert (
+        api.patch(path, {"spec": {"color": "red"}}).must()["spec"]["size"] == 2
+    )  # what is not touched may stay
+    reply = api.patch(path, {"spec": {"size": 3}})
+    assert reply.causes == [
+        {
+            "reason": "FieldValueInvalid",
+            "message": "Invalid value: 3: spec.size in body should be greater than or equal to 5",
+            "field": "spec.size",
+        }
+    ]
+
+
+def test_a_name_is_given_once(api: Api, mine: Widgets) -> None:
+    rival = definition(f"{mine.stem}x")
+    rival["metadata"]["name"] = f"{mine.stem}xs.{mine.stem}.example.com"
+    rival["spec"]["group"] = f"{mine.stem}.example.com"
+    api.post(CRDS, rival).must(201)
+    name = rival["metadata"]["name"]
+    refused = condition(api, name, "NamesAccepted", "ListKindConflict")
+    assert (refused["status"], refused["message"]) == ("False", '"WidgetList" is already in use')
+    assert condition(api, name, "Established", "NotAccepted")["status"] == "False"
+    api.delete(f"{CRDS}/{name_of(mine)}").must()
+    condition(api, name, "NamesAccepted", "NoConflicts")
+
+
+def test_a_definition_goes_after_its_objects(api: Api, mine: Widgets) -> None:
+    body = mine.body("held")
+    body["metadata"]["finalizers"] = ["example.com/hold"]
+    api.post(mine.path, body).must(201)
+    mine.create(api, "free")
+    gone = api.delete(f"{CRDS}/{name_of(mine)}").must()
+    assert gone["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    condition(api, name_of(mine), "Terminating", "InstanceDeletionInProgress")
+    api.gone(f"{mine.path}/free")
+    late = api.post(mine.path, mine.body("late"))
+    assert (late.status, late.reason) == (403, "Forbidden")
+    assert late.message.endswith("create not allowed while custom resource definition is terminating")
+    api.patch(f"{mine.path}/held", {"metadata": {"finalizers": None}}).must()
+    api.gone(f"{CRDS}/{name_of(mine)}")

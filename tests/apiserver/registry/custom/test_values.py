@@ -195,3 +195,9 @@ def test_numbers_are_told_so_that_they_can_be_read_again(number: float) -> None:
 )  # fmt: skip
 def test_numbers_in_the_words_of_go(number: float, text: str) -> None:
     assert told(number) == text
+
+
+def test_work_is_bounded() -> None:
+    item = {**WHOLE, "allOf": [{"minimum": 0}] * 200}
+    ((path, told_),) = errors(array(item), [1] * 6000)
+    assert (path, told_) == ("<nil>", "Invalid value: takes more than 500000 checks, which is too many")

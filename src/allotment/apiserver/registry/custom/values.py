@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import re2
 
-from allotment.api.fields import ErrorKind, FieldError, FieldPath
+from allotment.api.fields import OMITTED, ErrorKind, FieldError, FieldPath
 from allotment.apiserver.registry.custom.formats import format_check, supported
 from allotment.apiserver.registry.custom.lists import map_key
 from allotment.apiserver.registry.custom.numbers import is_whole, range_error, told
@@ -29,6 +29,8 @@ Raw = Mapping[str, Any]
 
 NOWHERE: Final = FieldPath("<nil>")
 """The field of errors that tell their place in the message only."""
+MOST_CHECKS: Final = 500_000
+"""Values times alternatives: many more than any real object has, few enough to be done in seconds."""
 PATTERN_MEMORY: Final = 1 << 20
 UNCORRELATED: Final = object()
 """In place of an old value: there is none to compare with."""
@@ -93,13 +95,18 @@ class ValueSchema:
 
     def errors(self, value: Any, root: FieldPath | None = None, old: Any = UNCORRELATED) -> list[FieldError]:
         """Everything that is wrong with a value that stands at ``root``."""
-        return list(self.check(_Place(root), value, "", old).errors.values())
+        place = _Place(root)
+        try:
+            return list(self.check(place, value, "", old).errors.values())
+        except _TooMuch:
+            return [place.at("").invalid(f"takes more than {MOST_CHECKS} checks, which is too many", OMITTED)]
 
     def property(self, name: str) -> ValueSchema | None:
         return self._properties.get(name)
 
     def check(self, place: _Place, value: Any, path: str, old: Any, ratchet: bool = True) -> Found:
         found = Found()
+        place.count()
         if type(value) is int and not -(2**63) <= value < 2**63:
             value = float(value)  # as JSON is read where integers have 64 bits
         if value is None:
@@ -289,11 +296,21 @@ class ValueSchema:
         found.passed += 1
 
 
-@dataclass(frozen=True, slots=True)
+class _TooMuch(Exception):
+    """Checking was given up."""
+
+
+@dataclass(slots=True)
 class _Place:
-    """Where the value that is checked stands; errors bear the path from there."""
+    """Where the value that is checked stands, as errors bear the path from there; and how many checks there were."""
 
     root: FieldPath | None
+    checks: int = 0
+
+    def count(self) -> None:
+        self.checks += 1
+        if self.checks > MOST_CHECKS:
+            raise _TooMuch
 
     def invalid(self, found: Found, path: str, value: Any, message: str) -> None:
         text = f"{path} in body {message}"
