@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from allotment.api.status import told_as_cause
+from allotment.api.status import BadRequest, told_as_cause
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.registry.custom.definition import (
     change_errors,
@@ -196,3 +196,28 @@ def test_depth_is_no_problem_within_that_of_bodies() -> None:
     for _ in range(95):
         schema = obj(x=schema)
     assert of_field(schema) == []
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": 5},
+        {"type": "array", "items": {"type": 5}},
+        {"type": "array", "items": {"type": "object", "properties": []}},
+        {"type": "array", "items": {"type": "array", "items": {"maxItems": "x"}}},
+        {"type": "array", "items": [5]},
+        {"type": "object", "additionalProperties": "x"},
+        {"type": "object", "additionalProperties": {"required": "x"}},
+        {"type": "object", "additionalProperties": {"x-kubernetes-validations": [5]}},
+    ],
+)
+def test_no_schema_is_taken_for_one(schema: Raw) -> None:
+    with pytest.raises(BadRequest):
+        of_field(schema)
+
+
+def test_what_is_unknown_in_items_is_left_out() -> None:
+    crd = definition(schema=obj(x=array({"type": "string", "typo": 1})))
+    assert told(crd) == []
+    field = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["x"]
+    assert field == array(TEXT)

@@ -13,6 +13,7 @@
 ``strategy``       all of these on the way into the store
 ``kind``           a definition made a resource
 ``definition``     what a definition must be; ``structure`` and ``schema_rules`` judge its schemas
+``open_parts``     the parts of a definition's schema that nobody looked into before
 ``naming``         which of the names that a definition wants it gets
 =================  ===========================================================================================
 """

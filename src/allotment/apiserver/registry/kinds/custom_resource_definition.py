@@ -14,6 +14,7 @@ from allotment.apiserver.registry.custom.definition import (
     definition_warnings,
     status_errors,
 )
+from allotment.apiserver.registry.custom.open_parts import read_open_parts
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.strategies import asked_differently, keep
 from allotment.apiserver.registry.strategy import Strategy, Write
@@ -39,6 +40,9 @@ class _Definitions(Strategy):
         for version in spec.get("versions") or ():
             version.setdefault("served", False)
             version.setdefault("storage", False)
+            schema = (version.get("schema") or {}).get("openAPIV3Schema")
+            if schema is not None:
+                read_open_parts(schema)
         if not _part(obj, "status").get("storedVersions"):
             _count_stored(obj)
 
