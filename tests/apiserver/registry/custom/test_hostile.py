@@ -1,0 +1,89 @@
+"""Definitions and objects that are anything at all: refused in words, or taken, and never a crash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from allotment.api.conform import conform
+from allotment.api.schema import schema_of
+from allotment.api.status import BadRequest
+from allotment.apiserver.auth.identity import ADMINISTRATOR
+from allotment.apiserver.registry.custom.definition import definition_errors, definition_warnings
+from allotment.apiserver.registry.custom.kind import resource_of
+from allotment.apiserver.registry.kinds.custom_resource_definition import RESOURCES
+from allotment.apiserver.registry.strategy import Operation, Write
+from tests.apiserver.registry.custom.schemas import Raw, definition, obj
+
+STRATEGY = RESOURCES[0].strategy
+WRITE = Write(Operation.CREATE, ADMINISTRATOR, "2026-01-02T03:04:05Z")
+SCHEMA = schema_of("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+WORDS = st.sampled_from(
+    ["", "a", "object", "array", "integer", "string", "map", "set", "self", "self.a == oldSelf.a", "^a", "("]
+)
+SCALARS = (
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False, allow_infinity=False) | WORDS
+)
+NAMES = st.sampled_from(
+    [
+        *("type", "format", "items", "properties", "additionalProperties", "required", "default", "nullable", "enum"),
+        *("allOf", "anyOf", "oneOf", "not", "pattern", "minimum", "multipleOf", "maxLength", "minItems", "maxProperties"),
+        *("x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-int-or-string", "x-kubernetes-map-type"),
+        *("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-validations", "rule"),
+        *("a", "metadata", "messageExpression", "fieldPath", "optionalOldSelf"),
+    ]
+)  # fmt: skip
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=15,
+)
+
+
+def schemas(depth: int) -> st.SearchStrategy[Raw]:
+    """Mostly right, so that checks behind the first ones are reached."""
+    leaf = st.sampled_from([{"type": "integer"}, {"type": "string"}, {"x-kubernetes-int-or-string": True}])
+    if depth == 0:
+        return leaf
+    inner = schemas(depth - 1)
+    whole = st.one_of(
+        leaf,
+        st.dictionaries(st.sampled_from(["a", "b-c", "metadata"]), inner, max_size=2).map(
+            lambda each: obj(**each)
+        ),
+        inner.map(lambda each: {"type": "array", "items": each}),
+        inner.map(lambda each: {"type": "object", "additionalProperties": each}),
+    )
+    return st.builds(lambda made, more: {**made, **more}, whole, st.dictionaries(NAMES, ANYTHING, max_size=1))
+
+
+@settings(max_examples=200, deadline=None)
+@given(schemas(3), ANYTHING, ANYTHING)
+def test_anything(schema: Raw, spec: Any, old: Any) -> None:
+    try:
+        crd = conform(SCHEMA, definition(schema=obj(spec=schema))).obj
+        STRATEGY.default(crd, WRITE)
+    except BadRequest:
+        return
+    STRATEGY.prepare_create(crd, WRITE)
+    definition_warnings(crd)
+    if list(definition_errors(crd)):
+        return
+    crd["metadata"]["generation"] = 2
+    crd["status"]["acceptedNames"] = crd["spec"]["names"]
+    resource = resource_of(crd)
+    head = {"apiVersion": "example.com/v1", "kind": "Widget"}
+    try:
+        new, before = (
+            resource.readers["v1"]({**head, "metadata": {"name": "a"}, "spec": each}).obj
+            for each in (spec, old)
+        )
+    except BadRequest:
+        return
+    resource.strategy.default(new, WRITE)
+    resource.strategy.validate(new)
+    resource.strategy.validate_update(new, before)
+    for column in resource.columns:
+        column.read(new, "2026-01-02T03:04:05Z")
