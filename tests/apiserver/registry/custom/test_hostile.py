@@ -44,7 +44,8 @@ ANYTHING = st.recursive(
 
 def schemas(depth: int) -> st.SearchStrategy[Raw]:
     """Mostly right, so that checks behind the first ones are reached."""
-    leaf = st.sampled_from([{"type": "integer"}, {"type": "string"}, {"x-kubernetes-int-or-string": True}])
+    leaves: list[Raw] = [{"type": "integer"}, {"type": "string"}, {"x-kubernetes-int-or-string": True}]
+    leaf = st.sampled_from(leaves)
     if depth == 0:
         return leaf
     inner = schemas(depth - 1)
