@@ -15,7 +15,7 @@ import ssl
 import struct
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -335,6 +335,55 @@ def test_a_request_that_trickles_in_is_cut_off(
                         await slow.say(b"x")
                     await asyncio.wait([gone], timeout=0.01)
             assert ours.server.app.requests == 0
+
+    asyncio.run(main())
+
+
+def test_requests_beyond_the_limit_are_turned_away_and_probes_are_not(tmp_path: Path) -> None:
+    """Those under way are here requests whose bodies do not come: they hold their places until they are cut off."""
+
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours, AsyncExitStack() as stack:
+            app = ours.server.app
+            app.max_requests = 5
+            slow = [await stack.enter_async_context(peer(ours.server, tmp_path)) for _ in range(5)]
+            bodies = [json.dumps({"metadata": {"name": f"slow-{number}"}}).encode() for number in range(5)]
+            for each, body in zip(slow, bodies, strict=True):
+                await each.say(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body[:5])
+            async with asyncio.timeout(PATIENCE):
+                while app.requests < 5:
+                    await asyncio.sleep(0)
+            other = await stack.enter_async_context(peer(ours.server, tmp_path))
+            status, told = await other.request("GET", CONFIGMAPS)
+            assert (status, told["reason"], told["details"]["retryAfterSeconds"]) == (
+                429,
+                "TooManyRequests",
+                1,
+            )
+            assert [(await other.request("GET", path))[0] for path in ("/readyz", "/livez")] == [200, 200]
+            for each, body in zip(slow, bodies, strict=True):
+                await each.say(body[5:])
+                assert (await each.reply())[0] == 201
+            assert (await other.request("GET", CONFIGMAPS))[0] == 200
+
+    asyncio.run(main())
+
+
+def test_a_client_that_leaves_while_its_write_is_on_its_way_costs_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours:
+            for number in range(30):
+                body = json.dumps({"metadata": {"name": f"c-{number}"}}).encode()
+                async with peer(ours.server, tmp_path) as client:
+                    await client.say(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+                    for _ in range(number):
+                        await asyncio.sleep(0)
+            async with asyncio.timeout(PATIENCE):
+                while ours.server.app.requests:
+                    await asyncio.sleep(0)
+            kept = (await ours.call("GET", CONFIGMAPS)).json["items"]
+            assert all(each["metadata"]["uid"] for each in kept)  # whole, or not there
+            assert ours.server.app.unsent == 0
 
     asyncio.run(main())
 

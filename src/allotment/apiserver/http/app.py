@@ -47,6 +47,9 @@ MAX_UNSENT = 256 * 1024 * 1024  # bytes of replies that their readers have not t
 LARGE = 64 * 1024  # a reply that is refused when there is too much unsent
 SLOW_SECONDS = 1.0
 
+_PROBES = ("/healthz", "/livez", "/readyz")
+"""Answered however busy the server is: whoever asks would otherwise take it for dead."""
+
 _READING = ("GET", "HEAD", "OPTIONS")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -113,7 +116,7 @@ class App:
             stream.end()
 
     async def _answered(self, request: Request, told: _Told) -> Reply | Stream:
-        if self.requests >= self.max_requests:
+        if self.requests >= self.max_requests and not request.path.startswith(_PROBES):
             self._metrics.rejected += 1
             raise _too_many()
         self.requests += 1
