@@ -50,7 +50,7 @@ def told(selector: Mapping[str, Any] | None) -> str:
         return "<error>"
     parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     for test in selector.get("matchExpressions") or ():
-        key, values = test["key"], ",".join(sorted(test.get("values") or ()))
+        key, values = test.get("key") or "", ",".join(sorted(test.get("values") or ()))
         match _TESTS[test["operator"]]:
             case Test.EXISTS:
                 parts.append((key, key))

@@ -36,11 +36,13 @@ class Model:
 
     def see(self, obj: Any, gone: bool = False) -> None:
         name, revision = obj["metadata"]["name"], int(obj["metadata"]["resourceVersion"])
+        if not gone and obj == self.objects.get(name):
+            return  # a write that changed nothing answers with the revision it found
         if gone:
             self.objects.pop(name, None)
         else:
             self.objects[name] = obj
-        assert revision >= max(self.states)
+        assert revision > max(self.states)
         self.states[revision] = deepcopy(self.objects)
 
 

@@ -113,9 +113,10 @@ class Ownership:
             self._remove(before)
         if after is not None:
             self._add(after)
+        if before is not None:  # an owner that it no longer has may have waited for it
+            self._mark(owner.uid for owner in before.owners)
         if after is None and before is not None:
             self._mark(self._dependents.get(before.uid, ()))
-            self._mark(owner.uid for owner in before.owners)
         if after is not None and (after.owners or after.waits_for_dependents or after.lets_go):
             self._mark([after.uid])
             self._mark(owner.uid for owner in after.owners)

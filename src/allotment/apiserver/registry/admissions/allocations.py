@@ -177,15 +177,21 @@ class Books:
         fresh: Iterable[Holding],
         refused: dict[DeviceID, str],
     ) -> None:
-        """Enters the holdings in the ledger, which tells the counters, and looks at what became of it."""
+        """Enters the holdings in the ledger, which tells the counters, and looks at what became of it.
+
+        New ones come last, so that what does not go with what the claim has already is noticed at them.
+        """
+        new = Counter(fresh)
+        kept = (Counter(holdings) - new).elements()
         try:
-            self._ledger.hold(claim, holdings)
+            self._ledger.hold(claim, (*kept, *new.elements()))
         except Conflict as exc:
             raise Refusal(f"a device is in the claim twice: {_told(fresh)}") from exc
         times = Counter(each.device for each in holdings if not each.admin)
         for device in dict.fromkeys(each.device for each in fresh):
-            if device in refused:
-                raise Refusal(refused[device])
+            problem = refused.get(device) or self._counted(device.of_pool).problem(device)
+            if problem is not None:
+                raise Refusal(problem)
             published = self._published(device)
             if published is not None:
                 self._check_capacity(published)
@@ -320,10 +326,17 @@ class _PoolBooks:
     def left(self) -> list[int]:
         return self._counters.left
 
+    def problem(self, device: DeviceID) -> str | None:
+        """Why nothing of a device should be given out now, though it may be in use already: one more share draws nothing
+        from the counters, and still is a new promise."""
+        if device.device in self._broken:
+            return f"device {_named(device)} consumes counters that its pool does not have"
+        if device.device in self._positions and self._counters.overdrawn:
+            return f"device {_named(device)} consumes counters and its pool is overdrawn"
+        return None
+
     def use(self, device: DeviceID, in_use: bool) -> str | None:
         """Counts a device as in use, or no more; the reason why it should not have been put to use, if there is one."""
-        if in_use and device.device in self._broken:
-            return f"device {_named(device)} consumes counters that its pool does not have"
         position = self._positions.get(device.device)
         if position is None or bool(self._charged >> position & 1) == in_use:
             return None
