@@ -9,10 +9,9 @@ from __future__ import annotations
 import contextlib
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.contract.embedded import Embedded
 from tests.kubernetes.control_plane import FEATURES, programs
 
 CONTROLLERS = (
@@ -41,14 +40,14 @@ _FINE = (
 
 
 @contextlib.contextmanager
-def components(server: Embedded, folder: Path) -> Iterator[dict[str, Path]]:
-    """Both running, and where each logs. Raises Absent where they are not built."""
+def components(kubeconfig: Callable[[str], str], folder: Path) -> Iterator[dict[str, Path]]:
+    """Both running, and where each logs. ``kubeconfig`` issues one for a user. Raises Absent where they are not built."""
     where = programs()
     logs = {name: folder / f"{name}.log" for name in COMPONENTS}
     with contextlib.ExitStack() as stack:
         for name, log in logs.items():
             config = folder / f"{name}.kubeconfig"
-            config.write_text(server.server.kubeconfig(f"system:{name}", ()))
+            config.write_text(kubeconfig(f"system:{name}"))
             output = stack.enter_context(log.open("wb"))
             process = subprocess.Popen(
                 [where / name, *_flags(name, config)], stdout=output, stderr=subprocess.STDOUT, cwd=folder

@@ -53,7 +53,10 @@ class Cluster:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("scheduler")
     try:
-        with Embedded(folder) as ours, components(ours, folder) as logs:
+        with (
+            Embedded(folder) as ours,
+            components(lambda user: ours.server.kubeconfig(user, ()), folder) as logs,
+        ):
             transport = ours.over_tls()
             api = Api("ours", transport, ours.forget)
             api.post("/apis/resource.k8s.io/v1/deviceclasses", device_class(CLASS)).must(201)
