@@ -8,8 +8,8 @@ from hypothesis import given, settings
 
 from allotment.allocator.strategy import STRATEGIES
 from allotment.api.manifest import read_manifest
-from allotment.cli.cluster import Cluster, gather
 from allotment.cel.expression_check import check_expression
+from allotment.cli.cluster import Cluster, gather
 from allotment.cli.input import BadInput, Reading
 from allotment.cli.placement import Placement, place
 from tests.problems import problems
