@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 from allotment.api.quantity import Quantity
 from allotment.api.resource import DeviceAttribute, DeviceCapacity
 from allotment.api.semver import Version, VersionError
-from allotment.cel import equality, types
+from allotment.cel import types
 from allotment.cel.access import DefaultMap
 from allotment.cel.environment import COST_LIMIT, MAX_EXPRESSION_BYTES, Environment, Program
 from allotment.cel.errors import (
@@ -30,23 +30,8 @@ from allotment.cel.errors import (
     Source,
 )
 from allotment.cel.estimate import Range
-from allotment.cel.library import (
-    bindings,
-    cidr,
-    comprehensions,
-    ip,
-    lists,
-    optionals,
-    quantity,
-    regex,
-    reshape,
-    semver,
-    sets,
-    standard,
-    strings,
-    urls,
-)
-from allotment.cel.library import format as named_format
+from allotment.cel.library import bindings, lists
+from allotment.cel.library.kubernetes import KUBERNETES
 from allotment.cel.reads import Read, Reads, reads_of
 from allotment.cel.types import DYN, STRING, Kind, Type, map_of
 from allotment.cel.values import Value, type_name
@@ -91,24 +76,7 @@ class DeviceFeatures:
 
 ALL: Final = DeviceFeatures()
 
-_LIBRARIES: Final = (
-    standard.LIBRARY,
-    urls.LIBRARY,
-    regex.LIBRARY,
-    lists.LIBRARY,
-    optionals.LIBRARY,
-    quantity.LIBRARY,
-    strings.LIBRARY,
-    sets.LIBRARY,
-    ip.LIBRARY,
-    cidr.LIBRARY,
-    named_format.LIBRARY,
-    comprehensions.LIBRARY,
-    semver.LIBRARY,
-    reshape.LIBRARY,
-    bindings.LIBRARY,
-    equality.LIBRARY,
-)
+_LIBRARIES: Final = (*KUBERNETES, bindings.LIBRARY)
 
 
 @lru_cache(maxsize=8)

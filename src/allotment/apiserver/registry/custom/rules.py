@@ -21,7 +21,7 @@ from allotment.apiserver.registry.custom.field_path import BadPath, field_path
 from allotment.apiserver.registry.custom.lists import map_key
 from allotment.apiserver.registry.custom.structural import Structural
 from allotment.apiserver.registry.custom.values import NOWHERE, UNCORRELATED, same
-from allotment.cel import equality, types
+from allotment.cel import types
 from allotment.cel.environment import COST_LIMIT, MAX_EXPRESSION_BYTES, Environment, Program
 from allotment.cel.errors import (
     CelCompileError,
@@ -30,22 +30,7 @@ from allotment.cel.errors import (
     CelRuntimeError,
 )
 from allotment.cel.estimate import Range
-from allotment.cel.library import (
-    cidr,
-    comprehensions,
-    ip,
-    lists,
-    optionals,
-    quantity,
-    regex,
-    reshape,
-    semver,
-    sets,
-    standard,
-    strings,
-    urls,
-)
-from allotment.cel.library import format as named_format
+from allotment.cel.library.kubernetes import KUBERNETES
 from allotment.cel.types import Type
 from allotment.cel.values import OPTIONAL_NONE, Optional, Value
 
@@ -53,23 +38,6 @@ OBJECT_BUDGET: Final = 10_000_000
 """What all rules of one object may cost together."""
 LONGEST_MESSAGE: Final = 5 * 1024
 
-_LIBRARIES: Final = (
-    standard.LIBRARY,
-    urls.LIBRARY,
-    regex.LIBRARY,
-    lists.LIBRARY,
-    optionals.LIBRARY,
-    quantity.LIBRARY,
-    strings.LIBRARY,
-    sets.LIBRARY,
-    ip.LIBRARY,
-    cidr.LIBRARY,
-    named_format.LIBRARY,
-    comprehensions.LIBRARY,
-    semver.LIBRARY,
-    reshape.LIBRARY,
-    equality.LIBRARY,
-)
 _REASONS: Final = {
     "FieldValueForbidden": ErrorKind.FORBIDDEN,
     "FieldValueRequired": ErrorKind.REQUIRED,
@@ -118,7 +86,7 @@ def _environment(declared: Declared, declarations: Declarations, optional: bool)
 
     old = types.optional_of(declared.type) if optional else declared.type
     return Environment(
-        _LIBRARIES,
+        KUBERNETES,
         variables={"self": declared.type, "oldSelf": old},
         fields=declarations.fields,
         homogeneous=True,
