@@ -388,6 +388,26 @@ def test_a_client_that_leaves_while_its_write_is_on_its_way_costs_nothing(tmp_pa
     asyncio.run(main())
 
 
+def test_a_request_sent_behind_a_watch_does_not_keep_it_after_the_client_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "STALLED_SECONDS", 0.1)
+
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours:
+            app = ours.server.app
+            async with peer(ours.server, tmp_path) as client:
+                await client.say(request("GET", CONFIGMAPS + "?watch=1") + request("GET", "/readyz"))
+                async with asyncio.timeout(PATIENCE):
+                    while not app.watches:
+                        await asyncio.sleep(0)
+            async with asyncio.timeout(PATIENCE):
+                while app.watches:
+                    await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
 def test_nobody_without_tls_gets_a_word(target: Target) -> None:
     with socket.create_connection(target.address, timeout=30) as plain:
         plain.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -108,6 +108,8 @@ class Connection(HttpToolsProtocol):
         self._discarded = 0
         self._arrival_timer: TimerHandle | None = None
         self._stall_timer: TimerHandle | None = None
+        self._wait_timer: TimerHandle | None = None  # of a request that waits for the one before it
+        self._running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: Any) -> None:
         if len(self.connections) >= MAX_CONNECTIONS:
@@ -122,6 +124,11 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_timers()
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = (
+                True  # uvicorn tells only the last request, which may be one that waits
+            )
+            self._running.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -186,9 +193,18 @@ class Connection(HttpToolsProtocol):
         )
         if before is None or before.response_complete:
             self._start_asgi_task(self.cycle, self.app)
-        else:  # sent before the last one was answered: it waits
+        else:  # sent before the last one was answered: it waits, and as we read no more we would not see the peer leave
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, self.app))
+            if self._wait_timer is None:
+                self._wait_timer = self.loop.call_later(STALLED_SECONDS, self._abort)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        if self._wait_timer is not None and not self.pipeline:
+            self._wait_timer.cancel()
+            self._wait_timer = None
+        super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
         """A client that was answered early may still be sending: it is heard out, within bounds, to read its answer."""
@@ -238,10 +254,10 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def _cancel_timers(self) -> None:
-        for timer in (self._arrival_timer, self._stall_timer):
+        for timer in (self._arrival_timer, self._stall_timer, self._wait_timer):
             if timer is not None:
                 timer.cancel()
-        self._arrival_timer = self._stall_timer = None
+        self._arrival_timer = self._stall_timer = self._wait_timer = None
 
 
 class Listener:
