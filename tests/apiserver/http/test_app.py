@@ -57,6 +57,18 @@ NOWHERE = [
     ("GET", "/api/v2/pods", 404),
     ("GET", "/apis/example.com/v1/things", 404),
     ("GET", "/api/v1/namespaces/default/nodes", 404),  # nodes have no namespace
+    (
+        "GET",
+        "/api/v1/namespaces/default/namespaces",
+        404,
+    ),  # nor are there any in one: who may do everything in
+    (
+        "GET",
+        "/api/v1/namespaces/default/namespaces/kube-system",
+        404,
+    ),  # a namespace would reach the others so
+    ("DELETE", "/api/v1/namespaces/default/namespaces/kube-public", 404),
+    ("PUT", "/api/v1/namespaces/default/namespaces/kube-public/finalize", 404),
     ("GET", "/api/v1/namespaces/default/pods/a/nothing", 404),
     ("GET", "/api/v1/namespaces/default/configmaps/a/status", 404),
     ("HEAD", CONFIGMAPS, 405),

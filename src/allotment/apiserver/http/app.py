@@ -238,7 +238,8 @@ def _verb(request: Request, target: Target) -> str:
 def _check_scope(served: Served, target: Target) -> None:
     """A namespace in the path of a cluster-scoped kind names nothing; of namespaces it is their own name."""
     resource = served.resource
-    if target.namespace and not resource.namespaced and resource.id != "namespaces":
+    itself = resource.id == "namespaces" and target.name == target.namespace
+    if target.namespace and not resource.namespaced and not itself:
         raise _no_such_path()
     sub = target.subresource
     if sub and not (
