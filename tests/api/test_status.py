@@ -1,7 +1,7 @@
 """What is told of objects that are invalid."""
 
 from allotment.api.fields import FieldPath
-from allotment.api.status import MAX_TOLD, invalid
+from allotment.api.status import MAX_TOLD, MAX_VALUES, invalid
 
 
 def test_errors_without_end_are_counted_and_not_all_told() -> None:
@@ -9,3 +9,10 @@ def test_errors_without_end_are_counted_and_not_all_told() -> None:
     error = invalid("ConfigMap", "a", errors)
     assert len(error.to_status()["details"]["causes"]) == MAX_TOLD
     assert str(error).endswith(", and 7 more]")
+
+
+def test_values_without_end_are_cut_however_many_errors_are_about_them() -> None:
+    owners = [{"name": "x" * 100, "uid": str(number)} for number in range(2_000)]
+    error = invalid("Pod", "a", [FieldPath("metadata").invalid("only one", owners)] * MAX_TOLD)
+    assert len(str(error)) < 2 * MAX_VALUES
+    assert all(cause["message"].endswith(": only one") for cause in error.details["causes"])

@@ -26,6 +26,9 @@ from allotment.api.fields import OMITTED, REQUIRED, ErrorKind, FieldError
 MAX_TOLD = 200
 """Errors of one object that are told; the rest is counted. A body of 3 MiB can hold a hundred thousand."""
 
+MAX_VALUE, MAX_VALUES = 10_000, 100_000
+"""Characters of one wrong value that are told, and of all of one object: each error may be about the whole body."""
+
 
 class StatusError(Exception):
     """A request that failed, as the server tells it. ``details`` is the Status object's, as plain JSON."""
@@ -209,10 +212,11 @@ def forbidden(resource: str, name: str, group: str = "", why: str = "") -> Forbi
 
 def invalid(kind: str, name: str, errors: Iterable[FieldError], group: str = "") -> Invalid:
     """The errors of an object in one message and one cause each. ``kind`` is the kind, not the plural."""
-    causes, told = [], []
+    causes, told, length = [], [], 0
     errors = iter(errors)
     for error in islice(errors, MAX_TOLD):
-        text, path = told_as_cause(error), str(error.path) or "[]"
+        text, path = told_as_cause(error, with_value=length < MAX_VALUES), str(error.path) or "[]"
+        length += len(text)
         causes.append({"reason": error.kind.value, "message": text, "field": path})
         told.append(f"{path}: {text}")
     if more := sum(1 for _ in errors):
@@ -247,11 +251,12 @@ _WITH_VALUE = frozenset(
 )
 
 
-def told_as_cause(error: FieldError) -> str:
+def told_as_cause(error: FieldError, *, with_value: bool = True) -> str:
     """One error as Kubernetes words it: the kind of fault, the value where it has one, then what is wrong."""
     parts = [_SPOKEN[error.kind]]
-    if error.kind in _WITH_VALUE and error.value is not OMITTED:
-        parts.append(json.dumps(error.value, default=str, ensure_ascii=False, separators=(",", ":")))
+    if with_value and error.kind in _WITH_VALUE and error.value is not OMITTED:
+        value = json.dumps(error.value, default=str, ensure_ascii=False, separators=(",", ":"))
+        parts.append(value if len(value) <= MAX_VALUE else f"{value[:MAX_VALUE]}...")
     if error.choices:
         parts.append("supported values: " + ", ".join(f'"{choice}"' for choice in error.choices))
     elif error.kind is ErrorKind.TOO_LONG and error.limit is not None:
