@@ -23,8 +23,10 @@ def accepted(served: Served, sent: Any, duplicates: list[str], call: Call) -> Ob
     """The body as an object of the served kind. ``duplicates`` as ``conform.duplicate_fields`` tells them."""
     kind, said = served.resource.kind, sent.get("kind") if isinstance(sent, dict) else None
     if served.resource.readers and isinstance(said, str) and said not in ("", kind):
-        name = (sent.get("metadata") or {}).get("name") or ""  # what is no object is found out below
-        raise invalid(kind, name, [FieldPath("kind").invalid(f"must be {kind}", said)], served.group)
+        metadata = sent.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        wrong = FieldPath("kind").invalid(f"must be {kind}", said)
+        raise invalid(kind, name if isinstance(name, str) else "", [wrong], served.group)
     return _accepted(served.api_version, kind, served.conform, sent, duplicates, call)
 
 
