@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import random
 import subprocess
 import sys
@@ -68,11 +69,13 @@ def state_of(obj: Obj) -> State:
 
 
 @contextlib.contextmanager
-def up(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def up(folder: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """A server's process; killed on the way out."""
     command = [str(ALLOT), "up", "--data-dir", str(folder), "--port", "0"]
     with (folder.parent / "errors").open("a") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, **environment}
+        )
         try:
             yield process
         finally:

@@ -117,6 +117,7 @@ class Target:
         self.pid = process.pid
         self._process = process
         self._errors = folder.parent / "errors"
+        self.at_first = self.memory()
 
     @contextlib.contextmanager
     def peer(self, receive_buffer: int = 0) -> Iterator[Peer]:

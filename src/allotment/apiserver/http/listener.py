@@ -158,6 +158,10 @@ class Connection(HttpToolsProtocol):
         self._count(len(name) + len(value) + 4)
         if len(self.headers) >= MAX_HEADER_COUNT:
             self._count(MAX_HEADERS)
+        if name.lower() == b"transfer-encoding" and value.strip().lower() != b"chunked":
+            raise ValueError(
+                "only chunks are read"
+            )  # the parser would take what is compressed for plain text
         super().on_header(name, value)
 
     def on_message_complete(self) -> None:
