@@ -1,6 +1,7 @@
 """``allot up`` and its companions, as processes: what a person sees, and what they leave behind."""
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -8,11 +9,12 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 
 from allotment.api.status import Forbidden, NotFound
 from allotment.client.client import Client
@@ -194,3 +196,70 @@ def test_a_damaged_backup_is_refused_and_the_store_stays(tmp_path: Path) -> None
     assert refused.returncode == 1
     assert "nothing was restored" in refused.stderr
     assert (folder / "store.db").read_bytes() == before
+
+
+def test_with_verbose_every_request_is_a_line_of_json(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with up(folder, "--verbose") as process:
+        greeting(process)
+        with pytest.raises(NotFound):
+            ask(folder / "kubeconfig", lambda client: client.plain("v1", "configmaps").get("none", "default"))
+        process.send_signal(signal.SIGTERM)
+        _, written = process.communicate(timeout=PATIENCE)
+    lines = [json.loads(line) for line in written.splitlines() if line.startswith("{")]
+    (asked,) = [line for line in lines if line["path"].endswith("/configmaps/none")]
+    assert (asked["method"], asked["status"], asked["user"]) == ("GET", 404, "admin")
+
+
+@pytest.mark.parametrize(("host", "reached"), [("0.0.0.0", "127.0.0.1"), ("::1", "[::1]")])
+def test_the_kubeconfig_has_an_address_that_clients_reach(tmp_path: Path, host: str, reached: str) -> None:
+    if ":" in host and not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    with up(tmp_path / "data", "--host", host, "--name", "gpus.example.com") as process:
+        (line,) = [line for line in greeting(process) if "serves" in line]
+        assert f"https://{reached}:" in line
+        ask(tmp_path / "data" / "kubeconfig", lambda client: client.read("/version"))
+    certificate = x509.load_pem_x509_certificate((tmp_path / "data/pki/server.crt").read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "gpus.example.com" in names.get_values_for_type(x509.DNSName)
+
+
+def test_an_empty_host_is_refused(tmp_path: Path) -> None:
+    tried = allot("up", "--data-dir", tmp_path / "data", "--host", "")
+    assert tried.returncode == 2
+    assert "--host" in tried.stderr
+
+
+@pytest.mark.parametrize("closed", [(1,), (0, 1, 2)], ids=["output", "all"])
+def test_it_runs_with_standard_streams_closed(tmp_path: Path, closed: tuple[int, ...]) -> None:
+    folder = tmp_path / "data"
+    redirections = " ".join(f"{number}{'<' if number == 0 else '>'}&-" for number in closed)
+    script = f'exec "$0" up --port 0 --data-dir "$1" {redirections}'
+    process = subprocess.Popen(["sh", "-c", script, str(ALLOT), str(folder)], stderr=subprocess.PIPE)
+    try:
+        for _ in range(PATIENCE * 10):  # nothing is printed that one could wait for
+            if (folder / "kubeconfig").exists() or process.poll() is not None:
+                break
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.1)
+        ask(folder / "kubeconfig", lambda client: client.read("/version"))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+
+
+def test_it_stops_in_order_when_its_terminal_closes(tmp_path: Path) -> None:
+    with up(tmp_path / "data") as process:
+        greeting(process)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(PATIENCE) == 0
+
+
+def test_a_file_that_is_no_backup_is_named_and_nothing_changes(tmp_path: Path) -> None:
+    (tmp_path / "note").write_text("no backup, this")
+    tried = allot("restore", tmp_path / "note", "--data-dir", tmp_path / "data")
+    assert tried.returncode == 1
+    assert f"{tmp_path}/note is no good backup: it is not a database" in tried.stderr
+    assert "allot restore" not in tried.stderr

@@ -59,6 +59,7 @@ from allotment.apiserver.upkeep.task import Upkeep
 log = logging.getLogger("allotment.apiserver")
 
 LAG_SECONDS = 0.25
+_REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,9 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+        """For clients on this machine; they reach one that listens everywhere at its loopback address."""
+        host = _REACHED_AT.get(self.options.host, self.options.host)
+        host = f"[{host}]" if ":" in host else host
         return f"https://{host}:{self.port}"
 
     def write_kubeconfig(self) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from allotment.cli.data_folder import data_dir_option
+from allotment.cli.data_folder import data_dir_option, folder_of
 
 
 @click.command(name="backup")
@@ -17,12 +17,11 @@ def command(file: Path, data_dir: Path | None) -> None:
 
     Certificates are not in it: copy the folder pki as well, safely, if credentials should outlive the machine.
     """
-    from allotment.apiserver.folder import DataFolder, default_folder
     from allotment.apiserver.store import backup
     from allotment.apiserver.store.errors import StoreError
     from allotment.cli.failure import Failure
 
-    folder = DataFolder(data_dir) if data_dir else default_folder()
+    folder = folder_of(data_dir)
     if not folder.store.exists():
         raise Failure(f"{folder.path} has no store", "name the server's folder with --data-dir")
     try:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from allotment.apiserver.folder import DataFolder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,3 +21,16 @@ def data_dir_option(function: F) -> F:
         help="where the server keeps its data; default: ALLOT_DATA_DIR, else allotment in your data folder",
     )  # fmt: skip
     return option(function)
+
+
+def folder_of(data_dir: Path | None) -> DataFolder:
+    """The folder that was named, or the user's own."""
+    from allotment.apiserver.folder import DataFolder, default_folder
+    from allotment.cli.failure import Failure
+
+    try:
+        return DataFolder(data_dir) if data_dir else default_folder()
+    except RuntimeError as exc:  # no HOME, and this user is not in the list of users
+        raise Failure(
+            "there is no home folder to keep data in", "name one with --data-dir or ALLOT_DATA_DIR"
+        ) from exc

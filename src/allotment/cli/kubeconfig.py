@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from allotment.cli.data_folder import data_dir_option
+from allotment.cli.data_folder import data_dir_option, folder_of
 
 
 @click.command(name="kubeconfig")
@@ -35,11 +35,10 @@ def command(
     from allotment.apiserver.auth.certificates import CertificateError, open_authority
     from allotment.apiserver.auth.keyfile import write_whole
     from allotment.apiserver.auth.kubeconfig import kubeconfig
-    from allotment.apiserver.folder import DataFolder, default_folder
     from allotment.cli.failure import Failure
     from allotment.client.connection import KubeconfigError, load
 
-    folder = DataFolder(data_dir) if data_dir else default_folder()
+    folder = folder_of(data_dir)
     if not folder.kubeconfig.exists():
         raise Failure(f"{folder.path} has no server yet", "start one with: allot up")
     try:

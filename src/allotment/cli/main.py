@@ -19,11 +19,11 @@ _COMMANDS = {
         "allotment.cli.allocate",
         "choose devices for claims and pods; say why the rest does not fit",
     ),
+    "cel": ("allotment.cli.cel", "which devices an expression selects, and what it read on the others"),
     "up": ("allotment.cli.up", "start a Kubernetes-compatible control plane on this machine"),
     "kubeconfig": ("allotment.cli.kubeconfig", "issue credentials for the server that `up` started"),
     "backup": ("allotment.cli.backup", "copy the server's store, also while it runs"),
     "restore": ("allotment.cli.restore", "put a backup in place of the server's store"),
-    "cel": ("allotment.cli.cel", "which devices an expression selects, and what it read on the others"),
 }
 
 
@@ -63,11 +63,12 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 )
 def allot() -> None:
     """Hands out GPUs, NICs and other devices to workloads the way Kubernetes does, and says why something does
-    not fit."""
+    not fit. Needs no cluster: it reads manifests, or is the API server itself (up)."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line and returns its exit code."""
+    _open_standard_streams()
     try:
         # Not allot.main(): that would end the process itself when a pipe breaks.
         with allot.make_context("allot", list(sys.argv[1:] if arguments is None else arguments)) as context:
@@ -85,3 +86,12 @@ def main(arguments: list[str] | None = None) -> int:
         # Nobody reads on, `| head` for one. Python would complain again when it closes the stream at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _open_standard_streams() -> None:
+    """A service may be started without some of them. The first sockets would take their numbers, which libuv dies of."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,42 +23,73 @@ PORT = 6443
 SWITCH_SECONDS = 0.0005
 """How long the event loop may keep the store's thread from running; Python's 5 ms would be most of a write's time."""
 
+_EVERYWHERE = ("0.0.0.0", "::")
+
 
 @click.command(name="up")
 @data_dir_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="the address to listen on")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="the address to listen on; 0.0.0.0 or :: for all of this machine's",
+)
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes any that is free"
 )
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="another name or address by which clients reach it, for its certificate; repeatable",
+)
 @click.option("--demo", is_flag=True, help="with a few nodes and devices to look at")
-@click.option("--verbose", is_flag=True, help="log what happens, not only what goes wrong")
-def command(data_dir: Path | None, host: str, port: int, demo: bool, verbose: bool) -> int:
+@click.option("--verbose", is_flag=True, help="log every request, not only what goes wrong")
+def command(
+    data_dir: Path | None, host: str, port: int, names: tuple[str, ...], demo: bool, verbose: bool
+) -> int:
     """Starts a Kubernetes-compatible API server with everything in one folder, and stops it on Ctrl-C.
 
     Writes a kubeconfig into the folder and prints how to use it. Starting again goes on where it stopped.
 
     \b
-    Exit code: 0 stopped by Ctrl-C or SIGTERM, 1 could not start.
+    Exit code: 0 stopped by Ctrl-C, SIGTERM or a closed terminal, 1 could not start.
     """
     import uvloop
 
-    from allotment.apiserver.folder import default_folder
     from allotment.apiserver.server import Options
+    from allotment.cli.data_folder import folder_of
     from allotment.cli.log import set_up
 
+    if not host or not all(names):
+        raise click.UsageError("--host and --name need a name or an address")
+    if host in _EVERYWHERE:
+        names = (*names, *_own_names())
     set_up(logging.INFO if verbose else logging.WARNING)
     sys.setswitchinterval(SWITCH_SECONDS)
-    options = Options(data_dir.resolve() if data_dir else default_folder().path, host, port)
+    options = Options(folder_of(data_dir).path.resolve(), host, port, names)
     uvloop.run(_serve(options, demo))
     return 0
+
+
+def _own_names() -> set[str]:
+    """The name of this machine, and the addresses that it stands for."""
+    name = socket.gethostname()
+    try:
+        found = socket.getaddrinfo(name, None)
+    except OSError:
+        return {name}
+    return {name, *(str(address[0]).partition("%")[0] for *_, address in found)}
 
 
 async def _serve(options: Options, demo: bool) -> None:
     from allotment.apiserver.server import ApiServer
 
     ended = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup: it is to stay
+            asyncio.get_running_loop().add_signal_handler(number, ended.set)
     server = ApiServer(options)
     await _start(server, options)
     try:

@@ -99,6 +99,8 @@ def test_a_restored_store_goes_on_far_above_every_revision_that_was_handed_out(
             assert record.revision == seen + REVISION_STEP + 1
         assert restore(saved, file) == seen + 2 * REVISION_STEP + 1  # again, and again above
         async with opened(file.with_name("store.db.replaced")) as replaced:
+            assert values(replaced.list("pods")) == {"a": 3, "b": 1}
+        async with opened(file.with_name("store.db.replaced.2")) as replaced:
             assert values(replaced.list("pods")) == {"a": 2, "b": 2}
 
     asyncio.run(run())

@@ -96,6 +96,7 @@ class App:
             answer = Reply.error(_as_status(exc, request))
         if isinstance(answer, Stream):
             await self._stream(answer, send, told)
+            _note(request, told, 200, perf_counter() - begun, stays=True)
             return
         if request.method == "GET" and self.unsent > self.max_unsent and len(answer.body) > LARGE:
             self._metrics.rejected += 1
@@ -107,8 +108,7 @@ class App:
             self.unsent -= len(answer.body)
         seconds = perf_counter() - begun
         self._metrics.done(told.labels, answer.status, seconds)
-        if answer.status >= 500 or seconds > SLOW_SECONDS:
-            _note(request, told, answer, seconds)
+        _note(request, told, answer.status, seconds)
 
     def end_watches(self) -> None:
         """Ends every watch where it stands; their clients go on from there elsewhere or later."""
@@ -279,15 +279,21 @@ def _as_status(exc: Exception, request: Request) -> StatusError:
     return InternalError(f"Internal error occurred: {type(exc).__name__}")
 
 
-def _note(request: Request, told: _Told, answer: Reply, seconds: float) -> None:
-    log.warning(
-        "request %s",
-        "failed" if answer.status >= 500 else "slow",
+def _note(request: Request, told: _Told, status: int, seconds: float, *, stays: bool = False) -> None:
+    """Logs a request that is over. A watch stays as long as its client likes, which is not slow."""
+    failed, slow = status >= 500, seconds > SLOW_SECONDS and not stays
+    level = logging.WARNING if failed or slow else logging.INFO
+    if not log.isEnabledFor(level):
+        return
+    how = "failed" if failed else "slow" if slow else "answered"
+    log.log(
+        level,
+        "watch ended" if stays else f"request {how}",
         extra={
             "method": request.method,
             "path": request.path,
             "user": told.user,
-            "status": answer.status,
+            "status": status,
             "seconds": round(seconds, 3),
         },
     )

@@ -11,6 +11,7 @@ history: every watch and continued list from before is told 410 Gone and lists a
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -38,7 +39,8 @@ def copy(source: Path, target: Path) -> None:
 def restore(backup: Path, target: Path) -> int:
     """Puts a backup in the place of a store that is not in use; returns the revision at which it goes on.
 
-    The backup is checked first. The store that was there is kept beside it, with ``.replaced`` at its name's end.
+    The backup is checked first. The store that was there is kept beside it, with ``.replaced`` at its name's end
+    (``.replaced.2`` and so on if there is such a one from before).
     Raises :class:`OpenError`: Locked if the store is in use, Corrupt or TooNew if the backup is no good.
     """
     if not backup.is_file():
@@ -106,14 +108,22 @@ def _newest(target: Path) -> int:
 
 def _set_aside(target: Path) -> None:
     """Keeps the old store under another name; its write-ahead log must not meet the new file."""
-    for suffix in ("", "-wal"):
-        old = target.with_name(target.name + suffix)
-        kept = target.with_name(target.name + ".replaced" + suffix)
-        kept.unlink(missing_ok=True)
-        if old.exists():
-            os.link(old, kept)
+    if target.exists():
+        name = _free_name(target.with_name(target.name + ".replaced"))
+        for suffix in ("", "-wal"):
+            old = target.with_name(target.name + suffix)
+            if old.exists():
+                os.link(old, name.with_name(name.name + suffix))
     for suffix in ("-wal", "-shm"):
         target.with_name(target.name + suffix).unlink(missing_ok=True)
+
+
+def _free_name(path: Path) -> Path:
+    """The path, or the first of ``path.2``, ``path.3``… that is not there: a second restore keeps what the first kept."""
+    names = itertools.chain(
+        [path], (path.with_name(f"{path.name}.{number}") for number in itertools.count(2))
+    )
+    return next(name for name in names if not name.exists())
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ class Locked(OpenError):
 
 
 class Corrupt(OpenError):
-    """The file is damaged, or it is no store at all."""
+    """The file is damaged, or it is no store at all. ``what`` says which."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(
@@ -34,6 +34,7 @@ class Corrupt(OpenError):
             f"the store {path} cannot be used: {what}. Restore a backup of it (allot restore), "
             f"or move the file away to start with an empty store",
         )
+        self.what = what
 
 
 class TooNew(OpenError):
