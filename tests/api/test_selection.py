@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.api.selection import MAX_LENGTH, SelectorError, parse_fields, parse_labels
+from allotment.api.selection import (
+    MAX_LENGTH,
+    Requirement,
+    Selector,
+    SelectorError,
+    parse_fields,
+    parse_labels,
+)
+from allotment.api.selection import Test as Comparison
 
 LABELS = {"app": "web", "tier": "front", "n": "5", "empty": ""}
 
@@ -136,3 +144,58 @@ def test_in_and_notin_are_opposites(key: str, values: set[str], labels: dict[str
     inside = parse_labels(f"{key} in ({listed})").matches(labels)
     assert inside is (labels.get(key) in values)
     assert parse_labels(f"{key} notin ({listed})").matches(labels) is not inside
+
+
+def _holds(requirement: Requirement, labels: dict[str, str]) -> bool:
+    """One requirement by itself, as its documentation reads."""
+    value = labels.get(requirement.key)
+    match requirement.test:
+        case Comparison.IN:
+            return value in requirement.values
+        case Comparison.NOT_IN:
+            return value not in requirement.values
+        case Comparison.EXISTS:
+            return value is not None
+        case Comparison.NOT_EXISTS:
+            return value is None
+    (bound,) = requirement.values
+    if value is None or not value.isdecimal():
+        return False
+    return int(value) > int(bound) if requirement.test is Comparison.GREATER else int(value) < int(bound)
+
+
+KEYS, VALUES = st.sampled_from("abc"), st.sampled_from(["", "x", "1", "2", "3"])
+NUMBERS = st.sampled_from(["1", "2", "3"]).map(lambda number: frozenset({number}))
+REQUIREMENTS = st.one_of(
+    st.builds(
+        Requirement,
+        KEYS,
+        st.sampled_from([Comparison.IN, Comparison.NOT_IN]),
+        st.frozensets(VALUES, min_size=1),
+    ),
+    st.builds(Requirement, KEYS, st.sampled_from([Comparison.EXISTS, Comparison.NOT_EXISTS])),
+    st.builds(Requirement, KEYS, st.sampled_from([Comparison.GREATER, Comparison.LESS]), NUMBERS),
+)
+
+
+@given(st.lists(REQUIREMENTS, max_size=6), st.dictionaries(KEYS, VALUES))
+def test_a_selector_holds_when_each_requirement_does(
+    requirements: list[Requirement], labels: dict[str, str]
+) -> None:
+    expected = all(_holds(each, labels) for each in requirements)
+    assert Selector(tuple(requirements)).matches(labels) == expected
+
+
+def test_a_selector_of_thousands_of_requirements_costs_what_the_object_has() -> None:
+    class Counted(dict[str, str]):
+        asked = 0
+
+        def get(self, key: str, default: str | None = None) -> str | None:  # type: ignore[override]  # one form is enough
+            self.asked += 1
+            return super().get(key, default)
+
+    for text in ("!k{0}", "k{0}!=x", "a!=x{0}", "a,k{0}", "a=1,k{0}=2", "a>{0}"):
+        selector = parse_labels(",".join(text.format(number) for number in range(4000)))
+        labels = Counted(a="1")
+        selector.matches(labels)
+        assert labels.asked <= 1, text
