@@ -14,6 +14,7 @@ from allotment.api.schema import schema_of
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.http.request import MAX_BODY
 from allotment.apiserver.registry.resource import Resource
+from allotment.apiserver.store import store
 from tests.apiserver.http.serving import CONFIGMAPS, Serving, configmap, serving
 
 Story = Callable[[Serving], Awaitable[None]]
@@ -136,6 +137,21 @@ def test_hostile_bodies_are_refused_and_nothing_more(tell: Callable[[Story], Non
             reply = await server.call(method, path, body, {"content-type": content_type}, **query)
             assert reply.status < 500, (what, reply.body[:300])
         assert (await server.call("GET", "/healthz")).status == 200
+
+    tell(story)
+
+
+def test_an_object_cannot_grow_without_end_by_patches(
+    tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(server: Serving) -> None:
+        monkeypatch.setattr(store, "MAX_OBJECT", 2_000)
+        await server.call("POST", CONFIGMAPS, configmap("a", one="x" * 900))
+        patch, how = {"data": {"two": "x" * 900}}, {"content-type": "application/merge-patch+json"}
+        for query in ({"dryRun": "All"}, {}):
+            reply = await server.call("PATCH", f"{CONFIGMAPS}/a", patch, how, **query)
+            assert (reply.status, reply.json["reason"]) == (413, "RequestEntityTooLarge")
+        assert list((await server.call("GET", f"{CONFIGMAPS}/a")).json["data"]) == ["one"]
 
     tell(story)
 

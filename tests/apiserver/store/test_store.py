@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from allotment.apiserver.store import store as store_module
-from allotment.apiserver.store.errors import Closed, Compacted, Overloaded
+from allotment.apiserver.store.errors import Closed, Compacted, ObjectTooLarge, Overloaded
 from allotment.apiserver.store.history import Window
 from allotment.apiserver.store.record import Record
 from allotment.apiserver.store.store import Store
@@ -240,6 +240,23 @@ def test_more_than_the_disk_can_take_is_refused_and_taken_later(
             disk.release()
             await first
             await put(store, "b")
+
+    asyncio.run(run())
+
+
+def test_an_object_that_grows_too_large_is_refused_and_one_that_is_may_shrink(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with opened(file) as store:
+            await put(store, "a", "x" * 300)
+            monkeypatch.setattr(store_module, "MAX_OBJECT", 200)
+            for name in ("a", "b"):
+                with pytest.raises(ObjectTooLarge):
+                    store.put(key(name), thing(name, "x" * 301))
+            assert (await put(store, "a", "x" * 299)).revision == 3
+            await delete(store, "a")
+            store.validate()
 
     asyncio.run(run())
 

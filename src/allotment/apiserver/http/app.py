@@ -20,6 +20,7 @@ from allotment.api.status import (
     MethodNotAllowed,
     NotFound,
     StatusError,
+    TooLarge,
     TooManyRequests,
     Unavailable,
 )
@@ -37,7 +38,7 @@ from allotment.apiserver.http.resources import Resources, attributes_of
 from allotment.apiserver.http.route import Target, target_of
 from allotment.apiserver.registry.catalogue import Catalogue, Served
 from allotment.apiserver.registry.review import Review
-from allotment.apiserver.store.errors import CommitFailed, Overloaded, StoreError
+from allotment.apiserver.store.errors import CommitFailed, ObjectTooLarge, Overloaded, StoreError
 
 log = logging.getLogger("allotment.apiserver")
 
@@ -271,6 +272,8 @@ def _as_status(exc: Exception, request: Request) -> StatusError:
         return exc
     if isinstance(exc, Overloaded):
         return _too_many()
+    if isinstance(exc, ObjectTooLarge):
+        return TooLarge(f"Request entity too large: {exc}")
     if isinstance(exc, CommitFailed):
         return InternalError(f"Internal error occurred: {exc}")
     if isinstance(exc, StoreError):

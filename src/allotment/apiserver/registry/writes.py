@@ -37,7 +37,7 @@ from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.strategy import Operation
 from allotment.apiserver.store.pending import Pending
 from allotment.apiserver.store.record import Key, Obj, Record
-from allotment.apiserver.store.store import Store
+from allotment.apiserver.store.store import Store, check_size
 
 _SUFFIX_LETTERS = (
     "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so no words; nothing that looks like another sign
@@ -227,9 +227,11 @@ class Writes:
 
     def put(self, key: Key, obj: Obj, call: Call) -> Record | Pending:
         obj = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], **obj}  # first: see ``forms.Plain.many``
-        if call.dry_run:
-            return settled(key, obj)
-        return self.store.put(key, obj)
+        if not call.dry_run:
+            return self.store.put(key, obj)
+        record = settled(key, obj)
+        check_size(record, self.store.head(key))
+        return record
 
     def unchanged(self, record: Record) -> Written:
         """Nothing to store; but what is there already may still be on its way to disk."""

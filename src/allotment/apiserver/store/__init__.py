@@ -24,6 +24,7 @@ Errors::
     │   └── Unwritable      the folder or file cannot be created, read or written
     ├── CommitFailed        a write did not reach the disk and did not happen; a later one may succeed
     ├── Overloaded          too much is on its way to disk; nothing was done, try again soon
+    ├── ObjectTooLarge      an object grew beyond what one may have; nothing was done
     ├── Compacted           the revision asked for is older than the history (revision, compacted)
     ├── Overflow            a watch's reader was too slow; list anew and watch from there
     └── Closed              the store, or the watch, was closed

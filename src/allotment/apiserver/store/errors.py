@@ -53,6 +53,14 @@ class Overloaded(StoreError):
     """So much is on its way to disk that the store takes no more just now. Nothing was done."""
 
 
+class ObjectTooLarge(StoreError):
+    """An object would have more than ``limit`` bytes. Nothing was done."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"an object may have at most {limit} bytes")
+        self.limit = limit
+
+
 class Compacted(StoreError):
     """The history does not reach back to ``revision``; it starts after ``compacted``."""
 

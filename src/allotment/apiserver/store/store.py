@@ -29,7 +29,14 @@ import msgspec
 
 from allotment.apiserver.store import backup
 from allotment.apiserver.store.database import Database, check, connect, read
-from allotment.apiserver.store.errors import Closed, CommitFailed, Compacted, Corrupt, Overloaded
+from allotment.apiserver.store.errors import (
+    Closed,
+    CommitFailed,
+    Compacted,
+    Corrupt,
+    ObjectTooLarge,
+    Overloaded,
+)
 from allotment.apiserver.store.history import Evicted, History, Window, superseded
 from allotment.apiserver.store.lock import Lock
 from allotment.apiserver.store.pending import Pending
@@ -46,6 +53,10 @@ Follower = Callable[[Record | None, Record | None], None]
 MAX_PENDING_WRITES = 100_000
 MAX_PENDING_BYTES = 256 * 1024 * 1024
 """On their way to disk; more writes are refused with :class:`Overloaded`."""
+
+MAX_OBJECT = 4 * 1024 * 1024
+"""Bytes of one object. More than a request may have, as the server adds to what it is sent; without it, patches could
+make an object grow without end."""
 
 TRIM_AT = 250
 """Evicted changes are forgotten on disk so many at a time: a transaction for each would double the work."""
@@ -182,8 +193,8 @@ class Store:
     def put(self, key: Key, obj: Obj) -> Pending:
         """Stores an object, new or changed, and writes its revision into it.
 
-        It is on the head when this returns, and durable when the result was awaited. Raises :class:`Overloaded` or
-        :class:`Closed`, and then did nothing.
+        It is on the head when this returns, and durable when the result was awaited. Raises :class:`Overloaded`,
+        :class:`ObjectTooLarge` or :class:`Closed`, and then did nothing.
         """
         previous = self.head(key)
         return self._write(ChangeType.MODIFIED if previous else ChangeType.ADDED, key, obj, previous)
@@ -216,6 +227,8 @@ class Store:
         obj["metadata"]["resourceVersion"] = str(revision)
         key = previous.key if previous else Key(sys.intern(key.resource), sys.intern(key.namespace), key.name)
         record = Record(key, revision, _encode(obj))
+        if type_ is not ChangeType.DELETED:
+            check_size(record, previous)
         pending = Pending(Change(type_, record, previous), self._clock(), self._epoch)
         self._head_revision = revision
         self._ahead[key] = pending
@@ -415,6 +428,13 @@ class Store:
         found = {row.record.revision for row in rows}
         assert needed <= found, f"rows {needed - found} are missing"
         assert all(row <= self.compacted for row in found - needed), f"rows {found - needed} are surplus"
+
+
+def check_size(record: Record, previous: Record | None) -> None:
+    """Raises :class:`ObjectTooLarge`. What is too large already may shrink, or stay as it is."""
+    before = len(previous.data) if previous is not None else 0
+    if len(record.data) > max(MAX_OBJECT, before):
+        raise ObjectTooLarge(MAX_OBJECT)
 
 
 def _after(change: Change) -> Record | None:
