@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from allotment.api.schema import schema_of
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.http.request import MAX_BODY
+from allotment.apiserver.http.resources import LARGE
+from allotment.apiserver.registry.forms import PIECE
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.store import store
 from tests.apiserver.http.serving import CONFIGMAPS, Serving, configmap, serving
@@ -152,6 +155,69 @@ def test_an_object_cannot_grow_without_end_by_patches(
             reply = await server.call("PATCH", f"{CONFIGMAPS}/a", patch, how, **query)
             assert (reply.status, reply.json["reason"]) == (413, "RequestEntityTooLarge")
         assert list((await server.call("GET", f"{CONFIGMAPS}/a")).json["data"]) == ["one"]
+
+    tell(story)
+
+
+ITEMS = 2 * PIECE + 1
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "application/json;as=Table;v=v1;g=meta.k8s.io",
+        "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+        "application/json",
+        "application/yaml",
+    ],
+)
+def test_long_lists_and_deletions_let_others_in_between(tell: Callable[[Story], None], form: str) -> None:
+    async def turns(until: asyncio.Future[Any]) -> int:
+        count = 0
+        while not until.done():
+            await asyncio.sleep(0)
+            count += 1
+        return count
+
+    async def story(server: Serving) -> None:
+        pods = [configmap(f"c{number:03}", text="x" * 300) for number in range(ITEMS)]
+        await asyncio.gather(*(server.call("POST", CONFIGMAPS, pod) for pod in pods))
+        listing = asyncio.ensure_future(server.call("GET", CONFIGMAPS, None, {"accept": form}))
+        assert await turns(listing) >= 3
+        body = yaml.safe_load((await listing).body)
+        assert len(body.get("rows") or body["items"]) == ITEMS
+        deleting = asyncio.ensure_future(server.call("DELETE", CONFIGMAPS))
+        assert await turns(deleting) >= 3
+        assert len((await deleting).json["items"]) == ITEMS
+        assert (await server.call("GET", CONFIGMAPS)).json["items"] == []
+
+    tell(story)
+
+
+def test_a_large_body_in_yaml_is_read(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        body = yaml.safe_dump(configmap("a", text="x" * 2 * LARGE)).encode()
+        made = await server.call("POST", CONFIGMAPS, body, {"content-type": "application/yaml"})
+        assert made.status == 201
+        broken = await server.call("POST", CONFIGMAPS, body + b"\n:", {"content-type": "application/yaml"})
+        assert broken.status == 400
+        applied = await server.call(
+            "PATCH",
+            f"{CONFIGMAPS}/a",
+            body,
+            {"content-type": "application/apply-patch+yaml"},
+            fieldManager="x",
+        )
+        assert applied.status == 200
+
+    tell(story)
+
+
+def test_a_dry_run_in_the_query_counts_beside_an_empty_one_in_the_body(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        await server.call("POST", CONFIGMAPS, configmap("a"))
+        await server.call("DELETE", f"{CONFIGMAPS}/a", {"dryRun": []}, dryRun="All")
+        assert (await server.call("GET", f"{CONFIGMAPS}/a")).status == 200
 
     tell(story)
 

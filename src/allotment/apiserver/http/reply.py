@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from allotment.api.status import StatusError
-from allotment.apiserver.http.request import JSON, YAML, Send
+from allotment.apiserver.http.request import Send
 from allotment.apiserver.store.record import Obj
 
 Headers = list[tuple[bytes, bytes]]
@@ -69,12 +69,15 @@ class Stream:
         await send({"type": "http.response.body", "body": b""})
 
 
-def formatted(body: bytes, media_type: str, pretty: bool) -> bytes:
-    """A JSON body as the client wants to read it."""
-    if media_type == YAML:
-        dumped = yaml.dump(msgspec.json.decode(body), Dumper=yaml.CSafeDumper, sort_keys=True)
-        return dumped.encode() if isinstance(dumped, str) else bytes(dumped)
-    return msgspec.json.format(body, indent=2) + b"\n" if pretty and media_type == JSON else body
+def as_yaml(body: bytes) -> bytes:
+    """A JSON body as YAML."""
+    dumped = yaml.dump(msgspec.json.decode(body), Dumper=yaml.CSafeDumper, sort_keys=True)
+    return dumped.encode() if isinstance(dumped, str) else bytes(dumped)
+
+
+def pretty(body: bytes) -> bytes:
+    """A JSON body as people like to read it."""
+    return msgspec.json.format(body, indent=2) + b"\n"
 
 
 def warning_headers(warnings: list[str]) -> Headers:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from allotment.api.schema import schema_of
 from allotment.api.status import BadRequest, MethodNotAllowed, UnsupportedMediaType
@@ -12,7 +12,7 @@ from allotment.apiserver.auth.authorization import refusal
 from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
 from allotment.apiserver.http.negotiation import Accepted, choose
 from allotment.apiserver.http.options import call_of, list_options
-from allotment.apiserver.http.reply import Reply, Stream, encode, formatted, status_of, warning_headers
+from allotment.apiserver.http.reply import Reply, Stream, as_yaml, encode, pretty, status_of, warning_headers
 from allotment.apiserver.http.request import JSON, Body, NotJson, Request, decode_json, decode_yaml
 from allotment.apiserver.http.route import Target
 from allotment.apiserver.registry.body import accepted, accepted_as
@@ -24,7 +24,7 @@ from allotment.apiserver.registry.deletion import (
     replies_with_object,
     success,
 )
-from allotment.apiserver.registry.forms import Form, Metadata, Page, Table, plain
+from allotment.apiserver.registry.forms import PIECE, Form, Metadata, Page, Table, plain
 from allotment.apiserver.registry.patches import PatchType
 from allotment.apiserver.registry.registry import Registry
 from allotment.apiserver.registry.resource import View
@@ -33,12 +33,18 @@ from allotment.apiserver.registry.table import IncludeObject
 from allotment.apiserver.registry.watches import Watching
 from allotment.apiserver.store.record import Record
 
+T = TypeVar("T")
+
 _PATCH_TYPES = {type_.value: type_ for type_ in PatchType}
 _NO_STRATEGIC = (
     "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, "
     "application/merge-patch+json, application/apply-patch+yaml"
 )
 """Custom kinds have no strategic merge patch."""
+LARGE = 64 * 1024
+"""Bytes of a body in YAML or protobuf that are read or written at once."""
+THREADS = 2
+"""That read and write larger ones, so that they leave most of the processor to others."""
 _PRETTY_AGENTS = ("curl/", "Wget/", "Mozilla/")
 
 
@@ -52,6 +58,7 @@ class Resources:
         self._authorizer = authorizer
         self._now = now
         self._clock = clock
+        self._threads = asyncio.Semaphore(THREADS)
 
     async def answer(
         self, request: Request, target: Target, verb: str, served: Served, identity: Identity
@@ -61,9 +68,9 @@ class Resources:
             return await self._subresource(request, target, verb, served, identity)
         _check_verb(served, target, verb)
         if verb == "get":
-            return self._get(request, target, served)
+            return await self._get(request, target, served)
         if verb in ("list", "watch"):
-            return self._collection(request, target, served, verb == "watch")
+            return await self._collection(request, target, served, verb == "watch")
         if verb == "delete":
             return await self._delete(request, target, served, identity)
         if verb == "deletecollection":
@@ -73,7 +80,7 @@ class Resources:
             written, call = await self._patch(request, target, served, identity)
         else:
             call = call_of(request, identity, self._now(), verb)
-            body = Body(await request.body(), request.content_type, served.resource.kind)
+            body = await self._body(request, served.resource.kind)
             obj = accepted(served, body.value, body.duplicates(served.schema), call)
             writes = self._registry.writes
             if verb == "create":
@@ -84,7 +91,7 @@ class Resources:
                 written = writes.update(served, target.namespace, target.name, obj, call, target.subresource)
         record = await written.record()
         status = 201 if written.created else 200
-        return self._reply(request, form.one(record), wanted, status, call)
+        return await self._reply(request, form.one(record), wanted, status, call)
 
     async def review(
         self, request: Request, target: Target, verb: str, review: Review, identity: Identity
@@ -93,28 +100,30 @@ class Resources:
         if verb != "create" or target.name:
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         call = call_of(request, identity, self._now(), verb)
-        body = Body(await request.body(), request.content_type, review.kind)
+        body = await self._body(request, review.kind)
         schema = schema_of(review.api_version, review.kind)
         sent = accepted_as(review.api_version, review.kind, schema, body.value, body.duplicates(schema), call)
         answered = review.run(sent, ReviewCall(identity, target.namespace, call.now))
-        return self._reply(request, encode(answered), choose(request.header(b"accept")), 201, call)
+        return await self._reply(request, encode(answered), choose(request.header(b"accept")), 201, call)
 
     # --- reading ---
 
-    def _get(self, request: Request, target: Target, served: Served) -> Reply:
+    async def _get(self, request: Request, target: Target, served: Served) -> Reply:
         form, wanted = self._form(request, served)
         version = request.query.get("resourceVersion", "")
         record = self._registry.reads.get(served, target.namespace, target.name, version)
-        return self._reply(request, form.one(record), wanted)
+        return await self._reply(request, form.one(record), wanted)
 
-    def _collection(self, request: Request, target: Target, served: Served, watch: bool) -> Reply | Stream:
+    async def _collection(
+        self, request: Request, target: Target, served: Served, watch: bool
+    ) -> Reply | Stream:
         form, wanted = self._form(request, served)
         options = list_options(request, served, watch)
         if watch:
             watching = Watching(self._registry.reads, served, target.namespace, options, form, self._clock)
             return Stream(_until_gone(watching, request), watching.close)
         page = self._registry.reads.list(served, target.namespace, options)
-        return self._reply(request, form.many(page), wanted)
+        return await self._reply(request, await _in_turns(form.many(page)), wanted)
 
     def _form(self, request: Request, served: Served) -> tuple[Form, Accepted]:
         wanted = choose(request.header(b"accept"))
@@ -129,13 +138,31 @@ class Resources:
             raise BadRequest(f'unrecognized includeObject value: "{include}"') from exc
         return Table(served, wanted.version, what, self._now), wanted
 
-    def _reply(
+    async def _reply(
         self, request: Request, body: bytes, wanted: Accepted, status: int = 200, call: Call | None = None
     ) -> Reply:
         headers = warning_headers(call.warnings) if call is not None and call.warnings else []
-        if wanted.media_type != JSON or _pretty(request):
-            body = formatted(body, wanted.media_type, _pretty(request))
+        if wanted.media_type != JSON:
+            body = await self._aside(body, as_yaml)
+        elif _pretty(request):
+            body = pretty(body)
         return Reply(status, body, wanted.media_type.encode(), headers)
+
+    async def _body(self, request: Request, kind: str) -> Body:
+        """The request's body, decoded; ``kind`` is what it should be. Raises StatusError."""
+        return await self._decoded(await request.body(), request.content_type, kind)
+
+    async def _decoded(self, raw: bytes, type_: str, kind: str) -> Body:
+        if type_ in (JSON, ""):
+            return Body(raw, type_, kind)
+        return await self._aside(raw, lambda raw: Body(raw, type_, kind))
+
+    async def _aside(self, body: bytes, work: Callable[[bytes], T]) -> T:
+        """Reading or writing what is not JSON, which takes seconds for a large body: in a thread, while others are served."""
+        if len(body) <= LARGE:
+            return work(body)
+        async with self._threads:
+            return await asyncio.to_thread(work, body)
 
     # --- patches ---
 
@@ -146,7 +173,7 @@ class Resources:
         apply = type_ is PatchType.APPLY
         call = call_of(request, identity, self._now(), "patch", apply)
         raw = await request.body()
-        patch = decode_yaml(raw) if apply else _patch_of(raw)
+        patch = await self._aside(raw, decode_yaml) if apply else _patch_of(raw)
         if apply:
             self._require_create(served, target, identity)
         written = self._registry.patches.patch(
@@ -171,8 +198,8 @@ class Resources:
         written = self._registry.deletion.delete(served, target.namespace, target.name, options, call)
         record = await written.record()
         if written.gone is not None and not replies_with_object(served):
-            return self._reply(request, encode(success(served, written.gone)), wanted, 200, call)
-        return self._reply(request, form.one(record), wanted, 200, call)
+            return await self._reply(request, encode(success(served, written.gone)), wanted, 200, call)
+        return await self._reply(request, form.one(record), wanted, 200, call)
 
     async def _delete_all(
         self, request: Request, target: Target, served: Served, identity: Identity
@@ -181,10 +208,14 @@ class Resources:
         selected = list_options(request, served, False)
         options, call = await self._delete_call(request, identity, "deletecollection")
         page = self._registry.reads.list(served, target.namespace, selected)
-        written = self._registry.deletion.delete_all(served, page.records, options, call)
+        written: list[Written] = []
+        for start in range(0, len(page.records), PIECE):
+            some = page.records[start : start + PIECE]
+            written += self._registry.deletion.delete_all(served, some, options, call)
+            await asyncio.sleep(0)
         records: list[Record] = list(await asyncio.gather(*(each.record() for each in written)))
         done = Page(records, self._registry.store.revision, page.token, page.remaining)
-        return self._reply(request, form.many(done), wanted, 200, call)
+        return await self._reply(request, await _in_turns(form.many(done)), wanted, 200, call)
 
     async def _delete_call(
         self, request: Request, identity: Identity, verb: str
@@ -192,7 +223,7 @@ class Resources:
         raw = await request.body()
         asked: dict[str, Any] = {}
         if raw:
-            value = Body(raw, request.content_type, "DeleteOptions").value
+            value = (await self._decoded(raw, request.content_type, "DeleteOptions")).value
             if not isinstance(value, dict):
                 raise BadRequest("the body of a DELETE must be DeleteOptions")
             asked = {name: field for name, field in value.items() if field is not None}
@@ -204,8 +235,8 @@ class Resources:
                 asked["gracePeriodSeconds"] = grace
             if (orphan := request.flag("orphanDependents")) is not None:
                 asked["orphanDependents"] = orphan
-        if "dryRun" in request.query:
-            asked.setdefault("dryRun", [request.query["dryRun"]])
+        if "dryRun" in request.query and not asked.get("dryRun"):
+            asked["dryRun"] = [request.query["dryRun"]]
         options = delete_options(asked)
         return options, Call(identity, self._now(), dry_run=bool(options.dry_run), verb=verb)
 
@@ -220,19 +251,21 @@ class Resources:
         action, view = resource.actions.get(name), resource.views.get(name)
         if action is not None and verb == "create":
             call = call_of(request, identity, self._now(), verb)
-            body = Body(await request.body(), request.content_type, action.kind)
+            body = await self._body(request, action.kind)
             written = actions.run(*where, name, action, body.value, call)
             await written.record()
             reply = written.reply or {}
             status = status_of(reply)
-            return self._reply(request, encode(reply), wanted, 201 if status == 200 else status, call)
+            return await self._reply(request, encode(reply), wanted, 201 if status == 200 else status, call)
         if view is None or verb not in view.verbs:
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         if verb == "get":
             record = self._registry.reads.get(*where)
-            return self._reply(request, encode(actions.read(served, record, view)), wanted)
+            return await self._reply(request, encode(actions.read(served, record, view)), wanted)
         call, written = await self._view_write(request, target, verb, served, view, identity)
-        return self._reply(request, encode(view.read((await written.record()).load())), wanted, 200, call)
+        return await self._reply(
+            request, encode(view.read((await written.record()).load())), wanted, 200, call
+        )
 
     async def _view_write(
         self, request: Request, target: Target, verb: str, served: Served, view: View, identity: Identity
@@ -241,7 +274,7 @@ class Resources:
         actions = self._registry.actions
         call = call_of(request, identity, self._now(), verb)
         if verb == "update":
-            body = Body(await request.body(), request.content_type, view.kind)
+            body = await self._body(request, view.kind)
             return call, actions.replace(*where, body.value, call)
         type_ = _patch_type(request, served)
         if type_ is PatchType.APPLY:
@@ -296,6 +329,15 @@ def _check_verb(served: Served, target: Target, verb: str) -> None:
         allowed = False
     if not allowed:
         raise MethodNotAllowed("the server does not allow this method on the requested resource")
+
+
+async def _in_turns(pieces: Iterable[bytes]) -> bytes:
+    """A body that is made piece by piece, with a look at other requests in between."""
+    made = []
+    for piece in pieces:
+        made.append(piece)
+        await asyncio.sleep(0)
+    return b"".join(made)
 
 
 async def _until_gone(watching: Watching, request: Request) -> Any:
