@@ -7,6 +7,7 @@ tell how far it has come. It ends after its time, when the server stops, or when
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
@@ -71,6 +72,9 @@ class Watching:
             if self._from_state:
                 for batch in self._state():
                     yield batch
+                    await asyncio.sleep(
+                        0
+                    )  # a reader that keeps up does not make us wait; others should not have to
                 if self._options.initial_events and self._options.bookmarks:
                     yield self._form.bookmark(now, True)
             async for batch in self._changes(source):
@@ -104,16 +108,16 @@ class Watching:
                 changes = await source.next(max(left, 0.0))
             except (Overflow, Closed):
                 return
-            if changes:
-                if batch := self._told(changes):
-                    yield batch
-            elif bookmarks:
-                yield self._form.bookmark(source.revision, False)
+            if changes and (batch := self._told(changes)):
+                yield batch
             now = clock()
+            if bookmarks and (
+                not changes or now >= bookmark_at
+            ):  # also amid changes that are nothing to this watch
+                yield self._form.bookmark(source.revision, False)
+                bookmark_at = now + BOOKMARK_SECONDS
             if now >= end:
                 return
-            if now >= bookmark_at:
-                bookmark_at = now + BOOKMARK_SECONDS
 
     def _told(self, changes: list[Change]) -> bytes:
         if self._asked > changes[0].revision:  # asked for what was still to come
