@@ -17,6 +17,8 @@ import pytest
 from cryptography import x509
 
 from allotment.api.status import Forbidden, NotFound
+from allotment.cli.data_folder import folder_of
+from allotment.cli.failure import Failure
 from allotment.client.client import Client
 from allotment.client.connection import load
 from allotment.client.over_http import HttpTransport
@@ -263,3 +265,22 @@ def test_a_file_that_is_no_backup_is_named_and_nothing_changes(tmp_path: Path) -
     assert tried.returncode == 1
     assert f"{tmp_path}/note is no good backup: it is not a database" in tried.stderr
     assert "allot restore" not in tried.stderr
+
+
+def test_a_kubeconfig_that_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    (folder / "kubeconfig").mkdir(parents=True)  # in the way of the file
+    tried = allot("up", "--data-dir", folder, "--port", "0")
+    assert tried.returncode == 1
+    assert f"{folder}/kubeconfig cannot be written" in tried.stderr
+    assert "Traceback" not in tried.stderr
+
+
+def test_without_a_home_it_asks_for_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    with pytest.raises(Failure, match="no home folder"):
+        folder_of(None)

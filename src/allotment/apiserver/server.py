@@ -59,6 +59,7 @@ from allotment.apiserver.upkeep.task import Upkeep
 log = logging.getLogger("allotment.apiserver")
 
 LAG_SECONDS = 0.25
+TROUBLE_SECONDS = 30.0
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -179,11 +180,21 @@ class ApiServer:
         resources = Resources(self.registry, self.authorization, now, time.monotonic)
         paths = Paths(
             self.metrics,
-            live={"ping": lambda: None, "store": lambda: None},
-            ready={"shutdown": lambda: "the server is stopping" if self._stopping else None},
+            live={"ping": lambda: None},
+            ready={
+                "store": self._store_trouble,
+                "shutdown": lambda: "the server is stopping" if self._stopping else None,
+            },
             find_document=OpenApi(self.catalogue).find,
         )
         return App(self.catalogue, resources, paths, self.authentication, self.authorization, self.metrics)
+
+    def _store_trouble(self) -> str | None:
+        """What /readyz says of the store. After a while it is given another chance: only a write shows that it is well."""
+        failed_at = self.store.failed_at
+        if failed_at is None or time.monotonic() - failed_at > TROUBLE_SECONDS:
+            return None
+        return "the last write did not reach the disk"
 
     async def _bring_initial(self) -> None:
         """What exists from the first start on: the kinds' initial objects, namespaces first, and the roles."""

@@ -93,9 +93,7 @@ async def _serve(options: Options, demo: bool) -> None:
     server = ApiServer(options)
     await _start(server, options)
     try:
-        server.write_kubeconfig()
-        if demo:
-            await _apply_demo(server)
+        await _prepare(server, demo)
         _greet(server)
         await ended.wait()
         click.echo("stopping ...", err=True)
@@ -130,6 +128,22 @@ def _cannot_listen(exc: OSError, options: Options) -> Failure:
     return Failure(
         f"cannot listen on {place}: {exc.strerror or exc}", "name an address of this machine with --host"
     )
+
+
+async def _prepare(server: ApiServer, demo: bool) -> None:
+    """Writes what a person goes on with, or says why it cannot be written: a full disk, mostly."""
+    from allotment.api.status import StatusError
+    from allotment.cli.failure import Failure
+
+    try:
+        server.write_kubeconfig()
+    except OSError as exc:
+        raise Failure(f"{server.folder.kubeconfig} cannot be written: {exc.strerror or exc}") from exc
+    if demo:
+        try:
+            await _apply_demo(server)
+        except StatusError as exc:
+            raise Failure(f"the demo's objects cannot be written: {exc}", "start without --demo") from exc
 
 
 async def _apply_demo(server: ApiServer) -> None:

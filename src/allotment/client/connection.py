@@ -162,9 +162,9 @@ def _exec_status(command: str, printed: bytes) -> dict[str, Any]:
     return status
 
 
-def load(path: Path | None = None, context: str | None = None) -> Connection:
+def load(path: Path | str | None = None, context: str | None = None) -> Connection:
     """The connection of a context: the named one, else the current one. Raises :class:`KubeconfigError`."""
-    files = _files(path)
+    files = _files(None if path is None else Path(path))
     if not files:
         if path is None and (SERVICE_ACCOUNT / "token").exists():
             return in_cluster()

@@ -92,6 +92,7 @@ class Store:
         self._garbage: list[Evicted] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
+        self.failed_at: float | None = None  # when the newest commit failed, if it did, in monotonic seconds
         self._commits = self._writes = self._failures = self._last_writes = 0
         self._seconds = self._last_seconds = 0.0
         self._writer = Writer(database, self)
@@ -266,6 +267,7 @@ class Store:
             self._loop.call_soon_threadsafe(callback)
 
     def _settle(self, writes: Sequence[Pending], seconds: float) -> None:
+        self.failed_at = None
         self._commits += 1
         self._writes += len(writes)
         self._last_writes = len(writes)
@@ -298,6 +300,7 @@ class Store:
         assert epoch == self._epoch
         self._epoch += 1
         self._failures += 1
+        self.failed_at = time.monotonic()
         failed = list(self._in_flight)
         self._in_flight.clear()
         self._in_flight_bytes = 0
