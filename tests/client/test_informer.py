@@ -112,6 +112,13 @@ def test_a_server_that_is_away_is_asked_again() -> None:
     assert informer.version == 1
 
 
+def test_a_refusal_is_told_loudly_since_waiting_does_not_help(caplog: pytest.LogCaptureFixture) -> None:
+    script = Script(refusal(403, "Forbidden", "you may not"), listing(5)).then_watch(bookmark(6))
+    outcome(script)
+    (told,) = [record for record in caplog.records if "you may not" in record.getMessage()]
+    assert told.levelname == "WARNING"
+
+
 def test_a_list_compacted_between_pages_is_asked_for_whole() -> None:
     script = Script(
         listing(5, config_map("a", 3), token="t"), refusal(410, "Expired"), listing(9, config_map("a", 9))

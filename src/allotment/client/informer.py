@@ -118,7 +118,9 @@ class Informer(Generic[T]):
                     self._version = ""
                 except (Disconnected, StatusError, ApiError) as exc:
                     delay = self._backoff.next()
-                    log.info("%s: %s; again in %.1f s", self._collection.resource.plural, exc, delay)
+                    ours = isinstance(exc, StatusError) and exc.code < 500  # not allowed, no such kind
+                    level = logging.WARNING if ours else logging.INFO
+                    log.log(level, "%s: %s; again in %.1f s", self._collection.resource.plural, exc, delay)
                     await asyncio.sleep(delay)
         finally:
             resync.cancel()
