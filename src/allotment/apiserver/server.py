@@ -14,6 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from allotment.apiserver.auth.authentication import Authentication
 from allotment.apiserver.auth.authorization import Authorization
@@ -165,7 +166,7 @@ class ApiServer:
             Quotas(store),
         ]
 
-    def _upkeep(self) -> list[Upkeep]:
+    def _upkeep(self) -> list[Upkeep[Any]]:
         writes, catalogue = self.registry.writes, self.catalogue
         collector = Collector(writes, catalogue)
         return [

@@ -21,15 +21,13 @@ from allotment.apiserver.upkeep.ownership import (
 from allotment.apiserver.upkeep.task import Clock, Upkeep, utc_now
 
 
-class Collector(Upkeep):
+class Collector(Upkeep[str]):
     """Follows every object. Call :meth:`kinds_changed` when a kind comes, so that references to it are looked at again."""
 
     name = "generic-garbage-collector"
 
     def __init__(self, writes: Writes, catalogue: Catalogue, clock: Clock = utc_now) -> None:
-        super().__init__(clock)
-        self._writes = writes
-        self._store = writes.store
+        super().__init__(writes, clock)
         self._deletion = Deletion(writes)
         self._catalogue = catalogue
         self.ownership = Ownership(self._resolvable)
@@ -39,13 +37,15 @@ class Collector(Upkeep):
         self.ownership.look_again()
         self.wake()
 
-    def turn(self) -> bool:
-        uid = self.ownership.due()
-        if uid is None:
-            return False
-        for step in list(self.ownership.steps(uid)):
+    def take(self) -> str | None:
+        return self.ownership.due()
+
+    def do(self, due: str) -> None:
+        for step in list(self.ownership.steps(due)):
             self._carry_out(step)
-        return True
+
+    def put_back(self, due: str) -> None:
+        self.ownership.look_again([due])
 
     def _changed(self, previous: Record | None, current: Record | None) -> None:
         self.ownership.changed(previous, current)

@@ -8,6 +8,7 @@ deleted first, finalizers respected, and then goes itself.
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -32,7 +33,7 @@ PER_TURN = 100
 """Objects deleted before requests get their turn."""
 
 
-class CustomKinds(Upkeep):
+class CustomKinds(Upkeep[str]):
     """Follows definitions. ``changed`` is called when a kind came or went."""
 
     name = "crd-controller"
@@ -44,9 +45,7 @@ class CustomKinds(Upkeep):
         changed: Callable[[], None] = lambda: None,
         clock: Clock = utc_now,
     ) -> None:
-        super().__init__(clock)
-        self._writes = writes
-        self._store = writes.store
+        super().__init__(writes, clock)
         self._catalogue = catalogue
         self._deletion = Deletion(writes)
         self._kinds_changed = changed
@@ -56,18 +55,20 @@ class CustomKinds(Upkeep):
         }
         self._shown: dict[str, Any] = {}  # of each definition, what its kind was made of
         self._going: dict[str, str] = {}  # the kinds whose definition is being deleted, and its name
-        self._due: dict[str, None] = {}
+        self._due: OrderedDict[str, None] = OrderedDict()
         self._store.follow(DEFINITIONS, self._definition_changed)
         self._store.follow("", self._content_changed)
 
-    def turn(self) -> bool:
-        for name in self._due:
-            del self._due[name]
-            record = self._store.head(Key(DEFINITIONS, "", name))
-            if record is not None:
-                self._look_after(record)
-            return True
-        return False
+    def take(self) -> str | None:
+        return self._due.popitem(last=False)[0] if self._due else None
+
+    def do(self, due: str) -> None:
+        record = self._store.head(Key(DEFINITIONS, "", due))
+        if record is not None:
+            self._look_after(record)
+
+    def put_back(self, due: str) -> None:
+        self._mark(due)
 
     # --- following ---
 

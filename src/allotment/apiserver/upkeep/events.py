@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from datetime import datetime, timedelta
 
 from allotment.apiserver.registry.catalogue import Catalogue
@@ -14,8 +14,8 @@ from allotment.apiserver.upkeep.task import Clock, Upkeep, utc_now
 EVENTS = "events"
 
 
-class EventExpiry(Upkeep):
-    """Keeps writes of events in their order, which is also the order in which they expire.
+class EventExpiry(Upkeep[Key]):
+    """Keeps events in the order of their last writes, which is also the order in which they expire.
 
     Events that were there when the server started count from then: a restart may keep one for up to an hour longer.
     """
@@ -29,28 +29,35 @@ class EventExpiry(Upkeep):
         clock: Clock = utc_now,
         lifetime: timedelta = timedelta(hours=1),
     ) -> None:
-        super().__init__(clock)
-        self._store = writes.store
+        super().__init__(writes, clock)
         self._deletion = Deletion(writes)
         self._catalogue = catalogue
         self._lifetime = lifetime
-        self._written: deque[tuple[datetime, Key, int]] = deque()
+        self._written: OrderedDict[Key, datetime] = OrderedDict()
         self._store.follow(EVENTS, self._changed)
 
     @property
     def pause(self) -> float | None:
         return 60.0
 
-    def turn(self) -> bool:
-        if not self._written or self._written[0][0] > self._clock() - self._lifetime:
-            return False
-        _, key, revision = self._written.popleft()
-        record = self._store.head(key)
-        resource = self._catalogue.resource(EVENTS)
-        if record is not None and record.revision == revision and resource is not None:
+    def take(self) -> Key | None:
+        key = next(iter(self._written), None)
+        if key is None or self._written[key] > self._clock() - self._lifetime:
+            return None
+        del self._written[key]
+        return key
+
+    def do(self, due: Key) -> None:
+        record, resource = self._store.head(due), self._catalogue.resource(EVENTS)
+        if record is not None and resource is not None:
             self._deletion.delete_record(self._catalogue.hub(resource), record, DeleteOptions(), self.call())
-        return True
+
+    def put_back(self, due: Key) -> None:
+        self._written[due] = self._clock() - self._lifetime
+        self._written.move_to_end(due, last=False)
 
     def _changed(self, previous: Record | None, current: Record | None) -> None:
+        if previous is not None:
+            self._written.pop(previous.key, None)
         if current is not None:
-            self._written.append((self._clock(), current.key, current.revision))
+            self._written[current.key] = self._clock()

@@ -5,7 +5,7 @@ A namespace says in its conditions what still keeps it, as Kubernetes does, sinc
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -25,7 +25,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 _TELL_EVERY = timedelta(seconds=1)
 
 
-class NamespaceEmptier(Upkeep):
+class NamespaceEmptier(Upkeep[str]):
     """Follows namespaces, and all that is in those that are going.
 
     While content waits for somebody else (finalizers, pods that end), a namespace is looked at no more than once a
@@ -35,13 +35,12 @@ class NamespaceEmptier(Upkeep):
     name = "namespace-controller"
 
     def __init__(self, writes: Writes, catalogue: Catalogue, clock: Clock = utc_now) -> None:
-        super().__init__(clock)
-        self._writes = writes
-        self._store = writes.store
+        super().__init__(writes, clock)
         self._deletion = Deletion(writes)
         self._catalogue = catalogue
         self._going: dict[str, datetime] = {}  # and when it was last told what keeps it
         self._due: dict[str, datetime] = {}  # and not before when
+        self._content_count: Counter[str] = Counter()  # objects in each namespace
         self._store.follow(NAMESPACES, self._namespace_changed)
         self._store.follow("", self._content_changed)
 
@@ -49,14 +48,18 @@ class NamespaceEmptier(Upkeep):
     def pause(self) -> float | None:
         return _TELL_EVERY.total_seconds() if self._due else None
 
-    def turn(self) -> bool:
+    def take(self) -> str | None:
         now = self._clock()
-        for namespace, when in self._due.items():
-            if when <= now:
-                del self._due[namespace]
-                self._empty(namespace)
-                return True
-        return False
+        due = next((namespace for namespace, when in self._due.items() if when <= now), None)
+        if due is not None:
+            del self._due[due]
+        return due
+
+    def do(self, due: str) -> None:
+        self._empty(due)
+
+    def put_back(self, due: str) -> None:
+        self._mark(due, _NEVER)
 
     def _namespace_changed(self, previous: Record | None, current: Record | None) -> None:
         record = current or previous
@@ -71,17 +74,19 @@ class NamespaceEmptier(Upkeep):
 
     def _content_changed(self, previous: Record | None, current: Record | None) -> None:
         record = current or previous
-        if record is not None and record.key.namespace in self._going:
-            namespace = record.key.namespace
-            soon = self._is_empty(namespace)
+        if record is None or not record.key.namespace:
+            return
+        namespace = record.key.namespace
+        self._content_count[namespace] += (current is not None) - (previous is not None)
+        if not self._content_count[namespace]:
+            del self._content_count[namespace]
+        if namespace in self._going:
+            soon = namespace not in self._content_count
             self._mark(namespace, _NEVER if soon else self._going[namespace] + _TELL_EVERY)
 
     def _mark(self, namespace: str, when: datetime) -> None:
         self._due[namespace] = min(when, self._due.get(namespace, when))
         self.wake()
-
-    def _is_empty(self, namespace: str) -> bool:
-        return not any(True for _ in self._content(namespace))
 
     def _content(self, namespace: str) -> Iterator[Record]:
         for resource in self._catalogue.resources:
@@ -177,17 +182,15 @@ def _condition(before: Obj | None, type_: str, status: str, reason: str, message
     }
 
 
-class ServiceAccountGiver(Upkeep):
+class ServiceAccountGiver(Upkeep[str]):
     """Sees to it that every namespace that is to stay has a service account ``default``."""
 
     name = "service-account-controller"
 
     def __init__(self, writes: Writes, catalogue: Catalogue, clock: Clock = utc_now) -> None:
-        super().__init__(clock)
-        self._writes = writes
-        self._store = writes.store
+        super().__init__(writes, clock)
         self._catalogue = catalogue
-        self._due: dict[str, None] = {}
+        self._due: OrderedDict[str, None] = OrderedDict()
         self._store.follow(
             NAMESPACES, lambda previous, current: self._look(current.key.name if current else None)
         )
@@ -195,12 +198,14 @@ class ServiceAccountGiver(Upkeep):
             "serviceaccounts", lambda previous, current: self._look(_gone_from(previous, current))
         )
 
-    def turn(self) -> bool:
-        for namespace in self._due:
-            del self._due[namespace]
-            self._give(namespace)
-            return True
-        return False
+    def take(self) -> str | None:
+        return self._due.popitem(last=False)[0] if self._due else None
+
+    def do(self, due: str) -> None:
+        self._give(due)
+
+    def put_back(self, due: str) -> None:
+        self._look(due)
 
     def _look(self, namespace: str | None) -> None:
         if namespace:

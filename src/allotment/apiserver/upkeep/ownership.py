@@ -10,6 +10,7 @@ Invariants, re-derived by ``validate``: ``dependents[u]`` is the set of objects 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -103,7 +104,9 @@ class Ownership:
         self._resolvable = resolvable
         self._members: dict[str, Member] = {}
         self._dependents: dict[str, set[str]] = {}
-        self._due: dict[str, None] = {}  # in the order in which they became due
+        self._due: OrderedDict[str, None] = (
+            OrderedDict()
+        )  # as they became due; a dict is slow to take the first from
 
     def changed(self, previous: Record | None, current: Record | None) -> None:
         """One object came, changed or went."""
@@ -125,10 +128,7 @@ class Ownership:
 
     def due(self) -> str | None:
         """The next object to look at, if any; looking at it takes it off the list."""
-        for uid in self._due:
-            del self._due[uid]
-            return uid
-        return None
+        return self._due.popitem(last=False)[0] if self._due else None
 
     def look_again(self, uids: Iterable[str] = ()) -> None:
         """Makes objects due, all of them when none is named: kinds came or went."""

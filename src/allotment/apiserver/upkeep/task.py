@@ -1,4 +1,8 @@
-"""A job of the server itself: wakes up when the store changes, works in short turns, lets requests in between."""
+"""A job of the server itself: wakes up when the store changes, works in short turns, lets requests in between.
+
+When the store cannot take a write, or a disk that fails lost some, the job goes on after a pause: what it did not get done
+is due again, and without a pause it would be tried without end.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,21 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Generic, TypeVar
 
 from allotment.api.status import StatusError
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.registry.call import Call
+from allotment.apiserver.registry.writes import Writes
 from allotment.apiserver.store.errors import StoreError
 
 log = logging.getLogger(__name__)
 
 Clock = Callable[[], datetime]
+T = TypeVar("T")
+
+PAUSE = 1.0
+"""Seconds to wait when the store is in trouble."""
 
 
 def utc_now() -> datetime:
@@ -31,8 +41,8 @@ def controller(name: str) -> Identity:
     return Identity(f"system:serviceaccount:kube-system:{name}", groups)
 
 
-class Upkeep:
-    """One job. A subclass says what a turn does; a turn does one small thing and must not await.
+class Upkeep(Generic[T]):
+    """One job. A subclass says what is due and how it is done, one small thing at a time, without an await.
 
     A turn that fails is logged and does not stop the job. Refusals are expected: between a look and a write another
     writer may have been there, and the change that they made wakes the job again.
@@ -40,18 +50,42 @@ class Upkeep:
 
     name = "upkeep"
 
-    def __init__(self, clock: Clock = utc_now) -> None:
+    def __init__(self, writes: Writes, clock: Clock = utc_now) -> None:
+        self._writes = writes
+        self._store = writes.store
         self._clock = clock
         self._news = asyncio.Event()
+        self._refused = False  # the last turn, by the store
+        self._failures = 0  # of the store, as far as they were noticed
 
     @property
     def pause(self) -> float | None:
         """Seconds after which to look even though nothing happened."""
         return None
 
+    def take(self) -> T | None:
+        """What is to be done next, which is then due no more; None: nothing for now."""
+        raise NotImplementedError
+
+    def do(self, due: T) -> None:
+        """Does it. Raises StatusError for a refusal, StoreError when the store cannot take it now."""
+        raise NotImplementedError
+
+    def put_back(self, due: T) -> None:
+        """It could not be done now and is due again."""
+        raise NotImplementedError
+
     def turn(self) -> bool:
         """Does one thing. False: nothing is left to do for now."""
-        raise NotImplementedError
+        due = self.take()
+        if due is None:
+            return False
+        try:
+            self.do(due)
+        except StoreError:
+            self.put_back(due)
+            raise
+        return True
 
     def wake(self) -> None:
         self._news.set()
@@ -65,7 +99,7 @@ class Upkeep:
         while True:
             self._news.clear()
             while self._turn():
-                await asyncio.sleep(0)
+                await asyncio.sleep(PAUSE if self._in_trouble() else 0)
             try:
                 async with asyncio.timeout(self.pause):
                     await self._news.wait()
@@ -77,11 +111,21 @@ class Upkeep:
         while self._turn():
             pass
 
+    def _in_trouble(self) -> bool:
+        """Whether the store refused the last turn, or lost writes since this was last asked."""
+        before, self._failures = self._failures, self._store.stats.failures
+        return self._refused or self._failures > before
+
     def _turn(self) -> bool:
+        self._refused = False
         try:
             return self.turn()
-        except (StatusError, StoreError) as exc:
+        except StatusError as exc:
             log.info("%s: %s", self.name, exc)
+            return True
+        except StoreError as exc:
+            log.warning("%s: %s; trying again", self.name, exc)
+            self._refused = True
             return True
         except Exception:
             log.exception("%s: a turn failed", self.name)
