@@ -35,7 +35,7 @@ GROUPS = frozenset(
             "authentication",
             "authorization",
         ),
-        *("coordination", "events", "rbac", "resource", "scheduling", "storage", "node"),
+        *("coordination", "events", "networking", "node", "rbac", "resource", "scheduling", "storage"),
     }
 )
 """Packages whose kinds we keep, in every version that the documents have."""

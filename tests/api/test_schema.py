@@ -28,6 +28,7 @@ SERVED = {
     "apps/v1": "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
     "autoscaling/v1": "Scale",
     "batch/v1": "Job",
+    "networking.k8s.io/v1": "Ingress",
     "policy/v1": "Eviction PodDisruptionBudget",
     "storage.k8s.io/v1": "CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment",
     "scheduling.k8s.io/v1": "PriorityClass",

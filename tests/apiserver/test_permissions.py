@@ -38,12 +38,12 @@ _EVERYONE = {"selfsubjectaccessreviews selfsubjectrulesreviews selfsubjectreview
 _WORK = (
     "configmaps events persistentvolumeclaims pods replicationcontrollers replicationcontrollers/scale serviceaccounts services "
     "daemonsets deployments deployments/scale replicasets replicasets/scale statefulsets statefulsets/scale cronjobs jobs "
-    "poddisruptionbudgets resourceclaims resourceclaimtemplates resourceclaimparameters podgroups workloads"
+    "ingresses poddisruptionbudgets resourceclaims resourceclaimtemplates resourceclaimparameters podgroups workloads"
 )
 _SEEN = (
     "endpoints limitranges resourcequotas resourcequotas/status persistentvolumeclaims/status pods/status controllerrevisions "
     "replicationcontrollers/status services/status daemonsets/status deployments/status replicasets/status statefulsets/status "
-    "cronjobs/status jobs/status poddisruptionbudgets/status resourceclaims/status podgroups/status namespaces namespaces/status"
+    "cronjobs/status jobs/status ingresses/status poddisruptionbudgets/status resourceclaims/status podgroups/status namespaces namespaces/status"
 )
 _VIEW = {_WORK: READ, _SEEN: READ}
 _EDIT = {

@@ -100,6 +100,7 @@ def test_names_of_core_kinds(api: Api, name: str) -> None:
     [
         ("/apis/apps/v1", "deployments", ["deploy"]),
         ("/apis/apps/v1", "replicasets", ["rs"]),
+        ("/apis/networking.k8s.io/v1", "ingresses", ["ing"]),
         ("/apis/policy/v1", "poddisruptionbudgets", ["pdb"]),
         ("/apis/scheduling.k8s.io/v1", "priorityclasses", ["pc"]),
         ("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions", ["crd", "crds"]),

@@ -35,6 +35,14 @@ NAMESPACED: dict[str, tuple[str, Build, int | None]] = {
         lambda name: {"metadata": {"name": name}, "spec": {"spec": claim(name)["spec"]}},
         None,
     ),
+    "Ingress": (
+        "apis/networking.k8s.io/v1/ingresses",
+        lambda name: {
+            "metadata": {"name": name},
+            "spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}},
+        },
+        1,
+    ),
     "PodDisruptionBudget": (
         "apis/policy/v1/poddisruptionbudgets",
         lambda name: {"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": {}}},

@@ -35,6 +35,7 @@ COLUMNS = {
     "/apis/apps/v1/replicasets": "Name Desired Current Ready Age Containers* Images* Selector*",
     "/apis/batch/v1/jobs": "Name Status Completions Duration Age Containers* Images* Selector*",
     "/apis/coordination.k8s.io/v1/leases": "Name Holder Age",
+    "/apis/networking.k8s.io/v1/ingresses": "Name Class Hosts Address Ports Age",
     "/apis/policy/v1/poddisruptionbudgets": "Name Min-Available Max-Unavailable Allowed-Disruptions Age",
     "/apis/scheduling.k8s.io/v1/priorityclasses": "Name Value Global-Default Age PreemptionPolicy",
     "/apis/scheduling.k8s.io/v1beta1/podgroups": "Name Policy Workload Status Age",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -86,6 +87,20 @@ def test_apply_of_claims_and_deployments(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=deployment("d", 1))
     assert kubectl("apply", "-f", "-", stdin=deployment("d", 3)) == "deployment.apps/d configured\n"
     assert kubectl.json("get", "deployment", "d")["spec"]["replicas"] == 3
+
+
+def test_apply_prunes_what_is_no_longer_named(kubectl: Kubectl) -> None:
+    for name in ("a", "b"):
+        kubectl("apply", "-f", "-", stdin=labelled(name))
+    told = kubectl("apply", "--prune", "-l", "of=us", "-f", "-", stdin=labelled("a"))
+    assert "configmap/b pruned" in told
+    assert kubectl("get", "cm", "-l", "of=us", "-o", "name") == "configmap/a\n"
+
+
+def labelled(name: str) -> dict[str, Any]:
+    sent = configmap(name)
+    sent["metadata"]["labels"] = {"of": "us"}
+    return sent
 
 
 def test_diff(kubectl: Kubectl) -> None:

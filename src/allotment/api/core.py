@@ -232,7 +232,7 @@ class ResourceRequirements(ApiStruct, frozen=True, kw_only=True):
 
 
 class Container(ApiStruct, frozen=True, kw_only=True):
-    """A container, reduced to what decides where its pod fits."""
+    """A program that runs in a pod."""  # the fields here are those that decide where the pod fits
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset(
         {
