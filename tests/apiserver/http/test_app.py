@@ -54,6 +54,18 @@ def test_health_version_and_metrics(tell: Callable[[Story], None]) -> None:
     tell(story)
 
 
+@pytest.mark.parametrize("what", ["log", "exec"])
+def test_who_looks_for_a_container_is_told_that_there_is_none(
+    tell: Callable[[Story], None], what: str
+) -> None:
+    async def story(server: Serving) -> None:
+        reply = await server.call("GET", f"/api/v1/namespaces/default/pods/a/{what}")
+        assert reply.status == 404
+        assert "runs no containers" in reply.json["message"]
+
+    tell(story)
+
+
 NOWHERE = [
     ("GET", "/nothing", 404),
     ("POST", "/version", 405),

@@ -51,6 +51,7 @@ SLOW_SECONDS = 1.0
 _PROBES = ("/healthz", "/livez", "/readyz")
 """Answered however busy the server is: whoever asks would otherwise take it for dead."""
 
+_IN_CONTAINERS = ("attach", "exec", "log", "portforward", "proxy")
 _READING = ("GET", "HEAD", "OPTIONS")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -246,6 +247,8 @@ def _check_scope(served: Served, target: Target) -> None:
     if sub and not (
         (sub == "status" and resource.status) or sub in resource.actions or sub in resource.views
     ):
+        if resource.id == "pods" and sub in _IN_CONTAINERS:
+            raise NotFound(f"pods/{sub} is not served: Allotment keeps pods but runs no containers")
         raise _no_such_path()
 
 
