@@ -105,7 +105,11 @@ def test_the_demo_has_nodes_and_devices_and_can_be_started_again(tmp_path: Path)
             async def names(client: Client) -> list[str]:
                 slices = await client.plain("resource.k8s.io/v1", "resourceslices", namespaced=False).list()
                 nodes = await client.plain("v1", "nodes", namespaced=False).list()
-                assert all(node["status"]["conditions"] for node in nodes.items)
+                assert all(
+                    condition["lastHeartbeatTime"]
+                    for node in nodes.items
+                    for condition in node["status"]["conditions"]
+                )
                 return sorted(obj["metadata"]["name"] for obj in nodes.items + slices.items)
 
             found = ask(tmp_path / "data" / "kubeconfig", names)

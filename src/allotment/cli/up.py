@@ -153,18 +153,21 @@ async def _apply_demo(server: ApiServer) -> None:
     import yaml
 
     from allotment.apiserver.auth.identity import ADMINISTRATOR
+    from allotment.apiserver.server import now
     from allotment.client.client import Client
     from allotment.client.discovery import discover
     from allotment.client.in_process import InProcessTransport
 
     client = Client(InProcessTransport(server.app, {"identity": ADMINISTRATOR}), manager="allot-demo")
-    served = await discover(client)
+    served, time = await discover(client), now()
     text = (files("allotment.cli") / "demo_fleet.yaml").read_text()
     for obj in yaml.load_all(text, Loader=yaml.CSafeLoader):
         found = served.of_kind(obj["apiVersion"], obj["kind"])
         collection = client.plain(found.api_version, found.plural, namespaced=found.namespaced)
         await collection.apply(obj, force=True)
         if "status" in obj:
+            for condition in obj["status"].get("conditions") or ():
+                condition.update(lastHeartbeatTime=time, lastTransitionTime=time)
             await collection.apply(obj, force=True, subresource="status")
 
 
