@@ -18,6 +18,8 @@ from allotment.apiserver.http import listener
 from allotment.apiserver.server import ApiServer
 from tests.apiserver.http.serving import CONFIGMAPS, PATIENCE, configmap, serving
 
+PODS = "/api/v1/namespaces/default/pods"
+
 
 class Peer:
     """A client that says exactly what a test wants it to."""
@@ -107,6 +109,19 @@ def test_many_requests_on_one_connection_also_at_once(tmp_path: Path) -> None:
             assert names == ["c0", "c1"]
 
     asyncio.run(main())
+
+
+def test_who_asks_for_another_protocol_is_answered_in_this_one_and_not_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
+            headers = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+            status, told = await client.request("GET", f"{PODS}/a/exec", headers=headers)
+            assert (status, told["reason"]) == (404, "NotFound")
+
+    asyncio.run(main())
+    assert not caplog.records
 
 
 def test_a_body_that_is_too_large_is_refused_and_the_connection_lives(tmp_path: Path) -> None:

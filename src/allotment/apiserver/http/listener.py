@@ -111,6 +111,9 @@ class Connection(HttpToolsProtocol):
         self._wait_timer: TimerHandle | None = None  # of a request that waits for the one before it
         self._running: RequestResponseCycle | None = None
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Who asks for another protocol (``kubectl exec``) is answered in this one; the log need not hear of it."""
+
     def connection_made(self, transport: Any) -> None:
         if len(self.connections) >= MAX_CONNECTIONS:
             self.transport = transport
