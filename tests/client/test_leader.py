@@ -136,6 +136,32 @@ def test_it_returns_when_the_work_is_done() -> None:
     asyncio.run(scenario())
 
 
+def test_a_renewal_that_arrives_late_does_not_keep_the_lease() -> None:
+    class Late(LeaseServer):
+        """A renewal that was cancelled on the client arrives between the look at the lease and the giving up."""
+
+        late = True
+
+        async def call(self, call: Call) -> Reply:
+            if self.late and call.method == "PUT" and b'"holderIdentity":""' in (call.body or b""):
+                self.late = False
+                assert self.lease is not None
+                self.version += 1
+                self.lease["metadata"]["resourceVersion"] = str(self.version)
+            return await super().call(call)
+
+    async def scenario() -> None:
+        server = Late()
+
+        async def work() -> None:
+            """Done at once."""
+
+        await LeaderElection(Client(server), "lock", "ns", "a", times=QUICK).run(work)
+        assert (server.holder, server.late) == ("", False)
+
+    asyncio.run(scenario())
+
+
 def test_an_error_in_the_work_comes_out_and_the_lease_is_given_up() -> None:
     async def scenario() -> None:
         server = LeaseServer()

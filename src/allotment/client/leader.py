@@ -22,6 +22,8 @@ from allotment.client.transport import Disconnected
 
 log = logging.getLogger(__name__)
 
+_RELEASES = 3
+
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
@@ -162,7 +164,11 @@ class LeaderElection:
         return True
 
     async def _release(self) -> None:
+        """Gives the lease up. A renewal that was cancelled may still arrive, and then we look again."""
         with suppress(StatusError, Disconnected):
-            lease = await self._leases.get(self._name, self._namespace)
-            if (lease.get("spec") or {}).get("holderIdentity") == self._identity:
-                await self._write(lease, {"holderIdentity": "", "leaseDurationSeconds": 1})
+            for _ in range(_RELEASES):
+                lease = await self._leases.get(self._name, self._namespace)
+                if (lease.get("spec") or {}).get("holderIdentity") != self._identity:
+                    return
+                if await self._write(lease, {"holderIdentity": "", "leaseDurationSeconds": 1}):
+                    return
