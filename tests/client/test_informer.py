@@ -119,6 +119,29 @@ def test_a_refusal_is_told_loudly_since_waiting_does_not_help(caplog: pytest.Log
     assert told.levelname == "WARNING"
 
 
+@pytest.mark.parametrize("end", [event("ERROR", status(410, "Expired")), b'{"type":"ADDED","obj', b"<html>"])
+def test_a_server_that_ends_every_watch_is_not_asked_without_a_pause(end: bytes) -> None:
+    script = Script(*[listing(5)] * 9)
+    for _ in range(4):
+        script.then_watch(end)
+    for _ in range(4):
+        script.then_watch()  # it ends at once, and nothing is wrong
+    backoff = Counted()
+    outcome(script, backoff=backoff)
+    assert backoff.most == 8
+
+
+class Counted(Backoff):
+    """Does not wait, and knows how often in a row it was asked to."""
+
+    most = 0
+
+    def next(self) -> float:
+        super().next()
+        self.most = max(self.most, self._failures)
+        return 0.0
+
+
 def test_a_list_compacted_between_pages_is_asked_for_whole() -> None:
     script = Script(
         listing(5, config_map("a", 3), token="t"), refusal(410, "Expired"), listing(9, config_map("a", 9))

@@ -29,6 +29,7 @@ from allotment.client.informer import Informer
 from allotment.client.leader import LeaderElection
 from allotment.client.over_http import HttpTransport
 from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.transport import Disconnected
 
 Obj = dict[str, Any]
 Scenario = Callable[[Client], Awaitable[None]]
@@ -227,5 +228,29 @@ def test_leaving_a_watch_ends_it_on_the_server(tmp_path: Path) -> None:
                 with suppress(asyncio.CancelledError):
                     await waiting
             assert server.store.stats.watches == before
+
+    asyncio.run(run())
+
+
+def test_what_goes_wrong_while_a_watch_is_read_is_not_taken_for_its_end(way: Way, tmp_path: Path) -> None:
+    async def scenario(client: Client) -> None:
+        with pytest.raises(TimeoutError, match="of our own"):
+            async with client.plain("v1", "configmaps").watch("default"):
+                raise TimeoutError("of our own")
+
+    way(tmp_path, scenario)
+
+
+def test_an_application_that_says_nothing_gave_no_answer() -> None:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        """Returns without a word."""
+
+    async def run() -> None:
+        maps = Client(InProcessTransport(application)).plain("v1", "configmaps")
+        with pytest.raises(Disconnected, match="no answer"):
+            await maps.list("default")
+        with pytest.raises(Disconnected, match="no answer"):
+            async with maps.watch("default"):
+                pytest.fail("there is nothing to read")
 
     asyncio.run(run())

@@ -22,7 +22,7 @@ import msgspec
 from allotment.api.meta import ApiStruct
 from allotment.api.status import Conflict, Invalid, StatusError, TooManyRequests, Unavailable, from_status
 from allotment.client.form import Form, Obj, Plain, Resource, Typed, resource_of
-from allotment.client.transport import Call, Reply, Transport
+from allotment.client.transport import Call, Disconnected, Reply, Transport
 
 T = TypeVar("T")
 S = TypeVar("S", bound=ApiStruct)
@@ -30,6 +30,8 @@ S = TypeVar("S", bound=ApiStruct)
 PAGE = 500
 _ATTEMPTS = 5
 _LONGEST_WAIT = 30
+_GRACE = 30
+"""Seconds that a watch may last longer than it was asked for."""
 
 
 class PatchType(Enum):
@@ -66,6 +68,9 @@ class WatchEvent(Generic[T]):
     object: T | None
     version: str
     initial_end: bool = False
+
+
+_CHANGES = frozenset(("ADDED", "MODIFIED", "DELETED"))
 
 
 class _List(msgspec.Struct):
@@ -157,7 +162,7 @@ class Collection(Generic[T]):
         query = _query(labelSelector=labels, fieldSelector=fields, limit=str(limit) if limit else "")
         while True:
             reply = await self.client.send(Call("GET", self.resource.path(namespace), query, _ACCEPT))
-            page = _LISTS.decode(reply.body)
+            page = _decoded(_LISTS, reply.body, "list")
             items += [self.form.read(bytes(item)) for item in page.items or ()]
             if not (token := page.metadata.get("continue")):
                 return Listing(items, page.metadata.get("resourceVersion", ""))
@@ -189,7 +194,8 @@ class Collection(Generic[T]):
         )
         if initial_events:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-        call = Call("GET", self.resource.path(namespace), query, _ACCEPT, timeout=None)
+        patience = timeout_seconds + _GRACE if timeout_seconds else None  # a peer that is gone may not say so
+        call = Call("GET", self.resource.path(namespace), query, _ACCEPT, timeout=patience)
         async with self.client.transport.stream(call) as stream:
             if stream.status >= 400:
                 raise failure(await stream.whole())
@@ -300,21 +306,29 @@ class Collection(Generic[T]):
 
     async def _events(self, lines: AsyncIterator[bytes]) -> AsyncIterator[WatchEvent[T]]:
         async for line in lines:
-            event = _EVENTS.decode(line)
+            event = _decoded(_EVENTS, line, "event")
             if event.type == "ERROR":
                 status = msgspec.json.decode(event.object)
-                raise from_status(status.get("code", 500), status)
+                raise from_status(status.get("code", 500) if isinstance(status, dict) else 500, status)
             if event.type == "BOOKMARK":
-                meta = _BOOKMARKS.decode(event.object).metadata
+                meta = _decoded(_BOOKMARKS, event.object, "bookmark").metadata
                 ended = meta.annotations.get("k8s.io/initial-events-end") == "true"
                 yield WatchEvent(Happening.BOOKMARK, None, meta.resource_version, ended)
-            else:
+            elif event.type in _CHANGES:
                 obj = self.form.read(bytes(event.object))
                 yield WatchEvent(Happening(event.type), obj, str(self.form.identity(obj).version))
 
 
 _ACCEPT = {"Accept": "application/json"}
 _JSON = {"Accept": "application/json", "Content-Type": "application/json"}
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, what: str) -> T:
+    """What a server sent. A stream that broke in the middle of a line is as good as none."""
+    try:
+        return decoder.decode(data)
+    except msgspec.DecodeError as exc:
+        raise Disconnected(f"the server sent no {what} but {bytes(data)[:100]!r}") from exc
 
 
 def failure(reply: Reply) -> StatusError:

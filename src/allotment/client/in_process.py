@@ -38,6 +38,8 @@ class InProcessTransport:
                 await self._application(self._scope(call), exchange.receive, exchange.collect)
         except TimeoutError as exc:
             raise Disconnected(f"{call.method} {call.path}: no answer within {call.timeout} s") from exc
+        if not exchange.status:
+            raise Disconnected(f"{call.method} {call.path}: the application gave no answer")
         return Reply(exchange.status, exchange.headers, b"".join(exchange.chunks))
 
     @asynccontextmanager
@@ -46,6 +48,8 @@ class InProcessTransport:
         running = asyncio.ensure_future(self._run(call, exchange))
         try:
             await exchange.started.wait()
+            if not exchange.status:
+                raise Disconnected(f"{call.method} {call.path}: the application gave no answer")
             yield Stream(exchange.status, exchange.headers, exchange.lines())
         finally:
             exchange.leave()

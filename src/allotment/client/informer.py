@@ -5,6 +5,9 @@ An informer lists, then watches from the list's version. Whatever goes wrong is 
 * the connection breaks, or the server restarts: it watches again from the last version it saw, with growing delays;
 * that version is too old (410) or unknown to the server (a restored one): it lists again and works out what changed.
 
+The delays grow until an event arrives, whatever ended the watch: a server that ends each at once, or forgets each version
+before it can be watched, is not asked without a pause either.
+
 Promises to handlers. Each is called synchronously as ``handler(old, new)``: ``old`` is None for an object that appeared,
 ``new`` is None for one that went. Per object, calls come in the order of its changes; an older state never follows a newer
 one; between two lists changes may be missed but never their result. The copy already shows the change when a handler is
@@ -113,15 +116,13 @@ class Informer(Generic[T]):
             while True:
                 try:
                     await self._follow()
-                    self._backoff.reset()
                 except (Gone, Timeout):  # compacted; or the server is behind us, having been restored
                     self._version = ""
                 except (Disconnected, StatusError, ApiError) as exc:
-                    delay = self._backoff.next()
                     ours = isinstance(exc, StatusError) and exc.code < 500  # not allowed, no such kind
                     level = logging.WARNING if ours else logging.INFO
-                    log.log(level, "%s: %s; again in %.1f s", self._collection.resource.plural, exc, delay)
-                    await asyncio.sleep(delay)
+                    log.log(level, "%s: %s; trying again", self._collection.resource.plural, exc)
+                await asyncio.sleep(self._backoff.next())
         finally:
             resync.cancel()
             with suppress(asyncio.CancelledError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import aiohttp
 from multidict import CIMultiDict
@@ -40,12 +40,13 @@ class HttpTransport:
 
     @asynccontextmanager
     async def stream(self, call: Call) -> AsyncIterator[Stream]:
-        try:
-            timeout = aiohttp.ClientTimeout(None, connect=_CONNECT_SECONDS)
-            async with self._request(call, timeout) as answer:
-                yield Stream(answer.status, _headers(answer), self._lines(call, answer))
-        except (aiohttp.ClientError, TimeoutError) as exc:
-            raise self._disconnected(call, exc) from exc
+        timeout = aiohttp.ClientTimeout(call.timeout, connect=_CONNECT_SECONDS)
+        async with AsyncExitStack() as stack:
+            try:
+                answer = await stack.enter_async_context(self._request(call, timeout))
+            except (aiohttp.ClientError, TimeoutError, OSError) as exc:
+                raise self._disconnected(call, exc) from exc
+            yield Stream(answer.status, _headers(answer), self._lines(call, answer))
 
     async def close(self) -> None:
         if self._session is not None:
