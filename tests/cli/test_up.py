@@ -236,6 +236,16 @@ def test_an_empty_host_is_refused(tmp_path: Path) -> None:
     assert "--host" in tried.stderr
 
 
+def serves(process: subprocess.Popen[Any], folder: Path) -> None:
+    """Waits until a server answers that prints nothing one could wait for."""
+    for _ in range(PATIENCE * 10):
+        if (folder / "kubeconfig").exists() or process.poll() is not None:
+            break
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)
+    ask(folder / "kubeconfig", lambda client: client.read("/version"))
+
+
 @pytest.mark.parametrize("closed", [(1,), (0, 1, 2)], ids=["output", "all"])
 def test_it_runs_with_standard_streams_closed(tmp_path: Path, closed: tuple[int, ...]) -> None:
     folder = tmp_path / "data"
@@ -243,12 +253,7 @@ def test_it_runs_with_standard_streams_closed(tmp_path: Path, closed: tuple[int,
     script = f'exec "$0" up --port 0 --data-dir "$1" {redirections}'
     process = subprocess.Popen(["sh", "-c", script, str(ALLOT), str(folder)], stderr=subprocess.PIPE)
     try:
-        for _ in range(PATIENCE * 10):  # nothing is printed that one could wait for
-            if (folder / "kubeconfig").exists() or process.poll() is not None:
-                break
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(0.1)
-        ask(folder / "kubeconfig", lambda client: client.read("/version"))
+        serves(process, folder)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
     finally:
@@ -288,3 +293,20 @@ def test_without_a_home_it_asks_for_a_folder(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Path, "home", nowhere)
     with pytest.raises(Failure, match="no home folder"):
         folder_of(None)
+
+
+def test_it_serves_on_when_nobody_reads_what_it_prints(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [str(ALLOT), "up", "--data-dir", str(folder), "--port", "0"]
+    process = subprocess.Popen(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    try:
+        serves(process, folder)
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=PATIENCE)
+        assert "stopping" in told  # it was still there
+    finally:
+        process.kill()
+        process.communicate(timeout=PATIENCE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 import signal
 import socket
 import sys
@@ -172,8 +173,13 @@ async def _apply_demo(server: ApiServer) -> None:
 
 
 def _greet(server: ApiServer) -> None:
-    click.echo(f"Allotment serves the Kubernetes API at {server.url}; its data is in {server.folder.path}\n")
-    click.echo(f"  export KUBECONFIG={server.folder.kubeconfig}")
-    click.echo("  kubectl get nodes,resourceslices,deviceclasses\n")
-    click.echo("Ctrl-C stops it.")
-    sys.stdout.flush()
+    told = (
+        f"Allotment serves the Kubernetes API at {server.url}; its data is in {server.folder.path}\n\n"
+        f"  export KUBECONFIG={server.folder.kubeconfig}\n"
+        "  kubectl get nodes,resourceslices,deviceclasses\n\n"
+        "Ctrl-C stops it."
+    )
+    try:
+        click.echo(told)
+    except BrokenPipeError:  # nobody reads; that is no reason not to serve
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -141,7 +141,8 @@ def _replacing(target: Path) -> Iterator[Path]:
         raise Unwritable(target, f"{target} cannot be written: {exc.strerror or exc}") from exc
     finally:
         for suffix in ("", "-wal", "-shm", "-journal"):
-            temporary.with_name(temporary.name + suffix).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # where nothing could be written there is nothing to remove
+                temporary.with_name(temporary.name + suffix).unlink()
 
 
 def _sync(path: Path) -> None:
