@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from allotment.api.quantity import Quantity
 from allotment.api.status import Forbidden
 from allotment.apiserver.auth.identity import ADMINISTRATOR
+from allotment.apiserver.registry.admissions import quota
 from allotment.apiserver.registry.admissions.quota import QUOTAS, Quotas
-from allotment.apiserver.registry.admissions.quota_usage import in_scope, usage_of
+from allotment.apiserver.registry.admissions.quota_usage import counted_in, in_scope, usage_of
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.strategy import Operation, Write
+from allotment.apiserver.store.errors import Overloaded
 from allotment.apiserver.store.record import Key
 from tests.apiserver.registry.admissions.shelf import Shelf
 
@@ -101,6 +103,39 @@ def test_the_status_is_right_before_a_create_is_acknowledged() -> None:
     ns = Namespace({"hard": {"configmaps": "2"}})
     ns.create(CONFIGMAPS, "a", {})
     assert ns.status(settled=False)["used"] == {"configmaps": "1"}
+
+
+def test_a_status_that_the_store_could_not_take_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    ns = Namespace({"hard": {"configmaps": "2"}}, {"hard": {"configmaps": "3"}})
+    ns.create(CONFIGMAPS, "a", {})
+    ns.delete(CONFIGMAPS, "a")
+
+    def full(key: Key, obj: Json) -> None:
+        raise Overloaded("the disk is busy")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ns.shelf, "put", full)
+        with pytest.raises(Overloaded):
+            ns.quotas.settle()
+    assert [ns.status(name)["used"] for name in ("q0", "q1")] == [{"configmaps": "0"}] * 2
+
+
+def test_a_quota_of_thousands_of_kinds_asks_each_name_a_few_times_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = 0
+
+    def counted(name: str, resource: str) -> bool:
+        nonlocal asked
+        asked += 1
+        return counted_in(name, resource)
+
+    monkeypatch.setattr(quota, "counted_in", counted)
+    ns = Namespace({"hard": {f"count/things.example{number}.com": "1" for number in range(1000)}})
+    for name in "abcdefgh":
+        ns.create(CONFIGMAPS, name, {})
+    assert ns.status()["used"]["count/things.example0.com"] == "0"
+    assert asked < 20 * 1000
 
 
 def test_a_dry_run_counts_nothing() -> None:

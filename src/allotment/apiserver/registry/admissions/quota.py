@@ -48,11 +48,17 @@ class _Quota:
     scopes: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # name, operator, values
     used: dict[str, Quantity] = field(default_factory=dict)
     counted: bool = False  # else ``used`` says nothing yet
+    _covered: dict[str, bool] = field(default_factory=dict)  # resources that were asked about
 
     def covers(self, resource: str) -> bool:
         if self.scopes and resource != PODS:
             return False
-        return any(counted_in(name, resource) for name in self.hard)
+        if f"count/{resource}" in self.hard:
+            return True
+        covered = self._covered.get(resource)
+        if covered is None:
+            covered = self._covered[resource] = any(counted_in(name, resource) for name in self.hard)
+        return covered
 
     def usage(self, resource: str, obj: Obj) -> Usage:
         """What an object uses of this quota; nothing if it is not in scope."""
@@ -165,11 +171,15 @@ class Quotas:
         """Writes the status of every quota whose status says something else than the books."""
         self._scheduled = False
         unsettled, self._unsettled = self._unsettled, set()
-        for key in sorted(unsettled):
-            quota = self._quotas.get(key.namespace, {}).get(key.name)
-            if quota is not None:
-                self._count(quota)
-                self._write_status(quota)
+        try:
+            for key in sorted(unsettled):
+                quota = self._quotas.get(key.namespace, {}).get(key.name)
+                if quota is not None:
+                    self._count(quota)
+                    self._write_status(quota)
+                unsettled.discard(key)
+        finally:
+            self._unsettled |= unsettled  # what the store could not take
 
     def _write_status(self, quota: _Quota, more: Usage | None = None) -> None:
         record = self._store.head(quota.key)
