@@ -54,16 +54,15 @@ class Actions:
         if result.delete:
             options = delete_options(result.delete_options) if result.delete_options else DeleteOptions()
             last = record if result.changed is None else settled(record.key, result.changed)
-            deleted = self._deletion.delete_record(served, last, options, call)
-            for key, obj in result.others:  # once nothing speaks against the deletion any more
-                self._writes.put(key, obj, call)
-            return Written(deleted.outcome, created=True, reply=reply)
-        for key, obj in result.others:
-            self._writes.put(key, obj, call)
-        if result.changed is None:
-            return Written(self._writes.unchanged(record).outcome, created=True, reply=reply)
-        stored = self._writes.store_changed(served, record, result.changed, call, subresource)
-        return Written(stored.outcome, created=True, reply=reply)
+            written = self._deletion.delete_record(served, last, options, call)
+        elif result.changed is None:
+            written = self._writes.unchanged(record)
+        else:
+            written = self._writes.store_changed(served, record, result.changed, call, subresource)
+        outcome = written.outcome
+        for key, obj in result.others:  # once nothing speaks against it; what is written last is durable last
+            outcome = self._writes.put(key, obj, call)
+        return Written(outcome, created=True, reply=reply)
 
     def read(self, served: Served, record: Record, view: View) -> Obj:
         obj = served.from_hub(record.load()) if served.resource.readers else record.load()
