@@ -19,6 +19,7 @@ from allotment.apiserver.registry.forms import PIECE
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.store import store
 from tests.apiserver.http.serving import CONFIGMAPS, Serving, configmap, serving
+from tests.apiserver.registry.custom.schemas import definition
 
 Story = Callable[[Serving], Awaitable[None]]
 
@@ -401,6 +402,32 @@ def test_kinds_come_and_go_while_the_server_runs(tell: Callable[[Story], None]) 
         catalogue.remove("things.example.com")
         assert (await server.call("GET", path)).status == 404
         assert (await server.call("GET", "/apis/example.com/v1")).status == 404
+
+    tell(story)
+
+
+def test_the_watches_of_a_kind_end_with_its_definition(tell: Callable[[Story], None]) -> None:
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+    async def story(server: Serving) -> None:
+        crd = definition()
+        async with server.watch(definitions) as watch:
+            await server.call("POST", definitions, crd)
+            while not any(
+                condition["type"] == "Established" and condition["status"] == "True"
+                for condition in (await watch.event())["object"]["status"].get("conditions") or ()
+            ):
+                pass
+        spec = crd["spec"]
+        path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+        async with server.watch(path) as watch, server.watch(CONFIGMAPS) as other:
+            while server.server.app.watches != 2:
+                await asyncio.sleep(0)
+            await server.call("DELETE", f"{definitions}/{crd['metadata']['name']}")
+            assert await watch.event() is None
+            await server.call("POST", CONFIGMAPS, configmap("a"))
+            assert (await other.event())["type"] == "ADDED"
+        assert (await server.call("GET", path)).status == 404
 
     tell(story)
 

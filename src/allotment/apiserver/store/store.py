@@ -55,8 +55,7 @@ MAX_PENDING_BYTES = 256 * 1024 * 1024
 """On their way to disk; more writes are refused with :class:`Overloaded`."""
 
 MAX_OBJECT = 4 * 1024 * 1024
-"""Bytes of one object. More than a request may have, as the server adds to what it is sent; without it, patches could
-make an object grow without end."""
+"""Bytes of one object. More than a request may have, as the server adds to what it is sent."""
 
 TRIM_AT = 250
 """Evicted changes are forgotten on disk so many at a time: a transaction for each would double the work."""
@@ -329,6 +328,10 @@ class Store:
         watch = Watch(scope, since, self._history.since(scope, since), self._buffer, self._watches)
         self._watches.add(watch)
         return watch
+
+    def end_watches(self, resource: str) -> None:
+        """Ends the watches of a resource that is no more: whoever asks again is told so."""
+        self._watches.close(resource)
 
     # Compaction and backup
 

@@ -160,11 +160,11 @@ class Watches:
                 for watch in tuple(watches):  # one that overflows removes itself
                     watch.push(change, size)
 
-    def close(self) -> None:
-        """Ends all of them, as the store is closed."""
-        for watches in tuple(self._by_scope.values()):
-            for watch in tuple(watches):
-                watch.close(Closed("the store was closed"))
+    def close(self, resource: str = "") -> None:
+        """Ends those of a resource; without one all of them, as the store is closed."""
+        for scope, watches in tuple(self._by_scope.items()):
+            for watch in tuple(watches) if resource in ("", scope.resource) else ():
+                watch.close(Closed(f"{resource or 'the store'} was closed"))
 
     def validate(self) -> None:
         assert self._count == sum(map(len, self._by_scope.values()))

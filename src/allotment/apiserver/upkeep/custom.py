@@ -126,6 +126,7 @@ class CustomKinds(Upkeep[str]):
     def _stop_serving(self, name: str) -> None:
         if self._shown.pop(name, None) is not None:
             self._catalogue.remove(name)
+            self._store.end_watches(name)
             self._kinds_changed()
 
     # --- what a turn does ---
