@@ -35,6 +35,9 @@ FIRST_REVISION = 1
 SMALLEST = 512
 """Bytes of a database with anything in it. SQLite takes a file of one byte for an empty one."""
 
+LARGE = 256 * 1024
+"""Bytes of writes up to which a commit is one statement: SQLite keeps the values of each statement that it remembers."""
+
 _CREATE = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE revisions (
@@ -111,15 +114,18 @@ class Database:
         db = self.connection
         if db.in_transaction:  # left by a commit that failed; in it nothing would become durable
             db.execute("ROLLBACK")
-        if not evicted:
-            db.execute(_insert(len(writes)), _values(writes))
+        rows = [_values(write) for write in writes]
+        large = sum(len(write.record.data) for write in writes) > LARGE
+        if not evicted and not large:
+            db.execute(_insert(len(rows)), [value for row in rows for value in row])
             return
         db.execute("BEGIN IMMEDIATE")
-        if writes:
-            db.execute(_insert(len(writes)), _values(writes))
-        forget(db, [row for each in evicted for row in each.rows], evicted[-1].revision)
+        db.executemany(_insert(1), rows)
+        if evicted:
+            forget(db, [row for each in evicted for row in each.rows], evicted[-1].revision)
         db.execute("COMMIT")
-        self.compacted = evicted[-1].revision
+        if evicted:
+            self.compacted = evicted[-1].revision
 
     def close(self) -> None:
         """Also moves the write-ahead log into the file, which then is complete by itself."""
@@ -198,13 +204,10 @@ def _insert(rows: int) -> str:
     return "INSERT INTO revisions VALUES " + ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * rows)
 
 
-def _values(writes: Sequence[Pending]) -> list[object]:
-    values: list[object] = []
-    for write in writes:
-        key, revision, data = write.record.key, write.record.revision, write.record.data
-        type_ = write.change.type.value
-        values += (revision, *key, type_, write.created, _checksum(key, revision, type_, data), data)
-    return values
+def _values(write: Pending) -> tuple[object, ...]:
+    key, revision, data = write.record.key, write.record.revision, write.record.data
+    type_ = write.change.type.value
+    return (revision, *key, type_, write.created, _checksum(key, revision, type_, data), data)
 
 
 def _checksum(key: Key, revision: int, type_: str, data: bytes) -> int:
