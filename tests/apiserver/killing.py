@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import os
 import random
 import subprocess
 import sys
@@ -69,13 +68,11 @@ def state_of(obj: Obj) -> State:
 
 
 @contextlib.contextmanager
-def up(folder: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
+def up(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A server's process; killed on the way out."""
     command = [str(ALLOT), "up", "--data-dir", str(folder), "--port", "0"]
     with (folder.parent / "errors").open("a") as errors:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, **environment}
-        )
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         try:
             yield process
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import os
@@ -25,6 +26,8 @@ SWITCH_SECONDS = 0.0005
 """How long the event loop may keep the store's thread from running; Python's 5 ms would be most of a write's time."""
 
 _EVERYWHERE = ("0.0.0.0", "::")
+
+LARGE_MEMORY = 128 * 1024
 
 
 @click.command(name="up")
@@ -69,9 +72,19 @@ def command(
         names = (*names, *_own_names())
     set_up(logging.INFO if verbose else logging.WARNING)
     sys.setswitchinterval(SWITCH_SECONDS)
+    _return_large_memory()
     options = Options(folder_of(data_dir).path.resolve(), host, port, names)
     uvloop.run(_serve(options, demo))
     return 0
+
+
+def _return_large_memory() -> None:
+    """Has glibc give large pieces back to the system when they are freed; left alone, it keeps more and more of them after
+    the first large reply. Other C libraries have no such dial and need none."""
+    import ctypes
+
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(-3, LARGE_MEMORY)  # M_MMAP_THRESHOLD
 
 
 def _own_names() -> set[str]:

@@ -31,14 +31,12 @@ from tests.kubernetes.certificates import Authority
 MIB = 1024 * 1024
 GROWTH = 150 * MIB
 """From the start on, over all tests."""
-GIVEN_BACK = {"MALLOC_MMAP_THRESHOLD_": "131072"}
-"""glibc returns large pieces at once, so that resident memory is what the server holds and not what malloc keeps for later."""
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     folder = tmp_path_factory.mktemp("hostile") / "data"
-    with up(folder, **GIVEN_BACK) as process:
+    with up(folder) as process:
         ready(process, folder)
         yield Target(process, folder)
 
