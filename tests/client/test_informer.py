@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allotment.api.status import Expired
 from allotment.client.backoff import Backoff
 from allotment.client.client import Client
 from allotment.client.informer import Informer
@@ -184,6 +185,23 @@ def test_one_can_wait_for_ones_own_write() -> None:
         running = asyncio.ensure_future(informer.run())
         await informer.reached(7)
         assert informer.get("a", "ns") is not None
+        running.cancel()
+
+    asyncio.run(run())
+
+
+def test_waiting_for_a_write_that_a_restored_server_has_lost_ends() -> None:
+    async def run() -> None:
+        script = Script(listing(50), listing(7))
+        script.then_watch(
+            event("ERROR", status(504, "Timeout", "Too large resource version: 50, current: 7"))
+        )
+        informer = Informer(Client(script).plain("v1", "configmaps"), backoff=Backoff(0.0))
+        waiting = asyncio.ensure_future(informer.reached(51))
+        await asyncio.sleep(0)
+        running = asyncio.ensure_future(informer.run())
+        with pytest.raises(Expired, match="restored to an older state"):
+            await asyncio.wait_for(waiting, 10)
         running.cancel()
 
     asyncio.run(run())

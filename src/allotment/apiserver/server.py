@@ -88,7 +88,7 @@ class ApiServer:
 
     async def start(self) -> None:
         """Raises the store's OpenError, CertificateError, or OSError for a port that cannot be had."""
-        self.store = Store.open(self.folder.store)
+        self.store = Store.open(self.folder.store)  # nothing to stop if this fails
         try:
             await self._start()
         except BaseException:

@@ -24,9 +24,10 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from allotment.api.codec import ApiError
-from allotment.api.status import Gone, StatusError, Timeout
+from allotment.api.status import Expired, Gone, StatusError, Timeout
 from allotment.client.backoff import Backoff
 from allotment.client.client import Collection, Happening, Listing, WatchEvent
+from allotment.client.connection import KubeconfigError
 from allotment.client.transport import Disconnected
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,8 @@ class Informer(Generic[T]):
         self._synced = asyncio.Event()
         self._reached = asyncio.Condition()
         self._version = ""
+        self._seen = 0  # the last version, also while there is none to resume from
+        self._restores = 0
 
     # --- reading the copy ---
 
@@ -105,9 +108,15 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     async def reached(self, version: int) -> None:
-        """Returns when the copy is complete up to a version: wait with it for one's own write to arrive."""
+        """Returns when the copy is complete up to a version: wait with it for one's own write to arrive.
+
+        Raises ``Expired`` when the server has gone back to an older state (it was restored), so that it may never come.
+        """
+        restores = self._restores
         async with self._reached:
-            await self._reached.wait_for(lambda: self.version >= version)
+            await self._reached.wait_for(lambda: self.version >= version or self._restores > restores)
+        if self.version < version:
+            raise Expired(f"the server was restored to an older state; version {version} may never come")
 
     async def run(self) -> None:
         """Follows the collection until cancelled."""
@@ -118,7 +127,7 @@ class Informer(Generic[T]):
                     await self._follow()
                 except (Gone, Timeout):  # compacted; or the server is behind us, having been restored
                     self._version = ""
-                except (Disconnected, StatusError, ApiError) as exc:
+                except (Disconnected, StatusError, ApiError, KubeconfigError) as exc:
                     ours = isinstance(exc, StatusError) and exc.code < 500  # not allowed, no such kind
                     level = logging.WARNING if ours else logging.INFO
                     log.log(level, "%s: %s; trying again", self._collection.resource.plural, exc)
@@ -159,6 +168,8 @@ class Informer(Generic[T]):
             )
 
     async def _replace(self, listing: Listing[T]) -> None:
+        if int(listing.version or 0) < self._seen:
+            self._restores += 1
         present = {self._key(obj): obj for obj in listing.items}
         for key in [key for key in self._objects if key not in present]:
             self._change(key, None, listing.version)
@@ -169,6 +180,7 @@ class Informer(Generic[T]):
 
     async def _advance(self, version: str) -> None:
         self._version = version
+        self._seen = int(version or 0)
         async with self._reached:
             self._reached.notify_all()
 
