@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from cryptography import x509
 
-from allotment.api.status import Forbidden, NotFound
+from allotment.api.status import Forbidden, NotFound, Unauthorized
 from allotment.cli.data_folder import folder_of
 from allotment.cli.failure import Failure
 from allotment.client.client import Client
@@ -160,6 +161,31 @@ def test_credentials_are_issued_for_a_user_and_grant_nothing_by_themselves(tmp_p
 
         found = ask(tmp_path / "jane", who)
         assert (found["username"], found["groups"]) == ("jane", ["dev", "system:authenticated"])
+
+
+def test_tokens_come_from_a_file(tmp_path: Path) -> None:
+    folder, tokens = tmp_path / "data", tmp_path / "tokens.csv"
+    tokens.write_text('s3cret,ci,u1,"builders,system:masters"\n')
+    with up(folder, "--token-file", str(tokens)) as process:
+        greeting(process)
+        config = yaml.safe_load((folder / "kubeconfig").read_text())
+        config["users"][0]["user"] = {"token": "s3cret"}
+        (tmp_path / "ci").write_text(yaml.safe_dump(config))
+        found = ask(
+            tmp_path / "ci", lambda client: client.plain("v1", "configmaps").create(config_map("by-token"))
+        )
+        assert found["metadata"]["uid"]
+        config["users"][0]["user"] = {"token": "wrong"}
+        (tmp_path / "ci").write_text(yaml.safe_dump(config))
+        with pytest.raises(Unauthorized):
+            ask(tmp_path / "ci", lambda client: client.plain("v1", "configmaps").list("default"))
+
+
+def test_a_token_file_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("only-a-token\n")
+    tried = allot("up", "--data-dir", tmp_path / "data", "--port", "0", "--token-file", tmp_path / "tokens")
+    assert tried.returncode == 1
+    assert f"{tmp_path}/tokens, line 1" in tried.stderr
 
 
 def test_credentials_without_a_server_say_how_to_start_one(tmp_path: Path) -> None:

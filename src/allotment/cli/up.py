@@ -18,6 +18,9 @@ import click
 from allotment.cli.data_folder import data_dir_option
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from allotment.apiserver.auth.identity import Identity
     from allotment.apiserver.server import ApiServer, Options
     from allotment.cli.failure import Failure
 
@@ -48,10 +51,22 @@ LARGE_MEMORY = 128 * 1024
     metavar="NAME",
     help="another name or address by which clients reach it, for its certificate; repeatable",
 )
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help='bearer tokens, one a line: token,user,uid,"group,group"; read once, at the start',
+)
 @click.option("--demo", is_flag=True, help="with a few nodes and devices to look at")
 @click.option("--verbose", is_flag=True, help="log every request, not only what goes wrong")
 def command(
-    data_dir: Path | None, host: str, port: int, names: tuple[str, ...], demo: bool, verbose: bool
+    data_dir: Path | None,
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    token_file: Path | None,
+    demo: bool,
+    verbose: bool,
 ) -> int:
     """Starts a Kubernetes-compatible API server with everything in one folder, and stops it on Ctrl-C.
 
@@ -73,9 +88,20 @@ def command(
     set_up(logging.INFO if verbose else logging.WARNING)
     sys.setswitchinterval(SWITCH_SECONDS)
     _return_large_memory()
-    options = Options(folder_of(data_dir).path.resolve(), host, port, names)
+    tokens = _tokens(token_file) if token_file is not None else {}
+    options = Options(folder_of(data_dir).path.resolve(), host, port, names, tokens)
     uvloop.run(_serve(options, demo))
     return 0
+
+
+def _tokens(file: Path) -> Mapping[bytes, Identity]:
+    from allotment.apiserver.auth.token_file import TokenFileError, read_token_file
+    from allotment.cli.failure import Failure
+
+    try:
+        return read_token_file(file)
+    except TokenFileError as exc:
+        raise Failure(str(exc), "each line needs a token, a user and a uid, separated by commas") from exc
 
 
 def _return_large_memory() -> None:
