@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
-
 from allotment.client.connection import load
+from tests.corpus import unavailable
 
 PATIENCE = 30.0
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
@@ -142,7 +141,7 @@ class Target:
         try:
             status = Path(f"/proc/{self.pid}/status").read_text()
         except OSError:
-            pytest.skip("resident memory is read from /proc")
+            unavailable("/proc, from which resident memory is read")
         found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.M)
         assert found
         return int(found.group(1)) * 1024

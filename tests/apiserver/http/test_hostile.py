@@ -26,6 +26,7 @@ from tests.apiserver.http.hostility import CONFIGMAPS, PATIENCE, Answer, Peer, T
 from tests.apiserver.http.serving import serving
 from tests.apiserver.http.test_listener import peer
 from tests.apiserver.killing import ready, up
+from tests.corpus import unavailable
 from tests.kubernetes.certificates import Authority
 
 MIB = 1024 * 1024
@@ -278,7 +279,7 @@ def test_clients_that_leave_in_the_middle(target: Target, part: float) -> None:
 def test_2000_connections_at_once_are_served(target: Target) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 5000:
-        pytest.skip(f"only {hard} files may be open here")
+        unavailable(f"a limit of 5,000 open files (it is {hard})")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 5000), hard))
     with ExitStack() as stack:
         peers = []
