@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from allotment.api import resource
-from allotment.api.conversion import v1beta1
 from allotment.api.fields import FieldError
 from allotment.api.validation import validate_class
-from allotment.apiserver.registry.resource import Resource, Version
+from allotment.apiserver.registry.older_versions import V1BETA1, V1BETA2
+from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.strategy import Strategy, Write
 from allotment.apiserver.registry.view import content_errors, first_generation, next_generation, view
 from allotment.apiserver.store.record import Obj
@@ -35,13 +35,8 @@ RESOURCES = (
         namespaced=False,
         strategy=_DeviceClassStrategy(),
         versions=(
-            Version("v1beta2", deprecated="deprecated in v1.36+, unavailable in v1.39+"),
-            Version(
-                "v1beta1",
-                v1beta1.to_v1,
-                v1beta1.from_v1,
-                deprecated="deprecated in v1.35+, unavailable in v1.38+",
-            ),
+            V1BETA2,
+            V1BETA1,
         ),
     ),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.api import alpha2, resource
-from allotment.api.conversion import v1alpha2, v1beta1
+from allotment.api.conversion import v1alpha2
 from allotment.api.fields import FieldError
 from allotment.api.plain_defaults import default_claim
 from allotment.api.validation import (
@@ -21,7 +21,8 @@ from allotment.api.validation import (
     validate_semantic_claim_status,
 )
 from allotment.apiserver.registry.age import AGE
-from allotment.apiserver.registry.resource import Column, Resource, Version
+from allotment.apiserver.registry.older_versions import V1ALPHA2, V1BETA1, V1BETA2
+from allotment.apiserver.registry.resource import Column, Resource
 from allotment.apiserver.registry.strategies import at, keep
 from allotment.apiserver.registry.strategy import Strategy, Write
 from allotment.apiserver.registry.view import content_errors, keep_all_but_status, view
@@ -132,19 +133,14 @@ RESOURCES = (
                 "State",
                 "string",
                 _state,
-                "A summary of the current state (allocated, pending, reserved, etc.).",
+                "How far the claim has come: pending, allocated, reserved; deleted when it is going.",
             ),
             AGE,
         ),
         versions=(
-            Version("v1beta2", deprecated="deprecated in v1.36+, unavailable in v1.39+"),
-            Version(
-                "v1beta1",
-                v1beta1.to_v1,
-                v1beta1.from_v1,
-                deprecated="deprecated in v1.35+, unavailable in v1.38+",
-            ),
-            Version("v1alpha2", v1alpha2.to_v1, v1alpha2.from_v1),
+            V1BETA2,
+            V1BETA1,
+            V1ALPHA2,
         ),
         status=True,
     ),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from allotment.api import alpha2, resource
-from allotment.api.conversion import v1alpha2, v1beta1
+from allotment.api.conversion import v1alpha2
 from allotment.api.fields import FieldError
 from allotment.api.plain_defaults import default_template
 from allotment.api.validation import validate_semantic_template, validate_template, validate_template_update
-from allotment.apiserver.registry.resource import Resource, Version
+from allotment.apiserver.registry.older_versions import V1ALPHA2, V1BETA1, V1BETA2
+from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.strategies import at
 from allotment.apiserver.registry.strategy import Strategy, Write
 from allotment.apiserver.registry.view import content_errors, view
@@ -44,14 +45,9 @@ RESOURCES = (
         namespaced=True,
         strategy=_TemplateStrategy(),
         versions=(
-            Version("v1beta2", deprecated="deprecated in v1.36+, unavailable in v1.39+"),
-            Version(
-                "v1beta1",
-                v1beta1.to_v1,
-                v1beta1.from_v1,
-                deprecated="deprecated in v1.35+, unavailable in v1.38+",
-            ),
-            Version("v1alpha2", v1alpha2.to_v1, v1alpha2.from_v1),
+            V1BETA2,
+            V1BETA1,
+            V1ALPHA2,
         ),
     ),
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.api import resource
-from allotment.api.conversion import v1beta1
 from allotment.api.fields import FieldError
 from allotment.api.plain_defaults import default_slice
 from allotment.api.validation import validate_slice, validate_slice_update
 from allotment.apiserver.registry.age import AGE
-from allotment.apiserver.registry.resource import Column, Resource, Version
+from allotment.apiserver.registry.older_versions import V1BETA1, V1BETA2
+from allotment.apiserver.registry.resource import Column, Resource
 from allotment.apiserver.registry.strategies import at
 from allotment.apiserver.registry.strategy import Strategy, Write
 from allotment.apiserver.registry.view import content_errors, first_generation, next_generation, view
@@ -69,13 +69,8 @@ RESOURCES = (
             "spec.pool.name": lambda obj: _spec(obj, "pool", "name"),
         },
         versions=(
-            Version("v1beta2", deprecated="deprecated in v1.36+, unavailable in v1.39+"),
-            Version(
-                "v1beta1",
-                v1beta1.to_v1,
-                v1beta1.from_v1,
-                deprecated="deprecated in v1.35+, unavailable in v1.38+",
-            ),
+            V1BETA2,
+            V1BETA1,
         ),
     ),
 )
