@@ -17,7 +17,6 @@ from allotment.apiserver.patch.managed import (
     NEVER_OWNED,
     BadManagedFields,
     parsed,
-    settle_times,
     track,
 )
 from tests.apiserver.patch.pods import pods
@@ -300,18 +299,6 @@ def test_entries_of_other_versions_are_compared_in_their_version() -> None:
     ]
     changed = write(config_map({"a": "2", "b": "1"}), live, "me", 1, convert=convert)
     assert owners(changed) == {"other/Update": [".values.b"], "me/Update": [".data.a"]}
-
-
-def test_a_write_that_settles_to_nothing_keeps_the_times() -> None:
-    old = write(config_map({"a": "1"}), None, "one")
-    new = deepcopy(old)
-    new["metadata"]["managedFields"][0]["time"] = at(9)
-    changed = deepcopy(new)
-    settle_times(new, old)
-    assert new == old
-    changed["data"]["a"] = "2"
-    settle_times(changed, old)
-    assert times(changed) == [at(9)]
 
 
 WRITES = st.lists(st.tuples(pods(), st.sampled_from(["one", "two", "three"])), min_size=1, max_size=5)

@@ -255,28 +255,6 @@ def capped(entries: Entries) -> Entries:
     return entries
 
 
-def settle_times(new: Obj, old: Obj) -> None:
-    """Gives ``new`` the times of ``old``'s managedFields if nothing else differs, so that a write of nothing is none.
-
-    To be called when ``new`` is as it would be stored: a write may say something that defaults or the kind's strategy
-    turn into what was there before.
-    """
-    mine, theirs = (obj.get("metadata", {}).get("managedFields") or [] for obj in (new, old))
-    if mine == theirs or len(mine) != len(theirs):
-        return
-    if _unmanaged(new) == _unmanaged(old) and _untimed(mine) == _untimed(theirs):
-        new["metadata"]["managedFields"] = theirs
-
-
-def _untimed(managed: list[Obj]) -> list[Obj]:
-    """The entries without times, in an order that does not depend on them."""
-    untimed = [{key: value for key, value in entry.items() if key != "time"} for entry in managed]
-    return sorted(untimed, key=lambda entry: [str(entry.get(key)) for key in _IDENTITY])
-
-
-_IDENTITY = ("manager", "operation", "apiVersion", "subresource")
-
-
 # --- to and from JSON ---
 
 
