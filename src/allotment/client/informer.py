@@ -103,6 +103,16 @@ class Informer(Generic[T]):
         for obj in self.all():
             self._tell([handler], None, obj)
 
+    def add_index(self, name: str, function: Index[T]) -> None:
+        """Adds an index, over what is there already too. Adding one again under its name does nothing."""
+        if name in self._functions:
+            return
+        self._functions[name] = function
+        index = self._indexes[name] = {}
+        for key, obj in self._objects.items():
+            for value in function(obj):
+                index.setdefault(value, {})[key] = obj
+
     async def synced(self) -> None:
         """Returns when the first list is in the copy."""
         await self._synced.wait()

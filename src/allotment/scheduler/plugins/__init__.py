@@ -1,0 +1,1 @@
+"""One concern a file: what a pod needs of a node, or likes about it."""
