@@ -1,0 +1,179 @@
+"""Groups of pods that are placed together: Kubernetes' PodGroup (scheduling.k8s.io/v1beta1), Volcano's PodGroup and Queue
+(scheduling.volcano.sh/v1beta1), and PodDisruptionBudget (policy/v1), as far as a scheduler reads them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from allotment.api.core import PodResourceClaim, PodResourceClaimStatus
+from allotment.api.meta import ApiStruct, Condition, Int64, LabelSelector, ObjectMeta, stated
+from allotment.api.quantity import Quantity
+
+SCHEDULING = "scheduling.k8s.io/v1beta1"
+VOLCANO = "scheduling.volcano.sh/v1beta1"
+POLICY = "policy/v1"
+
+# --- scheduling.k8s.io/v1beta1 ---
+
+
+class GangSchedulingPolicy(ApiStruct, frozen=True, kw_only=True):
+    """All or nothing."""
+
+    min_count: Int64 = stated(0)  # how many pods must be placed for any to be bound
+
+
+class PodGroupSchedulingPolicy(ApiStruct, frozen=True, kw_only=True):
+    """One of: basic (pods on their own) or gang."""
+
+    gang: GangSchedulingPolicy | None = None
+    basic: Any = None
+
+
+class TopologyConstraint(ApiStruct, frozen=True, kw_only=True):
+    """All pods of the group on nodes with one value of a label."""
+
+    key: str = stated("")
+
+
+class PodGroupSchedulingConstraints(ApiStruct, frozen=True, kw_only=True):
+    """Where the pods of a group must be relative to each other."""
+
+    topology: tuple[TopologyConstraint, ...] = ()
+
+
+class PodGroupSpec(ApiStruct, frozen=True, kw_only=True):
+    """What the group's author asks for."""
+
+    NOT_READ: ClassVar[frozenset[str]] = frozenset(
+        {"disruptionMode", "parentCompositePodGroupName", "workloadRef"}
+    )
+
+    scheduling_policy: PodGroupSchedulingPolicy = PodGroupSchedulingPolicy()
+    scheduling_constraints: PodGroupSchedulingConstraints | None = None
+    resource_claims: tuple[PodResourceClaim, ...] = ()  # shared by all pods of the group
+    priority: Int64 | None = None
+    priority_class_name: str | None = None
+    preemption_policy: str | None = None
+
+
+class PodGroupStatus(ApiStruct, frozen=True, kw_only=True):
+    """What became of the group."""
+
+    conditions: tuple[Condition, ...] = ()
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+
+
+class PodGroup(ApiStruct, frozen=True, kw_only=True):
+    """Pods that name the group in ``spec.schedulingGroup`` are placed together."""
+
+    api_version: str = stated(SCHEDULING)
+    kind: str = stated("PodGroup")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
+
+
+# --- scheduling.volcano.sh/v1beta1 ---
+
+
+class VolcanoPodGroupSpec(ApiStruct, frozen=True, kw_only=True):
+    """A gang of ``min_member`` pods that draws on a queue."""
+
+    NOT_READ: ClassVar[frozenset[str]] = frozenset({"minTaskMember", "networkTopology", "subGroupPolicy"})
+
+    min_member: Int64 | None = None
+    queue: str | None = None  # ``default`` when absent
+    priority_class_name: str | None = None
+    min_resources: dict[str, Quantity] = msgspec.field(default_factory=dict)
+
+
+class VolcanoPodGroupStatus(ApiStruct, frozen=True, kw_only=True):
+    """Where the group is: Pending, Inqueue, Running, Unknown or Completed."""
+
+    phase: str | None = None
+    conditions: tuple[Any, ...] = ()
+    running: Int64 | None = None
+    succeeded: Int64 | None = None
+    failed: Int64 | None = None
+
+
+class VolcanoPodGroup(ApiStruct, frozen=True, kw_only=True):
+    """Pods name the group in the annotation ``scheduling.k8s.io/group-name``."""
+
+    api_version: str = stated(VOLCANO)
+    kind: str = stated("PodGroup")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: VolcanoPodGroupSpec = VolcanoPodGroupSpec()
+    status: VolcanoPodGroupStatus = VolcanoPodGroupStatus()
+
+
+class QueueSpec(ApiStruct, frozen=True, kw_only=True):
+    """A tenant's share. Amounts may name a device class as ``deviceclass/<class>``."""
+
+    NOT_READ: ClassVar[frozenset[str]] = frozenset(
+        {"affinity", "extendClusters", "type", "parent", "dequeueStrategy"}
+    )
+
+    weight: Int64 | None = None  # relative to the other queues; 1 when absent
+    capability: dict[str, Quantity] = msgspec.field(default_factory=dict)  # never more than this
+    deserved: dict[str, Quantity] = msgspec.field(default_factory=dict)  # what others may not reclaim
+    guarantee: Any = None
+    reclaimable: bool | None = None  # absent: true
+    priority: Int64 | None = None
+
+
+class QueueStatus(ApiStruct, frozen=True, kw_only=True):
+    """Open or Closed."""
+
+    NOT_READ: ClassVar[frozenset[str]] = frozenset(
+        {"unknown", "pending", "running", "inqueue", "completed", "reservation", "allocated"}
+    )
+
+    state: str | None = None
+
+
+class Queue(ApiStruct, frozen=True, kw_only=True):
+    """Groups of one tenant, with a share of the cluster. Cluster-scoped."""
+
+    api_version: str = stated(VOLCANO)
+    kind: str = stated("Queue")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: QueueSpec = QueueSpec()
+    status: QueueStatus = QueueStatus()
+
+
+# --- policy/v1 ---
+
+
+class PodDisruptionBudgetSpec(ApiStruct, frozen=True, kw_only=True):
+    """Which pods the budget is about."""
+
+    NOT_READ: ClassVar[frozenset[str]] = frozenset(
+        {"minAvailable", "maxUnavailable", "unhealthyPodEvictionPolicy"}
+    )
+
+    selector: LabelSelector | None = None
+
+
+class PodDisruptionBudgetStatus(ApiStruct, frozen=True, kw_only=True):
+    """How many of the pods may go now."""
+
+    NOT_READ: ClassVar[frozenset[str]] = frozenset(
+        {"conditions", "currentHealthy", "desiredHealthy", "expectedPods", "observedGeneration"}
+    )
+
+    disruptions_allowed: Int64 = stated(0)
+    disrupted_pods: dict[str, Any] = msgspec.field(default_factory=dict)  # evicted, but not gone yet
+
+
+class PodDisruptionBudget(ApiStruct, frozen=True, kw_only=True):
+    """How many pods of a kind may be away at a time."""
+
+    api_version: str = stated(POLICY)
+    kind: str = stated("PodDisruptionBudget")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()

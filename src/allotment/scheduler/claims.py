@@ -1,0 +1,176 @@
+"""The claims as they will be: what the server has shown, and over it what was decided but not seen written yet.
+
+A decision is a *flight*: it starts when a pod reserves a claim, gets the version of its write when the server answers, and
+lands when the informer shows that version or a later one. Until then the claim counts as allocated, whatever older state
+arrives. A flight without an answer stays in the air: the write may have taken effect.
+
+The ledger follows: at any time it holds exactly what the claims, flights included, hold. On a real cluster two schedulers
+may have promised a device twice; then the second claim keeps what it can, and ``disputed`` names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from allotment.allocator.ledger import Holding, Ledger, holding
+from allotment.allocator.request import full_name
+
+if TYPE_CHECKING:
+    from allotment.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+
+MAX_CONSUMERS = 256
+
+
+@dataclass(slots=True)
+class Flight:
+    """A decision about one claim on its way to the server."""
+
+    allocation: AllocationResult | None  # None: the claim is allocated, and only reservations are new
+    users: dict[str, ResourceClaimConsumerReference] = field(default_factory=dict)  # by the pod's uid
+    version: int = 0  # of the last write that the server acknowledged
+
+
+class Claims:
+    """All claims by ``namespace/name``. ``holds`` says what an allocation holds, where it is not v1's own (seed 0)."""
+
+    def __init__(
+        self, ledger: Ledger, holds: Callable[[ResourceClaim], tuple[Holding, ...] | None] | None = None
+    ) -> None:
+        self.ledger = ledger
+        self.objects: dict[str, ResourceClaim] = {}
+        self.flights: dict[str, Flight] = {}
+        self.disputed: dict[str, tuple[Holding, ...]] = {}  # what such a claim should hold
+        self._holds = holds
+
+    # --- what the server shows ---
+
+    def change(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """Takes in a claim that appeared, changed or went."""
+        shown = new if new is not None else old
+        assert shown is not None
+        key = full_name(shown.metadata)
+        if new is None:
+            self.objects.pop(key, None)
+            self.flights.pop(key, None)
+        else:
+            self.objects[key] = new
+            self._land(key)
+        self._enter(key)
+
+    def _land(self, key: str) -> None:
+        flight = self.flights.get(key)
+        if flight is not None and flight.version and version_of(self.objects[key]) >= flight.version:
+            del self.flights[key]
+
+    # --- decisions ---
+
+    def depart(
+        self,
+        key: str,
+        uid: str,
+        consumer: ResourceClaimConsumerReference,
+        allocation: AllocationResult | None,
+    ) -> None:
+        """A pod reserves a claim, with a new allocation if it has none. Raises Conflict if a device is taken."""
+        flight = self.flights.get(key)
+        if flight is None:
+            flight = Flight(allocation)
+            if allocation is not None:
+                self.ledger.commit(key, allocation)
+            self.flights[key] = flight
+        flight.users[uid] = consumer
+        flight.version = 0
+
+    def acknowledged(self, key: str, version: int) -> None:
+        """The server took a write of ours."""
+        flight = self.flights.get(key)
+        if flight is not None:
+            flight.version = max(flight.version, version)
+            if key in self.objects:
+                self._land(key)
+                self._enter(key)
+
+    def cancel(self, key: str, uid: str) -> None:
+        """A pod no longer reserves a claim. What the server has shown meanwhile counts again."""
+        flight = self.flights.get(key)
+        if flight is None or flight.users.pop(uid, None) is None:
+            return
+        if not flight.users:
+            del self.flights[key]
+            self._enter(key)
+
+    # --- questions ---
+
+    def allocation(self, key: str) -> AllocationResult | None:
+        """What the claim has, or will have."""
+        flight = self.flights.get(key)
+        if flight is not None and flight.allocation is not None:
+            return flight.allocation
+        shown = self.objects.get(key)
+        return shown.status.allocation if shown is not None else None
+
+    def reserved(self, key: str) -> dict[str, ResourceClaimConsumerReference]:
+        """Who uses the claim, or will, by uid."""
+        shown = self.objects.get(key)
+        users = {user.uid: user for user in shown.status.reserved_for} if shown is not None else {}
+        flight = self.flights.get(key)
+        return users | flight.users if flight is not None else users
+
+    # --- the ledger ---
+
+    def _enter(self, key: str) -> None:
+        """Makes the ledger hold what the claim holds."""
+        wanted = self._holdings(key)
+        if self.disputed.get(key, self.ledger.holdings(key)) == wanted:
+            return
+        released = self.ledger.release(key)
+        self.disputed.pop(key, None)
+        self._hold(key, wanted)
+        if released:
+            self._settle()
+
+    def _holdings(self, key: str) -> tuple[Holding, ...]:
+        flight = self.flights.get(key)
+        if flight is not None and flight.allocation is not None:
+            return tuple([holding(result) for result in flight.allocation.devices.results])
+        shown = self.objects.get(key)
+        if shown is None or shown.status.allocation is None:
+            return ()
+        special = self._holds(shown) if self._holds is not None else None
+        if special is not None:
+            return special
+        return tuple([holding(result) for result in shown.status.allocation.devices.results])
+
+    def _hold(self, key: str, wanted: tuple[Holding, ...]) -> None:
+        if not wanted:
+            return
+        free = tuple([each for each in wanted if self._free(each)])
+        self.ledger.hold(key, free)
+        if len(free) < len(wanted):
+            self.disputed[key] = wanted
+
+    def _free(self, held: Holding) -> bool:
+        taken = self.ledger.exclusive(held.device)
+        return held.admin or not (taken or (held.share is None and self.ledger.shared(held.device)))
+
+    def _settle(self) -> None:
+        """Something was given back: claims that were promised the same may have it now."""
+        for key, wanted in list(self.disputed.items()):
+            self.ledger.release(key)
+            del self.disputed[key]
+            self._hold(key, wanted)
+
+    def validate(self) -> None:
+        """Raises AssertionError where the ledger does not hold what the claims do."""
+        keys: Iterable[str] = {*self.objects, *self.flights, *self.ledger.claims()}
+        for key in keys:
+            wanted = self._holdings(key)
+            assert self.disputed.get(key, self.ledger.holdings(key)) == wanted, f"claim {key}: ledger differs"
+        for key, flight in self.flights.items():
+            assert flight.users, f"claim {key}: a flight without users"
+
+
+def version_of(claim: ResourceClaim) -> int:
+    return int(claim.metadata.resource_version or 0)

@@ -1,0 +1,278 @@
+"""Everything the scheduler knows: nodes and what is on them, devices and who holds them, pods, groups, budgets.
+
+What the server shows comes in through ``change``; decisions that are not written yet lie over it: pods that are *assumed* to be
+on a node, and claims in flight (``claims``). An assumed pod stays so until the server shows it bound, or the decision is
+taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from allotment.allocator.features import ALL, Features
+from allotment.allocator.fleet import Fleet
+from allotment.api import alpha2
+from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
+from allotment.api.core import Namespace, Node, Pod
+from allotment.api.meta import ApiStruct
+from allotment.api.resource import (
+    DeviceClass,
+    DeviceTaintRule,
+    DeviceTaintSelector,
+    ResourceClaim,
+    ResourceSlice,
+)
+from allotment.scheduler.change_log import ChangeLog
+from allotment.scheduler.claims import Claims
+from allotment.scheduler.node import NodeInfo
+from allotment.scheduler.pod import PodInfo
+from allotment.scheduler.semantic_fleet import SemanticFleet
+
+if TYPE_CHECKING:
+    from allotment.scheduler.requests import Amounts
+
+DEVICE_CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
+"""The prefix of the resource name by which every class can be asked for as an extended resource."""
+
+
+class Cluster:
+    """See the module."""
+
+    def __init__(self, features: Features = ALL) -> None:
+        self.fleet = Fleet(features=features)
+        self.semantic = SemanticFleet()
+        self.claims = Claims(self.fleet.ledger, self.semantic.holdings)
+        self.nodes: dict[str, NodeInfo] = {}
+        self.pods: dict[str, PodInfo] = {}  # those that are not finished
+        self.assumed: dict[str, str] = {}  # pod → node
+        self.classes: dict[str, DeviceClass] = {}
+        self.extended: dict[str, str] = {}  # extended resource → class
+        self.namespaces: dict[str, dict[str, str]] = {}  # name → labels
+        self.groups: dict[
+            str, PodGroup | VolcanoPodGroup
+        ] = {}  # namespace/name, Volcano's with the prefix "volcano:"
+        self.queues: dict[str, Queue] = {}
+        self.budgets: dict[str, PodDisruptionBudget] = {}
+        self.nominated: dict[str, str] = {}  # pod → node that it waits for
+        self.log = ChangeLog()
+        self._slices: dict[str, ResourceSlice] = {}  # as published, without the taints of rules
+        self._rules: dict[str, DeviceTaintRule] = {}
+        self._handlers: dict[type[ApiStruct], Callable[[Any, Any], None]] = {
+            Pod: self._pod,
+            Node: self._node,
+            Namespace: self._namespace,
+            ResourceClaim: self.claims.change,
+            ResourceSlice: self._slice,
+            DeviceClass: self._class,
+            DeviceTaintRule: self._rule,
+            PodGroup: self._group,
+            VolcanoPodGroup: self._group,
+            Queue: lambda old, new: _keep(self.queues, old, new),
+            PodDisruptionBudget: lambda old, new: _keep(self.budgets, old, new),
+            alpha2.NodeResourceSlice: self._semantic,
+            alpha2.ResourceClass: self._semantic,
+            alpha2.ResourceClassParameters: self._semantic,
+            alpha2.ResourceClaimParameters: self._semantic,
+        }
+
+    def change(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
+        """Takes in an object that appeared, changed or went. Kinds that nobody here reads are ignored."""
+        shown = new if new is not None else old
+        if shown is not None and (handler := self._handlers.get(type(shown))) is not None:
+            handler(old, new)
+
+    # --- nodes and the pods on them ---
+
+    def node(self, name: str) -> NodeInfo:
+        found = self.nodes.get(name)
+        if found is None:
+            found = self.nodes[name] = NodeInfo(name)
+        return found
+
+    def _node(self, old: Node | None, new: Node | None) -> None:
+        name = (new or old).metadata.name  # type: ignore[union-attr]  # one of the two is there
+        info = self.node(name)
+        if new is None:
+            self.fleet.remove_node(name)
+        elif old is None or info.node is None or _other_for_devices(info.node, new):
+            self.fleet.set_node(new)
+        info.describe(new)
+        if new is None and not info.pods:
+            del self.nodes[name]
+        self.log.note(name)
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        key = _key(new if new is not None else old)
+        before = self.pods.get(key)
+        if new is None or new.status.phase in ("Succeeded", "Failed"):
+            if before is not None:
+                self._leave(before)
+                del self.pods[key]
+            self.assumed.pop(key, None)
+            self.nominated.pop(key, None)
+            return
+        info = PodInfo(new, before)
+        if info.node:
+            self.assumed.pop(key, None)
+            self.nominated.pop(key, None)
+        else:
+            info.node = self.assumed.get(key, "")
+        if before is not None and before.node == info.node and before.requests is info.requests:
+            self.pods[key] = info
+            if info.node:
+                self.nodes[info.node].pods[key] = info
+            return
+        extra = self.nodes[before.node].extra.get(key) if before is not None and before.node else None
+        if before is not None:
+            self._leave(before)
+        self.pods[key] = info
+        if info.node:
+            self.node(info.node).add(info, extra)
+            self.log.note(info.node)
+
+    def _leave(self, pod: PodInfo) -> None:
+        if pod.node:
+            info = self.nodes[pod.node]
+            info.remove(pod.key)
+            if info.node is None and not info.pods:
+                del self.nodes[pod.node]
+            self.log.note(pod.node)
+
+    def assume(self, pod: PodInfo, node: str, extra: Amounts | None = None) -> None:
+        """A pod was decided to go to a node. ``extra`` is what its devices cost there besides."""
+        assert not pod.node, f"{pod!r} is there already"
+        pod.node = node
+        self.assumed[pod.key] = node
+        self.node(node).add(pod, extra)
+        self.log.note(node)
+
+    def forget(self, pod: PodInfo) -> None:
+        """The decision is taken back, unless the server has shown meanwhile that it stands."""
+        if self.assumed.pop(pod.key, None) is None:
+            return
+        current = self.pods.get(pod.key, pod)
+        self._leave(current)
+        current.node = ""
+
+    # --- devices ---
+
+    def _class(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
+        if new is None:
+            assert old is not None
+            self.classes.pop(old.metadata.name, None)
+            self.fleet.remove_class(old.metadata.name)
+        else:
+            self.classes[new.metadata.name] = new
+            self.fleet.set_class(new)
+        self.extended = {}
+        for name in sorted(
+            self.classes, reverse=True
+        ):  # of two classes with one name, the first by name serves it
+            self.extended[DEVICE_CLASS_RESOURCE + name] = name
+            resource = self.classes[name].spec.extended_resource_name
+            if resource:
+                self.extended[resource] = name
+
+    def _slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        if new is None:
+            assert old is not None
+            self._slices.pop(old.metadata.name, None)
+            self.fleet.remove_slice(old.metadata.name)
+        else:
+            self._slices[new.metadata.name] = new
+            self.fleet.set_slice(self._tainted(new))
+
+    def _rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
+        rule = new if new is not None else old
+        assert rule is not None
+        if new is None:
+            self._rules.pop(rule.metadata.name, None)
+        else:
+            self._rules[rule.metadata.name] = new
+        for each in (old, new):
+            for slice in list(self._slices.values()) if each is not None else ():
+                assert each is not None
+                if _may_taint(each.spec.device_selector, slice):
+                    self.fleet.set_slice(self._tainted(slice))
+
+    def _tainted(self, slice: ResourceSlice) -> ResourceSlice:
+        """A slice with the taints that rules add to its devices."""
+        rules = [rule for rule in self._rules.values() if _may_taint(rule.spec.device_selector, slice)]
+        if not rules:
+            return slice
+        devices = []
+        for device in slice.spec.devices:
+            more = tuple(
+                rule.spec.taint
+                for rule in rules
+                if rule.spec.device_selector is not None
+                and rule.spec.device_selector.device in (None, device.name)
+            )
+            devices.append(replace(device, taints=device.taints + more) if more else device)
+        return replace(slice, spec=replace(slice.spec, devices=tuple(devices)))
+
+    def _semantic(self, old: Any, new: Any) -> None:
+        for name in self.semantic.change(old, new):
+            self.log.note(name)
+
+    # --- the rest ---
+
+    def _namespace(self, old: Namespace | None, new: Namespace | None) -> None:
+        if new is None:
+            assert old is not None
+            self.namespaces.pop(old.metadata.name, None)
+        else:
+            self.namespaces[new.metadata.name] = new.metadata.labels
+
+    def _group(self, old: PodGroup | VolcanoPodGroup | None, new: PodGroup | VolcanoPodGroup | None) -> None:
+        group = new if new is not None else old
+        prefix = "volcano:" if isinstance(group, VolcanoPodGroup) else ""
+        _keep(self.groups, old, new, prefix)
+
+    def validate(self) -> None:
+        """Re-derives sums, holdings and indexes. Raises AssertionError where they differ."""
+        self.fleet.validate()
+        self.claims.validate()
+        self.semantic.validate()
+        for info in self.nodes.values():
+            info.validate()
+            for key, pod in info.pods.items():
+                assert self.pods.get(key) is pod, f"{pod!r} is on node {info.name} but not among the pods"
+                assert pod.node == info.name, f"{pod!r} is on node {info.name}"
+        for pod in self.pods.values():
+            assert not pod.node or pod.key in self.nodes[pod.node].pods, f"{pod!r} is not on its node"
+        for key, node in self.assumed.items():
+            assert self.pods[key].node == node, f"pod {key} is assumed elsewhere"
+
+
+def _other_for_devices(old: Node, new: Node) -> bool:
+    """Whether a node changed in what devices' node selectors and features can tell."""
+    return (
+        old.metadata.labels != new.metadata.labels
+        or old.status.declared_features != new.status.declared_features
+    )
+
+
+def _may_taint(selector: DeviceTaintSelector | None, slice: ResourceSlice) -> bool:
+    return (
+        selector is not None
+        and selector.driver in (None, slice.spec.driver)
+        and selector.pool in (None, slice.spec.pool.name)
+        and (selector.device is None or any(each.name == selector.device for each in slice.spec.devices))
+    )
+
+
+def _key(obj: Any) -> str:
+    meta = obj.metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
+
+
+def _keep(objects: dict[str, Any], old: Any, new: Any, prefix: str = "") -> None:
+    key = prefix + _key(new if new is not None else old)
+    if new is None:
+        objects.pop(key, None)
+    else:
+        objects[key] = new

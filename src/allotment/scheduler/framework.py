@@ -1,0 +1,187 @@
+"""The extension points of a scheduling cycle, in Kubernetes' words, and the status that a plugin answers with.
+
+The order: PreEnqueue → queue → PreFilter → Filter (per node) → PostFilter → Score → Reserve → Permit → PreBind → Bind. After a
+failure behind Reserve, Unreserve of every plugin runs in reverse order.
+
+**Why it is fast.** Most of what decides about a node is *local*: it follows from what the pod asks for (its shape) and from
+the state of that one node. Such verdicts and scores are remembered per shape and node until the node changes (``index``).
+Only plugins that look at other nodes (spreading, neighbours) are asked anew in each cycle.
+
+**No plugin waits and none does I/O.** PreBind answers with steps as data; the binding stage carries them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.node import NodeInfo
+    from allotment.scheduler.pod import PodInfo
+    from allotment.scheduler.step import Step
+
+
+class Code(Enum):
+    """What a status obliges the scheduler to do."""
+
+    SUCCESS = "Success"
+    UNSCHEDULABLE = "Unschedulable"  # try again when an event that can help arrives; preemption may help
+    UNRESOLVABLE = "UnschedulableAndUnresolvable"  # as above, but preemption cannot help
+    WAIT = "Wait"  # Permit only: the decision comes later, by an event
+    SKIP = "Skip"  # PreFilter and PreScore only: the plugin has nothing to say about this pod
+    ERROR = "Error"  # something is broken: back off, and log it
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A plugin's answer. ``words`` completes the sentence "3 nodes …" in Filter ("have every gpu in use", "do not match
+    the pod's node selector": a plural verb first), and is a sentence of its own elsewhere. It holds counts, never names of
+    other people's objects."""
+
+    code: Code = Code.SUCCESS
+    plugin: str = ""
+    words: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.code is Code.SUCCESS
+
+    @property
+    def rejected(self) -> bool:
+        return self.code in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
+
+
+SUCCESS = Status()
+SKIP = Status(Code.SKIP)
+
+MAX_SCORE = 100
+
+
+@dataclass(slots=True)
+class Cycle:
+    """One attempt to place one pod, or the representative of a shape for which local verdicts are kept.
+
+    ``state`` belongs to the plugins, each under its name: PreFilter writes what Filter, Score and Reserve read.
+    """
+
+    pod: PodInfo
+    cluster: Cluster
+    now: float
+    state: dict[str, Any] = field(default_factory=dict)
+    names: frozenset[str] | None = None  # only these nodes; None: any
+
+    def restrict(self, names: frozenset[str]) -> None:
+        """Leaves only these nodes. Several restrictions all count."""
+        self.names = names if self.names is None else self.names & names
+
+
+class Action(Enum):
+    """What happened to an object, as far as it can make pods schedulable."""
+
+    ADD = "add"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """An event that may help pods that a plugin turned away: changes of objects of ``kind`` (the struct's type)."""
+
+    kind: type[ApiStruct]
+    actions: frozenset[Action]
+
+
+@runtime_checkable
+class Plugin(Protocol):
+    """Every plugin has a name, as in Kubernetes, and says which events may help the pods that it turned away."""
+
+    name: str
+    wakes: Sequence[Wake]
+
+    def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+        """Whether a change, of a kind named in ``wakes``, may help this pod. True when in doubt."""
+        ...
+
+
+@runtime_checkable
+class PreEnqueue(Protocol):
+    """May keep a pod out of the queue until something changes."""
+
+    def pre_enqueue(self, pod: PodInfo, cluster: Cluster) -> Status: ...
+
+
+@runtime_checkable
+class PreFilter(Protocol):
+    """Prepares ``cycle.state``. SKIP: this plugin's Filter need not run for this pod. A rejection ends the attempt."""
+
+    def pre_filter(self, cycle: Cycle) -> Status: ...
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """Whether the pod can run on a node. ``local``: see the module."""
+
+    local: bool
+
+    def filter(self, cycle: Cycle, node: NodeInfo) -> Status: ...
+
+
+@runtime_checkable
+class PostFilter(Protocol):
+    """Makes room, when no node fits. Returns None where it cannot help."""
+
+    def post_filter(self, cycle: Cycle, rejections: Mapping[str, Status]) -> Room | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How there will be room for a pod: go for ``node`` (if named) once ``steps`` are done."""
+
+    node: str
+    victims: tuple[PodInfo, ...]
+    words: str
+
+
+@runtime_checkable
+class Score(Protocol):
+    """How good a node is, from 0 to ``MAX_SCORE``. ``local``: see the module; a local score needs no normalising."""
+
+    local: bool
+
+    def score(self, cycle: Cycle, node: NodeInfo) -> int: ...
+
+
+@runtime_checkable
+class PreScore(Protocol):
+    """Prepares scores that are not local, over the nodes that passed. SKIP: the score does not run."""
+
+    def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo]) -> Status: ...
+
+
+@runtime_checkable
+class Normalize(Protocol):
+    """Brings scores that are not local into the range, in place."""
+
+    def normalize(self, cycle: Cycle, scores: dict[str, int]) -> None: ...
+
+
+@runtime_checkable
+class Reserve(Protocol):
+    """Takes what the pod needs on the chosen node, in memory, so that the next pod does not see it as free."""
+
+    def reserve(self, cycle: Cycle, node: NodeInfo) -> Status: ...
+
+    def unreserve(self, cycle: Cycle, node: NodeInfo) -> None:
+        """Gives back what ``reserve`` took; safe where it took nothing."""
+        ...
+
+
+@runtime_checkable
+class PreBind(Protocol):
+    """What has to be written before the pod is bound, as steps (``step``)."""
+
+    def pre_bind(self, cycle: Cycle, node: NodeInfo) -> Sequence[Step]: ...

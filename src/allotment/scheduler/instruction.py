@@ -1,0 +1,106 @@
+"""What the core asks the driver to do. Each write has an id; its outcome comes back as ``Done`` or ``Failed`` with it.
+
+Writes are independent of each other: where one must wait for another, the core issues it when the other is done. All but
+``Bind`` carry what they expect to find (uid, and version where it matters), so that each can be repeated safely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateClaim:
+    """Make a claim for a pod's extended resources."""
+
+    id: int
+    claim: Json
+
+
+@dataclass(frozen=True, slots=True)
+class PatchClaim:
+    """Change a claim, or its status, if it is still at ``version``."""
+
+    id: int
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    patch: Json
+    status: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteClaim:
+    """Delete a claim that was made for a pod's extended resources."""
+
+    id: int
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Bind a pod to a node. Cannot be undone."""
+
+    id: int
+    namespace: str
+    name: str
+    uid: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class PatchPod:
+    """Change a pod's status: its PodScheduled condition, the nominated node, what claims it got."""
+
+    id: int
+    namespace: str
+    name: str
+    uid: str
+    patch: Json
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Delete a pod to make room for another, once its condition says so."""
+
+    id: int
+    namespace: str
+    name: str
+    uid: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PatchGroup:
+    """Change the status of a pod group."""
+
+    id: int
+    api_version: str
+    namespace: str
+    name: str
+    uid: str
+    patch: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Say something about an object to people: an Event. No outcome comes back."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    warning: bool
+    reason: str
+    message: str
+
+
+Write = CreateClaim | PatchClaim | DeleteClaim | Bind | PatchPod | DeletePod | PatchGroup
+Instruction = Write | Tell

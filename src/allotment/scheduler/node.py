@@ -1,0 +1,81 @@
+"""A node as the scheduler sees it: the object, and what the pods on it take together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from allotment.scheduler.requests import Amounts, amounts
+
+if TYPE_CHECKING:
+    from allotment.api.core import Node
+    from allotment.scheduler.pod import HostPort, PodInfo
+
+PODS = "pods"
+_ONE_POD = 10**9
+
+
+class NodeInfo:
+    """See the module. ``node`` is None for a node that is not known (yet) but that pods say they are on.
+
+    Invariant, re-derived by ``validate``: ``taken`` is the sum of its pods' requests (each counting as one of ``pods``),
+    plus what their devices take of it (``extra``).
+    """
+
+    __slots__ = ("extra", "name", "node", "offered", "pods", "ports", "taken")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.node: Node | None = None
+        self.offered: Amounts = {}
+        self.pods: dict[str, PodInfo] = {}
+        self.taken: Amounts = {}
+        self.ports: dict[HostPort, int] = {}
+        self.extra: dict[str, Amounts] = {}  # pod → what its claims' devices cost of the node's own resources
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.node.metadata.labels if self.node is not None else {}
+
+    def describe(self, node: Node | None) -> None:
+        """The node object changed, or went."""
+        self.node = node
+        self.offered = amounts(node.status.allocatable) if node is not None else {}
+
+    def add(self, pod: PodInfo, extra: Amounts | None = None) -> None:
+        """A pod comes, or is assumed to."""
+        self.pods[pod.key] = pod
+        if extra:
+            self.extra[pod.key] = extra
+        self._count(pod, extra or {}, 1)
+
+    def remove(self, key: str) -> None:
+        """A pod that is on the node goes."""
+        self._count(self.pods.pop(key), self.extra.pop(key, {}), -1)
+
+    def _count(self, pod: PodInfo, extra: Amounts, sign: int) -> None:
+        taken = self.taken
+        taken[PODS] = taken.get(PODS, 0) + sign * _ONE_POD
+        for name, amount in pod.requests.items():
+            taken[name] = taken.get(name, 0) + sign * amount
+        for name, amount in extra.items():
+            taken[name] = taken.get(name, 0) + sign * amount
+        for port in pod.ports:
+            left = self.ports.get(port, 0) + sign
+            if left:
+                self.ports[port] = left
+            else:
+                self.ports.pop(port, None)
+
+    def validate(self) -> None:
+        """Raises AssertionError where the sums are not those of the pods."""
+        fresh = NodeInfo(self.name)
+        for key, pod in self.pods.items():
+            fresh.add(pod, self.extra.get(key))
+        assert _nonzero(fresh.taken.items()) == _nonzero(self.taken.items()), f"node {self.name}: sums"
+        assert fresh.ports == self.ports, f"node {self.name}: ports"
+        assert set(self.extra) <= set(self.pods), f"node {self.name}: extra of pods that left"
+
+
+def _nonzero(items: Iterable[tuple[str, int]]) -> dict[str, int]:
+    return {name: amount for name, amount in items if amount}

@@ -1,0 +1,76 @@
+"""A pod as the scheduler sees it: what it asks for, worked out once, however often its status changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from allotment.api.codec import encode
+from allotment.scheduler.requests import Amounts, requests_of
+
+if TYPE_CHECKING:
+    from allotment.api.core import Pod
+
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+"""Volcano's: names the PodGroup that a pod belongs to."""
+FINISHED = ("Succeeded", "Failed")
+
+
+class HostPort(NamedTuple):
+    """A port of the node that a pod wants for itself."""
+
+    ip: str
+    protocol: str
+    port: int
+
+
+class PodInfo:
+    """See the module. Equal ``asks`` means: equal to every plugin that looks at the pod's spec alone."""
+
+    __slots__ = ("asks", "key", "node", "pod", "ports", "priority", "requests", "uid")
+
+    def __init__(self, pod: Pod, before: PodInfo | None = None) -> None:
+        meta, spec = pod.metadata, pod.spec
+        self.pod = pod
+        self.key = f"{meta.namespace}/{meta.name}"
+        self.uid = meta.uid
+        self.node = spec.node_name or ""  # where it is, or is assumed to be
+        self.priority = spec.priority or 0
+        same = before if before is not None and _same_asks(before.pod, pod) else None
+        self.requests: Amounts = requests_of(spec) if same is None else same.requests
+        self.ports: tuple[HostPort, ...] = _host_ports(pod) if same is None else same.ports
+        self.asks: bytes = encode(replace(spec, node_name=None)) if same is None else same.asks
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace
+
+    @property
+    def name(self) -> str:
+        return self.pod.metadata.name
+
+    @property
+    def finished(self) -> bool:
+        return self.pod.status.phase in FINISHED
+
+    @property
+    def leaving(self) -> bool:
+        return self.pod.metadata.deletion_timestamp is not None
+
+    def __repr__(self) -> str:
+        return f"<pod {self.key}{f' on {self.node}' if self.node else ''}>"
+
+
+def _same_asks(old: Pod, new: Pod) -> bool:
+    """Whether a pod asks for the same as before. Binding it changes only where it is."""
+    return old.spec == new.spec or replace(old.spec, node_name=None) == replace(new.spec, node_name=None)
+
+
+def _host_ports(pod: Pod) -> tuple[HostPort, ...]:
+    return tuple(
+        HostPort(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+        for container in (*pod.spec.containers, *pod.spec.init_containers)
+        for port in container.ports
+        if port.host_port and (container in pod.spec.containers or container.restart_policy == "Always")
+    )

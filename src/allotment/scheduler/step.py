@@ -1,0 +1,57 @@
+"""What must happen before a pod is bound, as data: PreBind plugins list it, the binding stage (``binding``) does it.
+
+Steps run in their order, each when the one before is done; claims that follow one another are written side by side. When
+one fails for good, every step is undone in reverse order, the failing one too: an undo is safe where its step never ran.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from allotment.api.resource import AllocationResult, ResourceClaimConsumerReference
+
+
+@dataclass(frozen=True, slots=True)
+class WriteClaim:
+    """Write a claim's finalizer (if it lacks it), then allocation (if it has none) and reservation.
+
+    Undone by taking the reservation back and, if nobody else has one and ``keep`` is false, the allocation.
+    """
+
+    claim: str  # namespace/name
+    allocation: AllocationResult | None  # None: it is allocated already, and only the reservation is new
+    consumer: ResourceClaimConsumerReference
+    finalizer: str
+    keep: bool = False  # stays allocated when unused: seed 0's Immediate
+    document: dict[str, Any] | None = (
+        None  # instead of ``allocation`` in the patch: the carried form of seed 0
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MakeClaim:
+    """Create the claim that serves a pod's extended resources, then as ``WriteClaim``. Undone by deleting it."""
+
+    claim: str  # namespace/name
+    manifest: dict[str, Any]
+    write: WriteClaim
+
+
+@dataclass(frozen=True, slots=True)
+class PatchStatus:
+    """Tell the pod in its status what it got. Needs no undo: the next attempt writes over it."""
+
+    patch: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitConditions:
+    """Wait until the binding conditions of all devices of these claims are true, or one failed, or time is up."""
+
+    claims: tuple[str, ...]
+    seconds: float
+
+
+Step = WriteClaim | MakeClaim | PatchStatus | AwaitConditions
