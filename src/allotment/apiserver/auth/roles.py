@@ -276,7 +276,23 @@ _COMPONENTS = (
             f"{ALL}: {_RESOURCE},{_OWN}: resourcepools",
             f"{CHANGE}: {_RESOURCE},{_OWN}: resourcepools/status",
             f"{CHANGE},{READ}: {_SCHEDULING}: podgroups,podgroups/status",
+            # nodes that fall silent, and simulated ones
+            f"{READ}: coordination.k8s.io: leases",
+            "patch: core: nodes,nodes/status",
+            f"arbitrary-node:patch: {_RESOURCE}: resourceclaims/driver",
+            # workloads
+            f"create,{CHANGE}: core: pods",
+            f"{READ}: apps: deployments,replicasets",
+            f"create,delete,{CHANGE}: apps: replicasets",
+            f"{CHANGE}: apps: deployments/finalizers,deployments/status,replicasets/finalizers,replicasets/status",
+            f"delete,{READ}: batch: jobs",
+            f"{CHANGE}: batch: jobs/finalizers,jobs/status",
+            f"{READ}: policy: poddisruptionbudgets",
+            f"{CHANGE}: policy: poddisruptionbudgets/status",
         ),
+    ),
+    DefaultRole(
+        "allotment:node-leases", ("patch: coordination.k8s.io: leases",), namespace="kube-node-lease"
     ),
     DefaultRole(
         "allotment:autoscaler",
@@ -333,6 +349,7 @@ BINDINGS = (
         )
         for program in ("kube-controller-manager", "kube-scheduler")
     ),
+    DefaultBinding("allotment:node-leases", ("user:allotment:controllers",), "kube-node-lease"),
     *(
         DefaultBinding(f"allotment:{component}", (f"user:allotment:{component}",))
         for component in ("scheduler", "controllers", "autoscaler", "viewer")

@@ -1,0 +1,31 @@
+"""Conditions of an object as plain JSON: what is observed of it, one entry a type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from allotment.client.form import Obj
+
+
+def found(conditions: Iterable[Obj] | None, type_: str) -> Obj | None:
+    return next((each for each in conditions or () if each.get("type") == type_), None)
+
+
+def holds(conditions: Iterable[Obj] | None, type_: str) -> bool:
+    condition = found(conditions, type_)
+    return condition is not None and condition.get("status") == "True"
+
+
+def without(conditions: Iterable[Obj], type_: str) -> list[Obj]:
+    return [each for each in conditions if each.get("type") != type_]
+
+
+def put(conditions: list[Obj], condition: Obj, now: str) -> list[Obj]:
+    """The conditions with this one in place of the one of its type, in the same place. Its time of transition is that of the
+    old one unless the status changed."""
+    old = found(conditions, condition["type"])
+    if old is None:
+        return [*conditions, {"lastTransitionTime": now, **condition}]
+    same = old.get("status") == condition["status"]
+    since = old.get("lastTransitionTime", now) if same else now
+    return [{"lastTransitionTime": since, **condition} if each is old else each for each in conditions]

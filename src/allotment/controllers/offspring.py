@@ -1,0 +1,211 @@
+"""The pods that a replica set or a job has made: how many there are, one more, one less, and never one too many.
+
+A controller counts pods in a copy that is always a little old, and sends writes whose answer may be lost. Three things keep
+it from making the same pod twice or deleting two for one:
+
+* after its own writes it waits until the copy shows them (``own_writes.py``);
+* the name of a pod is chosen here and not by the server (it looks the same: prefix and five characters). A name whose
+  creation failed, or whose answer never came, is tried again before any other. If the lost creation took effect after
+  all, the second is refused, and one pod is there;
+* a pod that was told to go counts as gone although the copy does not show it yet, and if it is not certain that it was
+  told, it is the first to be told again. Deletions name the uid, so that a pod of somebody else under the same name stays.
+
+A crash loses this memory. What was in flight may then become a pod too many, which is seen and deleted as any surplus.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from allotment.api.core import Pod
+from allotment.api.meta import OwnerReference
+from allotment.api.status import AlreadyExists, NotFound
+from allotment.client.client import Client
+from allotment.client.form import Obj
+from allotment.client.informers import Informers
+from allotment.controllers.clock import Now, left, moment
+from allotment.controllers.own_writes import LONGEST_WAIT, OwnWrites
+
+CONTROLLED = "controller"
+"""Index of pods: uid of the controller."""
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX = 5
+_LONGEST_PREFIX = 63 - _SUFFIX
+
+
+def random_suffix() -> str:
+    return "".join(random.choices(_LETTERS, k=_SUFFIX))
+
+
+def controller_of(pod: Pod) -> OwnerReference | None:
+    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
+
+
+def controller_uid(pod: Pod) -> list[str]:
+    owner = controller_of(pod)
+    return [] if owner is None else [owner.uid]
+
+
+def controller_reference(api_version: str, kind: str, owner: Obj) -> Obj:
+    """The entry by which an object is known as made, or taken over, by its owner."""
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def finished(pod: Pod) -> bool:
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def ready_since(pod: Pod) -> str | None:
+    """When the pod became ready; None if it is not. A ready pod without a time has been ready since its creation."""
+    for condition in pod.status.conditions:
+        if condition.type == "Ready" and condition.status == "True":
+            return condition.last_transition_time or pod.metadata.creation_timestamp or ""
+    return None
+
+
+def is_ready(pod: Pod) -> bool:
+    return ready_since(pod) is not None
+
+
+def seconds_to_available(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
+    """How long the pod must still stay ready to count as available: 0 or less if it does, None if it is not ready."""
+    since = ready_since(pod)
+    if since is None:
+        return None
+    return left(since, min_ready_seconds, now) if min_ready_seconds else 0.0
+
+
+def from_template(template: Obj, reference: Obj) -> Obj:
+    """A pod of a template, without a name."""
+    metadata = template.get("metadata") or {}
+    kept = {name: metadata[name] for name in ("labels", "annotations", "finalizers") if metadata.get(name)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**kept, "ownerReferences": [reference]},
+        "spec": template["spec"],
+    }
+
+
+class Offspring:
+    """The pods of all owners that one reconciler looks after. ``owner`` is always an owner's uid."""
+
+    def __init__(
+        self, client: Client, informers: Informers, now: Now, suffix: Callable[[], str] = random_suffix
+    ) -> None:
+        self._pods = client.of(Pod)
+        self._plain = client.plain("v1", "pods")
+        self._seen = informers.of(Pod)
+        self._seen.add_index(CONTROLLED, controller_uid)
+        self._seen.on_change(self._changed)
+        self._writes: OwnWrites[str] = OwnWrites(self._seen)
+        self._names: dict[str, dict[str, list[str]]] = {}  # by owner and prefix: may exist, are not known to
+        self._told: dict[str, datetime | None] = {}  # pods that were told to go; None: without an answer
+        self._now = now
+        self._suffix = suffix
+
+    async def settled(self, owner: str) -> None:
+        """Returns when the copy shows what was written for an owner."""
+        await self._writes.seen(owner)
+
+    def of(self, owner: str) -> list[Pod]:
+        return self._seen.by(CONTROLLED, owner)
+
+    def active(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Those that work or will: not finished, not going."""
+        return [pod for pod in pods if not finished(pod) and not self.going(pod)]
+
+    def going(self, pod: Pod) -> bool:
+        """Whether the pod is being deleted, as far as anybody knows."""
+        if pod.metadata.deletion_timestamp is not None:
+            return True
+        at = self._told.get(pod.metadata.uid)
+        return at is not None and self._now() - at < timedelta(seconds=LONGEST_WAIT)
+
+    def in_doubt(self, pod: Pod) -> bool:
+        """Whether the pod was told to go and no answer came."""
+        return pod.metadata.uid in self._told
+
+    async def create(self, owner: str, pod: Obj, prefix: str, namespace: str) -> str | None:
+        """Makes one pod and returns its name; None if it was there from an earlier attempt, or the name is taken.
+
+        Raises what the server says; the name is then kept for the next attempt.
+        """
+        prefix = prefix[:_LONGEST_PREFIX]
+        names = self._names.setdefault(owner, {}).setdefault(prefix, [])
+        name = self._untried(names, prefix, namespace)
+        meta = {**pod["metadata"], "name": name, "generateName": prefix}
+        try:
+            version, new = await self._make(owner, {**pod, "metadata": meta}, namespace)
+        except BaseException:
+            names.append(name)
+            raise
+        self._writes.wrote(owner, version)
+        return name if new else None
+
+    async def _make(self, owner: str, pod: Obj, namespace: str) -> tuple[str, bool]:
+        """The version up to which the copy must come to show the pod, and whether it was made only now."""
+        try:
+            made = await self._plain.create(pod, namespace)
+        except AlreadyExists:
+            try:
+                there = await self._pods.get(pod["metadata"]["name"], namespace)
+            except NotFound:
+                return "0", False
+            return (there.metadata.resource_version if controller_uid(there) == [owner] else "0"), False
+        return made["metadata"]["resourceVersion"], True
+
+    async def delete(self, pod: Pod) -> bool:
+        """Tells a pod to go. False if it was gone already; raises ``Conflict`` if another one has its name."""
+        meta = pod.metadata
+        self._told[meta.uid] = None
+        try:
+            await self._pods.delete(meta.name, meta.namespace, uid=meta.uid)
+        except NotFound:
+            self._told.pop(meta.uid, None)
+            return False
+        seen = self._seen.get(meta.name, meta.namespace)
+        if seen is not None and seen.metadata.uid == meta.uid:
+            self._told[meta.uid] = self._now()
+        return True
+
+    async def patch(self, owner: str, pod: Pod, patch: dict[str, Any]) -> None:
+        """Changes a pod as it is in the copy; raises ``Conflict`` if that is old."""
+        meta = pod.metadata
+        changed = await self._pods.patch(
+            meta.name, patch, meta.namespace, uid=meta.uid, version=meta.resource_version
+        )
+        self._writes.wrote(owner, changed.metadata.resource_version)
+
+    def forget(self, owner: str) -> None:
+        """The owner is gone."""
+        self._writes.forget(owner)
+        self._names.pop(owner, None)
+
+    def _untried(self, names: list[str], prefix: str, namespace: str) -> str:
+        """A name to try: one that may exist already, unless the copy shows that it does, or else a new one."""
+        while names:
+            name = names.pop()
+            if self._seen.get(name, namespace) is None:
+                return name
+        return prefix + self._suffix()
+
+    def _changed(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and (new is None or new.metadata.deletion_timestamp is not None):
+            self._told.pop(old.metadata.uid, None)
+
+
+def newest_first(pod: Pod) -> float:
+    """A key that sorts younger pods first; those without a time come before all."""
+    created = moment(pod.metadata.creation_timestamp)
+    return float("-inf") if created is None else -created.timestamp()

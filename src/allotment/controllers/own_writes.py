@@ -1,0 +1,46 @@
+"""Wait for one's own writes: a controller that decides on a copy must not decide before the copy shows what it did last.
+
+The version in a write's reply says how far the copy must have come. One number a key is enough, since a key is never worked
+on twice at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from typing import Any, Generic, TypeVar
+
+from allotment.api.status import Expired
+from allotment.client.informer import Informer
+
+K = TypeVar("K", bound=Hashable)
+
+LONGEST_WAIT = 300.0
+"""Seconds, as upstream's expectations: a write that is not seen by then was lost with a restored server."""
+
+
+class OwnWrites(Generic[K]):
+    """The last version written for each key, of objects of one kind."""
+
+    def __init__(self, informer: Informer[Any], *, longest_wait: float = LONGEST_WAIT) -> None:
+        self._informer = informer
+        self._longest_wait = longest_wait
+        self._versions: dict[K, int] = {}
+
+    def wrote(self, key: K, version: str | int) -> None:
+        self._versions[key] = max(self._versions.get(key, 0), int(version or 0))
+
+    async def seen(self, key: K) -> None:
+        """Returns when the copy shows everything that was written for the key."""
+        version = self._versions.get(key)
+        if version is None:
+            return
+        try:
+            async with asyncio.timeout(self._longest_wait):
+                await self._informer.reached(version)
+        except (Expired, TimeoutError):  # restored to an older state: what the copy shows is what is
+            pass
+        self._versions.pop(key, None)
+
+    def forget(self, key: K) -> None:
+        self._versions.pop(key, None)

@@ -1,0 +1,331 @@
+"""Replica sets: as many pods of one template as asked for, no more and no fewer.
+
+1. Pods that match the selector and belong to nobody are taken over; pods of ours that do not match any more are let go.
+2. What is missing is made, in batches of 1, 2, 4, …, so that a quota which allows none is asked once and not a thousand
+   times. What is too much is deleted, first those that lose least: not bound, pending, not ready, doubled on a node, new.
+3. The status is what was counted before. The pods' own changes bring the key back.
+
+How it stays right with an old copy and lost answers is ``offspring.py``'s story. A creation that the server refuses becomes an
+event, the condition ReplicaFailure, and a later attempt. The deletion of a set's pods is the garbage collector's work.
+
+Left out of upstream's order of deletion: restarts of containers, and the rounding of ages to powers of two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+
+import msgspec
+
+from allotment.api.core import Pod
+from allotment.api.label_selector import matches, selector_of
+from allotment.api.selection import Selector
+from allotment.api.status import Conflict, NotFound, StatusError
+from allotment.client.client import Client
+from allotment.client.form import Obj
+from allotment.client.informer import Key
+from allotment.client.informers import Informers
+from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.work_queue import WorkQueue
+from allotment.controllers import conditions
+from allotment.controllers.clock import Now, moment, real_time, stamp
+from allotment.controllers.controller import Again
+from allotment.controllers.offspring import (
+    Offspring,
+    controller_of,
+    controller_reference,
+    finished,
+    from_template,
+    is_ready,
+    newest_first,
+    random_suffix,
+    ready_since,
+    seconds_to_available,
+)
+
+GROUP, KIND = "apps/v1", "ReplicaSet"
+NAMESPACE = "namespace"
+"""Index of replica sets: their namespace."""
+_ORPHANS = "orphans"
+BURST = 500
+"""Pods made or deleted in one go, as upstream."""
+_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+def namespace_of(obj: Obj) -> list[str]:
+    return [obj["metadata"]["namespace"]]
+
+
+def _orphan_in(pod: Pod) -> list[str]:
+    """Where a pod is that belongs to nobody and has labels by which it may be taken over."""
+    return [pod.metadata.namespace] if pod.metadata.labels and controller_of(pod) is None else []
+
+
+class ReplicaSets:
+    """The reconciler; keys are namespace and name of a replica set."""
+
+    name = "replica-sets"
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        recorder: Recorder,
+        *,
+        now: Now = real_time,
+        suffix: Callable[[], str] = random_suffix,
+    ) -> None:
+        self.queue: WorkQueue[Key] = WorkQueue()
+        self._sets = client.plain(GROUP, "replicasets")
+        self._seen = informers.plain(GROUP, "replicasets")
+        self._seen.add_index(NAMESPACE, namespace_of)
+        self._offspring = Offspring(client, informers, now, suffix)
+        self._pods = informers.of(Pod)
+        self._pods.add_index(_ORPHANS, _orphan_in)
+        self._recorder = recorder
+        self._now = now
+        self._seen.on_change(self._set_changed)
+        self._pods.on_change(self._pod_changed)
+
+    # --- what brings a key ---
+
+    def _set_changed(self, old: Obj | None, new: Obj | None) -> None:
+        if new is None and old is not None:
+            self._offspring.forget(old["metadata"]["uid"])
+        elif new is not None:
+            self.queue.add((new["metadata"]["namespace"], new["metadata"]["name"]))
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        for pod in (old, new):
+            owner = None if pod is None else controller_of(pod)
+            if pod is not None and owner is not None and owner.kind == KIND and owner.api_version == GROUP:
+                self.queue.add((pod.metadata.namespace, owner.name))
+        if new is not None and _orphan_in(new) and (old is None or _claimable(old) != _claimable(new)):
+            for each in self._seen.by(NAMESPACE, new.metadata.namespace):
+                if matches(each["spec"].get("selector"), new.metadata.labels):
+                    self.queue.add((each["metadata"]["namespace"], each["metadata"]["name"]))
+
+    # --- one set ---
+
+    async def reconcile(self, key: Key) -> Again | None:
+        found = self._seen.get(key[1], key[0])
+        if found is None:
+            return None
+        await self._offspring.settled(found["metadata"]["uid"])
+        replica_set = self._seen.get(key[1], key[0])
+        selector = selector_of(replica_set["spec"].get("selector")) if replica_set is not None else None
+        if replica_set is None or selector is None:
+            return None
+        going = replica_set["metadata"].get("deletionTimestamp") is not None
+        if not going:
+            await self._claim(replica_set, selector)
+            await self._offspring.settled(replica_set["metadata"]["uid"])
+        owned = self._offspring.of(replica_set["metadata"]["uid"])
+        pods = self._offspring.active(pod for pod in owned if selector.matches(pod.metadata.labels))
+        failure = None if going else await self._resize(replica_set, pods)
+        await self._report(replica_set, pods, failure)
+        if failure is not None:
+            raise failure
+        return self._next_availability(replica_set, pods)
+
+    async def _claim(self, replica_set: Obj, selector: Selector) -> None:
+        """Takes over what matches and belongs to nobody, lets go what is ours and does not match."""
+        meta = replica_set["metadata"]
+        adopted = [
+            pod
+            for pod in self._pods.by(_ORPHANS, meta["namespace"])
+            if not finished(pod) and not self._offspring.going(pod) and selector.matches(pod.metadata.labels)
+        ]
+        if adopted:
+            await self._still_there(meta)
+        reference = controller_reference(GROUP, KIND, replica_set)
+        for pod in adopted:
+            await self._own(pod, meta["uid"], [*_references(pod), reference])
+        for pod in self._offspring.active(self._offspring.of(meta["uid"])):
+            if not selector.matches(pod.metadata.labels):
+                kept = [each for each in _references(pod) if each["uid"] != meta["uid"]]
+                await self._own(pod, meta["uid"], kept or None)
+
+    async def _own(self, pod: Pod, owner: str, references: list[Obj] | None) -> None:
+        await self._offspring.patch(owner, pod, {"metadata": {"ownerReferences": references}})
+
+    async def _still_there(self, meta: Obj) -> None:
+        """A set that is deleted with its pods left behind must not take them back because its copy is old."""
+        fresh = (await self._sets.get(meta["name"], meta["namespace"]))["metadata"]
+        if fresh["uid"] != meta["uid"] or fresh.get("deletionTimestamp") is not None:
+            raise Conflict(f"replica set {meta['namespace']}/{meta['name']} is being deleted")
+
+    async def _resize(self, replica_set: Obj, pods: list[Pod]) -> StatusError | None:
+        """Makes or deletes what the number asks for. What the server refused is returned, to be said in the status."""
+        surplus = len(pods) - replica_set["spec"].get("replicas", 1)
+        try:
+            if surplus < 0:
+                await in_growing_batches(
+                    min(-surplus, BURST),
+                    lambda _: self._create(replica_set),
+                    self._refused(replica_set, "creat"),
+                )
+            elif surplus > 0:
+                ranked = _first_to_go(pods, self._pods_of_siblings(replica_set))
+                ranked.sort(key=lambda pod: not self._offspring.in_doubt(pod))
+                await in_growing_batches(
+                    min(surplus, BURST),
+                    lambda number: self._delete(replica_set, ranked[number]),
+                    self._refused(replica_set, "delet"),
+                )
+        except (Conflict, NotFound):
+            raise
+        except StatusError as exc:
+            return exc
+        return None
+
+    async def _create(self, replica_set: Obj) -> None:
+        meta = replica_set["metadata"]
+        pod = from_template(replica_set["spec"]["template"], controller_reference(GROUP, KIND, replica_set))
+        name = await self._offspring.create(meta["uid"], pod, f"{meta['name']}-", meta["namespace"])
+        if name is not None:
+            self._tell(replica_set, EventType.NORMAL, "SuccessfulCreate", f"Created pod: {name}")
+
+    def _refused(self, replica_set: Obj, verb: str) -> Callable[[StatusError], None]:
+        def tell(error: StatusError) -> None:
+            message = f"Error {verb}ing: {error.message}"
+            self._tell(replica_set, EventType.WARNING, f"Failed{verb.title()}e", message)
+
+        return tell
+
+    async def _delete(self, replica_set: Obj, pod: Pod) -> None:
+        if await self._offspring.delete(pod):
+            self._tell(replica_set, EventType.NORMAL, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+
+    def _pods_of_siblings(self, replica_set: Obj) -> list[Pod]:
+        """The pods of all sets of the same owner: of a deployment's old sets those go first whose node has a new one."""
+        meta = replica_set["metadata"]
+        owner = _controller_uid(replica_set)
+        siblings = (
+            [replica_set]
+            if owner is None
+            else [
+                each for each in self._seen.by(NAMESPACE, meta["namespace"]) if _controller_uid(each) == owner
+            ]
+        )
+        return [pod for each in siblings for pod in self._offspring.of(each["metadata"]["uid"])]
+
+    # --- what is said ---
+
+    async def _report(self, replica_set: Obj, pods: list[Pod], failure: StatusError | None) -> None:
+        status = replica_set.get("status") or {}
+        wanted = self._status(replica_set, pods)
+        old = list(status.get("conditions") or ())
+        new = conditions.without(old, "ReplicaFailure") if failure is None else old
+        if failure is not None and conditions.found(old, "ReplicaFailure") is None:
+            missing = len(pods) < replica_set["spec"].get("replicas", 1)
+            condition = {
+                "type": "ReplicaFailure",
+                "status": "True",
+                "reason": "FailedCreate" if missing else "FailedDelete",
+                "message": failure.message,
+            }
+            new = conditions.put(old, condition, stamp(self._now()))
+        if new != old:
+            wanted["conditions"] = new or None
+        if any(status.get(name, 0) != value for name, value in wanted.items()):
+            meta = replica_set["metadata"]
+            await self._sets.patch(
+                meta["name"],
+                {"status": wanted},
+                meta["namespace"],
+                subresource="status",
+                uid=meta["uid"],
+                version=meta["resourceVersion"],
+            )
+
+    def _status(self, replica_set: Obj, pods: list[Pod]) -> Obj:
+        spec, now = replica_set["spec"], self._now()
+        labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+        waits = [seconds_to_available(pod, spec.get("minReadySeconds") or 0, now) for pod in pods]
+        return {
+            "replicas": len(pods),
+            "fullyLabeledReplicas": sum(labels.items() <= pod.metadata.labels.items() for pod in pods),
+            "readyReplicas": sum(wait is not None for wait in waits),
+            "availableReplicas": sum(wait is not None and wait <= 0 for wait in waits),
+            "observedGeneration": replica_set["metadata"].get("generation", 0),
+        }
+
+    def _next_availability(self, replica_set: Obj, pods: list[Pod]) -> Again | None:
+        seconds = replica_set["spec"].get("minReadySeconds") or 0
+        waits = [seconds_to_available(pod, seconds, self._now()) for pod in pods]
+        after = min((wait for wait in waits if wait is not None and wait > 0), default=None)
+        return None if after is None else Again(after, "a pod counts as available then")
+
+    def _tell(self, replica_set: Obj, type_: EventType, reason: str, message: str) -> None:
+        meta = replica_set["metadata"]
+        subject = Subject(GROUP, KIND, meta["name"], meta["namespace"], meta["uid"])
+        self._recorder.tell(subject, type_, reason, message)
+
+
+async def in_growing_batches(
+    count: int, act: Callable[[int], Awaitable[None]], refused: Callable[[StatusError], None]
+) -> None:
+    """Acts ``count`` times (numbered from 0), in batches of 1, 2, 4, … that run at once, until a batch has a failure.
+
+    ``refused`` is told of each failure. Raises the first; none if the namespace is going, where nothing can be made.
+    """
+    begun, size = 0, 1
+    while begun < count:
+        batch = range(begun, min(begun + size, count))
+        results = await asyncio.gather(*(act(number) for number in batch), return_exceptions=True)
+        failures = [each for each in results if isinstance(each, BaseException) and not _namespace_goes(each)]
+        for failure in failures:
+            if isinstance(failure, StatusError):
+                refused(failure)
+        if failures:
+            raise failures[0]
+        if any(isinstance(each, BaseException) for each in results):
+            return
+        begun, size = begun + len(batch), size * 2
+
+
+def _namespace_goes(error: BaseException) -> bool:
+    causes = error.details.get("causes") or () if isinstance(error, StatusError) else ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+
+def _first_to_go(pods: Iterable[Pod], related: Iterable[Pod]) -> list[Pod]:
+    """Upstream's preference: not bound, pending, not ready, cheap, doubled up on a node, ready for less long, newer."""
+    crowd = Counter(pod.spec.node_name for pod in related if is_ready(pod) and not finished(pod))
+
+    def rank(pod: Pod) -> tuple[bool, int, bool, int, int, float, float, str]:
+        ready = moment(ready_since(pod))
+        return (
+            bool(pod.spec.node_name),
+            _PHASES.get(pod.status.phase or "", 0),
+            is_ready(pod),
+            _deletion_cost(pod),
+            -crowd[pod.spec.node_name],
+            -ready.timestamp() if ready is not None else 0.0,
+            newest_first(pod),
+            pod.metadata.uid,
+        )
+
+    return sorted(pods, key=rank)
+
+
+def _deletion_cost(pod: Pod) -> int:
+    text = pod.metadata.annotations.get(_DELETION_COST, "0")
+    return int(text) if len(text) < 12 and text.removeprefix("-").isdecimal() else 0
+
+
+def _claimable(pod: Pod) -> tuple[dict[str, str], bool]:
+    return pod.metadata.labels, controller_of(pod) is None
+
+
+def _references(pod: Pod) -> list[Obj]:
+    return [msgspec.to_builtins(owner) for owner in pod.metadata.owner_references]
+
+
+def _controller_uid(obj: Obj) -> str | None:
+    owners = obj["metadata"].get("ownerReferences") or ()
+    return next((owner["uid"] for owner in owners if owner.get("controller")), None)
