@@ -58,6 +58,7 @@ bench: $(READY) ## measure allocator and API server, with upstream's beside them
 	@command -v go >/dev/null && $(MAKE) -s upstream >/dev/null || echo "no Go here: the upstream column stays empty"
 	@$(BIN)/python benchmarks/allocator.py --json bench-results/allocator.json
 	@$(BIN)/python benchmarks/apiserver.py --json bench-results/apiserver.json
+	@$(BIN)/python benchmarks/writes.py --json bench-results/writes.json
 
 .PHONY: upstream-path
 upstream-path: # where `make upstream` puts the program
