@@ -10,7 +10,7 @@ in production, with their own client, rights, informers and queues.
     in_cluster(tmp_path, scenario)
 
 Tests read through ``seen``, informers of the test's own, so that a condition holds of the server and not of a controller's
-copy. ``eventually`` looks again after each change that any of them sees, and fails after ``PATIENCE`` seconds. ``quiet`` is
+copy; what no test before it has asked for is empty until its first list. ``eventually`` looks again after each change that any of them sees, and fails after ``PATIENCE`` seconds. ``quiet`` is
 for what must not happen: it returns when no controller has anything left to do.
 """
 
@@ -22,6 +22,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from allotment.api.core import Pod
+from allotment.api.resource import ResourceClaim
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
 from allotment.apiserver.server import ApiServer, Options
 from allotment.client.client import Client, Collection
@@ -207,8 +209,12 @@ async def running_cluster(folder: Path) -> AsyncIterator[Cluster]:
     server = ApiServer(Options(folder / "data"))
     await server.start()
     cluster = Cluster(server)
+    for type_ in (Pod, ResourceClaim):  # most tests look at these
+        cluster.seen.of(type_)
+    cluster.seen.plain("v1", "events")
     seeing = asyncio.create_task(cluster.seen.run())
     try:
+        await cluster.seen.synced()
         yield cluster
     finally:
         for component in cluster._components:

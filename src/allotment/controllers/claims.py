@@ -1,0 +1,132 @@
+"""What the controllers of claims know about claims and their users. Nothing here reads or writes the server.
+
+Two reconcilers look after the life of a claim, and each stands on its own:
+
+* ``template_claims``: claims are made from templates for pods and pod groups;
+* ``claim_release``: reservations end with their users, and with the last of them the allocation; claims that were made for a
+  pod go with it; finalizers come off claims that are deleted and unused.
+
+**Finalizers.** A claim must not vanish while a pod that was promised its devices may start. The scheduler's rule is
+therefore: finalizer first, then allocation. Claims that we make from templates have the finalizer from birth, which saves
+the scheduler one write of three for each; and it stays on when a claim is deallocated, since the next user would only put
+it on again. It costs nothing: whether or not such a claim was ever allocated, ``claim_release`` takes the finalizer off as soon
+as the claim is being deleted and nobody uses it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from allotment.api.conversion.v1alpha2 import CARRIER
+from allotment.api.core import Pod
+from allotment.api.meta import OwnerReference
+from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+SEMANTIC_FINALIZER = "semantic.dra.k8s.io/delete-protection"
+"""Seed 0's, for claims that v1 only carries."""
+FINALIZERS = frozenset((FINALIZER, SEMANTIC_FINALIZER))
+
+ENTRY = "resource.kubernetes.io/pod-claim-name"
+"""Annotation of a claim that was made from a template: for which entry of its owner's ``resourceClaims``."""
+EXTENDED = "resource.kubernetes.io/extended-resource-claim"
+"""Annotation, ``"true"`` on claims that the scheduler makes for a pod's extended resources."""
+
+GROUPS = "scheduling.k8s.io"
+GROUP_VERSION = f"{GROUPS}/v1beta1"
+
+OWNER = "controller"
+CONSUMER = "consumer"
+"""Indexes of claims: by the uid of the controller, and by the uids of those they are reserved for."""
+MEMBERS = "members with claims"
+"""Index of pods: by namespace and name of their group, for those that use claims."""
+
+_LONGEST_NAME = 63  # as upstream keeps it, though a claim's name might be longer
+_DIGITS = 10
+
+
+def claim_name(owner: str, entry: str, uid: str) -> str:
+    """The one name that the claim for this entry of this owner can have.
+
+    It is made from the owner's uid, so that whoever makes the claim a second time (after a crash, a lost reply, from an old
+    copy) is told that it exists, and an owner that is replaced by another of its name has other claims.
+    """
+    digits = hashlib.sha256(f"{uid}/{entry}".encode()).hexdigest()[:_DIGITS]
+    room, length = _LONGEST_NAME - _DIGITS - 2, len(owner) + len(entry)
+    if length > room:  # of both as much as they are long
+        owner, entry = owner[: room * len(owner) // length], entry[: room * len(entry) // length]
+    parts = (owner.strip("-."), entry.strip("-."), digits)
+    return "-".join(part for part in parts if part)
+
+
+def finalizer_for(spec: dict[str, Any]) -> str:
+    """The finalizer of a claim with this spec, given as JSON."""
+    config = (spec.get("devices") or {}).get("config") or ()
+    carried = any((entry.get("opaque") or {}).get("driver") == CARRIER for entry in config)
+    return SEMANTIC_FINALIZER if carried else FINALIZER
+
+
+def stays_allocated(claim: ResourceClaim) -> bool:
+    """Whether the claim keeps its devices when nobody uses it: seed 0's allocationMode Immediate."""
+    return any(
+        config.opaque is not None
+        and config.opaque.driver == CARRIER
+        and isinstance(config.opaque.parameters, dict)
+        and config.opaque.parameters.get("allocationMode") == "Immediate"
+        for config in claim.spec.devices.config
+    )
+
+
+def controller_of(claim: ResourceClaim) -> OwnerReference | None:
+    return next((owner for owner in claim.metadata.owner_references if owner.controller), None)
+
+
+def is_pod(owner: OwnerReference) -> bool:
+    return owner.kind == "Pod" and owner.api_version == "v1"
+
+
+def is_group(owner: OwnerReference) -> bool:
+    """In any version: the group of the API is what counts."""
+    return owner.kind == "PodGroup" and owner.api_version.startswith(f"{GROUPS}/")
+
+
+def for_pod(consumer: ResourceClaimConsumerReference) -> bool:
+    return consumer.resource == "pods" and not consumer.api_group
+
+
+def for_group(consumer: ResourceClaimConsumerReference) -> bool:
+    return consumer.resource == "podgroups" and consumer.api_group == GROUPS
+
+
+def is_done(pod: Pod) -> bool:
+    """Whether no container of the pod runs or ever will. Once true of a pod, it stays true."""
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return True
+    return pod.metadata.deletion_timestamp is not None and not pod.spec.node_name
+
+
+def owners(claim: ResourceClaim) -> list[str]:
+    owner = controller_of(claim)
+    return [] if owner is None else [owner.uid]
+
+
+def consumers(claim: ResourceClaim) -> list[str]:
+    return [consumer.uid for consumer in claim.status.reserved_for]
+
+
+def names_used(pod: Pod) -> list[str]:
+    """The names of all claims that the pod uses, as far as they are known."""
+    named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
+    made = [status.resource_claim_name for status in pod.status.resource_claim_statuses]
+    return [name for name in (*named, *made) if name]
+
+
+def group_of(pod: Pod) -> str:
+    """The name of the pod group that the pod belongs to, if any."""
+    return (pod.spec.scheduling_group.pod_group_name or "") if pod.spec.scheduling_group else ""
+
+
+def membership(pod: Pod) -> list[tuple[str, str]]:
+    group = group_of(pod) if pod.spec.resource_claims else ""
+    return [(pod.metadata.namespace, group)] if group else []
