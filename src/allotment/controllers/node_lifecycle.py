@@ -1,0 +1,160 @@
+"""Notices nodes that have fallen silent, and marks them so that nothing new goes there and what is there moves on.
+
+A node is heard of when its Lease is renewed or its status carries a new heartbeat. After 40 seconds of silence its conditions
+become Unknown. The Ready condition, whoever wrote it, becomes taints: False is ``not-ready``, Unknown is ``unreachable``, each
+with NoSchedule and NoExecute; when the node is Ready again they go. Evicting pods is the matter of the taint eviction.
+
+* *Silence is measured here*, from when a sign of life arrived, on a clock that only runs forward: the times that nodes write
+  come from other clocks. A restart of this controller gives every node a fresh start.
+* *A judge who slept does not judge.* If this controller itself comes much too late to look (its machine was suspended, the
+  server was away), the nodes were not heard for that reason, and they get a fresh start too.
+* *A node that was never heard of is left alone*: somebody wrote it by hand, and nothing will ever renew it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from allotment.api.core import Node, NodeCondition, Taint
+from allotment.client.client import Client, PatchType
+from allotment.client.form import Obj
+from allotment.client.informers import Informers
+from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.work_queue import WorkQueue
+from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.controller import Again
+
+SILENCE_SECONDS = 40.0
+LATE_SECONDS = 10.0
+"""A look at a node that comes so much later than it should says more about us than about the node."""
+
+LEASES = "kube-node-lease"
+NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+
+_TAINTS = {"False": NOT_READY, "Unknown": UNREACHABLE}
+_EFFECTS = ("NoSchedule", "NoExecute")
+_FROM_NODES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+"""The conditions that a kubelet vouches for, and that nobody can vouch for without it."""
+_WHY = "NodeStatusUnknown"
+
+
+class NodeLifecycle:
+    """Reconciles nodes, by name. ``clock`` only runs forward; ``now`` is for what people read."""
+
+    name = "node-lifecycle"
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        recorder: Recorder,
+        *,
+        now: Now = real_time,
+        clock: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
+    ) -> None:
+        self.queue: WorkQueue[str] = WorkQueue()
+        self._recorder, self._now, self._clock = recorder, now, clock
+        self._client_nodes = client.of(Node)
+        self._nodes = informers.of(Node)
+        self._heard: dict[str, float] = {}
+        self._nodes.on_change(self._node_changed)
+        informers.plain("coordination.k8s.io/v1", "leases").on_change(self._lease_changed)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            if old is not None:
+                self._heard.pop(old.metadata.name, None)
+            return
+        heartbeat = _heartbeat(new)
+        if heartbeat and (old is None or heartbeat != _heartbeat(old)):
+            self._heard[new.metadata.name] = self._clock()
+        self.queue.add(new.metadata.name)
+
+    def _lease_changed(self, old: Obj | None, new: Obj | None) -> None:
+        if new is None or new["metadata"]["namespace"] != LEASES:
+            return
+        if old is None or old["spec"].get("renewTime") != new["spec"].get("renewTime"):
+            name = new["metadata"]["name"]
+            first = name not in self._heard
+            self._heard[name] = self._clock()
+            if first:
+                self.queue.add(name)
+
+    async def reconcile(self, key: str) -> Again | None:
+        node, heard = self._nodes.get(key), self._heard.get(key)
+        if node is None or heard is None:
+            return None
+        left = heard + SILENCE_SECONDS - self._clock()
+        if left < -LATE_SECONDS and _status(node, "Ready") != "Unknown":
+            self._heard[key], left = self._clock(), SILENCE_SECONDS
+        if left <= 0:
+            node = await self._declare_silent(node)
+        await self._taint(node)
+        return Again(left, "it may fall silent") if left > 0 else None
+
+    async def _declare_silent(self, node: Node) -> Node:
+        known = {each.type for each in node.status.conditions if each.status != "Unknown"}
+        stale = [type_ for type_ in _FROM_NODES if type_ in known]
+        if _status(node, "Ready") is None:
+            stale.append("Ready")
+        if not stale:
+            return node
+        time = stamp(self._now())
+        told = {
+            "status": "Unknown",
+            "reason": _WHY,
+            "message": f"the node has not been heard of for {SILENCE_SECONDS:.0f} s",
+            "lastTransitionTime": time,
+        }
+        changed = await self._client_nodes.patch(
+            node.metadata.name,
+            {"status": {"conditions": [{"type": type_, **told} for type_ in stale]}},
+            type_=PatchType.STRATEGIC,
+            subresource="status",
+            uid=node.metadata.uid,
+            version=node.metadata.resource_version,
+        )
+        subject = Subject("v1", "Node", node.metadata.name, uid=node.metadata.uid)
+        self._recorder.tell(subject, EventType.NORMAL, "NodeNotReady", told["message"])
+        return changed
+
+    async def _taint(self, node: Node) -> None:
+        """Makes the node's taints follow from its Ready condition, others left as they are."""
+        wanted = _wanted_taints(node, stamp(self._now()))
+        if wanted != list(node.spec.taints):
+            taints = [
+                {"key": each.key, "value": each.value, "effect": each.effect, "timeAdded": each.time_added}
+                for each in wanted
+            ]
+            await self._client_nodes.patch(
+                node.metadata.name,
+                {"spec": {"taints": [_stated(taint) for taint in taints]}},
+                uid=node.metadata.uid,
+                version=node.metadata.resource_version,
+            )
+
+
+def _wanted_taints(node: Node, now: str) -> list[Taint]:
+    key = _TAINTS.get(_status(node, "Ready") or "")
+    kept = [taint for taint in node.spec.taints if taint.key == key or taint.key not in _TAINTS.values()]
+    present = {(taint.key, taint.effect) for taint in kept}
+    added = [
+        Taint(key=key, effect=effect, time_added=now)
+        for effect in _EFFECTS
+        if key is not None and (key, effect) not in present
+    ]
+    return kept + added
+
+
+def _status(node: Node, type_: str) -> str | None:
+    return next((each.status for each in node.status.conditions if each.type == type_), None)
+
+
+def _heartbeat(node: Node) -> str:
+    conditions: Iterable[NodeCondition] = node.status.conditions
+    return next((each.last_heartbeat_time or "" for each in conditions if each.type == "Ready"), "")
+
+
+def _stated(taint: Obj) -> Obj:
+    return {name: value for name, value in taint.items() if value is not None}

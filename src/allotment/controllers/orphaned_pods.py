@@ -1,0 +1,114 @@
+"""Removes pods whose node does not exist any more, so that the claims they hold are given back.
+
+Nobody is left on such a node who could say that the pod's containers have ended. After 40 seconds, in which a node that
+was only registered anew is back, and after the server itself has said that there is no such node, the pod is marked Failed
+(with the condition ``DisruptionTarget``, so that a Job can tell this from a fault of the program) and deleted without grace.
+Pods that are already being deleted, and those that were bound to a node that never was, go the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from allotment.api.core import Node, Pod
+from allotment.api.status import NotFound
+from allotment.client.client import Client, PatchType
+from allotment.client.informer import Key
+from allotment.client.informers import Informers
+from allotment.client.recorder import Recorder
+from allotment.client.work_queue import WorkQueue
+from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.controller import Again
+
+ABSENT_SECONDS = 40.0
+
+_BY_NODE = "spec.nodeName"
+
+
+class OrphanedPods:
+    """Reconciles pods that are bound to a node. ``clock`` only runs forward."""
+
+    name = "orphaned-pods"
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        recorder: Recorder,
+        *,
+        now: Now = real_time,
+        clock: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
+    ) -> None:
+        self.queue: WorkQueue[Key] = WorkQueue()
+        self._now, self._clock = now, clock
+        self._client_pods, self._client_nodes = client.of(Pod), client.of(Node)
+        self._pods, self._nodes = informers.of(Pod), informers.of(Node)
+        self._absent: dict[
+            str, float
+        ] = {}  # nodes that pods name, and since when they are known not to be there
+        self._pods.add_index(_BY_NODE, lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
+        self._pods.on_change(self._pod_changed)
+        self._nodes.on_change(self._node_changed)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        if pod is not None and pod.spec.node_name and self._nodes.get(pod.spec.node_name) is None:
+            self.queue.add((pod.metadata.namespace, pod.metadata.name))
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if new is not None:
+            self._absent.pop(new.metadata.name, None)
+        elif old is not None:
+            for pod in self._pods.by(_BY_NODE, old.metadata.name):
+                self.queue.add((pod.metadata.namespace, pod.metadata.name))
+
+    async def reconcile(self, key: Key) -> Again | None:
+        pod = self._pods.get(key[1], key[0])
+        node = pod.spec.node_name if pod is not None else None
+        if pod is None or not node or self._nodes.get(node) is not None:
+            self._forget_unnamed()
+            return None
+        left = self._absent.setdefault(node, self._clock()) + ABSENT_SECONDS - self._clock()
+        if left > 0:
+            return Again(left, "its node may come back")
+        if not await self._exists(node):
+            await self._remove(pod)
+        return None
+
+    def _forget_unnamed(self) -> None:
+        for node in [node for node in self._absent if not self._pods.by(_BY_NODE, node)]:
+            del self._absent[node]
+
+    async def _exists(self, node: str) -> bool:
+        try:
+            await self._client_nodes.get(node)
+        except NotFound:
+            return False
+        return True
+
+    async def _remove(self, pod: Pod) -> None:
+        meta = pod.metadata
+        if pod.status.phase not in ("Succeeded", "Failed"):
+            await self._client_pods.patch(
+                meta.name,
+                _orphaned(stamp(self._now())),
+                meta.namespace,
+                type_=PatchType.STRATEGIC,
+                subresource="status",
+                uid=meta.uid,
+                version=meta.resource_version,
+            )
+        if meta.deletion_grace_period_seconds != 0:  # else a finalizer holds it, and it was told already
+            await self._client_pods.delete(meta.name, meta.namespace, uid=meta.uid, grace_seconds=0)
+
+
+def _orphaned(now: str) -> dict[str, object]:
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByPodGC",
+        "message": "the pod's node does not exist any more",
+        "lastTransitionTime": now,
+    }
+    return {"status": {"phase": "Failed", "conditions": [condition]}}

@@ -1,0 +1,233 @@
+"""Plays the kubelet of every simulated node: pods start, run, end and go.
+
+A pod that was bound to a simulated node takes these steps, each one write:
+
+1. its devices are looked at once more (``prepare``). If something is in the way, the pod waits, says why in its
+   PodReadyToStartContainers condition, its containers' state and an event, and is tried again when that thing changes;
+2. it runs: one status with phase, conditions, containers and addresses;
+3. it ends after its run time, if it has one, as Succeeded or Failed;
+4. when it is deleted, its containers end and it is removed, as a kubelet does, by a deletion without grace.
+
+There is no state but the pod's own status, so that a restart goes on where it stood. Simulated devices need no unpreparing.
+A claim seen in the cache may be older than the binding that relies on it; before a pod is told that it cannot start, its
+claims are read from the server itself.
+"""
+
+from __future__ import annotations
+
+from allotment.api.alpha2 import NodeResourceSlice
+from allotment.api.core import Node, Pod
+from allotment.api.resource import ResourceClaim, ResourceSlice
+from allotment.api.status import NotFound
+from allotment.client.client import Client, PatchType
+from allotment.client.informers import Informers
+from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.work_queue import WorkQueue
+from allotment.controllers.clock import Now, left, real_time, stamp
+from allotment.controllers.controller import Again
+from allotment.controllers.simulation import pod_status
+from allotment.controllers.simulation.marks import exit_code, is_simulated, run_seconds
+from allotment.controllers.simulation.prepare import (
+    Cause,
+    ClaimKey,
+    Obstacle,
+    PoolKey,
+    Published,
+    claim_names,
+    find_obstacle,
+)
+
+PodKey = tuple[str, str]
+"""Namespace and name."""
+
+BY_NODE = "spec.nodeName"
+_BY_POOL = "simulation: pool"
+_BY_SLICE_NODE = "spec.nodeName"
+_ENDED = ("Succeeded", "Failed")
+_STOPPED_BY_SIGNAL = 0
+"""Simulated programs end well when they are asked to."""
+
+
+class SimulatedKubelet:
+    """Reconciles pods on simulated nodes. ``semantic`` is for servers that have NodeResourceSlices."""
+
+    name = "simulated-kubelet"
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        recorder: Recorder,
+        *,
+        semantic: bool = True,
+        now: Now = real_time,
+    ) -> None:
+        self.queue: WorkQueue[PodKey] = WorkQueue()
+        self._recorder, self._now = recorder, now
+        self._pods, self._claims = client.of(Pod), client.of(ResourceClaim)
+        self._seen_pods, self._nodes = informers.of(Pod), informers.of(Node)
+        self._seen_claims, self._slices = informers.of(ResourceClaim), informers.of(ResourceSlice)
+        self._blocked = _Blocked()
+        self._seen_pods.add_index(BY_NODE, lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
+        self._slices.add_index(_BY_POOL, lambda slice: (_pool_of(slice),))
+        self._seen_pods.on_change(self._pod_changed)
+        self._nodes.on_change(self._node_changed)
+        self._seen_claims.on_change(self._claim_changed)
+        self._slices.on_change(self._slice_changed)
+        self._published = Published(lambda pool: self._slices.by(_BY_POOL, pool), lambda node: ())
+        if semantic:
+            instances = informers.of(NodeResourceSlice)
+            instances.add_index(_BY_SLICE_NODE, lambda slice: (slice.spec.node_name,))
+            instances.on_change(self._node_slice_changed)
+            self._published = Published(
+                self._published.slices, lambda node: instances.by(_BY_SLICE_NODE, node)
+            )
+
+    # --- what brings a pod here ---
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None and old is not None:
+            self._blocked.clear(_key(old))
+        elif new is not None and is_simulated(self._nodes.get(new.spec.node_name or "")):
+            self.queue.add(_key(new))
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if new is not None and is_simulated(new) and not is_simulated(old):
+            for pod in self._seen_pods.by(BY_NODE, new.metadata.name):
+                self.queue.add(_key(pod))
+
+    def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        claim = new or old
+        if claim is not None:
+            self._wake(ClaimKey(claim.metadata.namespace, claim.metadata.name))
+
+    def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        for slice in (old, new):
+            if slice is not None:
+                self._wake(_pool_of(slice))
+
+    def _node_slice_changed(self, old: NodeResourceSlice | None, new: NodeResourceSlice | None) -> None:
+        for slice in (old, new):
+            if slice is not None:
+                self._wake(PoolKey(slice.spec.driver_name, slice.spec.node_name))
+
+    def _wake(self, cause: Cause) -> None:
+        for key in self._blocked.behind(cause):
+            self.queue.add(key)
+
+    # --- what is done with it ---
+
+    async def reconcile(self, key: PodKey) -> Again | None:
+        pod = self._seen_pods.get(key[1], key[0])
+        node = self._nodes.get(pod.spec.node_name or "") if pod is not None else None
+        if pod is None or node is None or not is_simulated(node):
+            return None
+        if pod.metadata.deletion_timestamp is not None:
+            await self._remove(pod)
+            return None
+        if pod.status.phase == "Running":
+            return await self._run(pod)
+        return None if pod.status.phase in _ENDED else await self._start(pod, node)
+
+    async def _start(self, pod: Pod, node: Node) -> Again | None:
+        obstacle = await self._obstacle(pod, node)
+        if obstacle is not None:
+            if obstacle.message != pod_status.waits_because(pod):
+                await self._patch(pod, pod_status.waiting(pod, obstacle.message, self._stamp()))
+                subject = Subject(
+                    "v1", "Pod", pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid
+                )
+                self._recorder.tell(subject, EventType.WARNING, pod_status.PREPARE_FAILED, obstacle.message)
+            return None
+        self._blocked.clear(_key(pod))
+        await self._patch(pod, pod_status.running(pod, node, self._stamp()))
+        return None
+
+    async def _obstacle(self, pod: Pod, node: Node) -> Obstacle | None:
+        """What is in the way of the pod, by the cache, and if something is, by the server."""
+        namespace = pod.metadata.namespace
+        found = find_obstacle(pod, node, lambda name: self._seen_claims.get(name, namespace), self._published)
+        if found is None:
+            return None
+        self._blocked.set(_key(pod), found.cause)  # before the read: a change after it brings the pod back
+        fresh = {name: await self._fetch(name, namespace) for _, name in claim_names(pod) if name is not None}
+        found = find_obstacle(pod, node, fresh.get, self._published)
+        if found is not None:
+            self._blocked.set(_key(pod), found.cause)
+        return found
+
+    async def _fetch(self, name: str, namespace: str) -> ResourceClaim | None:
+        try:
+            return await self._claims.get(name, namespace)
+        except NotFound:
+            return None
+
+    async def _run(self, pod: Pod) -> Again | None:
+        seconds = run_seconds(pod)
+        if seconds is None:
+            return None
+        remaining = left(pod.status.start_time, seconds, self._now())
+        if remaining > 0:
+            return Again(remaining, "its run time is not over")
+        await self._patch(pod, pod_status.ended(pod, self._stamp(), exit_code(pod)))
+        return None
+
+    async def _remove(self, pod: Pod) -> None:
+        if pod.status.phase not in _ENDED:
+            pod = await self._patch(pod, pod_status.ended(pod, self._stamp(), _STOPPED_BY_SIGNAL))
+        if (
+            pod.metadata.deletion_grace_period_seconds != 0
+        ):  # else a finalizer holds it, and it was told already
+            await self._pods.delete(
+                pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid, grace_seconds=0
+            )
+
+    async def _patch(self, pod: Pod, patch: pod_status.Obj) -> Pod:
+        meta = pod.metadata
+        return await self._pods.patch(
+            meta.name,
+            patch,
+            meta.namespace,
+            type_=PatchType.STRATEGIC,
+            subresource="status",
+            uid=meta.uid,
+            version=meta.resource_version,
+        )
+
+    def _stamp(self) -> str:
+        return stamp(self._now())
+
+
+class _Blocked:
+    """Which pods wait for which things.
+
+    Invariant: a pod is behind at most one cause, and both directions say the same.
+    """
+
+    def __init__(self) -> None:
+        self._causes: dict[PodKey, Cause] = {}
+        self._pods: dict[Cause, set[PodKey]] = {}
+
+    def set(self, pod: PodKey, cause: Cause | None) -> None:
+        self.clear(pod)
+        if cause is not None:
+            self._causes[pod] = cause
+            self._pods.setdefault(cause, set()).add(pod)
+
+    def clear(self, pod: PodKey) -> None:
+        cause = self._causes.pop(pod, None)
+        if cause is not None:
+            self._pods[cause].discard(pod)
+            if not self._pods[cause]:
+                del self._pods[cause]
+
+    def behind(self, cause: Cause) -> tuple[PodKey, ...]:
+        return tuple(self._pods.get(cause, ()))
+
+
+def _key(pod: Pod) -> PodKey:
+    return pod.metadata.namespace, pod.metadata.name
+
+
+def _pool_of(slice: ResourceSlice) -> PoolKey:
+    return PoolKey(slice.spec.driver, slice.spec.pool.name)

@@ -1,0 +1,171 @@
+"""May a pod's devices be prepared on its node? The last look before containers start.
+
+Whoever bound the pod promised devices some time ago, and a driver may have withdrawn them since. So every claim of the pod must
+exist, be made for this pod if it came from a template, be allocated, be reserved for the pod or its group, and each device in
+it must still be published in the newest generation of its pool and reach this node. Claims of v1alpha2 are read in v1, whose
+results name instances of NodeResourceSlices: they are looked up there.
+
+What is in the way is a value: a sentence, and the thing whose change may clear it. Sentences name only what is the pod's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from allotment.allocator.errors import AllocationError
+from allotment.allocator.nodeselector import node_matches
+from allotment.allocator.partition import partition_pools
+from allotment.api.alpha2 import NodeResourceSlice
+from allotment.api.conversion.v1alpha2 import CARRIER, device_name
+from allotment.api.core import Node, Pod
+from allotment.api.resource import (
+    Device,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+    ResourceSlice,
+)
+
+
+class ClaimKey(NamedTuple):
+    namespace: str
+    name: str
+
+
+class PoolKey(NamedTuple):
+    driver: str
+    pool: str
+
+
+Cause = ClaimKey | PoolKey
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a pod cannot start. ``cause`` is what has to change; None: the pod itself."""
+
+    message: str
+    cause: Cause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What drivers offer now."""
+
+    slices: Callable[[PoolKey], Sequence[ResourceSlice]]  # of all generations
+    node_slices: Callable[[str], Sequence[NodeResourceSlice]]  # of a node
+
+
+def claim_names(pod: Pod) -> Iterator[tuple[str, str | None]]:
+    """Each claim that the pod uses: the entry of its spec, and the claim's name if it has one by now.
+
+    An entry that was found to need no claim has neither and is left out. The claim that stands for extended resources has
+    no entry.
+    """
+    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+    for entry in pod.spec.resource_claims:
+        name = entry.resource_claim_name or made.get(entry.name)
+        if name is not None or entry.name not in made:
+            yield entry.name, name
+    extended = pod.status.extended_resource_claim_status
+    if extended is not None:
+        yield "", extended.resource_claim_name
+
+
+def find_obstacle(
+    pod: Pod, node: Node, claim_of: Callable[[str], ResourceClaim | None], published: Published
+) -> Obstacle | None:
+    """The first thing that keeps the pod from starting on its node, if there is one."""
+    from_template = {entry.name for entry in pod.spec.resource_claims if not entry.resource_claim_name}
+    for entry, name in claim_names(pod):
+        if name is None:
+            return Obstacle(f"the claim for {entry} has not been made from its template yet")
+        key, claim = ClaimKey(pod.metadata.namespace, name), claim_of(name)
+        if claim is None:
+            return Obstacle(f"ResourceClaim {name} does not exist", key)
+        if (entry in from_template and not _belongs(claim, pod)) or not _reserved(claim, pod):
+            return Obstacle(_refusal(claim, pod, entry in from_template), key)
+        if claim.status.allocation is None:
+            return Obstacle(f"ResourceClaim {name} is not allocated", key)
+        if missing := _missing_device(claim, node, published):
+            return missing
+    return None
+
+
+def _belongs(claim: ResourceClaim, pod: Pod) -> bool:
+    owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
+    if owner is None or owner.uid == pod.metadata.uid:
+        return owner is not None
+    in_group = owner.kind == "PodGroup" and owner.api_version.startswith("scheduling.k8s.io/")
+    return in_group and owner.name == _group(pod)  # a pod does not know its group's uid
+
+
+def _reserved(claim: ResourceClaim, pod: Pod) -> bool:
+    return any(
+        user.uid == pod.metadata.uid
+        or (
+            (user.api_group, user.resource) == ("scheduling.k8s.io", "podgroups") and user.name == _group(pod)
+        )
+        for user in claim.status.reserved_for
+    )
+
+
+def _group(pod: Pod) -> str | None:
+    return pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else None
+
+
+def _refusal(claim: ResourceClaim, pod: Pod, from_template: bool) -> str:
+    name = claim.metadata.name
+    if from_template and not _belongs(claim, pod):
+        return f"ResourceClaim {name} was not made for this pod"
+    return f"ResourceClaim {name} is not reserved for this pod"
+
+
+# --- devices ---
+
+
+def _missing_device(claim: ResourceClaim, node: Node, published: Published) -> Obstacle | None:
+    assert claim.status.allocation is not None
+    devices = claim.status.allocation.devices
+    semantic = any(config.opaque and config.opaque.driver == CARRIER for config in devices.config)
+    look_up = _missing_instance if semantic else _missing_from_pool
+    for result in devices.results:
+        if why := look_up(result, node, published):
+            message = (
+                f"device {result.device} of pool {result.pool} ({result.driver}), which ResourceClaim "
+                f"{claim.metadata.name} was given, {why}"
+            )
+            return Obstacle(message, PoolKey(result.driver, result.pool))
+    return None
+
+
+def _missing_from_pool(result: DeviceRequestAllocationResult, node: Node, published: Published) -> str:
+    slices = published.slices(PoolKey(result.driver, result.pool))
+    newest = max((slice.spec.pool.generation for slice in slices), default=0)
+    for slice in slices:
+        for device in slice.spec.devices if slice.spec.pool.generation == newest else ():
+            if device.name == result.device:
+                return "" if _reaches(slice, device, node) else f"does not reach node {node.metadata.name}"
+    return "no longer exists"
+
+
+def _reaches(slice: ResourceSlice, device: Device, node: Node) -> bool:
+    place = device if slice.spec.per_device_node_selection else slice.spec
+    try:
+        return node_matches(node, place.node_name, place.all_nodes, place.node_selector)
+    except AllocationError:  # a broken selector reaches nobody
+        return False
+
+
+def _missing_instance(result: DeviceRequestAllocationResult, node: Node, published: Published) -> str:
+    name = node.metadata.name
+    if result.pool != name:
+        return f"does not reach node {name}"
+    for pool in partition_pools(name, published.node_slices(name)):
+        if pool.id.driver == result.driver:
+            if pool.invalid:
+                return f"cannot be looked up: {pool.invalid}"
+            if any(device_name(device.spec.name) == result.device for device in pool.devices):
+                return ""
+    return "no longer exists"

@@ -1,0 +1,109 @@
+"""Builders for tests of simulated nodes: small objects as plain JSON, and a clock that moves when it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from allotment.api import codec
+from allotment.api.core import Node, Pod
+from allotment.api.resource import ResourceClaim, ResourceSlice
+
+Obj = dict[str, Any]
+
+GPU = "gpu.example.com"
+
+
+class Time:
+    """Both kinds of clock that controllers take."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.seconds)
+
+    def clock(self) -> float:
+        return self.seconds
+
+    def pass_(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+def node(name: str = "ada", *, simulated: bool = True, ready: str = "True", **labels: str) -> Obj:
+    marks = {"allotment.dev/simulated": "true"} if simulated else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**marks, **labels}},
+        "status": {"conditions": [{"type": "Ready", "status": ready}] if ready else []},
+    }
+
+
+def pod(
+    name: str = "p", *, on: str = "ada", claims: tuple[Obj, ...] = (), marks: Mapping[str, str] | None = None
+) -> Obj:
+    """A pod on a node. Marks are annotations, given by their last part: ``{"run-seconds": "0"}``."""
+    annotations = {f"allotment.dev/{key}": value for key, value in (marks or {}).items()}
+    spec: Obj = {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}
+    if claims:
+        spec["resourceClaims"] = list(claims)
+    if on:
+        spec["nodeName"] = on
+    meta = {"name": name, "namespace": "default", "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def slice_(*devices: str, pool: str = "ada", generation: int = 1, **spec: Any) -> Obj:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{pool}-{generation}"},
+        "spec": {
+            "driver": GPU,
+            "pool": {"name": pool, "generation": generation, "resourceSliceCount": 1},
+            "devices": [{"name": device} for device in devices],
+            **(spec or {"nodeName": "ada"}),
+        },
+    }
+
+
+def claim(name: str = "c") -> Obj:
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+    meta = {"name": name, "namespace": "default"}
+    spec = {"devices": {"requests": [request]}}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": spec}
+
+
+def allocation(*devices: str, pool: str = "ada", **result: Any) -> Obj:
+    return {
+        "devices": {
+            "results": [
+                {"request": "gpu", "driver": GPU, "pool": pool, "device": device, **result}
+                for device in devices
+            ]
+        }
+    }
+
+
+def user(pod: Obj) -> Obj:
+    return {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+
+
+def typed_pod(obj: Obj) -> Pod:
+    return codec.decode(Pod, msgspec.json.encode(obj))
+
+
+def typed_node(obj: Obj) -> Node:
+    return codec.decode(Node, msgspec.json.encode(obj))
+
+
+def typed_claim(obj: Obj) -> ResourceClaim:
+    return codec.decode(ResourceClaim, msgspec.json.encode(obj))
+
+
+def typed_slice(obj: Obj) -> ResourceSlice:
+    return codec.decode(ResourceSlice, msgspec.json.encode(obj))
