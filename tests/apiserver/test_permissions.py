@@ -77,11 +77,15 @@ _SCHEDULER = {
 }
 _CONTROLLERS = {
     "events": "cup",
-    "leases pods/eviction": "c",
-    f"namespaces nodes resourceclaimtemplates resourceclaimparameters {_DEVICES}": READ,
-    "pods": "glwd",
+    "pods/eviction": "c",
+    "leases": "glwc",
+    "nodes": "glwp",
+    "nodes/status": "p",
+    f"namespaces resourceclaimtemplates resourceclaimparameters deployments poddisruptionbudgets {_DEVICES}": READ,
     "pods/status devicetaintrules/status resourceclaims/status": "up",
-    "resourceclaims": "glwcupd",
+    "deployments/status replicasets/status jobs/status poddisruptionbudgets/status": "up",
+    "pods resourceclaims replicasets": "glwcupd",
+    "jobs": "glwd",
     "podgroups podgroups/status": "glwup",
 }
 _VIEWER = {f"nodes priorityclasses {_DEVICES}": READ}
