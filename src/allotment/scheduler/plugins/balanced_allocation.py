@@ -1,0 +1,62 @@
+"""BalancedAllocation: prefers nodes whose resources the pod makes more evenly used, so that none runs out alone.
+
+Imbalance is the standard deviation of the used parts. Score: 75 where the pod changes nothing, towards 100 the more it evens
+out, towards 50 the more it tilts. Pods that ask for none of the resources are not scored: all of them would pile up on the
+one best node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import sqrt
+from typing import TYPE_CHECKING
+
+from allotment.scheduler.framework import MAX_SCORE, SKIP, SUCCESS, Cycle, Status, Wake
+from allotment.scheduler.plugins.least_allocated import CPU_AND_MEMORY, counted
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.node import NodeInfo
+    from allotment.scheduler.pod import PodInfo
+
+
+class BalancedAllocation:
+    """See the module. The resources' weights do not matter, only which they are."""
+
+    name = "BalancedAllocation"
+    local = True
+    wakes: tuple[Wake, ...] = ()
+
+    def __init__(self, resources: Mapping[str, int] = CPU_AND_MEMORY) -> None:
+        self._resources = resources
+
+    def pre_filter(self, cycle: Cycle) -> Status:
+        state = cycle.state[self.name] = counted(self._resources, cycle)
+        return SUCCESS if any(request for _, _, request in state) else SKIP
+
+    def score(self, cycle: Cycle, node: NodeInfo) -> int:
+        before, after = [], []
+        for name, _, request in cycle.state[self.name]:
+            offered = node.offered.get(name, 0)
+            if offered:
+                taken = node.taken.get(name, 0)
+                before.append(min(taken / offered, 1.0))
+                after.append(min((taken + request) / offered, 1.0))
+        half = MAX_SCORE // 2
+        return half + (half + _evenness(after) - _evenness(before)) // 2
+
+    def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+        """It turns nobody away."""
+        return False
+
+
+def _evenness(parts: list[float]) -> int:
+    if len(parts) == 2:
+        deviation = abs(parts[0] - parts[1]) / 2
+    elif parts:
+        mean = sum(parts) / len(parts)
+        deviation = sqrt(sum((part - mean) ** 2 for part in parts) / len(parts))
+    else:
+        deviation = 0.0
+    return int((1 - deviation) * MAX_SCORE)

@@ -1,0 +1,41 @@
+"""NodeName: a pod that names its node goes there or nowhere.
+
+The queue holds no such pods, as naming a node is being bound to it; a simulation may ask about one. It is not local: what a
+pod asks for (``PodInfo.asks``) leaves the node's name out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allotment.api.core import Node
+from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Cycle, Status, Wake
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.node import NodeInfo
+    from allotment.scheduler.pod import PodInfo
+
+_OTHER = Status(Code.UNRESOLVABLE, "NodeName", "are not the node that the pod names")
+
+
+class NodeName:
+    """See the module."""
+
+    name = "NodeName"
+    local = False
+    wakes = (Wake(Node, frozenset({Action.ADD})),)
+
+    def pre_filter(self, cycle: Cycle) -> Status:
+        wanted = cycle.pod.pod.spec.node_name
+        if not wanted:
+            return SKIP
+        cycle.restrict(frozenset({wanted}))
+        return SUCCESS
+
+    def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
+        return SUCCESS if node.name == cycle.pod.pod.spec.node_name else _OTHER
+
+    def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+        return isinstance(new, Node) and new.metadata.name == pod.pod.spec.node_name

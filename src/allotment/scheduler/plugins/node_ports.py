@@ -1,0 +1,63 @@
+"""NodePorts: no two pods on one node listen on the same port of the host.
+
+Ports clash if protocol and number are equal and the addresses are, or one of them is every address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from allotment.api.core import Node, Pod
+from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Cycle, Status, Wake
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.node import NodeInfo
+    from allotment.scheduler.pod import HostPort, PodInfo
+
+_EVERY_ADDRESS = "0.0.0.0"
+_TAKEN = Status(Code.UNSCHEDULABLE, "NodePorts", "have a host port in use that the pod needs")
+
+
+class NodePorts:
+    """See the module."""
+
+    name = "NodePorts"
+    local = True
+    wakes = (Wake(Pod, frozenset({Action.DELETE})), Wake(Node, frozenset({Action.ADD})))
+
+    def pre_filter(self, cycle: Cycle) -> Status:
+        return SUCCESS if cycle.pod.ports else SKIP
+
+    def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
+        return _TAKEN if node.ports and _clash(cycle.pod.ports, node.ports) else SUCCESS
+
+    def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+        """A new node, or a pod that leaves one with a port of a number that this one needs."""
+        if isinstance(old, Pod):
+            return new is None and not _port_numbers(old).isdisjoint(port.port for port in pod.ports)
+        return isinstance(new, Node)
+
+    def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:
+        return not isinstance(old, Pod) or (bool(old.spec.node_name) and bool(_port_numbers(old)))
+
+
+def _port_numbers(pod: Pod) -> set[int]:
+    return {
+        port.host_port
+        for container in (*pod.spec.containers, *pod.spec.init_containers)
+        for port in container.ports
+        if port.host_port
+    }
+
+
+def _clash(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
+    return any(
+        one.port == other.port
+        and one.protocol == other.protocol
+        and (one.ip == other.ip or _EVERY_ADDRESS in (one.ip, other.ip))
+        for one in wanted
+        for other in taken
+    )

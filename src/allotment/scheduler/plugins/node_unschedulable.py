@@ -1,0 +1,46 @@
+"""NodeUnschedulable: a cordoned node takes only pods that tolerate the taint that stands for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allotment.api.core import Node, Pod, Taint
+from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Cycle, Status, Wake
+from allotment.scheduler.tolerance import tolerated
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.node import NodeInfo
+    from allotment.scheduler.pod import PodInfo
+
+_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_CORDONED = Status(Code.UNRESOLVABLE, "NodeUnschedulable", "are cordoned")
+
+
+class NodeUnschedulable:
+    """See the module."""
+
+    name = "NodeUnschedulable"
+    local = True
+    wakes = (
+        Wake(Node, frozenset({Action.ADD, Action.UPDATE})),
+        Wake(Pod, frozenset({Action.UPDATE})),
+    )
+
+    def pre_filter(self, cycle: Cycle) -> Status:
+        return SKIP if tolerated(cycle.pod.pod.spec.tolerations)(_TAINT) else SUCCESS
+
+    def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
+        return _CORDONED if node.node is not None and node.node.spec.unschedulable else SUCCESS
+
+    def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+        """A node that is not cordoned (any more), or the pod itself with a toleration."""
+        if isinstance(new, Pod):
+            return new.metadata.uid == pod.uid and tolerated(new.spec.tolerations)(_TAINT)
+        return self.helps_anyone(old, new)
+
+    def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:
+        if isinstance(new, Node):
+            return not new.spec.unschedulable and not (isinstance(old, Node) and not old.spec.unschedulable)
+        return isinstance(old, Pod) and isinstance(new, Pod) and old.spec.tolerations != new.spec.tolerations

@@ -1,0 +1,38 @@
+"""SchedulingGates: a pod with gates is not even queued until somebody has taken them all away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allotment.api.core import Pod
+from allotment.scheduler.framework import SUCCESS, Action, Code, Status, Wake
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.pod import PodInfo
+
+
+class SchedulingGates:
+    """See the module."""
+
+    name = "SchedulingGates"
+    wakes = (Wake(Pod, frozenset({Action.UPDATE})),)
+
+    def pre_enqueue(self, pod: PodInfo, cluster: Cluster) -> Status:
+        gates = pod.pod.spec.scheduling_gates
+        if not gates:
+            return SUCCESS
+        words = f"waiting for {len(gates)} scheduling gate{'s' if len(gates) > 1 else ''} to be removed: "
+        return Status(Code.UNRESOLVABLE, self.name, words + ", ".join(gate.name for gate in gates))
+
+    def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+        """Only the pod itself, without gates, helps."""
+        return isinstance(new, Pod) and new.metadata.uid == pod.uid and not new.spec.scheduling_gates
+
+    def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:
+        return (
+            isinstance(old, Pod)
+            and isinstance(new, Pod)
+            and old.spec.scheduling_gates != new.spec.scheduling_gates
+        )

@@ -1,0 +1,80 @@
+"""TaintToleration: a node's taints keep off the pods that do not tolerate them, or make it less welcome.
+
+Score: 100 for a node that the pod has nothing against, 50 with one PreferNoSchedule taint that it does not tolerate, 33 with
+two, and so on. (Kubernetes compares the nodes of one cycle with each other instead; this order is the same and needs only the
+one node.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from allotment.api.core import Node, Pod
+from allotment.scheduler.framework import MAX_SCORE, SUCCESS, Action, Code, Cycle, Status, Wake
+from allotment.scheduler.tolerance import keeps_off, tolerated
+
+if TYPE_CHECKING:
+    from allotment.api.core import Taint
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.node import NodeInfo
+    from allotment.scheduler.pod import PodInfo
+
+
+@dataclass(slots=True)
+class _Ready:
+    accepts: Callable[[Taint], bool]
+    refusals: dict[str, Status] = field(default_factory=dict)  # by the taint's key
+
+
+class TaintToleration:
+    """See the module."""
+
+    name = "TaintToleration"
+    local = True
+    wakes = (
+        Wake(Node, frozenset({Action.ADD, Action.UPDATE})),
+        Wake(Pod, frozenset({Action.UPDATE})),
+    )
+
+    def pre_filter(self, cycle: Cycle) -> Status:
+        cycle.state[self.name] = _Ready(tolerated(cycle.pod.pod.spec.tolerations))
+        return SUCCESS
+
+    def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
+        if node.node is None or not (taints := node.node.spec.taints):
+            return SUCCESS
+        ready: _Ready = cycle.state[self.name]
+        taint = keeps_off(taints, ready.accepts)
+        if taint is None:
+            return SUCCESS
+        status = ready.refusals.get(taint.key)
+        if status is None:
+            words = f"have the taint {taint.key} that the pod does not tolerate"
+            status = ready.refusals[taint.key] = Status(Code.UNRESOLVABLE, self.name, words)
+        return status
+
+    def score(self, cycle: Cycle, node: NodeInfo) -> int:
+        if node.node is None or not (taints := node.node.spec.taints):
+            return MAX_SCORE
+        accepts = cycle.state[self.name].accepts
+        against = sum(1 for taint in taints if taint.effect == "PreferNoSchedule" and not accepts(taint))
+        return MAX_SCORE // (1 + against)
+
+    def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+        """A node whose taints the pod tolerates, and did not before; or the pod itself with other tolerations."""
+        if isinstance(new, Pod):
+            return new.metadata.uid == pod.uid and self.helps_anyone(old, new)
+        if not isinstance(new, Node):
+            return False
+        accepts = tolerated(pod.pod.spec.tolerations)
+        return keeps_off(new.spec.taints, accepts) is None and not (
+            isinstance(old, Node) and keeps_off(old.spec.taints, accepts) is None
+        )
+
+    def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:
+        if isinstance(new, Pod):
+            return isinstance(old, Pod) and old.spec.tolerations != new.spec.tolerations
+        return not (isinstance(old, Node) and isinstance(new, Node) and old.spec.taints == new.spec.taints)
