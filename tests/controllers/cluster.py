@@ -153,15 +153,16 @@ class Cluster:
                 await asyncio.sleep(0)
 
     async def _caught_up(self) -> bool:
-        for informers in (self.seen, *(component.informers for component in self._components)):
+        running = [component for component in self._components if component._tasks]
+        for informers in (self.seen, *(component.informers for component in running)):
             for informer in informers.followed():
                 identity = informer._collection.form.identity
                 listing = await self.client_of(informer).list(limit=0)
                 if sorted(map(identity, listing.items)) != sorted(map(identity, informer.all())):
                     return False
-        for component in self._components:
+        for component in running:
             component.check()
-        return all(component.idle() for component in self._components)
+        return all(component.idle() for component in running)
 
     def client_of(self, informer: Informer[T]) -> Collection[T]:
         """The administrator's view of what an informer follows: not through a component's connection."""
