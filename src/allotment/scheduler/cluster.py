@@ -27,6 +27,7 @@ from allotment.api.resource import (
 )
 from allotment.scheduler.change_log import ChangeLog
 from allotment.scheduler.claims import Claims
+from allotment.scheduler.device_score import DeviceSizes
 from allotment.scheduler.node import NodeInfo
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.semantic_fleet import SemanticFleet
@@ -43,9 +44,11 @@ class Cluster:
 
     def __init__(self, features: Features = ALL) -> None:
         self.fleet = Fleet(features=features)
+        self.sizes = DeviceSizes()
         self.semantic = SemanticFleet()
         self.claims = Claims(self.fleet.ledger, self.semantic.holdings)
         self.nodes: dict[str, NodeInfo] = {}
+        self.known = 0  # how many of the nodes have an object
         self.pods: dict[str, PodInfo] = {}  # those that are not finished
         self.assumed: dict[str, str] = {}  # pod → node
         self.classes: dict[str, DeviceClass] = {}
@@ -99,6 +102,7 @@ class Cluster:
             self.fleet.remove_node(name)
         elif old is None or info.node is None or _other_for_devices(info.node, new):
             self.fleet.set_node(new)
+        self.known += (new is not None) - (info.node is not None)
         info.describe(new)
         if new is None and not info.pods:
             del self.nodes[name]
@@ -157,6 +161,14 @@ class Cluster:
         self._leave(current)
         current.node = ""
 
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """A pod waits for room on a node; ``""`` takes that back."""
+        before = self.nominated.pop(pod.key, "")
+        if node:
+            self.nominated[pod.key] = node
+        for name in {before, node} - {""}:
+            self.log.note(name)
+
     # --- devices ---
 
     def _class(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
@@ -183,6 +195,9 @@ class Cluster:
             self.fleet.remove_slice(old.metadata.name)
         else:
             self._slices[new.metadata.name] = new
+            if self.sizes.add(new):  # scores everywhere are relative to them
+                for name in self.nodes:
+                    self.log.note(name)
             self.fleet.set_slice(self._tainted(new))
 
     def _rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
@@ -237,6 +252,9 @@ class Cluster:
         self.fleet.validate()
         self.claims.validate()
         self.semantic.validate()
+        assert self.known == sum(info.node is not None for info in self.nodes.values()), (
+            "nodes are miscounted"
+        )
         for info in self.nodes.values():
             info.validate()
             for key, pod in info.pods.items():

@@ -37,6 +37,7 @@ class Failure(Enum):
     """Why a write did not take effect, as far as it matters to what comes next."""
 
     CONFLICT = "conflict"  # the object is not in the state that was read
+    TAKEN = "taken"  # a device of the allocation is promised to somebody else
     GONE = "gone"  # there is no such object
     REFUSED = "refused"  # it will be refused again: not valid, not allowed
     UNKNOWN = "unknown"  # no answer; it may have taken effect

@@ -103,8 +103,16 @@ class Plugin(Protocol):
     wakes: Sequence[Wake]
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        """Whether a change, of a kind named in ``wakes``, may help this pod. True when in doubt."""
+        """Whether a change, of a kind named in ``wakes``, may help this pod. True when in doubt. A pod that finished
+        is gone: ``new`` is None."""
         ...
+
+
+@runtime_checkable
+class HelpsAnyone(Protocol):
+    """A quick test before any ``helps``: whether a change can help any pod at all."""
+
+    def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool: ...
 
 
 @runtime_checkable
@@ -132,17 +140,26 @@ class Filter(Protocol):
 
 @runtime_checkable
 class PostFilter(Protocol):
-    """Makes room, when no node fits. Returns None where it cannot help."""
+    """Makes room, when no node fits. Returns None where it cannot help; the first plugin that can is followed."""
 
-    def post_filter(self, cycle: Cycle, rejections: Mapping[str, Status]) -> Room | None: ...
+    def post_filter(self, cycle: Cycle, rejections: Mapping[str, Status]) -> Room | Release | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How there will be room for a pod: go for ``node`` (if named) once ``steps`` are done."""
+    """There will be room on ``node`` once ``victims`` are gone. ``words`` completes "preempted: …"."""
 
     node: str
     victims: tuple[PodInfo, ...]
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """There may be room once the pod's own claims are given back that keep it from every node and that nobody else uses:
+    take their allocation, reservations and device statuses away; delete those that were made for extended resources."""
+
+    claims: tuple[str, ...]  # namespace/name
     words: str
 
 
@@ -157,7 +174,8 @@ class Score(Protocol):
 
 @runtime_checkable
 class PreScore(Protocol):
-    """Prepares scores that are not local, over the nodes that passed. SKIP: the score does not run."""
+    """Prepares scores that are not local, over the nodes that passed. SKIP: the score does not run. It is asked first
+    without any nodes, and a pod for which it says SKIP then is placed the fast way."""
 
     def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo]) -> Status: ...
 

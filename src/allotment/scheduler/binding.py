@@ -1,0 +1,431 @@
+"""From the decision to the binding: steps written one after another, then the pod is bound; or everything is taken back.
+
+A binding is a state of a pod, driven by events; nothing waits.
+
+    WRITING ──► AWAITING (binding conditions, until a deadline) ──► READY (a gang: until its minimum is) ──► BINDING ──► bound
+       └────────────┴───────────────────────────────────────────────────┴──── failure ──► UNDOING ──► given up
+
+Invariant: no member of a gang is bound before the claims of its whole minimum are written and reserved (``Party``).
+A failed write is repeated as long as it can still succeed. When it cannot, or the pod goes, every step is undone in reverse
+order, the failing one too, and only when the server has shown that is the pod given back to the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+from allotment.scheduler.claim_writer import FIRST_REST, LONGEST_REST, ClaimWriter, Draft
+from allotment.scheduler.event import Done, Failed, Failure
+from allotment.scheduler.instruction import Bind, PatchPod
+from allotment.scheduler.step import AwaitConditions, MakeClaim, PatchStatus, Step, WriteClaim
+
+if TYPE_CHECKING:
+    from allotment.api.resource import ResourceClaim
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.framework import Cycle
+    from allotment.scheduler.pod import PodInfo
+
+
+class Stage(Enum):
+    """Where a binding is; see the module."""
+
+    WRITING = "writing"
+    AWAITING = "awaiting"
+    READY = "ready"
+    BINDING = "binding"
+    UNDOING = "undoing"
+
+
+@dataclass(slots=True, eq=False)
+class Binding:
+    """One pod on its way to one node."""
+
+    pod: PodInfo
+    cycle: Cycle
+    node: str
+    steps: Sequence[Step]
+    started: float
+    party: Party | None = None
+    stage: Stage = Stage.WRITING
+    position: int = 0  # of the first step that is not done
+    writers: list[ClaimWriter] = field(default_factory=list)  # of all claims so far, in order
+    deadline: float = 0.0  # of AWAITING
+    sent: bool = False  # a write of the pod itself is on its way
+    rests_until: float = 0.0  # after a write without an answer
+    silences: int = 0
+    why: str = ""  # it failed
+    gone: bool = False  # the pod went
+
+
+@dataclass(slots=True, eq=False)
+class Party:
+    """The members of a gang that are bound together. ``open`` once the minimum is ready: from then on they are bound."""
+
+    group: str
+    minimum: int  # how many of these must be ready, those bound before not counted
+    members: dict[str, Binding] = field(default_factory=dict)
+    bound: set[str] = field(default_factory=set)
+    open: bool = False
+
+    def ready(self) -> int:
+        return len(self.bound) + sum(
+            each.stage in (Stage.READY, Stage.BINDING) for each in self.members.values()
+        )
+
+    def possible(self) -> int:
+        """How many may still make it."""
+        return len(self.bound) + sum(each.stage is not Stage.UNDOING for each in self.members.values())
+
+
+class Verdicts(Protocol):
+    """Who is told how bindings end."""
+
+    def bound(self, binding: Binding) -> None:
+        """The server has taken the binding."""
+
+    def given_up(self, binding: Binding) -> None:
+        """Everything is taken back. ``binding.why`` says why it failed."""
+
+    def unreserve(self, binding: Binding) -> None:
+        """What the pod holds in memory is to be given back."""
+
+    def broken(self, party: Party, binding: Binding) -> None:
+        """A gang was partly bound and cannot reach its minimum any more."""
+
+
+class Bindings:
+    """All bindings under way. ``send`` takes a write that lacks its id, and returns the id."""
+
+    def __init__(self, cluster: Cluster, send: Callable[[Draft], int], verdicts: Verdicts) -> None:
+        self._cluster = cluster
+        self._send = send
+        self._verdicts = verdicts
+        self._of_pod: dict[str, Binding] = {}
+        self._of_write: dict[int, tuple[Binding, ClaimWriter | None]] = {}
+        self._of_claim: dict[str, dict[Binding, None]] = {}
+        self._timed: dict[Binding, None] = {}  # those for whom time matters
+        self.now = 0.0
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._of_pod
+
+    def __len__(self) -> int:
+        return len(self._of_pod)
+
+    def get(self, key: str) -> Binding | None:
+        return self._of_pod.get(key)
+
+    def all(self) -> list[Binding]:
+        return list(self._of_pod.values())
+
+    def start(self, binding: Binding) -> None:
+        """A pod was decided and reserved. All members of a party have to be started before the next event."""
+        self._of_pod[binding.pod.key] = binding
+        if binding.party is not None:
+            binding.party.members[binding.pod.key] = binding
+        self._advance(binding)
+
+    # --- events ---
+
+    def done(self, event: Done) -> bool:
+        """A write took effect; False if it was none of ours."""
+        found = self._of_write.pop(event.id, None)
+        if found is None:
+            return False
+        binding, writer = found
+        if self._of_pod.get(binding.pod.key) is not binding:
+            return True  # it ended before the reply came
+        binding.silences = 0
+        if writer is not None:
+            writer.done(event.version, event.uid)
+        elif binding.stage is Stage.BINDING:
+            self._bound(binding)
+            return True
+        else:
+            binding.sent = False
+            if binding.stage is Stage.WRITING:
+                binding.position += 1
+        self._advance(binding)
+        return True
+
+    def failed(self, event: Failed) -> bool:
+        """A write failed; False if it was none of ours."""
+        found = self._of_write.pop(event.id, None)
+        if found is None:
+            return False
+        binding, writer = found
+        if self._of_pod.get(binding.pod.key) is not binding:
+            return True
+        if writer is not None:
+            writer.failed(event.why, event.message, self.now)
+            if writer.rests_until > self.now:
+                self._timed[binding] = None
+        else:
+            self._pod_write_failed(binding, event)
+        self._advance(binding)
+        return True
+
+    def claim_changed(self, key: str) -> None:
+        """A claim changed: those who write it, or wait for its devices, look again."""
+        for binding in list(self._of_claim.get(key, ())):
+            self._advance(binding)
+
+    def pod_changed(self, pod: PodInfo) -> None:
+        """The pod changed, in its status mostly."""
+        binding = self._of_pod.get(pod.key)
+        if binding is not None and binding.pod.uid == pod.uid:
+            binding.pod = pod
+            if pod.leaving and binding.stage is not Stage.BINDING:
+                self._fail(binding, "the pod is being deleted", gone=True)
+
+    def pod_bound(self, key: str, node: str) -> None:
+        """The server shows the pod on a node, whoever put it there."""
+        binding = self._of_pod.get(key)
+        if binding is None:
+            return
+        if node == binding.node and binding.stage in (Stage.BINDING, Stage.READY):
+            self._bound(binding)
+        elif node != binding.node:
+            self._fail(binding, "another scheduler bound the pod elsewhere", gone=True)
+
+    def pod_gone(self, key: str) -> None:
+        """The pod was deleted, or has finished."""
+        binding = self._of_pod.get(key)
+        if binding is not None:
+            binding.sent = False
+            self._fail(binding, "the pod is gone", gone=True)
+
+    def tick(self) -> None:
+        """Time has passed."""
+        for binding in list(self._timed):
+            self._advance(binding)
+
+    def next_time(self) -> float | None:
+        """When ``tick`` may have something to do."""
+        times = [time for binding in self._timed if (time := self._due(binding)) is not None]
+        return min(times, default=None)
+
+    def _due(self, binding: Binding) -> float | None:
+        times = [writer.rests_until for writer in binding.writers if writer.rests_until > self.now]
+        if binding.rests_until > self.now:
+            times.append(binding.rests_until)
+        if binding.stage is Stage.AWAITING:
+            times.append(binding.deadline)
+        return min(times, default=None)
+
+    # --- forward ---
+
+    def _advance(self, binding: Binding) -> None:
+        """Does what can be done now."""
+        if binding.stage is Stage.UNDOING:
+            self._advance_undo(binding)
+        while binding.stage in (Stage.WRITING, Stage.AWAITING) and self._one_step(binding):
+            pass
+        if binding.stage is Stage.BINDING:
+            self._bind(binding)
+        if self._due(binding) is None:
+            self._timed.pop(binding, None)
+
+    def _one_step(self, binding: Binding) -> bool:
+        """Works on the present step; True if the next may begin."""
+        if binding.position == len(binding.steps):
+            self._ready(binding)
+            return False
+        step = binding.steps[binding.position]
+        if isinstance(step, WriteClaim | MakeClaim):
+            return self._write_claims(binding)
+        if isinstance(step, PatchStatus):
+            self._patch_pod(binding, step)
+            return False
+        return self._await_conditions(binding, step)
+
+    def _write_claims(self, binding: Binding) -> bool:
+        """All claims that follow one another, side by side."""
+        end = binding.position
+        while end < len(binding.steps) and isinstance(binding.steps[end], WriteClaim | MakeClaim):
+            end += 1
+        if len(binding.writers) < end:
+            for step in binding.steps[len(binding.writers) : end]:
+                assert isinstance(step, WriteClaim | MakeClaim)
+                writer = ClaimWriter(step, self._cluster.claims)
+                binding.writers.append(writer)
+                self._of_claim.setdefault(writer.claim, {})[binding] = None
+        for writer in binding.writers:
+            self._advance_writer(binding, writer)
+            if writer.error:
+                self._fail(binding, f"claim {writer.claim} {writer.error}")
+                return False
+        if not all(writer.finished for writer in binding.writers):
+            return False
+        binding.position = end
+        return True
+
+    def _advance_writer(self, binding: Binding, writer: ClaimWriter) -> None:
+        draft = writer.advance(self.now)
+        if draft is not None:
+            self._of_write[self._send(draft)] = (binding, writer)
+
+    def _patch_pod(self, binding: Binding, step: PatchStatus) -> None:
+        if not binding.sent and self.now >= binding.rests_until:
+            pod = binding.pod
+            self._send_own(binding, lambda id: PatchPod(id, pod.namespace, pod.name, pod.uid, step.patch))
+
+    def _await_conditions(self, binding: Binding, step: AwaitConditions) -> bool:
+        if binding.stage is not Stage.AWAITING:
+            binding.stage, binding.deadline = Stage.AWAITING, self.now + step.seconds
+            self._timed[binding] = None
+        claims = [self._cluster.claims.objects.get(key) for key in step.claims]
+        failed = next(
+            (word for claim in claims if claim is not None and (word := failed_condition(claim))), ""
+        )
+        if failed:
+            self._fail(binding, f"a device reported {failed} instead of getting ready")
+            return False
+        if all(claim is not None and conditions_met(claim) for claim in claims):
+            binding.stage = Stage.WRITING
+            binding.position += 1
+            return True
+        if self.now >= binding.deadline:
+            self._fail(binding, f"devices did not get ready within {step.seconds:g} s")
+        return False
+
+    def _ready(self, binding: Binding) -> None:
+        binding.stage = Stage.READY
+        party = binding.party
+        if party is None:
+            binding.stage = Stage.BINDING
+            return
+        if party.open or party.ready() >= party.minimum:
+            party.open = True
+            for member in list(party.members.values()):
+                if member.stage is Stage.READY:
+                    member.stage = Stage.BINDING
+                    if member is not binding:
+                        self._bind(member)
+
+    def _bind(self, binding: Binding) -> None:
+        if not binding.sent and self.now >= binding.rests_until:
+            pod, node = binding.pod, binding.node
+            self._send_own(binding, lambda id: Bind(id, pod.namespace, pod.name, pod.uid, node))
+
+    def _send_own(self, binding: Binding, draft: Draft) -> None:
+        binding.sent = True
+        self._of_write[self._send(draft)] = (binding, None)
+
+    def _bound(self, binding: Binding) -> None:
+        if binding.party is not None:
+            binding.party.bound.add(binding.pod.key)
+        self._end(binding)
+        self._verdicts.bound(binding)
+
+    def _pod_write_failed(self, binding: Binding, event: Failed) -> None:
+        binding.sent = False
+        if binding.stage is Stage.UNDOING:
+            return
+        repeated = bool(binding.silences)  # a conflict may be with our own write, whose reply was lost
+        if event.why is Failure.UNKNOWN or (repeated and event.why is Failure.CONFLICT):
+            binding.rests_until = self.now + min(FIRST_REST * 2 ** min(binding.silences, 10), LONGEST_REST)
+            binding.silences += 1
+            self._timed[binding] = None
+            return
+        self._fail(binding, event.message or event.why.value, gone=event.why is Failure.GONE)
+
+    # --- backward ---
+
+    def _fail(self, binding: Binding, why: str, *, gone: bool = False) -> None:
+        """It cannot succeed any more: everything is undone in reverse."""
+        if binding.stage is Stage.UNDOING:
+            binding.gone |= gone
+            return
+        partly = binding.party is not None and bool(binding.party.bound)
+        binding.stage, binding.why, binding.gone = Stage.UNDOING, why, gone
+        self._verdicts.unreserve(binding)
+        for writer in binding.writers:
+            writer.undo()
+        party = binding.party
+        if party is not None and party.possible() < party.minimum:
+            for member in list(party.members.values()):
+                if member.stage is not Stage.UNDOING and not member.sent:
+                    self._fail(member, f"the gang {party.group} cannot be placed whole: {why}")
+            if partly and not gone:
+                self._verdicts.broken(party, binding)
+        self._advance_undo(binding)
+
+    def _advance_undo(self, binding: Binding) -> None:
+        if binding.sent:
+            return  # its outcome decides what there is to undo
+        for writer in reversed(binding.writers):
+            if self._shared_in_group(binding, writer):
+                writer.finished = True
+            self._advance_writer(binding, writer)
+            if writer.rests_until > self.now:
+                self._timed[binding] = None
+            if not writer.finished:
+                return
+        self._end(binding)
+        self._verdicts.given_up(binding)
+
+    def _shared_in_group(self, binding: Binding, writer: ClaimWriter) -> bool:
+        """Whether the claim is reserved for a whole group of which others are placed."""
+        if not writer.for_group:
+            return False
+        flight = self._cluster.claims.flights.get(writer.claim)
+        others = (other for other in self._of_claim.get(writer.claim, ()) if other is not binding)
+        in_use = binding.party is not None and bool(binding.party.bound)
+        return in_use or bool(flight and flight.users) or any(o.stage is not Stage.UNDOING for o in others)
+
+    def _end(self, binding: Binding) -> None:
+        self._of_pod.pop(binding.pod.key, None)
+        self._timed.pop(binding, None)
+        if binding.party is not None:
+            binding.party.members.pop(binding.pod.key, None)
+        for writer in binding.writers:
+            users = self._of_claim.get(writer.claim, {})
+            users.pop(binding, None)
+            if not users:
+                self._of_claim.pop(writer.claim, None)
+
+    def validate(self) -> None:
+        """Raises AssertionError where a binding is not known where it should be, or a gang is bound too early."""
+        for key, binding in self._of_pod.items():
+            assert binding.pod.key == key, f"binding of {key}"
+            for writer in binding.writers:
+                assert binding in self._of_claim[writer.claim], f"{key} is not told about {writer.claim}"
+            party = binding.party
+            if party is not None and binding.stage is Stage.BINDING:
+                assert party.open, f"{key} is bound before its gang is ready"
+        for binding, _ in self._of_write.values():
+            assert self._of_pod.get(binding.pod.key) is binding or binding.stage is not Stage.WRITING
+
+
+def conditions_met(claim: ResourceClaim) -> bool:
+    """Whether all devices of a claim have all conditions that they need before a pod is bound."""
+    return all(
+        condition in _conditions(claim, result.driver, result.pool, result.device)
+        for result in (claim.status.allocation.devices.results if claim.status.allocation is not None else ())
+        for condition in result.binding_conditions
+    )
+
+
+def failed_condition(claim: ResourceClaim) -> str:
+    """The condition by which a device says that it will not get ready, if any does."""
+    for result in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
+        if result.binding_failure_conditions:
+            true = _conditions(claim, result.driver, result.pool, result.device)
+            for condition in result.binding_failure_conditions:
+                if condition in true:
+                    return condition
+    return ""
+
+
+def _conditions(claim: ResourceClaim, driver: str, pool: str, device: str) -> set[str]:
+    return {
+        condition.type
+        for status in claim.status.devices
+        if (status.driver, status.pool, status.device) == (driver, pool, device)
+        for condition in status.conditions
+        if condition.status == "True"
+    }

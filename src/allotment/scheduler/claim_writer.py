@@ -1,0 +1,215 @@
+"""Writes one claim for one pod, or takes back what it wrote: a small machine that is told outcomes and asked what to do next.
+
+Forward: make the claim (extended resources only), then its finalizer, then allocation and reservation in one write. A write
+counts only once the informer has shown it, and then only if nobody else had the device before (see ``Claims.disputed``).
+Backward: reservation out, and with it the allocation if this pod brought it and nobody else uses the claim by now.
+
+Every write says which version it was based on. A conflict means that the copy was old: the machine waits for a newer one and
+looks again, and may find that its own write, whose reply was lost, has taken effect.
+
+    to do ──advance──► sent ──done──► seen? ──► finished
+      ▲                 │
+      └── newer copy ───┤ conflict
+      └── after a rest ─┘ no answer                any other failure ──► error
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from allotment.api.codec import to_builtins
+from allotment.scheduler.claims import MAX_CONSUMERS, Claims, version_of
+from allotment.scheduler.event import Failure
+from allotment.scheduler.instruction import CreateClaim, DeleteClaim, PatchClaim, Write
+from allotment.scheduler.step import MakeClaim, WriteClaim
+
+if TYPE_CHECKING:
+    from allotment.api.resource import ResourceClaim
+
+MOST_CONFLICTS = 16
+FIRST_REST, LONGEST_REST = 0.1, 5.0
+
+Draft = Callable[[int], Write]
+"""A write that lacks only its id."""
+
+
+class ClaimWriter:
+    """See the module. After each call of ``done``, ``failed``, ``changed`` or ``undo``, ask ``advance`` what to send."""
+
+    def __init__(self, step: WriteClaim | MakeClaim, claims: Claims) -> None:
+        self._make = step if isinstance(step, MakeClaim) else None
+        self._step = step.write if isinstance(step, MakeClaim) else step
+        self._claims = claims
+        self.claim = self._step.claim
+        self.for_group = self._step.consumer.resource != "pods"
+        self._namespace, _, self._name = self.claim.partition("/")
+        self._sent = ""  # the kind of write that is on its way
+        self._based = 0  # the version that it was based on
+        self._uid = ""  # of a claim that we made
+        self._version = 0  # after our last write
+        self._finalized = self._unseen = False
+        self._conflicts = self._silences = 0
+        self._stale = 0  # a copy as old as this is not worth looking at
+        self._undoing = False
+        self.rests_until = 0.0
+        self.finished = False
+        self.error = ""
+
+    # --- what happened ---
+
+    def done(self, version: int, uid: str) -> None:
+        sent, self._sent = self._sent, ""
+        self._version = max(self._version, version)
+        self._silences = 0
+        if sent == "make":
+            self._uid = uid
+        self._unseen = sent != "finalizer"  # after that, the next write need not wait for the informer
+        if sent == "finalizer":
+            self._finalized = True
+        elif sent == "status":
+            self._claims.acknowledged(self.claim, version)
+        elif sent == "delete":
+            self.finished = True
+
+    def failed(self, why: Failure, message: str, now: float) -> None:
+        sent, self._sent = self._sent, ""
+        if why is Failure.CONFLICT:
+            self._conflicts += 1
+            self._stale = self._based
+            if self._conflicts > MOST_CONFLICTS and not self._undoing:
+                self.error = f"could not be written after {self._conflicts} conflicts"
+        elif why is Failure.UNKNOWN:
+            self.rests_until = now + min(FIRST_REST * 2 ** min(self._silences, 10), LONGEST_REST)
+            self._silences += 1
+        elif self._undoing:
+            if why is Failure.GONE:
+                self.finished = True
+            else:  # it cannot be helped by repeating it soon
+                self.rests_until = now + LONGEST_REST
+        elif sent == "make" and why is Failure.REFUSED and "exists" in message:
+            self._stale = 0  # the reply to an earlier attempt was lost: the informer will show the claim
+        else:
+            self.error = message or why.value
+
+    def undo(self) -> None:
+        """Turns around: from now on, what was written is taken back."""
+        self._undoing, self.finished, self.error, self._conflicts = True, False, "", 0
+
+    # --- what to do next ---
+
+    def advance(self, now: float) -> Draft | None:
+        """The next write to send; None if there is nothing to send now. Look at ``finished`` and ``error`` too."""
+        if self._sent or self.finished or self.error or now < self.rests_until:
+            return None
+        claim = self._claims.objects.get(self.claim)
+        if claim is not None and self._foreign(claim):
+            claim = None
+        if claim is not None and self._outdated(claim):
+            return None
+        return self._backward(claim) if self._undoing else self._forward(claim)
+
+    def _outdated(self, claim: ResourceClaim) -> bool:
+        """Whether a newer copy is on its way that has to be looked at first."""
+        known = version_of(claim)
+        return known <= self._stale or (known < self._version and (self._unseen or self._undoing))
+
+    def _foreign(self, claim: ResourceClaim) -> bool:
+        """Whether another claim has the name of the one that we made."""
+        return bool(self._uid) and claim.metadata.uid != self._uid
+
+    def _forward(self, claim: ResourceClaim | None) -> Draft | None:
+        if claim is None:
+            return self._forward_unseen()
+        if self._awaits_partner(claim):
+            return None
+        self.error = self._obstacle(claim)
+        if self.error:
+            return None
+        if self._mine(claim):
+            if self.claim in self._claims.disputed:
+                self.error = "was promised a device that another claim had first"
+            else:
+                self._claims.acknowledged(self.claim, version_of(claim))
+                self.finished = True
+            return None
+        if self._step.finalizer not in claim.metadata.finalizers and not self._finalized:
+            finalizers = [*claim.metadata.finalizers, self._step.finalizer]
+            return self._patch("finalizer", claim, {"metadata": {"finalizers": finalizers}}, status=False)
+        return self._status(claim)
+
+    def _forward_unseen(self) -> Draft | None:
+        if self._make is None:
+            self.error = "is gone"
+            return None
+        if self._uid:
+            return None  # made, but the informer has not shown it yet
+        manifest = self._make.manifest
+        self._sent = "make"
+        return lambda id: CreateClaim(id, manifest)
+
+    def _awaits_partner(self, claim: ResourceClaim) -> bool:
+        """Whether another pod of the same gang is about to write the allocation."""
+        unwritten = claim.status.allocation is None and self._claims.allocation(self.claim) is not None
+        return self._step.allocation is None and self._step.document is None and unwritten
+
+    def _obstacle(self, claim: ResourceClaim) -> str:
+        """Why the claim cannot be written as decided, if so."""
+        shown, wanted = claim.status.allocation, self._step.allocation
+        if claim.metadata.deletion_timestamp is not None:
+            return "is being deleted"
+        if self._mine(claim):
+            same = wanted is None or shown is None or shown.devices.results == wanted.devices.results
+            return (
+                ""
+                if shown is not None and (same or self._step.document)
+                else "was allocated differently meanwhile"
+            )
+        if wanted is not None and shown is not None:
+            return "was allocated by somebody else meanwhile"
+        if wanted is None and shown is None:
+            return "was deallocated meanwhile"
+        if len(claim.status.reserved_for) >= MAX_CONSUMERS:
+            return f"is in use by {MAX_CONSUMERS} consumers, which is the limit"
+        return ""
+
+    def _mine(self, claim: ResourceClaim) -> bool:
+        return any(user.uid == self._step.consumer.uid for user in claim.status.reserved_for)
+
+    def _status(self, claim: ResourceClaim) -> Draft:
+        step = self._step
+        users = [*claim.status.reserved_for, step.consumer]
+        status: dict[str, Any] = {"reservedFor": [to_builtins(user) for user in users]}
+        if step.document is not None:
+            status |= step.document
+        elif step.allocation is not None:
+            status["allocation"] = to_builtins(step.allocation)
+        return self._patch("status", claim, {"status": status}, status=True)
+
+    def _backward(self, claim: ResourceClaim | None) -> Draft | None:
+        if claim is None:
+            self.finished = True
+            return None
+        if self._mine(claim):
+            return self._release(claim)
+        if self._make is not None and claim.metadata.deletion_timestamp is None:
+            uid = claim.metadata.uid
+            self._sent = "delete"
+            return lambda id: DeleteClaim(id, self._namespace, self._name, uid)
+        self.finished = True
+        return None
+
+    def _release(self, claim: ResourceClaim) -> Draft:
+        left = [user for user in claim.status.reserved_for if user.uid != self._step.consumer.uid]
+        status: dict[str, Any] = {"reservedFor": [to_builtins(user) for user in left]}
+        ours = self._step.allocation is not None or self._step.document is not None
+        if ours and not left and not self._step.keep:
+            status |= {"allocation": None, "devices": None}
+        return self._patch("release", claim, {"status": status}, status=True)
+
+    def _patch(self, kind: str, claim: ResourceClaim, patch: dict[str, Any], *, status: bool) -> Draft:
+        based = max(version_of(claim), self._version)
+        self._sent, self._based = kind, based
+        return lambda id: PatchClaim(
+            id, self._namespace, self._name, claim.metadata.uid, str(based), patch, status=status
+        )

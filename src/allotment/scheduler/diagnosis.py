@@ -1,0 +1,63 @@
+"""Why a pod fits nowhere, in one sentence with numbers: ``0/12 nodes: 8 have every gpu in use, 4 are cordoned``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from allotment.scheduler.framework import Code, Status
+
+MOST_REASONS = 8
+_SINGULAR = (("have ", "has "), ("are ", "is "), ("do not ", "does not "), ("were ", "was "))
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """No node takes the pod. ``plugins`` are those whose verdicts a change could turn."""
+
+    words: str
+    plugins: frozenset[str]
+    error: bool = False  # something is broken, rather than full
+    resolvable: bool = True  # preemption may help on some node
+
+
+def refused_by(status: Status) -> Refusal:
+    """A plugin turned the pod away before any node was asked."""
+    return Refusal(
+        status.words,
+        frozenset((status.plugin,)),
+        error=status.code is Code.ERROR,
+        resolvable=status.code is Code.UNSCHEDULABLE,
+    )
+
+
+def refused_everywhere(rejections: Mapping[Status, int], nodes: int) -> Refusal:
+    """Every node said no; ``rejections`` counts the nodes of each status."""
+    if not nodes:
+        return Refusal("0/0 nodes: there are none in the cluster", frozenset(("NodeName",)), resolvable=False)
+    counts: dict[str, int] = {}
+    for status, count in rejections.items():
+        counts[status.words] = counts.get(status.words, 0) + count
+    told = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    parts = [counted(count, words) for words, count in told[:MOST_REASONS]]
+    if len(told) > MOST_REASONS:
+        parts.append(f"{sum(count for _, count in told[MOST_REASONS:])} for other reasons")
+    others = nodes - sum(counts.values())
+    if others:
+        parts.append(counted(others, "are ruled out by the pod's claims or node names"))
+    return Refusal(
+        f"0/{nodes} nodes: {', '.join(parts)}",
+        frozenset(status.plugin for status in rejections if status.plugin),
+        error=all(status.code is Code.ERROR for status in rejections) and not others,
+        resolvable=any(status.code is Code.UNSCHEDULABLE for status in rejections),
+    )
+
+
+def counted(count: int, words: str) -> str:
+    """``1 has …``, ``2 have …``."""
+    if count == 1:
+        for plural, singular in _SINGULAR:
+            if words.startswith(plural):
+                words = singular + words.removeprefix(plural)
+                break
+    return f"{count} {words}"

@@ -1,0 +1,151 @@
+"""Which nodes a shape of pod fits on, best first, kept up to date as nodes change.
+
+A shape is all pods that ask for the same: equal spec, equal unallocated claims. Local plugins (``framework``) are asked once
+per node and again only when that node changed, so that placing a pod costs as much as what changed since the last one of
+its shape, and not as much as there are nodes. Verdicts are kept as they are: a score where the pod fits, the rejecting
+status where it does not; how many nodes there are of each status is counted along, for the explanation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+from allotment.scheduler.framework import Code, Cycle, Filter, Plugin, PreFilter, Score, Status
+
+if TYPE_CHECKING:
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.node import NodeInfo
+    from allotment.scheduler.roster import Profile
+
+UNKNOWN_NODE = Status(Code.UNRESOLVABLE, "", "are not known")
+
+
+class Index:
+    """See the module. ``cycle`` is the representative's: local plugins keep in it what follows from the shape."""
+
+    def __init__(self, profile: Profile, cycle: Cycle) -> None:
+        self.cycle = cycle
+        self._cluster: Cluster = cycle.cluster
+        self.refusal: Status | None = None  # of a local PreFilter: the shape fits nowhere
+        self._filters: list[Filter] = []
+        self._scores: list[tuple[Score, int]] = []
+        for plugin in profile.local:
+            self._enlist(plugin, profile.weight(plugin))
+        self._verdicts: dict[str, int | Status] = {}
+        self._heap: list[tuple[int, str]] = []
+        self.rejections: dict[Status, int] = {}
+        self._read = self._fleet_read = -1
+
+    def _enlist(self, plugin: Plugin, weight: int) -> None:
+        if (
+            isinstance(plugin, PreFilter) and plugin.name != "DynamicResources"
+        ):  # whose PreFilter is the pod's own
+            status = plugin.pre_filter(self.cycle)
+            if status.code is Code.SKIP:
+                return
+            if not status.ok and self.refusal is None:
+                self.refusal = status
+        if isinstance(plugin, Filter):
+            self._filters.append(plugin)
+        if isinstance(plugin, Score) and weight:
+            self._scores.append((plugin, weight))
+
+    # --- questions ---
+
+    def best(self) -> str | None:
+        """The node with the highest score; of equals, the first by name."""
+        self.catch_up()
+        heap, verdicts = self._heap, self._verdicts
+        while heap:
+            score, name = heap[0]
+            if verdicts.get(name) == -score:
+                return name
+            heappop(heap)
+        return None
+
+    def fitting(self) -> list[tuple[int, str]]:
+        """All nodes that fit, with their scores, best first."""
+        self.catch_up()
+        fitting = [(-verdict, name) for name, verdict in self._verdicts.items() if isinstance(verdict, int)]
+        fitting.sort()
+        return [(-score, name) for score, name in fitting]
+
+    def verdicts(self) -> dict[str, int | Status]:
+        """Of all nodes. Not to be changed."""
+        self.catch_up()
+        return self._verdicts
+
+    def judge(self, node: NodeInfo, cycle: Cycle | None = None) -> int | Status:
+        """The score of one node in its present state, or why not."""
+        cycle = cycle or self.cycle
+        if node.node is None:
+            return UNKNOWN_NODE
+        for judge in self._filters:
+            status = judge.filter(cycle, node)
+            if status.code is not Code.SUCCESS:
+                return status
+        total = 0
+        for scorer, weight in self._scores:
+            total += weight * scorer.score(cycle, node)
+        return total
+
+    # --- keeping up ---
+
+    def catch_up(self) -> None:
+        """Asks about the nodes that changed."""
+        for name in self._stale():
+            node = self._cluster.nodes.get(name)
+            self._set(name, None if node is None or node.node is None else self.judge(node))
+        if len(self._heap) > 64 + 4 * len(self._verdicts):
+            self._heap = [(-v, name) for name, v in self._verdicts.items() if isinstance(v, int)]
+            heapify(self._heap)
+
+    def _stale(self) -> Iterable[str]:
+        log, fleet = self._cluster.log, self._cluster.fleet
+        changed = log.since(self._read) if self._read >= 0 else None
+        behind = self._fleet_read < fleet.log_start
+        devices = [] if behind else fleet.log[self._fleet_read - fleet.log_start :]
+        self._read, self._fleet_read = log.end, fleet.log_start + len(fleet.log)
+        if changed is None or behind:
+            return {**self._verdicts, **self._cluster.nodes}
+        names = dict.fromkeys(changed)
+        for name in devices:
+            if name is not None:
+                names[name] = None
+        if None in devices:  # pools that several nodes reach
+            names.update((place.name, None) for place in fleet.places.values() if place.reaches)
+        return names
+
+    def _set(self, name: str, verdict: int | Status | None) -> None:
+        before = self._verdicts.get(name)
+        if verdict == before:
+            return
+        if isinstance(before, Status):
+            left = self.rejections[before] - 1
+            if left:
+                self.rejections[before] = left
+            else:
+                del self.rejections[before]
+        if verdict is None:
+            del self._verdicts[name]
+            return
+        self._verdicts[name] = verdict
+        if isinstance(verdict, int):
+            heappush(self._heap, (-verdict, name))
+        else:
+            self.rejections[verdict] = self.rejections.get(verdict, 0) + 1
+
+    def validate(self) -> None:
+        """Raises AssertionError where a remembered verdict is not what the plugins say now."""
+        self.catch_up()
+        present = {name for name, node in self._cluster.nodes.items() if node.node is not None}
+        assert present == set(self._verdicts), "verdicts of other nodes than there are"
+        counts: dict[Status, int] = {}
+        for name, verdict in self._verdicts.items():
+            fresh = self.judge(self._cluster.nodes[name])
+            assert fresh == verdict, f"node {name}: {verdict} is remembered, {fresh} is so"
+            if isinstance(verdict, Status):
+                counts[verdict] = counts.get(verdict, 0) + 1
+        assert counts == self.rejections, "rejections are counted wrong"

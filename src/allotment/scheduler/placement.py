@@ -1,0 +1,224 @@
+"""One pod: on which node, with what; or why on none. Decides and reserves in memory, writes nothing."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from allotment.scheduler.diagnosis import Refusal, refused_by, refused_everywhere
+from allotment.scheduler.framework import Code, Cycle, Filter, Normalize, PreFilter, PreScore, Score, Status
+from allotment.scheduler.index import Index
+
+if TYPE_CHECKING:
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.node import NodeInfo
+    from allotment.scheduler.pod import PodInfo
+    from allotment.scheduler.roster import Profile
+    from allotment.scheduler.step import Step
+
+VERDICTS_KEPT = 2_000_000
+FEWEST_SHAPES = 16
+ENOUGH_NODES = 100
+"""Where scores depend on other nodes, so many that fit are compared, best by local score first."""
+EXTRA = "extra"
+"""In a cycle's state: what the pod's devices cost of the node's own resources."""
+
+
+@dataclass(slots=True)
+class Placement:
+    """A pod that has its node and devices, in memory. ``steps`` remain to be written."""
+
+    cycle: Cycle
+    node: str
+    steps: Sequence[Step]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What is known of a pod before a node is chosen."""
+
+    cycle: Cycle
+    profile: Profile
+    shape: Hashable
+    index: Index
+    filters: list[Filter]  # those that look at other nodes
+    scores: list[Score]
+
+
+class Placer:
+    """Places pods on a cluster, by the profile that each names."""
+
+    def __init__(self, cluster: Cluster, profiles: Mapping[str, Profile]) -> None:
+        self._cluster = cluster
+        self._profiles = profiles
+        self._indexes: OrderedDict[Hashable, Index] = OrderedDict()
+
+    def place(self, pod: PodInfo, now: float) -> Placement | Refusal:
+        """Chooses the best node and reserves what the pod needs there."""
+        attempt = self.begin(pod, now)
+        if isinstance(attempt, Refusal):
+            return attempt
+        node = self.choose(attempt)
+        if isinstance(node, Refusal):
+            return node
+        return self.reserve(attempt, node)
+
+    def begin(self, pod: PodInfo, now: float) -> Attempt | Refusal:
+        """PreFilter: whether there is any point in asking nodes."""
+        profile = self._profiles[pod.pod.spec.scheduler_name or ""]
+        cycle = Cycle(pod, self._cluster, now)
+        seen: Hashable = None
+        if profile.devices is not None:
+            status = profile.devices.pre_filter(cycle)
+            if not status.ok and status.code is not Code.SKIP:
+                return refused_by(status)
+            seen = profile.devices.shape(cycle)
+        shape = (profile.name, pod.asks, seen)
+        index = self._index(shape, profile, cycle)
+        if index.refusal is not None:
+            return refused_by(index.refusal)
+        if index.cycle.names is not None and index.cycle is not cycle:
+            cycle.restrict(index.cycle.names)
+        attempt = Attempt(cycle, profile, shape, index, [], [])
+        return self._begin_everywhere(attempt) or attempt
+
+    def _begin_everywhere(self, attempt: Attempt) -> Refusal | None:
+        for plugin in attempt.profile.everywhere:
+            if isinstance(plugin, PreFilter):
+                status = plugin.pre_filter(attempt.cycle)
+                if status.code is Code.SKIP:
+                    if isinstance(plugin, Score) and _scores(plugin, attempt.cycle):
+                        attempt.scores.append(plugin)
+                    continue
+                if not status.ok:
+                    return refused_by(status)
+            if isinstance(plugin, Filter):
+                attempt.filters.append(plugin)
+            if isinstance(plugin, Score) and _scores(plugin, attempt.cycle):
+                attempt.scores.append(plugin)
+        return None
+
+    def _index(self, shape: Hashable, profile: Profile, cycle: Cycle) -> Index:
+        index = self._indexes.get(shape)
+        if index is None:
+            most = max(FEWEST_SHAPES, VERDICTS_KEPT // (1 + len(self._cluster.nodes)))
+            while len(self._indexes) >= most:
+                self._indexes.popitem(last=False)
+            index = self._indexes[shape] = Index(profile, cycle)
+        else:
+            self._indexes.move_to_end(shape)
+        return index
+
+    # --- Filter and Score ---
+
+    def choose(self, attempt: Attempt) -> str | Refusal:
+        """The best node that fits."""
+        cycle, index = attempt.cycle, attempt.index
+        if cycle.names is None and not attempt.filters and not attempt.scores:
+            best = index.best()
+            return best if best is not None else self._refusal(index.rejections)
+        fitting, rejections = self._fitting(attempt)
+        if not fitting:
+            return self._refusal(rejections)
+        return self._best(attempt, fitting)
+
+    def verdict(self, attempt: Attempt, node: NodeInfo) -> int | Status:
+        """The local score of one node, or why not, spreading and neighbours included."""
+        verdict = attempt.index.judge(node)
+        if isinstance(verdict, int):
+            for plugin in attempt.filters:
+                status = plugin.filter(attempt.cycle, node)
+                if not status.ok:
+                    return status
+        return verdict
+
+    def rejections(self, attempt: Attempt) -> dict[str, Status]:
+        """What each node says that does not fit."""
+        nodes = self._cluster.nodes
+        names = nodes if attempt.cycle.names is None else sorted(attempt.cycle.names & nodes.keys())
+        verdicts = {name: self.verdict(attempt, nodes[name]) for name in names}
+        return {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Status)}
+
+    def _fitting(self, attempt: Attempt) -> tuple[list[tuple[int, str]], dict[Status, int]]:
+        cycle, index, nodes = attempt.cycle, attempt.index, self._cluster.nodes
+        rejections: dict[Status, int] = {}
+        if cycle.names is None:
+            candidates = index.fitting()
+            rejections.update(index.rejections)
+        else:
+            candidates = []
+            for name in sorted(cycle.names & nodes.keys()):
+                verdict = index.judge(nodes[name])
+                if isinstance(verdict, int):
+                    candidates.append((verdict, name))
+                else:
+                    rejections[verdict] = rejections.get(verdict, 0) + 1
+            candidates.sort(key=lambda item: (-item[0], item[1]))
+        found: list[tuple[int, str]] = []
+        for score, name in candidates:
+            status = self._passes(attempt, nodes[name])
+            if status is None:
+                found.append((score, name))
+                if len(found) >= ENOUGH_NODES:
+                    break
+            else:
+                rejections[status] = rejections.get(status, 0) + 1
+        return found, rejections
+
+    def _passes(self, attempt: Attempt, node: NodeInfo) -> Status | None:
+        for plugin in attempt.filters:
+            status = plugin.filter(attempt.cycle, node)
+            if not status.ok:
+                return status
+        return None
+
+    def _best(self, attempt: Attempt, fitting: Sequence[tuple[int, str]]) -> str:
+        totals = {name: score for score, name in fitting}
+        nodes = [self._cluster.nodes[name] for name in totals]
+        for plugin in attempt.scores:
+            if isinstance(plugin, PreScore) and plugin.pre_score(attempt.cycle, nodes).code is Code.SKIP:
+                continue
+            scores = {node.name: plugin.score(attempt.cycle, node) for node in nodes}
+            if isinstance(plugin, Normalize):
+                plugin.normalize(attempt.cycle, scores)
+            weight = attempt.profile.weights.get(plugin.name, 1)  # type: ignore[attr-defined]  # every score is a Plugin
+            for name, score in scores.items():
+                totals[name] += weight * score
+        return min(totals, key=lambda name: (-totals[name], name))
+
+    def _refusal(self, rejections: Mapping[Status, int]) -> Refusal:
+        return refused_everywhere(rejections, self._cluster.known)
+
+    # --- Reserve ---
+
+    def reserve(self, attempt: Attempt, name: str) -> Placement | Refusal:
+        """Takes what the pod needs on the node. Leaves nothing behind where that fails."""
+        cycle, node = attempt.cycle, self._cluster.nodes[name]
+        for number, plugin in enumerate(attempt.profile.reserve):
+            status = plugin.reserve(cycle, node)
+            if not status.ok:
+                for undone in reversed(attempt.profile.reserve[: number + 1]):
+                    undone.unreserve(cycle, node)
+                return refused_by(status)
+        self._cluster.assume(cycle.pod, name, cycle.state.get(EXTRA))
+        steps = [step for plugin in attempt.profile.pre_bind for step in plugin.pre_bind(cycle, node)]
+        return Placement(cycle, name, steps)
+
+    def unreserve(self, cycle: Cycle, name: str) -> None:
+        """Gives back what ``reserve`` took, in reverse order."""
+        profile = self._profiles[cycle.pod.pod.spec.scheduler_name or ""]
+        self._cluster.forget(cycle.pod)
+        for plugin in reversed(profile.reserve):
+            plugin.unreserve(cycle, self._cluster.node(name))
+
+    def validate(self) -> None:
+        """Raises AssertionError where a remembered verdict is not what plugins say now."""
+        for index in self._indexes.values():
+            index.validate()
+
+
+def _scores(plugin: Score, cycle: Cycle) -> bool:
+    """Whether a plugin has anything to score for this pod, whatever the nodes."""
+    return not isinstance(plugin, PreScore) or plugin.pre_score(cycle, ()).code is not Code.SKIP

@@ -1,0 +1,303 @@
+"""What waits to be placed, and when it is worth trying.
+
+An *entry* is a pod or a whole gang. It is in exactly one place:
+
+* **active**: ready; the highest priority first, then who has waited longest;
+* **backoff**: ready again after a delay that doubles with each failed attempt;
+* **parked**: turned away by plugins, until an event arrives that can help;
+* **gated**: not to be tried at all until its gate opens (PreEnqueue);
+* **taken**: popped, and not yet reported on.
+
+Entries that ask for the same thing (equal shape) are parked together, and when something happens that can help, one of them
+goes as a *scout*, the one that would be tried first anyway. If it is placed, the next one follows; if it is turned away,
+the others stay where they are. So ten thousand equal pods that do not fit cost one attempt per event, not ten thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from allotment.scheduler.framework import Action, HelpsAnyone, Plugin
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.pod import PodInfo
+
+Rank = tuple[int, float, int]
+
+REVISIT_SECONDS = 300.0
+"""Parked entries are tried again after so long even if nothing seems to help: a plugin may have missed an event."""
+
+ACTIVE, BACKOFF, PARKED, GATED, TAKEN = "active", "backoff", "parked", "gated", "taken"
+PLACES = (ACTIVE, BACKOFF, PARKED, GATED)
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long an entry rests after its n-th failed attempt, in seconds. One that was turned away is tried again only when
+    something happened that can help, so it rests shortly; one that failed for no reason of its own, longer."""
+
+    initial: float = 0.1
+    turned_away: float = 1.0  # at most
+    failed: float = 10.0  # at most
+
+    def after(self, entry: Entry) -> float:
+        longest = self.turned_away if entry.plugins else self.failed
+        return float(min(self.initial * 2 ** min(entry.attempts - 1, 30), longest)) if entry.attempts else 0.0
+
+
+@dataclass(slots=True)
+class Entry:
+    """A pod, or the pods of a gang, as the queue sees them."""
+
+    key: str
+    priority: int
+    pods: tuple[PodInfo, ...]
+    since: float  # when it came
+    number: int = 0  # tells entries of the same time apart
+    place: str = ACTIVE
+    attempts: int = 0
+    tried: float = 0.0  # when the last attempt was
+    shape: Hashable = None  # with whom it is parked
+    plugins: frozenset[str] = frozenset()  # who turned it away
+    ready: float = 0.0  # when its backoff ends
+
+    @property
+    def rank(self) -> Rank:
+        return -self.priority, self.since, self.number
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Parked entries of one shape."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    plugins: frozenset[str] = frozenset()
+    scout: str = ""  # an entry of this shape that is on its way
+    order: list[tuple[Rank, str]] = field(default_factory=list)  # a heap, with some that are gone
+
+    def add(self, entry: Entry) -> None:
+        self.entries[entry.key] = entry
+        self.plugins = entry.plugins
+        heappush(self.order, (entry.rank, entry.key))
+
+    def first(self) -> Entry | None:
+        """The entry that would be tried first."""
+        while self.order:
+            rank, key = self.order[0]
+            entry = self.entries.get(key)
+            if entry is not None and entry.rank == rank:
+                return entry
+            heappop(self.order)
+        return None
+
+
+class Queue:
+    """See the module. ``plugins`` are all plugins of all profiles, by name."""
+
+    def __init__(self, plugins: Iterable[Plugin], backoff: Backoff | None = None) -> None:
+        self.plugins = {plugin.name: plugin for plugin in plugins}
+        self._backoff = backoff or Backoff()
+        self._entries: dict[str, Entry] = {}
+        self._active: list[tuple[Rank, str]] = []
+        self._resting: list[tuple[float, str]] = []
+        self._buckets: dict[Hashable, _Bucket] = {}
+        self._gated: dict[str, Entry] = {}
+        self._numbers = 0
+        self._interested: dict[type[ApiStruct], list[tuple[Plugin, frozenset[Action]]]] = {}
+        for plugin in self.plugins.values():
+            for wake in plugin.wakes:
+                self._interested.setdefault(wake.kind, []).append((plugin, wake.actions))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: str) -> Entry | None:
+        return self._entries.get(key)
+
+    def counts(self) -> dict[str, int]:
+        """How many entries are in each place."""
+        counts = dict.fromkeys(PLACES, 0)
+        for entry in self._entries.values():
+            if entry.place in counts:
+                counts[entry.place] += 1
+        return counts
+
+    # --- coming and going ---
+
+    def add(self, key: str, priority: int, pods: tuple[PodInfo, ...], now: float) -> Entry:
+        """A new entry, ready to be tried."""
+        assert key not in self._entries, f"{key} is queued already"
+        self._numbers += 1
+        entry = self._entries[key] = Entry(key, priority, pods, now, self._numbers)
+        self._activate(entry)
+        return entry
+
+    def remove(self, key: str) -> None:
+        """An entry is placed, or gone. If it was a scout that got its place, the next one of its shape follows."""
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        self._leave(entry)
+        bucket = self._buckets.get(entry.shape)
+        if bucket is not None and bucket.scout == key:
+            bucket.scout = ""
+            self._send_scout(bucket)
+
+    def gate(self, key: str, plugin: str) -> None:
+        """Keeps an entry from being tried until an event that can help the plugin's pods."""
+        entry = self._entries[key]
+        self._leave(entry)
+        entry.place, entry.plugins = GATED, frozenset((plugin,))
+        self._gated[key] = entry
+
+    def open(self, key: str) -> None:
+        """The gate of an entry is open."""
+        if self._gated.pop(key, None) is not None:
+            self._activate(self._entries[key])
+
+    def activate(self, key: str) -> None:
+        """Has an entry tried soon, wherever it is; a backoff still counts."""
+        entry = self._entries[key]
+        if entry.place == PARKED:
+            self._unpark(entry)
+        elif entry.place == GATED:
+            self.open(key)
+
+    # --- trying ---
+
+    def pop(self, now: float) -> Entry | None:
+        """The entry to try next; report on it with ``remove``, ``park`` or ``gate``."""
+        self._wake_rested(now)
+        while self._active:
+            rank, key = heappop(self._active)
+            entry = self._entries.get(key)
+            if entry is not None and entry.place == ACTIVE and entry.rank == rank:
+                entry.place = TAKEN
+                return entry
+        return None
+
+    def park(self, key: str, shape: Hashable, plugins: Collection[str], now: float) -> None:
+        """An attempt failed. With no plugin to blame (an error, a write that failed) it rests and is tried again."""
+        entry = self._entries[key]
+        self._leave(entry)
+        entry.attempts += 1
+        entry.tried = now
+        entry.plugins = frozenset(plugins)
+        if not plugins:
+            self._rest(entry, now + self._backoff.after(entry))
+            return
+        bucket = self._buckets.setdefault(shape, _Bucket())
+        if bucket.scout == key:
+            bucket.scout = ""
+        entry.place, entry.shape = PARKED, shape
+        bucket.add(entry)
+
+    def next_time(self) -> float | None:
+        """When ``pop`` may have something that it has not now, by time alone."""
+        while self._resting:
+            ready, key = self._resting[0]
+            entry = self._entries.get(key)
+            if entry is not None and entry.place == BACKOFF and entry.ready == ready:
+                return ready
+            heappop(self._resting)
+        return None
+
+    # --- events ---
+
+    def wake(self, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> list[Entry]:
+        """Something changed: sends scouts where it can help. Returns the gated entries that it may help."""
+        action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
+        shown = new if new is not None else old
+        assert shown is not None
+        helpful = {
+            plugin.name: plugin
+            for plugin, actions in self._interested.get(type(shown), ())
+            if action in actions and (not isinstance(plugin, HelpsAnyone) or plugin.helps_anyone(old, new))
+        }
+        if not helpful:
+            return []
+
+        def helps(entry: Entry) -> bool:
+            return any(
+                plugin.helps(pod, old, new, cluster)
+                for name, plugin in helpful.items()
+                if name in entry.plugins
+                for pod in entry.pods
+            )
+
+        for bucket in list(self._buckets.values()):
+            if not bucket.scout and not bucket.plugins.isdisjoint(helpful):
+                first = bucket.first()
+                if first is not None and helps(first):
+                    self._send_scout(bucket)
+        return [entry for entry in self._gated.values() if helps(entry)]
+
+    def revisit(self, now: float) -> None:
+        """Sends scouts of buckets that nothing has woken for long."""
+        for bucket in list(self._buckets.values()):
+            first = bucket.first()
+            if first is not None and not bucket.scout and now - first.tried >= REVISIT_SECONDS:
+                self._send_scout(bucket)
+
+    def each_parked(self, wanted: Callable[[Entry], bool]) -> list[Entry]:
+        """The parked entries that satisfy a condition."""
+        return [entry for entry in self._entries.values() if entry.place == PARKED and wanted(entry)]
+
+    # --- places ---
+
+    def _send_scout(self, bucket: _Bucket) -> None:
+        entry = bucket.first()
+        if entry is not None:
+            bucket.scout = entry.key
+            self._unpark(entry)
+
+    def _unpark(self, entry: Entry) -> None:
+        bucket = self._buckets[entry.shape]
+        bucket.entries.pop(entry.key, None)
+        self._rest(entry, entry.tried + self._backoff.after(entry))
+
+    def _leave(self, entry: Entry) -> None:
+        if entry.place == PARKED:
+            self._buckets[entry.shape].entries.pop(entry.key, None)
+        elif entry.place == GATED:
+            self._gated.pop(entry.key, None)
+        bucket = self._buckets.get(entry.shape)
+        if bucket is not None and not bucket.entries and bucket.scout in ("", entry.key):
+            del self._buckets[entry.shape]
+
+    def _activate(self, entry: Entry) -> None:
+        entry.place = ACTIVE
+        heappush(self._active, (entry.rank, entry.key))
+
+    def _rest(self, entry: Entry, ready: float) -> None:
+        entry.place, entry.ready = BACKOFF, ready
+        heappush(self._resting, (ready, entry.key))
+
+    def _wake_rested(self, now: float) -> None:
+        while (ready := self.next_time()) is not None and ready <= now:
+            self._activate(self._entries[heappop(self._resting)[1]])
+
+    def validate(self) -> None:
+        """Raises AssertionError where an entry is not in exactly one place."""
+        parked = [key for bucket in self._buckets.values() for key in bucket.entries]
+        assert len(parked) == len(set(parked)), "an entry is parked twice"
+        active = {
+            key for rank, key in self._active if key in self._entries and self._entries[key].rank == rank
+        }
+        resting = {key for _, key in self._resting}
+        for key, entry in self._entries.items():
+            assert (key in parked) == (entry.place == PARKED), f"{key}: parked?"
+            assert (key in self._gated) == (entry.place == GATED), f"{key}: gated?"
+            assert entry.place != ACTIVE or key in active, f"{key}: not among the active"
+            assert entry.place != BACKOFF or key in resting, f"{key}: not among those that rest"
+        for shape, bucket in self._buckets.items():
+            assert bucket.entries or bucket.scout, f"an empty bucket for {shape!r}"
+            assert not bucket.scout or bucket.scout in self._entries, "a scout that is gone"
