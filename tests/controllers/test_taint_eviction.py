@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,20 +14,8 @@ from allotment.client.form import Obj
 from allotment.client.transport import Transport
 from allotment.controllers.taint_eviction import TaintEviction, tolerates
 from tests.controllers.cluster import Cluster, Component, in_cluster
+from tests.controllers.evictions import START, Clock, going, marks
 from tests.controllers.failing import CRASHES, Failing, Fault
-
-START = datetime(2030, 1, 1, tzinfo=UTC)
-
-
-@dataclass
-class Clock:
-    time: datetime = START
-
-    def __call__(self) -> datetime:
-        return self.time
-
-    def advance(self, seconds: float) -> None:
-        self.time += timedelta(seconds=seconds)
 
 
 def node(name: str, *taints: Obj) -> Obj:
@@ -115,12 +103,6 @@ async def start(
     return part, eviction
 
 
-def going(cluster: Cluster, name: str) -> bool:
-    """Nobody ends the pods here, so that those deleted stay to be seen."""
-    found = cluster.seen.of(Pod).get(name, "default")
-    return found is not None and found.metadata.deletion_timestamp is not None
-
-
 async def look_again(cluster: Cluster, eviction: TaintEviction) -> None:
     """What the timers would do, as the clock of the test is not theirs."""
     for each in cluster.seen.of(Pod).all():
@@ -140,7 +122,7 @@ def test_pods_leave_when_their_toleration_ends(tmp_path: Path) -> None:
         _, eviction = await start(cluster, clock)
         seen: dict[str, float] = {}
         for moment in (0.0, 15.0, 20.0, 25.0, 30.0, 55.0, 60.0, 1e6):
-            clock.time = START + timedelta(seconds=moment)
+            clock.set(moment)
             await look_again(cluster, eviction)
             seen |= {c.name: moment for c in CASES if c.name not in seen and going(cluster, c.name)}
         assert {case.name: seen.get(case.name) for case in CASES} == {case.name: case.goes for case in CASES}
@@ -192,7 +174,7 @@ def test_what_changes_before_the_deadline_keeps_the_pod(
         await cluster.quiet()
         await change(cluster)
         await cluster.quiet()
-        clock.advance(61)
+        clock.set(61)
         await look_again(cluster, eviction)
         assert not going(cluster, "p")
         if change is not tolerate_for_longer:
@@ -235,11 +217,7 @@ def test_any_write_may_fail(at: int, how: Fault, tmp_path: Path) -> None:
             await part.stop()
             await start(cluster, clock)
         await cluster.eventually(lambda: going(cluster, "p"), "p goes")
-        found = cluster.seen.of(Pod).get("p", "default")
-        assert found is not None
-        assert [c.reason for c in found.status.conditions if c.type == "DisruptionTarget"] == [
-            "DeletionByTaintManager"
-        ]
+        assert marks(cluster, "p") == ["DeletionByTaintManager"]
 
     in_cluster(tmp_path, scenario)
 
