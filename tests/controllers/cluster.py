@@ -83,7 +83,7 @@ class Component:
             self._spawn(Controller(reconciler, workers=workers).run())
 
     async def stop(self) -> None:
-        """Ends everything where it stands."""
+        """Ends everything where it stands. Nothing waits for this component any more."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
