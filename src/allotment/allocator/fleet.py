@@ -118,6 +118,7 @@ class Fleet:
         self.places: dict[str, Place] = {}
         self.log: list[str | None] = []  # names of nodes that changed; None: a pool that several nodes reach
         self.log_start = 0  # how many entries were dropped before the first
+        self.epoch = 0  # a view of an earlier epoch is not to be asked any more
         self._classes: dict[str, DeviceClass] = {}
         self._slices: dict[str, ResourceSlice] = {}
         self._of_node: dict[str, dict[str, ResourceSlice]] = {}
@@ -141,11 +142,18 @@ class Fleet:
     def set_class(self, found: DeviceClass) -> None:
         """Adds or replaces a device class."""
         self._classes[found.metadata.name] = found
-        self._views.clear()
+        self._drop_views()
 
     def remove_class(self, name: str) -> None:
         self._classes.pop(name, None)
+        self._drop_views()
+
+    def _drop_views(self) -> None:
+        """Answers may differ everywhere from now on."""
         self._views.clear()
+        self.epoch += 1
+        for name in self.places:
+            self._note(name)
 
     def set_node(self, node: Node) -> None:
         """Adds a node, or replaces what is known of it."""
@@ -284,7 +292,7 @@ class Fleet:
     def _start_over(self) -> None:
         """Forgets all fingerprints, once changing slices have left too many that nobody has any more."""
         self._numbers = Numbers()
-        self._views.clear()
+        self._drop_views()
         for name, place in list(self.places.items()):
             self._versions += 1
             self.places[name] = Place(place.node, self._versions)

@@ -47,6 +47,10 @@ class Draft:
             entry = _Entry(choice.ask, choice.position, bool(shared), amounts)
             self._claims[demand.requests[choice.request].claim].append(entry)
 
+    def taken(self) -> list[tuple[Ask, int]]:
+        """Every device that is given, by position, and the ask that it is given to."""
+        return [(entry.ask, entry.position) for entries in self._claims for entry in entries]
+
     def renumbered(self, position_of: Callable[[int], int]) -> Draft:
         """The same answer for devices that are numbered otherwise."""
         other = copy(self)

@@ -100,10 +100,38 @@ class View:
 
     def draft(self, place: Place) -> Draft | None:
         """How the claims fit on a node in its present state; None if they do not."""
-        answer = self._answer(place, self._key(place))
+        answer = self._answer(place, self.state(place))
         return answer if isinstance(answer, Draft) else None
 
-    def _key(self, place: Place) -> object:
+    @property
+    def demand(self) -> Demand:
+        return self._demand
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the demand, wherever it is asked; empty if nothing is."""
+        return str(self._demand.fault) if self._demand.fault is not None else ""
+
+    def refusal(self, place: Place) -> str:
+        """Why the claims do not fit on a node where that is not a matter of devices; empty where it is."""
+        answer = self._answer(place, self.state(place))
+        return answer.words if isinstance(answer, _No) else ""
+
+    def appearance(self, place: Place) -> tuple[object, object]:
+        """Equal for nodes of which everything can be told alike, reasons included; ``state`` only tells answers apart."""
+        state = self.state(place)
+        known = self._static.get(place.name)
+        return id(known[1]) if known is not None else None, state
+
+    def problem(self, place: Place) -> Problem | None:
+        """The question as it is put to the search on a node; None where the demand cannot be judged there."""
+        self.state(place)
+        known = self._static.get(place.name)
+        if known is None or known[1].terms is None:
+            return None
+        return Problem(known[1].terms, self._fleet.use(place), self._fleet.ledger)
+
+    def state(self, place: Place) -> object:
         """The node's state, as far as this demand can tell."""
         fleet = self._fleet
         if self._lens is None:
@@ -230,7 +258,7 @@ class View:
         heap, places = self._heap, self._fleet.places
         while heap:
             place = places.get(heap[0])
-            if place is not None and isinstance(self._answer(place, self._key(place)), Draft):
+            if place is not None and isinstance(self._answer(place, self.state(place)), Draft):
                 return place
             name = heappop(heap)
             self._waiting.discard(name)
@@ -277,7 +305,7 @@ class View:
         groups = []
         for members in self._members.values():
             place = fleet.places[next(iter(members))]
-            answer = self._answer(place, self._key(place))
+            answer = self._answer(place, self.state(place))
             words = answer.words if isinstance(answer, _No) else ""
             groups.append(Group(isinstance(answer, Draft), list(members), words))
         groups.sort(key=lambda group: not group.fits)
@@ -292,6 +320,6 @@ class View:
                 del self._members[before]
         place = self._fleet.places.get(name)
         if place is not None:
-            key = self._key(place)
+            key = self.state(place)
             self._group_of[name] = key
             self._members.setdefault(key, {})[name] = None

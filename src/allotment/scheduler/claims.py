@@ -42,6 +42,7 @@ class Claims:
         self.objects: dict[str, ResourceClaim] = {}
         self.flights: dict[str, Flight] = {}
         self.disputed: dict[str, tuple[Holding, ...]] = {}  # what such a claim should hold
+        self.owned: dict[str, dict[str, None]] = {}  # uid of a pod or group → claims that were made for it
         self._holds = holds
 
     # --- what the server shows ---
@@ -51,13 +52,29 @@ class Claims:
         shown = new if new is not None else old
         assert shown is not None
         key = full_name(shown.metadata)
+        before = self.objects.get(key)
         if new is None:
             self.objects.pop(key, None)
             self.flights.pop(key, None)
         else:
             self.objects[key] = new
             self._land(key)
+        self._file(key, before, new)
         self._enter(key)
+
+    def _file(self, key: str, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
+        """Keeps ``owned`` right."""
+        old = before.metadata.owner_references if before is not None else ()
+        new = now.metadata.owner_references if now is not None else ()
+        if old == new:
+            return
+        for owner in old:
+            mine = self.owned.get(owner.uid, {})  # a claim may name an owner twice
+            mine.pop(key, None)
+            if not mine:
+                self.owned.pop(owner.uid, None)
+        for owner in new:
+            self.owned.setdefault(owner.uid, {})[key] = None
 
     def _land(self, key: str) -> None:
         flight = self.flights.get(key)

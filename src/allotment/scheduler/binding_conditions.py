@@ -1,0 +1,78 @@
+"""Devices that a driver has to attach first: conditions of a claim's devices that a binding waits for.
+
+A device's allocation names the conditions that must all become true, and those that mean failure. The driver reports them
+in the claim's status. Time runs from the allocation's timestamp.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from allotment.api.resource import (
+        AllocatedDeviceStatus,
+        AllocationResult,
+        DeviceRequestAllocationResult,
+        ResourceClaim,
+    )
+
+
+class Readiness(Enum):
+    """Where the devices of a claim are on their way to being usable."""
+
+    READY = "ready"  # nothing to wait for, or all of it came true
+    WAITING = "waiting"
+    FAILED = "failed"
+    LATE = "late"  # time is up
+
+
+def awaited(allocation: AllocationResult) -> bool:
+    """Whether any device has conditions to wait for."""
+    return any(result.binding_conditions for result in allocation.devices.results)
+
+
+def readiness(claim: ResourceClaim, now: float, seconds: float) -> Readiness:
+    """How the conditions of an allocated claim stand, if they have so many seconds to come true."""
+    allocation = claim.status.allocation
+    if allocation is None or not awaited(allocation):
+        return Readiness.READY
+    waiting = False
+    for result in allocation.devices.results:
+        if not result.binding_conditions:
+            continue
+        true = _true(_status(claim, result))
+        if true & set(result.binding_failure_conditions):
+            return Readiness.FAILED
+        waiting = waiting or not true >= set(result.binding_conditions)
+    if not waiting:
+        return Readiness.READY
+    since = seconds_of(allocation.allocation_timestamp)
+    return Readiness.LATE if since is not None and now > since + seconds else Readiness.WAITING
+
+
+def _status(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> AllocatedDeviceStatus | None:
+    for status in claim.status.devices:
+        same = (status.driver, status.pool, status.device) == (result.driver, result.pool, result.device)
+        if same and status.share_id == result.share_id:
+            return status
+    return None
+
+
+def _true(status: AllocatedDeviceStatus | None) -> set[str]:
+    conditions = status.conditions if status is not None else ()
+    return {condition.type for condition in conditions if condition.status == "True"}
+
+
+def timestamp(now: float) -> str:
+    """A time as Kubernetes writes it."""
+    return datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds_of(timestamp: str | None) -> float | None:
+    """The reverse; None for what is no time."""
+    try:
+        return datetime.fromisoformat(timestamp).timestamp() if timestamp else None
+    except ValueError:
+        return None

@@ -1,0 +1,113 @@
+"""How good it is to take these devices, of all places, from this node.
+
+What is scarce stays whole: small devices go before large ones, parts of what is broken up already before parts of what is
+whole, devices of nodes that are in use already before those of empty ones. A score of 0 to 100 is the sum of
+
+* 50 × how early the chosen alternatives are: for each request with ``firstAvailable`` 1 for its first entry, 0 for its last,
+  and the average over all such requests; 1 if there is none;
+* 30 × (1 − size), where the size of a device is the average of its capacities as parts of the largest that any device of its
+  driver has; without capacities, the largest part that it draws of a counter; without both, 1. For several devices the
+  average;
+* 20 × how much use there is already: for a share, 1 if somebody has a share of the device; for a device that draws on
+  counters, 1 if something else in its pool is in use; else the part of the node's devices that is in use. The average again.
+
+Devices of an admin take nothing from anybody and count as size 0 and in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from allotment.allocator.pool import Device
+    from allotment.allocator.request import Ask, Demand
+    from allotment.allocator.site import Site, Use
+    from allotment.api.resource import ResourceSlice
+
+EARLY, SMALL, FILLED = 50, 30, 20
+
+
+Sizes = Mapping[tuple[str, str], int]
+"""The largest amount of each capacity that any device of a driver has, in billionths; by driver and capacity."""
+
+
+class DeviceSizes:
+    """Keeps ``largest`` as slices come. It never shrinks: it is no rule but a yardstick, and a device that comes back should
+    find the same. A mapping that was handed out does not change."""
+
+    def __init__(self) -> None:
+        self.largest: Sizes = {}
+
+    def add(self, slice: ResourceSlice) -> bool:
+        """Takes in the devices of a slice; whether that changed anything."""
+        driver, largest = slice.spec.driver, self.largest
+        more: dict[tuple[str, str], int] = {}
+        for device in slice.spec.devices:
+            for name, offer in device.capacity.items():
+                key, amount = (driver, name), offer.value.nanos
+                if amount > largest.get(key, 0) and amount > more.get(key, 0):
+                    more[key] = amount
+        if more:
+            self.largest = {**largest, **more}
+        return bool(more)
+
+
+def early(demand: Demand, taken: Sequence[tuple[Ask, int]]) -> float:
+    """How early in their lists the chosen alternatives are, from 0 (last) to 1."""
+    chosen = {id(ask) for ask, _ in taken}
+    ranks = [
+        1 - number / (len(request.asks) - 1)
+        for request in demand.requests
+        if len(request.asks) > 1
+        for number, ask in enumerate(request.asks)
+        if id(ask) in chosen
+    ]
+    return sum(ranks) / len(ranks) if ranks else 1.0
+
+
+def score(taken: Sequence[tuple[Ask, int]], earliness: float, site: Site, use: Use, sizes: Sizes) -> int:
+    """The score of a node, from 0 to 100."""
+    if not taken:
+        return EARLY + SMALL + FILLED
+    in_use = use.used | use.shared
+    part = in_use.bit_count() / len(site.devices)
+    size = filled = 0.0
+    for ask, position in taken:
+        if ask.admin:
+            filled += 1
+            continue
+        device = site.devices[position]
+        size += _size(device, sizes) if device.spec.capacity or not site.drawing else _drawn(site, position)
+        filled += _filled(site, in_use, position, part)
+    count = len(taken)
+    return round(EARLY * earliness + SMALL * (1 - size / count) + FILLED * filled / count)
+
+
+def _filled(site: Site, in_use: int, position: int, part: float) -> float:
+    if site.shareable >> position & 1:
+        return 1.0 if in_use >> position & 1 else part
+    if site.drawing and position in site.plan.draws:
+        others = site.plan.related(1 << position) & in_use
+        return 1.0 if others else part
+    return part
+
+
+def _size(device: Device, sizes: Sizes) -> float:
+    capacity = device.spec.capacity
+    if not capacity:
+        return 1.0
+    driver, total = device.id.driver, 0.0
+    for name, offer in capacity.items():
+        largest = sizes.get((driver, name), 0)
+        total += min(offer.value.nanos / largest, 1.0) if largest else 0.0
+    return total / len(capacity)
+
+
+def _drawn(site: Site, position: int) -> float:
+    """The largest part of a counter that a device draws; 1 if it draws none."""
+    draw = site.plan.draws.get(position)
+    if draw is None:
+        return 1.0
+    totals = site.plan.totals
+    return max([amount / totals[index] for index, amount in draw.amounts if totals[index]], default=1.0)

@@ -1,0 +1,208 @@
+"""Why a node cannot take a pod's claims, in a few words that many nodes can have in common.
+
+The words complete "8 nodes …": a plural verb first, numbers where they help, and no names but those of classes, capacities
+and counters: "have every gpu in use", "have only 40Gi gpu, need 80Gi", "have 2 free gpu, need 9".
+
+What the devices are comes before what is in use of them: where even an empty node would not do, that is the reason. Of
+several requests that fail, the first counts; of the alternatives of one request, the one that came nearest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from allotment.allocator.errors import AllocationError
+from allotment.api.quantity import Quantity
+
+if TYPE_CHECKING:
+    from allotment.allocator.pool import Device
+    from allotment.allocator.problem import Problem
+    from allotment.allocator.request import Ask, Request
+    from allotment.allocator.selector import Criterion
+
+GENERIC = "cannot take the pod's claims"
+_LONGEST = 80  # characters of an expression
+_AT_LEAST = re.compile(r"quantity\(\s*[\"']([^\"']+)[\"']\s*\)")
+
+
+class _Fare(NamedTuple):
+    """How near one ask came, and what stopped it. Less ``missing`` is nearer."""
+
+    stage: int  # 0: the devices themselves, 1: what is in use of them, 2: nothing by itself
+    missing: int
+    words: str
+
+
+class Refusal(NamedTuple):
+    """The words for a node, and whether it would be different if nothing were in use there (as far as one can easily tell)."""
+
+    words: str
+    by_use: bool
+
+
+def refusal(problem: Problem) -> Refusal:
+    """Why the claims do not fit on a node."""
+    fares = [_nearest(problem, request) for request in problem.demand.requests]
+    for stage in (0, 1):
+        for fare in fares:
+            if fare.stage == stage:
+                return Refusal(fare.words, stage == 1)
+    suited = 0
+    for suits in problem.suits:
+        suited |= suits.selectable
+    related = problem.site.plan.related(suited) if problem.site.drawing else suited
+    return Refusal(_together(problem), bool(related & (problem.used | problem.shared)))
+
+
+def _nearest(problem: Problem, request: Request) -> _Fare:
+    fares = [_fare(problem, ask) for ask in request.asks]
+    return max(fares, key=lambda fare: (fare.stage, -fare.missing))
+
+
+def _fare(problem: Problem, ask: Ask) -> _Fare:
+    suits = problem.suits[ask.shape]
+    suits.judge_all()
+    suited = suits.selectable & suits.allowed
+    needed = max(problem.terms.size(ask), 1)
+    have = suited.bit_count()
+    if have < needed:
+        return _Fare(0, needed - have, _static_words(problem, ask, have, needed))
+    free = suited if ask.admin else suited & ~problem.used
+    if free.bit_count() < needed:
+        return _Fare(1, needed - free.bit_count(), _count_words(ask, free.bit_count(), needed, "free "))
+    left = [position for position in range(len(problem.devices)) if free >> position & 1]
+    short = [_shortage(problem, ask, position) for position in left]
+    fitting = sum(not each for each in short)
+    if fitting < needed:
+        return _Fare(1, needed - fitting, _most_common(short))
+    return _Fare(2, 0, "")
+
+
+def _count_words(ask: Ask, have: int, needed: int, kind: str) -> str:
+    if have == 0:
+        return f"have every {ask.class_name} in use"
+    return f"have {have} {kind}{ask.class_name}, need {needed}"
+
+
+# --- what the devices are ---
+
+
+def _static_words(problem: Problem, ask: Ask, have: int, needed: int) -> str:
+    if have:
+        return _count_words(ask, have, needed, "")
+    of_class = [device for device in problem.devices if not _fails_class(ask, device)]
+    if not of_class:
+        broken = [pool for pool in problem.site.pools if not pool.usable]
+        return (
+            f"have a pool of devices that {'is incomplete' if broken[0].incomplete else 'is invalid'}"
+            if broken
+            else f"have no {ask.class_name}"
+        )
+    return _most_common([_flaw(problem, ask, device) for device in of_class])
+
+
+def _fails_class(ask: Ask, device: Device) -> bool:
+    return any(
+        test.ask(device) is False
+        for test, place in zip(ask.tests, ask.places, strict=True)
+        if place.startswith("class ")
+    )
+
+
+def _flaw(problem: Problem, ask: Ask, device: Device) -> str:
+    """What is wrong with one device of the class."""
+    suits = problem.suits[ask.shape]
+    try:
+        failed = suits.fails(device)
+    except AllocationError:
+        return f"have {ask.class_name} on which a selector cannot be evaluated"
+    if isinstance(failed, str):
+        return f"have {ask.class_name} that {failed}"
+    if failed is not None:
+        return _selector_words(ask, device, failed)
+    forbidden = suits.forbids(device)
+    if forbidden is None:
+        return _capacity_words(ask, device)
+    if "taint" in forbidden:
+        return f"have every matching {ask.class_name} tainted"
+    return f"have {ask.class_name} that {forbidden}"
+
+
+def _selector_words(ask: Ask, device: Device, failed: Criterion) -> str:
+    wanted = _AT_LEAST.findall(failed.expression)
+    amounts = [offer.value for name, offer in device.spec.capacity.items() if _reads(failed, name)]
+    if len(wanted) == 1 and len(amounts) == 1:
+        return f"have only {amounts[0]} {ask.class_name}, need {wanted[0]}"
+    expression = " ".join(failed.expression.split())
+    if len(expression) > _LONGEST:
+        expression = expression[: _LONGEST - 3] + "..."
+    read = failed.read_by(device)
+    return f"have no {ask.class_name} with `{expression}`" + (f" ({read})" if read else "")
+
+
+def _reads(test: Criterion, name: str) -> bool:
+    """Whether a test looks at a capacity of this name, with or without its domain."""
+    bare = name.rpartition("/")[2]
+    return any(
+        isinstance(part.name, tuple)
+        and len(part.name) == 3
+        and part.name[0] == "capacity"
+        and part.name[2] == bare
+        for part in test.parts
+    )
+
+
+def _capacity_words(ask: Ask, device: Device) -> str:
+    for name, wanted in ask.capacity.items():
+        offer = device.spec.capacity.get(name)
+        if offer is None:
+            return f"have {ask.class_name} without {name}"
+        if offer.value < wanted:
+            return f"have only {offer.value} {ask.class_name}, need {wanted}"
+    return f"have no {ask.class_name} whose policy serves the capacity asked for"
+
+
+# --- what is in use of them ---
+
+
+def _shortage(problem: Problem, ask: Ask, position: int) -> str:
+    """What a suited device that nobody has whole is short of; empty if of nothing."""
+    bit, draw, counters = 1 << position, problem.draws.get(position), problem.counters
+    if draw is not None and counters is not None and not problem.shareable & problem.shared & bit:
+        if draw.pool in counters.overdrawn:
+            return "have overdrawn counters"
+        short = counters.short_of(draw)
+        if short:
+            return f"are short of counter {short[0][1]} by {short[0][2]} for {ask.class_name}"
+        before = counters.take(draw)
+        if before is None:
+            return f"have every {ask.class_name} split another way"
+        counters.give(draw, before)
+    if problem.metered & bit:
+        used, amounts = problem.consumed.get(position, {}), problem.amounts(ask.shape, position)
+        for name, offer in problem.devices[position].spec.capacity.items():
+            left = offer.value.nanos - used.get(name, 0)
+            if amounts[name] > left:
+                format = offer.value.format
+                return f"have at most {Quantity(max(left, 0), format)} {name} left of a {ask.class_name}, need {Quantity(amounts[name], format)}"
+    return ""
+
+
+def _together(problem: Problem) -> str:
+    for constraints in problem.terms.constraints:
+        for constraint in constraints:
+            kind = "different values" if constraint.distinct else "one value"
+            return f"have no choice of devices with {kind} of {constraint.relation.attribute}"
+    classes = list(
+        dict.fromkeys(ask.class_name for request in problem.demand.requests for ask in request.asks)
+    )
+    if len(problem.demand.requests) > 1 and len(classes) == 1:
+        return f"have too few {classes[0]} for all {len(problem.demand.requests)} requests together"
+    return "have too few devices for all requests together"
+
+
+def _most_common(words: list[str]) -> str:
+    counts = Counter(each for each in words if each)
+    return counts.most_common(1)[0][0] if counts else GENERIC
