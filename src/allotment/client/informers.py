@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from allotment.api.meta import ApiStruct
 from allotment.client.client import Client, Collection
-from allotment.client.form import Obj, Resource
+from allotment.client.form import Obj, Resource, Typed
 from allotment.client.informer import Informer
 
 T = TypeVar("T")
@@ -30,6 +30,10 @@ class Informers:
     def of(self, type_: type[S]) -> Informer[S]:
         """The informer of a typed kind, over all namespaces."""
         return self._of(self.client.of(type_), type_)
+
+    def at(self, resource: Resource, type_: type[S]) -> Informer[S]:
+        """The informer of a kind that is served at some place, read as a typed struct."""
+        return self._of(Collection(self.client, resource, Typed(type_)), type_)
 
     def plain(self, api_version: str, plural: str, *, namespaced: bool = True) -> Informer[Obj]:
         """The informer of any kind as JSON values, over all namespaces."""

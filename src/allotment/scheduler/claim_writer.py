@@ -77,6 +77,10 @@ class ClaimWriter:
         if why is Failure.CONFLICT:
             self._conflicts += 1
             self._stale = self._based
+            if (
+                sent == "make"
+            ):  # the reply to an earlier attempt was lost, and the informer will show the claim
+                self.rests_until = now + FIRST_REST
             if self._conflicts > MOST_CONFLICTS and not self._undoing:
                 self.error = f"could not be written after {self._conflicts} conflicts"
         elif why is Failure.UNKNOWN:
@@ -87,8 +91,6 @@ class ClaimWriter:
                 self.finished = True
             else:  # it cannot be helped by repeating it soon
                 self.rests_until = now + LONGEST_REST
-        elif sent == "make" and why is Failure.REFUSED and "exists" in message:
-            self._stale = 0  # the reply to an earlier attempt was lost: the informer will show the claim
         else:
             self.error = message or why.value
 

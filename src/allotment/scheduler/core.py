@@ -50,6 +50,7 @@ class Scheduler:
         self.queue = Queue(plugins.values(), backoff)
         self.bindings = Bindings(cluster, self._send, self)
         self.now = 0.0
+        self.decided = 0  # how many attempts there were
         self._ids = 0
         self._out: list[Instruction] = []
         self._unsaid: dict[str, tuple[float, Status]] = {}  # pods at a gate → when to say why
@@ -166,6 +167,7 @@ class Scheduler:
             self._decide(entry)
 
     def _decide(self, entry: Entry) -> None:
+        self.decided += 1
         pod = entry.pods[0]
         attempt = self.placer.begin(pod, self.now)
         if isinstance(attempt, Refusal):

@@ -1,1 +1,302 @@
-"""The scheduler's only module with I/O: informers feed events to the core, its instructions become API calls."""
+"""The scheduler's only module with I/O: informers feed events to the core, its instructions become API calls.
+
+One loop: take in what happened, say what time it is, let the core decide about a few pods, hand its instructions to writers,
+and give the event loop a turn. Writers work side by side, so that the server can commit many writes at once; the core issues
+nothing that depends on an unfinished write. Nothing is decided before every informer has its first list: a device that looks
+free then is free as far as the server knew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from allotment.api import alpha2
+from allotment.api.batch import (
+    POLICY,
+    SCHEDULING,
+    VOLCANO,
+    PodDisruptionBudget,
+    PodGroup,
+    Queue,
+    VolcanoPodGroup,
+)
+from allotment.api.core import Namespace, Node, Pod
+from allotment.api.meta import ApiStruct
+from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.api.status import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    StatusError,
+)
+from allotment.client.client import Client, PatchType
+from allotment.client.discovery import Discovery, discover
+from allotment.client.form import Resource
+from allotment.client.informers import Informers
+from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.transport import Disconnected
+from allotment.scheduler.core import Scheduler, timestamp
+from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
+from allotment.scheduler.instruction import (
+    Bind,
+    CreateClaim,
+    DeleteClaim,
+    DeletePod,
+    Instruction,
+    PatchClaim,
+    PatchGroup,
+    PatchPod,
+    Tell,
+    Write,
+)
+
+log = logging.getLogger(__name__)
+
+PODS_A_TURN = 16
+EVENTS_A_TURN = 256
+WRITERS = 128
+
+_ALWAYS: tuple[type[ApiStruct], ...] = (Node, Namespace, DeviceClass, ResourceSlice, ResourceClaim, Pod)
+_OPTIONAL: tuple[tuple[type[ApiStruct], tuple[Resource, ...]], ...] = (
+    (
+        DeviceTaintRule,
+        tuple(Resource(f"resource.k8s.io/{v}", "devicetaintrules", False) for v in ("v1", "v1beta2")),
+    ),
+    (PodGroup, (Resource(SCHEDULING, "podgroups", True),)),
+    (PodDisruptionBudget, (Resource(POLICY, "poddisruptionbudgets", True),)),
+    (VolcanoPodGroup, (Resource(VOLCANO, "podgroups", True),)),
+    (Queue, (Resource(VOLCANO, "queues", False),)),
+    *(
+        (
+            type_,
+            tuple(
+                Resource(f"{group}/v1alpha2", plural, namespaced)
+                for group in ("resource.k8s.io", "allotment.dev")
+            ),
+        )
+        for type_, plural, namespaced in (
+            (alpha2.NodeResourceSlice, "noderesourceslices", False),
+            (alpha2.ResourceClass, "resourceclasses", False),
+            (alpha2.ResourceClassParameters, "resourceclassparameters", False),
+            (alpha2.ResourceClaimParameters, "resourceclaimparameters", True),
+        )
+    ),
+)
+"""Kinds that a server may not have, and where each may be."""
+
+
+class Driver:
+    """Runs a core against a server until cancelled. ``hear`` is told every event and every instruction, for a log."""
+
+    def __init__(
+        self,
+        core: Scheduler,
+        client: Client,
+        informers: Informers,
+        recorder: Recorder,
+        *,
+        now: Callable[[], float] = time.time,
+        hear: Callable[[Event | Instruction], None] | None = None,
+    ) -> None:
+        self.core = core
+        self._client = client
+        self._informers = informers
+        self._recorder = recorder
+        self._now = now
+        self._hear = hear
+        self._events: deque[Event] = deque()
+        self._writes: deque[Write] = deque()
+        self._news = asyncio.Event()
+        self._work = asyncio.Event()
+        self._pods = client.of(Pod)
+        self._claims = client.of(ResourceClaim)
+        self._plain_claims = client.plain("resource.k8s.io/v1", "resourceclaims")
+        self._watched: set[type[ApiStruct]] = set()
+
+    async def run(self) -> None:
+        """Schedules until cancelled. The informers have to be running."""
+        await self._watch()
+        await self._informers.synced()
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(WRITERS):
+                tasks.create_task(self._write())
+            await self._loop()
+
+    # --- events ---
+
+    async def _watch(self) -> None:
+        for type_ in _ALWAYS:
+            self._informers.of(type_).on_change(self._changed)
+        self._informers.plain(
+            "apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False
+        ).on_change(self._definition_changed)
+        self._watch_optional(await discover(self._client))
+
+    def _watch_optional(self, served: Discovery) -> None:
+        for type_, places in _OPTIONAL:
+            for resource in places:
+                if type_ not in self._watched and served.has(resource.api_version, resource.plural):
+                    self._watched.add(type_)
+                    self._informers.at(resource, type_).on_change(self._changed)
+
+    def _definition_changed(self, old: Any, new: Any) -> None:
+        """A kind of ours may have come to be served."""
+        for condition in (new or {}).get("status", {}).get("conditions") or ():
+            if condition.get("type") == "Established" and condition.get("status") == "True":
+                for type_, places in _OPTIONAL:
+                    for resource in places:
+                        group = resource.api_version.partition("/")[0]
+                        if (
+                            type_ not in self._watched
+                            and new["metadata"]["name"] == f"{resource.plural}.{group}"
+                        ):
+                            self._watched.add(type_)
+                            self._informers.at(resource, type_).on_change(self._changed)
+
+    def _changed(self, old: Any, new: Any) -> None:
+        self._happened(Changed(old, new))
+
+    def _happened(self, event: Event) -> None:
+        self._events.append(event)
+        self._news.set()
+
+    # --- the loop ---
+
+    async def _loop(self) -> None:
+        while True:
+            self._handle(Tick(self._now()))
+            for _ in range(min(len(self._events), EVENTS_A_TURN)):
+                self._handle(self._events.popleft())
+            busy = bool(self._events)
+            if not busy:
+                before = self.core.decided
+                self._handle(Turn(PODS_A_TURN))
+                busy = self.core.decided > before
+            if busy:
+                await asyncio.sleep(0)
+            else:
+                await self._rest()
+
+    async def _rest(self) -> None:
+        """Until something happens, or it is time for something."""
+        due = self.core.next_time()
+        self._news.clear()
+        if self._events:
+            return
+        try:
+            await asyncio.wait_for(self._news.wait(), None if due is None else max(0.001, due - self._now()))
+        except TimeoutError:
+            return
+
+    def _handle(self, event: Event) -> None:
+        if self._hear is not None:
+            self._hear(event)
+        for instruction in self.core.handle(event):
+            if self._hear is not None:
+                self._hear(instruction)
+            if isinstance(instruction, Tell):
+                self._tell(instruction)
+            else:
+                self._writes.append(instruction)
+                self._work.set()
+
+    def _tell(self, tell: Tell) -> None:
+        subject = Subject(tell.api_version, tell.kind, tell.name, tell.namespace, tell.uid)
+        kind = EventType.WARNING if tell.warning else EventType.NORMAL
+        self._recorder.tell(subject, kind, tell.reason, tell.message)
+
+    # --- writes ---
+
+    async def _write(self) -> None:
+        while True:
+            while not self._writes:
+                self._work.clear()
+                await self._work.wait()
+            write = self._writes.popleft()
+            self._happened(await self._outcome(write))
+
+    async def _outcome(self, write: Write) -> Done | Failed:
+        try:
+            return await self._perform(write)
+        except StatusError as exc:
+            return Failed(write.id, failure_of(exc), str(exc))
+        except Disconnected as exc:
+            return Failed(write.id, Failure.UNKNOWN, str(exc))
+        except Exception as exc:
+            log.exception("%s failed", type(write).__name__)
+            return Failed(write.id, Failure.UNKNOWN, str(exc))
+
+    async def _perform(self, write: Write) -> Done:
+        match write:
+            case PatchClaim():
+                claim = await self._claims.patch(
+                    write.name,
+                    write.patch,
+                    write.namespace,
+                    subresource="status" if write.status else "",
+                    uid=write.uid,
+                    version=write.version,
+                )
+                return Done(write.id, int(claim.metadata.resource_version), claim.metadata.uid)
+            case Bind():
+                target = {"apiVersion": "v1", "kind": "Node", "name": write.node}
+                meta = {"name": write.name, "namespace": write.namespace, "uid": write.uid}
+                binding = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
+                await self._pods.act(write.name, "binding", binding, write.namespace)
+            case PatchPod():
+                await self._patch_pod(write.namespace, write.name, write.uid, write.patch)
+            case CreateClaim():
+                made = await self._plain_claims.create(write.claim)
+                return Done(write.id, int(made["metadata"]["resourceVersion"]), made["metadata"]["uid"])
+            case DeleteClaim():
+                await self._claims.delete(write.name, write.namespace, uid=write.uid)
+            case DeletePod():
+                await self._evict(write)
+            case PatchGroup():
+                groups = self._client.plain(write.api_version, "podgroups")
+                await groups.patch(
+                    write.name, write.patch, write.namespace, subresource="status", uid=write.uid
+                )
+        return Done(write.id)
+
+    async def _patch_pod(self, namespace: str, name: str, uid: str, patch: dict[str, Any]) -> None:
+        await self._pods.patch(
+            name, patch, namespace, type_=PatchType.STRATEGIC, subresource="status", uid=uid
+        )
+
+    async def _evict(self, write: DeletePod) -> None:
+        """Says in the pod's status why it goes, then deletes it."""
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": write.why,
+            "lastTransitionTime": timestamp(self._now()),
+        }
+        await self._patch_pod(write.namespace, write.name, write.uid, {"status": {"conditions": [condition]}})
+        await self._pods.delete(write.name, write.namespace, uid=write.uid)
+
+
+TAKEN = "DeviceTaken"
+"""The reason that the embedded server gives for a 409 when a device is promised to another claim."""
+
+
+def failure_of(error: StatusError) -> Failure:
+    """What a server's refusal means for what comes next."""
+    if isinstance(error, NotFound):
+        return Failure.GONE
+    if isinstance(error, Conflict):
+        taken = any(cause.get("reason") == TAKEN for cause in error.details.get("causes") or ())
+        return Failure.TAKEN if taken else Failure.CONFLICT
+    if isinstance(error, AlreadyExists):
+        return Failure.CONFLICT
+    if isinstance(error, Invalid | Forbidden) or error.code in (400, 405, 413, 415):
+        return Failure.REFUSED
+    return Failure.UNKNOWN

@@ -37,8 +37,6 @@ class Profile:
         self.pre_bind = [p for p in self.plugins if isinstance(p, PreBind)]
         devices = [p for p in self.plugins if p.name == "DynamicResources"]
         self.devices = cast("DynamicResources", devices[0]) if devices else None
-            (p for p in self.plugins if p.name == "DynamicResources"), None
-        )  # type: ignore[assignment]  # the one plugin of that name
 
     def weight(self, plugin: Plugin) -> int:
         return self.weights.get(plugin.name, 1)

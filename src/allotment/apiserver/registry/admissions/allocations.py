@@ -36,6 +36,7 @@ from allotment.api.codec import ApiError, decode
 from allotment.api.conversion import v1alpha2
 from allotment.api.quantity import Quantity
 from allotment.api.resource import CounterSet, ResourceSlice
+from allotment.api.status import Conflict as Refused
 from allotment.api.status import StatusError, conflict
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.strategy import Operation, Write
@@ -429,4 +430,7 @@ def _told(holdings: Iterable[Holding]) -> str:
 
 
 def _refused(name: str, refusal: Refusal) -> StatusError:
-    return conflict("resourceclaims", name, "resource.k8s.io", str(refusal))
+    """A conflict that a scheduler can tell from one of versions: reading the claim again would not help."""
+    error = conflict("resourceclaims", name, "resource.k8s.io", str(refusal))
+    cause = {"reason": "DeviceTaken", "field": "status.allocation", "message": str(refusal)}
+    return Refused(error.message, {**error.details, "causes": [cause]})
