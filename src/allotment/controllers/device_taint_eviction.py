@@ -4,9 +4,9 @@ A pod uses a device if it is bound and one of its claims has the device and is r
 goes at the earliest time that any taint of any of its devices is no longer borne. Time counts from the taint's
 ``timeAdded``, as in Kubernetes: a pod that comes later than that has less of it.
 
-Changes lead to pods by two indexes, claims by device and pods by claim, so that one tainted device costs the same in a
-fleet of any size. A rule that selects by less than driver, pool and device is compared with every claim once. Where no
-device has such a taint, changes of pods and claims lead nowhere.
+Changes lead to pods by two indexes, claims by device or pool and pods by claim, so that one tainted device costs the same
+in a fleet of any size. A rule that names no pool is compared with every claim once. Where no device has such a taint,
+changes of pods and claims lead nowhere.
 
 Rules get a condition that says how far their eviction is, at once when their spec changes and then every ten seconds
 at most. For the effect ``None`` it says what ``NoExecute`` would do.
@@ -20,7 +20,7 @@ from datetime import datetime
 
 import msgspec
 
-from allotment.allocator.pool import DeviceID
+from allotment.allocator.pool import DeviceID, PoolID
 from allotment.api.core import Pod
 from allotment.api.resource import (
     DeviceRequestAllocationResult,
@@ -93,7 +93,7 @@ class DeviceTaintEviction:
         self._slices = informers.of(ResourceSlice)
         self._rules = informers.of(DeviceTaintRule)
         self._pods.add_index(_BY_CLAIM, claim_names)
-        self._claims.add_index(_BY_DEVICE, lambda claim: {device_of(result) for result in _results(claim)})
+        self._claims.add_index(_BY_DEVICE, _held)
         self._slices.on_change(self._slice_changed)
         self._rules.on_change(self._rule_changed)
         self._claims.on_change(self._claim_changed)
@@ -146,10 +146,10 @@ class DeviceTaintEviction:
         """The claims that have a device which a rule selects."""
         if selector is None:
             return []
-        if selector.driver and selector.pool and selector.device:
-            exactly = DeviceID(selector.driver, selector.pool, selector.device)
-            return self._claims.by(_BY_DEVICE, exactly)
-        return [claim for claim in self._claims.all() if any(_selected(selector, claim))]
+        if selector.driver and selector.pool:
+            pool = PoolID(selector.driver, selector.pool)
+            return self._claims.by(_BY_DEVICE, DeviceID(*pool, selector.device) if selector.device else pool)
+        return [claim for claim in self._claims.all() if _selected(selector, claim)]
 
     # --- what must happen ---
 
@@ -253,6 +253,11 @@ class DeviceTaintEviction:
             if self._taints.is_current(slice_)
             for device in slice_.spec.devices
         )
+
+
+def _held(claim: ResourceClaim) -> set[DeviceID | PoolID]:
+    devices = [device_of(result) for result in _results(claim)]
+    return {*devices, *(device.of_pool for device in devices)}
 
 
 def _selected(selector: DeviceTaintSelector, claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
