@@ -230,6 +230,21 @@ def test_a_claim_that_vanishes_is_made_again_while_it_is_needed(tmp_path: Path) 
     in_cluster(tmp_path, scenario)
 
 
+def test_a_claim_that_vanishes_with_its_template_waits_for_both(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await controllers(cluster)
+        await cluster.create(template(), pod("p", "one-gpu"))
+        name = (await until_recorded(cluster, "p"))["a"]
+        await remove(cluster, "one-gpu", V1, "resourceclaimtemplates")
+        await remove(cluster, name, V1, "resourceclaims")
+        await cluster.eventually(lambda: cluster.events("p"))
+        assert claims_of(cluster) == {}
+        await cluster.create(template())
+        await cluster.eventually(lambda: list(claims_of(cluster)) == [name])
+
+    in_cluster(tmp_path, scenario)
+
+
 def test_claims_of_another_controller_are_taken_as_they_are(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         _, made = await cluster.create(template(), pod("p", "one-gpu"))

@@ -148,9 +148,12 @@ class ClaimRelease:
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if new is None:
             return
-        standings = [self._standing(consumer, new) for consumer in new.status.reserved_for]
-        doubtful = any(standing is not Standing.HERE for standing in standings)
-        if doubtful or next_step(new, (), owner_done=self._owner_done(new)) is not None:
+        if new.status.reserved_for:
+            users = new.status.reserved_for
+            worth = any(self._standing(user, new) is not Standing.HERE for user in users)
+        else:
+            worth = next_step(new, (), owner_done=self._owner_done(new)) is not None
+        if worth:
             self.queue.add((new.metadata.namespace, new.metadata.name))
 
     def _look_at_claims_of(self, uid: str) -> None:

@@ -40,8 +40,8 @@ from allotment.controllers.metrics import ClaimCreations
 from allotment.controllers.own_writes import OwnWrites
 
 REASON = "FailedResourceClaimCreation"
-WAITING = "waits for template"
-"""Index of pods and groups: namespace and name of the templates of entries without a claim."""
+TEMPLATE = "claim template"
+"""Index of pods and groups: namespace and name of the templates of their entries."""
 _TAKEN_SECONDS = 30.0
 
 
@@ -121,13 +121,13 @@ class TemplateClaims:
 
     def _follow(self) -> None:
         self._seen.add_index(OWNER, claims.owners)
-        self._pods.add_index(WAITING, _pod_waits)
+        self._pods.add_index(TEMPLATE, _pod_templates)
         self._pods.add_index(MEMBERS, claims.membership)
         self._seen.on_change(self._claim_changed)
         self._templates.on_change(self._template_changed)
         self._pods.on_change(self._pod_changed)
         if self._groups is not None:
-            self._groups.add_index(WAITING, _group_waits)
+            self._groups.add_index(TEMPLATE, _group_templates)
             self._groups.on_change(self._group_changed)
 
     # --- who is worth a look; called for every change of every pod ---
@@ -137,6 +137,8 @@ class TemplateClaims:
             self._forget(Key("Pod", old.metadata.namespace, old.metadata.name))
         if new is None or not new.spec.resource_claims:
             return
+        if old is not None and old is not new and _same_claims(old, new):
+            return  # what it lacks comes with a template, a group, a claim or a retry: each brings the pod back
         owner = self._pod(new)
         if owner is not None and self._lacks(owner, first=old is None):
             self.queue.add(owner.key)
@@ -156,10 +158,10 @@ class TemplateClaims:
         if new is None:
             return
         place = (new["metadata"]["namespace"], new["metadata"]["name"])
-        for pod in self._pods.by(WAITING, place):
-            self.queue.add(Key("Pod", pod.metadata.namespace, pod.metadata.name))
-        for group in () if self._groups is None else self._groups.by(WAITING, place):
-            self.queue.add(Key("PodGroup", group["metadata"]["namespace"], group["metadata"]["name"]))
+        for pod in self._pods.by(TEMPLATE, place):
+            self._pod_changed(pod, pod)
+        for group in () if self._groups is None else self._groups.by(TEMPLATE, place):
+            self._group_changed(group, group)
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if new is not None or old is None:
@@ -378,18 +380,18 @@ def _recorded(group: Obj) -> dict[str, str | None]:
     return {status["name"]: status.get("resourceClaimName") for status in statuses}
 
 
-def _pod_waits(pod: Pod) -> list[tuple[str, str]]:
-    if not pod.spec.resource_claims:
-        return []
-    recorded = {status.name for status in pod.status.resource_claim_statuses}
+def _same_claims(old: Pod, new: Pod) -> bool:
+    """The spec's part never changes."""
+    return old.status.resource_claim_statuses == new.status.resource_claim_statuses
+
+
+def _pod_templates(pod: Pod) -> list[tuple[str, str]]:
     return [
         (pod.metadata.namespace, entry.resource_claim_template_name)
         for entry in pod.spec.resource_claims
-        if entry.resource_claim_template_name and entry.name not in recorded
+        if entry.resource_claim_template_name
     ]
 
 
-def _group_waits(group: Obj) -> list[tuple[str, str]]:
-    recorded = _recorded(group)
-    namespace = group["metadata"]["namespace"]
-    return [(namespace, template) for entry, template in _entries(group).items() if entry not in recorded]
+def _group_templates(group: Obj) -> list[tuple[str, str]]:
+    return [(group["metadata"]["namespace"], template) for template in _entries(group).values()]

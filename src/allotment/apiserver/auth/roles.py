@@ -276,6 +276,7 @@ _COMPONENTS = (
             f"{ALL}: {_RESOURCE},{_OWN}: resourcepools",
             f"{CHANGE}: {_RESOURCE},{_OWN}: resourcepools/status",
             f"{CHANGE},{READ}: {_SCHEDULING}: podgroups,podgroups/status",
+            f"update: {_SCHEDULING}: podgroups/finalizers",
             # nodes that fall silent, and simulated ones
             f"{READ}: coordination.k8s.io: leases",
             "patch: core: nodes,nodes/status",
