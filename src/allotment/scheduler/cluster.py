@@ -28,6 +28,7 @@ from allotment.api.resource import (
 from allotment.scheduler.change_log import ChangeLog
 from allotment.scheduler.claims import Claims
 from allotment.scheduler.device_score import DeviceSizes
+from allotment.scheduler.neighbours import Neighbours, has_wishes
 from allotment.scheduler.node import NodeInfo
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.semantic_fleet import SemanticFleet
@@ -61,6 +62,7 @@ class Cluster:
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.nominated: dict[str, str] = {}  # pod → node that it waits for
         self.log = ChangeLog()
+        self.neighbours = Neighbours(self)
         self._slices: dict[str, ResourceSlice] = {}  # as published, without the taints of rules
         self._rules: dict[str, DeviceTaintRule] = {}
         self._handlers: dict[type[ApiStruct], Callable[[Any, Any], None]] = {
@@ -117,8 +119,11 @@ class Cluster:
                 del self.pods[key]
             self.assumed.pop(key, None)
             self.nominated.pop(key, None)
+            self.neighbours.wishful.discard(key)
             return
         info = PodInfo(new, before)
+        if has_wishes(new):
+            self.neighbours.wishful.add(key)
         if info.node:
             self.assumed.pop(key, None)
             self.nominated.pop(key, None)
@@ -128,6 +133,8 @@ class Cluster:
             self.pods[key] = info
             if info.node:
                 self.nodes[info.node].pods[key] = info
+                if _other_for_neighbours(before.pod, new):
+                    self.log.note(info.node)
             return
         extra = self.nodes[before.node].extra.get(key) if before is not None and before.node else None
         if before is not None:
@@ -252,6 +259,7 @@ class Cluster:
         self.fleet.validate()
         self.claims.validate()
         self.semantic.validate()
+        self.neighbours.validate()
         assert self.known == sum(info.node is not None for info in self.nodes.values()), (
             "nodes are miscounted"
         )
@@ -271,6 +279,14 @@ def _other_for_devices(old: Node, new: Node) -> bool:
     return (
         old.metadata.labels != new.metadata.labels
         or old.status.declared_features != new.status.declared_features
+    )
+
+
+def _other_for_neighbours(old: Pod, new: Pod) -> bool:
+    """Whether a pod on a node changed in what others' rules about neighbours can tell."""
+    before, now = old.metadata, new.metadata
+    return before.labels != now.labels or (before.deletion_timestamp is None) != (
+        now.deletion_timestamp is None
     )
 
 
