@@ -40,6 +40,11 @@ def random_suffix() -> str:
     return "".join(random.choices(_LETTERS, k=_SUFFIX))
 
 
+def encoded(number: int) -> str:
+    """A number in letters and digits that spell no words, as upstream has its hashes."""
+    return "".join(_LETTERS[ord(digit) % len(_LETTERS)] for digit in str(number))
+
+
 def controller_of(pod: Pod) -> OwnerReference | None:
     return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
 
