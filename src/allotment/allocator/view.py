@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from allotment.allocator.allocate import numbered_shares, solve
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.fingerprint import Lens, Numbers
+from allotment.allocator.held import NOTHING_HELD
 from allotment.allocator.outcome import Outcome
 from allotment.allocator.problem import Problem
 from allotment.allocator.result import Draft, ShareIDs
@@ -50,6 +51,24 @@ class _No:
 
 
 @dataclass(slots=True)
+class _Order:
+    """The order of a strategy other than upstream's, where it does not depend on use."""
+
+    positions: list[int]  # in upstream's order, of each device in this one
+    terms: Terms  # with the devices in this order
+
+    def use(self, use: Use) -> Use:
+        """The same use, with the devices in this order."""
+        other = Use()
+        for number, position in enumerate(self.positions):
+            other.used |= (use.used >> position & 1) << number
+            if use.shared >> position & 1:
+                other.shared |= 1 << number
+                other.consumed[number] = use.consumed[position]
+        return other
+
+
+@dataclass(slots=True)
 class _Sight:
     """What a demand sees of a node, use aside: equal numbers, equal answers if the use of ``relevant`` is equal."""
 
@@ -57,6 +76,8 @@ class _Sight:
     relevant: int
     terms: Terms | None  # of one such node, and as good for the others
     words: str = ""  # instead of terms: why there are none
+    plain: bool = False  # the strategy's order is upstream's
+    order: _Order | None = None  # else, if it is always the same
 
 
 class View:
@@ -164,10 +185,30 @@ class View:
             return _Sight(self._numbers.of(look), -1, None, str(exc))
         if len(self._sights) > _STRANGERS and 2 * len(self._sights) > len(self._static):
             # Hardly two nodes look alike: better judge devices as the search comes to them than all beforehand.
-            return _Sight(self._numbers.of(look), (1 << len(site.devices)) - 1, terms)
+            plain = self._strategy == FIRST_FIT
+            return _Sight(self._numbers.of(look), (1 << len(site.devices)) - 1, terms, plain=plain)
         terms.may_fail()  # judges all devices
-        plain, relevant = self._bits(site, terms)
-        return _Sight(self._numbers.of(("suits", *plain) if plain else look), relevant, terms)
+        bits, relevant = self._bits(site, terms)
+        sight = _Sight(0, relevant, terms, plain=self._strategy == FIRST_FIT)
+        if not sight.plain:
+            self._settle_order(sight, site)
+        sight.number = self._numbers.of(("suits", *bits) if bits and sight.plain else look)
+        return sight
+
+    def _settle_order(self, sight: _Sight, site: Site) -> None:
+        """Finds out whether the strategy's order is upstream's as far as it matters here, or at least always the same: what
+        is shared or drawn from is worth less once it is in use."""
+        relevant = sight.relevant
+        if relevant & site.shareable or (site.drawing and any(relevant >> p & 1 for p in site.plan.draws)):
+            return
+        devices = arrange(site.pools, self._strategy, NOTHING_HELD)
+        base = {device.id: position for position, device in enumerate(site.devices)}
+        positions = [base[device.id] for device in devices]
+        mine = [position for position in positions if relevant >> position & 1]
+        sight.plain = mine == sorted(mine)
+        if not sight.plain:
+            arranged = Site(site.node, site.pools, devices, site.features)
+            sight.order = _Order(positions, Terms(arranged, self._demand))
 
     def _bits(self, site: Site, terms: Terms) -> tuple[tuple[object, ...] | None, int]:
         """A fingerprint made only of which devices suit, if nothing else matters; and the devices whose use does."""
@@ -184,7 +225,7 @@ class View:
         plain = not (errors or self._demanding or relevant & site.shareable) and all(
             p.usable for p in site.pools
         )
-        if not plain or self._strategy != FIRST_FIT:
+        if not plain:
             return None, relevant
         return tuple([suits.selectable & suits.allowed for suits in terms.suits]), relevant
 
@@ -203,10 +244,11 @@ class View:
             use = fleet.use(place)
             if self._demand.fault is not None:
                 raise self._demand.fault
-            if self._strategy == FIRST_FIT:
-                found = self._search(self._static[place.name][1], use)
+            sight = self._static[place.name][1]
+            if sight.plain or sight.terms is None:
+                found = self._search(sight, use)
             else:
-                found = self._search_arranged(place, site)
+                found = self._search_arranged(sight.order, use, place, site)
             if place.reaches and isinstance(found, Draft):
                 # Only there can node selectors be, and one that no result can name is an error of this node.
                 found.write(site.devices, place.name, numbered_shares)
@@ -214,8 +256,11 @@ class View:
         except AllocationError as exc:
             return _No(str(exc))
 
-    def _search_arranged(self, place: Place, site: Site) -> Draft | _No:
+    def _search_arranged(self, order: _Order | None, use: Use, place: Place, site: Site) -> Draft | _No:
         """As ``_search``, in the order of another strategy, which may depend on use."""
+        if order is not None:
+            found = self._search(_Sight(0, 0, order.terms), order.use(use))
+            return found if isinstance(found, _No) else found.renumbered(order.positions.__getitem__)
         fleet = self._fleet
         devices = arrange(site.pools, self._strategy, fleet.ledger)
         arranged = Site(place.node, site.pools, devices, fleet.features)
