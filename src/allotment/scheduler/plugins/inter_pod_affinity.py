@@ -1,0 +1,235 @@
+"""InterPodAffinity: which pods a pod must be near, and which it must not; near means an equal value of a node label.
+
+* *Affinity*: there is a pod that every required term means, and the node is in its domain for every term's label. A pod that all
+  its own terms mean may be the first: as long as no other such pod is anywhere, any node with the labels will do.
+* *Anti-affinity*: no pod that one of the terms means is in the node's domain for that term's label; and the same the other way
+  round, for the terms of pods that are there already.
+* *Preferences*, of the pod and of those that are there, add up to a score by domain; who must be near somebody likes them with
+  weight 1. Scores are stretched over the range, the worst node of a cycle having 0 and the best 100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from allotment.api.core import Namespace, Node, Pod
+from allotment.scheduler.framework import MAX_SCORE, SKIP, SUCCESS, Action, Code, Cycle, Status, Wake
+from allotment.scheduler.neighbours import Question, Term, Wishes, has_wishes, wishes_of
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.node import NodeInfo
+    from allotment.scheduler.pod import PodInfo
+
+_NAME = "InterPodAffinity"
+_SCORE = f"{_NAME}/score"
+"""Where a cycle's state has what Score reads: label → value → score."""
+_NOT_NEAR = Status(Code.UNRESOLVABLE, _NAME, "are not near the pods that the pod must be near")
+_UNWANTED = Status(Code.UNSCHEDULABLE, _NAME, "are near pods that the pod must be apart from")
+_REPELLED = Status(Code.UNSCHEDULABLE, _NAME, "are near pods that must be apart from the pod")
+
+Places = Sequence[tuple[str, set[str]]]  # label, values
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    near: Places  # all of these, or
+    first: bool  # no such pod is anywhere, and the pod is one
+    apart: Places  # none of these
+    repelled: Places  # nor these
+
+
+class InterPodAffinity:
+    """See the module."""
+
+    name = _NAME
+    local = False
+    wakes = (
+        Wake(Pod, frozenset({Action.ADD, Action.UPDATE, Action.DELETE})),
+        Wake(Node, frozenset({Action.ADD, Action.UPDATE})),
+        Wake(Namespace, frozenset({Action.ADD, Action.UPDATE})),
+    )
+
+    # --- Filter ---
+
+    def pre_filter(self, cycle: Cycle) -> Status:
+        neighbours = cycle.cluster.neighbours
+        wishes = wishes_of(cycle.pod.pod)
+        if not (wishes.near or wishes.apart or neighbours.wishful):
+            return SKIP
+        near = _near(cycle, wishes)
+        ready = _Ready(
+            near=near,
+            first=not any(values for _, values in near) and _means_itself(cycle, wishes.near),
+            apart=[(term.key, _values(cycle, term.key, _tally(cycle, [term]))) for term in wishes.apart],
+            repelled=[(key, _values(cycle, key, nodes)) for key, nodes in neighbours.repelling(cycle.pod)],
+        )
+        if not (ready.near or ready.apart or any(values for _, values in ready.repelled)):
+            return SKIP
+        cycle.state[self.name] = ready
+        return SUCCESS
+
+    def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
+        ready: _Ready = cycle.state[self.name]
+        labels = node.labels
+        for key, values in ready.near:
+            value = labels.get(key)
+            if value is None or not (ready.first or value in values):
+                return _NOT_NEAR
+        for key, values in ready.apart:
+            if labels.get(key) in values:
+                return _UNWANTED
+        for key, values in ready.repelled:
+            if labels.get(key) in values:
+                return _REPELLED
+        return SUCCESS
+
+    # --- Score ---
+
+    def pre_score(self, cycle: Cycle, nodes: Sequence[NodeInfo]) -> Status:
+        """The same whatever the nodes; worked out once a cycle."""
+        if _SCORE not in cycle.state:
+            cycle.state[_SCORE] = _scores(cycle)
+        return SUCCESS if cycle.state[_SCORE] else SKIP
+
+    def score(self, cycle: Cycle, node: NodeInfo) -> int:
+        """The sum of the node's domains, which may be negative; ``normalize`` brings it into the range."""
+        labels = node.labels
+        scores: Mapping[str, Mapping[str, int]] = cycle.state[_SCORE]
+        return sum(values.get(labels.get(key, ""), 0) for key, values in scores.items() if key in labels)
+
+    def normalize(self, cycle: Cycle, scores: dict[str, int]) -> None:
+        worst, best = min(scores.values(), default=0), max(scores.values(), default=0)
+        for name, score in scores.items():
+            scores[name] = MAX_SCORE * (score - worst) // (best - worst) if best > worst else 0
+
+    # --- what helps ---
+
+    def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+        """A pod that comes near, or one that goes or changes that kept this one away; a node in other domains; a namespace
+        that terms may mean now; or the pod itself with other labels."""
+        if isinstance(new, Namespace):
+            return any(term.namespace_labels is not None for term in _required(wishes_of(pod.pod)))
+        if isinstance(new, Node):
+            return _moves(old, new, wishes_of(pod.pod))
+        shown = new if new is not None else old
+        if not isinstance(shown, Pod):
+            return False
+        if shown.metadata.uid == pod.uid:
+            return True
+        return _arrives(pod, old, new, cluster) or _makes_way(pod, old, new, cluster)
+
+    def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:
+        if isinstance(old, (Node, Namespace)) and isinstance(new, (Node, Namespace)):
+            return old.metadata.labels != new.metadata.labels
+        if isinstance(old, Pod) and isinstance(new, Pod):
+            arrived = bool(new.spec.node_name) and not old.spec.node_name
+            return arrived or old.metadata.labels != new.metadata.labels
+        if isinstance(old, Pod) or isinstance(new, Pod):
+            return any(isinstance(each, Pod) and bool(each.spec.node_name) for each in (old, new))
+        return True
+
+
+# --- Filter ---
+
+
+def _near(cycle: Cycle, wishes: Wishes) -> Places:
+    """Where pods are that every term means."""
+    if not wishes.near:
+        return ()
+    nodes = _tally(cycle, wishes.near)
+    return [(term.key, _values(cycle, term.key, nodes)) for term in wishes.near]
+
+
+def _tally(cycle: Cycle, terms: Iterable[Term]) -> Mapping[str, int]:
+    meant = tuple(term.meant(cycle.cluster.namespaces) for term in terms)
+    return cycle.cluster.neighbours.tally(Question(meant))
+
+
+def _values(cycle: Cycle, key: str, nodes: Mapping[str, int]) -> set[str]:
+    """The values of a label that these nodes have."""
+    of = cycle.cluster.neighbours.domains(None, key).of
+    return {value for node in nodes if (value := of.get(node)) is not None}
+
+
+def _means_itself(cycle: Cycle, terms: Sequence[Term]) -> bool:
+    return all(term.means(cycle.pod, cycle.cluster.namespaces) for term in terms)
+
+
+# --- Score ---
+
+
+def _scores(cycle: Cycle) -> dict[str, dict[str, int]]:
+    scores: dict[str, dict[str, int]] = {}
+    neighbours = cycle.cluster.neighbours
+    own = wishes_of(cycle.pod.pod).preferred
+    if not (own or neighbours.wishful):
+        return scores
+    counted = [(term.key, weight, _tally(cycle, [term])) for term, weight in own]
+    for key, weight, nodes in (*counted, *neighbours.liking(cycle.pod)):
+        if not nodes:
+            continue
+        of = neighbours.domains(None, key).of
+        for node, number in nodes.items():
+            value = of.get(node)
+            if value is not None:
+                values = scores.setdefault(key, {})
+                values[value] = values.get(value, 0) + weight * number
+    return scores
+
+
+# --- what helps ---
+
+
+def _required(wishes: Wishes) -> tuple[Term, ...]:
+    return (*wishes.near, *wishes.apart)
+
+
+def _moves(old: ApiStruct | None, new: Node, wishes: Wishes) -> bool:
+    """Whether a node comes, or comes into other domains. A pod without terms was repelled by others' terms, whose labels may
+    be any."""
+    if not isinstance(old, Node) or not _required(wishes):
+        return True
+    before, now = old.metadata.labels, new.metadata.labels
+    return any(before.get(term.key) != now.get(term.key) for term in _required(wishes))
+
+
+def _on_node(obj: ApiStruct | None) -> Pod | None:
+    return obj if isinstance(obj, Pod) and obj.spec.node_name else None
+
+
+def _arrives(pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+    """Whether there is one more pod now that this one must be near."""
+    terms = wishes_of(pod.pod).near
+    after = _on_node(new)
+    if not terms or after is None or not _all_mean(terms, after, cluster):
+        return False
+    before = _on_node(old)
+    return before is None or not _all_mean(terms, before, cluster)
+
+
+def _makes_way(pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+    """Whether a pod that this one must be apart from is gone, or not such a pod any more; or one that had to be apart."""
+    before = _on_node(old)
+    if before is None:
+        return False
+    after = _on_node(new)
+    if any(
+        _all_mean([term], before, cluster) and not (after is not None and _all_mean([term], after, cluster))
+        for term in wishes_of(pod.pod).apart
+    ):
+        return True
+    return (
+        after is None
+        and has_wishes(before)
+        and any(term.means(pod, cluster.namespaces) for term in wishes_of(before).apart)
+    )
+
+
+def _all_mean(terms: Iterable[Term], pod: Pod, cluster: Cluster) -> bool:
+    return all(
+        term.meant(cluster.namespaces).matches(pod.metadata.namespace, pod.metadata.labels) for term in terms
+    )
