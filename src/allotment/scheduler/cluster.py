@@ -30,7 +30,7 @@ from allotment.scheduler.claims import Claims
 from allotment.scheduler.device_score import DeviceSizes
 from allotment.scheduler.neighbours import Neighbours, has_wishes
 from allotment.scheduler.node import NodeInfo
-from allotment.scheduler.pod import PodInfo
+from allotment.scheduler.pod import FINISHED, PodInfo
 from allotment.scheduler.semantic_fleet import SemanticFleet
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Cluster:
         self.known = 0  # how many of the nodes have an object
         self.pods: dict[str, PodInfo] = {}  # those that are not finished
         self.assumed: dict[str, str] = {}  # pod → node
+        self.users: dict[str, set[str]] = {}  # claim → pods that name it, in their spec or status
         self.classes: dict[str, DeviceClass] = {}
         self.extended: dict[str, str] = {}  # extended resource → class
         self.namespaces: dict[str, dict[str, str]] = {}  # name → labels
@@ -113,7 +114,8 @@ class Cluster:
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
         key = _key(new if new is not None else old)
         before = self.pods.get(key)
-        if new is None or new.status.phase in ("Succeeded", "Failed"):
+        self._note_users(key, before.pod if before is not None else None, new)
+        if new is None or new.status.phase in FINISHED:
             if before is not None:
                 self._leave(before)
                 del self.pods[key]
@@ -143,6 +145,19 @@ class Cluster:
         if info.node:
             self.node(info.node).add(info, extra)
             self.log.note(info.node)
+
+    def _note_users(self, key: str, old: Pod | None, new: Pod | None) -> None:
+        before = claims_named(old) if old is not None else ()
+        after = claims_named(new) if new is not None and new.status.phase not in FINISHED else ()
+        if before == after:
+            return
+        for claim in before:
+            users = self.users.get(claim, set())
+            users.discard(key)
+            if not users:
+                self.users.pop(claim, None)
+        for claim in after:
+            self.users.setdefault(claim, set()).add(key)
 
     def _leave(self, pod: PodInfo) -> None:
         if pod.node:
@@ -270,8 +285,24 @@ class Cluster:
                 assert pod.node == info.name, f"{pod!r} is on node {info.name}"
         for pod in self.pods.values():
             assert not pod.node or pod.key in self.nodes[pod.node].pods, f"{pod!r} is not on its node"
+        users: dict[str, set[str]] = {}
+        for pod in self.pods.values():
+            for claim in claims_named(pod.pod):
+                users.setdefault(claim, set()).add(pod.key)
+        assert users == self.users, "users of claims"
         for key, node in self.assumed.items():
             assert self.pods[key].node == node, f"pod {key} is assumed elsewhere"
+
+
+def claims_named(pod: Pod) -> tuple[str, ...]:
+    """The claims that a pod names, in its spec or its status."""
+    if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
+        return ()
+    names = [entry.resource_claim_name for entry in pod.spec.resource_claims]
+    names += [entry.resource_claim_name for entry in pod.status.resource_claim_statuses]
+    if pod.status.extended_resource_claim_status is not None:
+        names.append(pod.status.extended_resource_claim_status.resource_claim_name)
+    return tuple(f"{pod.metadata.namespace}/{name}" for name in names if name)
 
 
 def _other_for_devices(old: Node, new: Node) -> bool:

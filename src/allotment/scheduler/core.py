@@ -134,9 +134,10 @@ class Scheduler:
         else:
             asks_anew = entry.pods[0].asks != pod.asks
             entry.pods = (pod,)
-            if not asks_anew:
+            if asks_anew:
+                self.queue.activate(pod.key)
+            elif entry.place != GATED:
                 return
-            self.queue.activate(pod.key)
         self._try_gate(entry)
 
     def _try_gate(self, entry: Entry) -> None:

@@ -12,7 +12,7 @@ Only plugins that look at other nodes (spreading, neighbours) are asked anew in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -113,6 +113,17 @@ class HelpsAnyone(Protocol):
     """A quick test before any ``helps``: whether a change can help any pod at all."""
 
     def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool: ...
+
+
+@runtime_checkable
+class Concerns(Protocol):
+    """A plugin with gates that knows which pods a change can let in, so that not all have to be asked."""
+
+    def concerns(
+        self, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster
+    ) -> Iterable[str] | None:
+        """Keys of the pods; None: any pod."""
+        ...
 
 
 @runtime_checkable

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.framework import Action, HelpsAnyone, Plugin
+from allotment.scheduler.framework import Action, Concerns, HelpsAnyone, Plugin
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -106,12 +106,14 @@ class Queue:
         self._active: list[tuple[Rank, str]] = []
         self._resting: list[tuple[float, str]] = []
         self._buckets: dict[Hashable, _Bucket] = {}
-        self._gated: dict[str, Entry] = {}
+        self._gated: dict[str, dict[str, Entry]] = {}  # by the plugin whose gate it is
         self._numbers = 0
         self._interested: dict[type[ApiStruct], list[tuple[Plugin, frozenset[Action]]]] = {}
         for plugin in self.plugins.values():
             for wake in plugin.wakes:
                 self._interested.setdefault(wake.kind, []).append((plugin, wake.actions))
+        self._picky = {name: each for name, each in self.plugins.items() if isinstance(each, HelpsAnyone)}
+        self._precise = {name: each for name, each in self.plugins.items() if isinstance(each, Concerns)}
 
     def __contains__(self, key: str) -> bool:
         return key in self._entries
@@ -156,12 +158,14 @@ class Queue:
         entry = self._entries[key]
         self._leave(entry)
         entry.place, entry.plugins = GATED, frozenset((plugin,))
-        self._gated[key] = entry
+        self._gated.setdefault(plugin, {})[key] = entry
 
     def open(self, key: str) -> None:
         """The gate of an entry is open."""
-        if self._gated.pop(key, None) is not None:
-            self._activate(self._entries[key])
+        entry = self._entries[key]
+        if entry.place == GATED:
+            self._leave(entry)
+            self._activate(entry)
 
     def activate(self, key: str) -> None:
         """Has an entry tried soon, wherever it is; a backoff still counts."""
@@ -220,7 +224,8 @@ class Queue:
         helpful = {
             plugin.name: plugin
             for plugin, actions in self._interested.get(type(shown), ())
-            if action in actions and (not isinstance(plugin, HelpsAnyone) or plugin.helps_anyone(old, new))
+            if action in actions
+            and (plugin.name not in self._picky or self._picky[plugin.name].helps_anyone(old, new))
         }
         if not helpful:
             return []
@@ -238,7 +243,20 @@ class Queue:
                 first = bucket.first()
                 if first is not None and helps(first):
                     self._send_scout(bucket)
-        return [entry for entry in self._gated.values() if helps(entry)]
+        return [entry for entry in self._concerned(helpful, old, new, cluster) if helps(entry)]
+
+    def _concerned(
+        self, helpful: Iterable[str], old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster
+    ) -> list[Entry]:
+        """The gated entries that have to be asked about a change."""
+        found: dict[str, Entry] = {}
+        for name in helpful:
+            gated = self._gated.get(name)
+            if gated:
+                precise = self._precise.get(name)
+                keys = precise.concerns(old, new, cluster) if precise is not None else None
+                found.update(gated if keys is None else {key: gated[key] for key in keys if key in gated})
+        return list(found.values())
 
     def revisit(self, now: float) -> None:
         """Sends scouts of buckets that nothing has woken for long."""
@@ -268,7 +286,8 @@ class Queue:
         if entry.place == PARKED:
             self._buckets[entry.shape].entries.pop(entry.key, None)
         elif entry.place == GATED:
-            self._gated.pop(entry.key, None)
+            for plugin in entry.plugins:
+                self._gated[plugin].pop(entry.key, None)
         bucket = self._buckets.get(entry.shape)
         if bucket is not None and not bucket.entries and bucket.scout in ("", entry.key):
             del self._buckets[entry.shape]
@@ -293,9 +312,10 @@ class Queue:
             key for rank, key in self._active if key in self._entries and self._entries[key].rank == rank
         }
         resting = {key for _, key in self._resting}
+        gated = {key for entries in self._gated.values() for key in entries}
         for key, entry in self._entries.items():
             assert (key in parked) == (entry.place == PARKED), f"{key}: parked?"
-            assert (key in self._gated) == (entry.place == GATED), f"{key}: gated?"
+            assert (key in gated) == (entry.place == GATED), f"{key}: gated?"
             assert entry.place != ACTIVE or key in active, f"{key}: not among the active"
             assert entry.place != BACKOFF or key in resting, f"{key}: not among those that rest"
         for shape, bucket in self._buckets.items():
