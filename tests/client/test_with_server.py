@@ -29,7 +29,7 @@ from allotment.client.informer import Informer
 from allotment.client.leader import LeaderElection
 from allotment.client.over_http import HttpTransport
 from allotment.client.recorder import EventType, Recorder, Subject
-from allotment.client.transport import Disconnected
+from allotment.client.transport import Call, Disconnected
 
 Obj = dict[str, Any]
 Scenario = Callable[[Client], Awaitable[None]]
@@ -241,16 +241,20 @@ def test_what_goes_wrong_while_a_watch_is_read_is_not_taken_for_its_end(way: Way
     way(tmp_path, scenario)
 
 
-def test_an_application_that_says_nothing_gave_no_answer() -> None:
-    async def application(scope: Any, receive: Any, send: Any) -> None:
-        """Returns without a word."""
+def test_a_call_that_takes_too_long_gave_no_answer() -> None:
+    async def application(*_: object) -> Any:
+        await asyncio.Event().wait()
 
     async def run() -> None:
-        maps = Client(InProcessTransport(application)).plain("v1", "configmaps")
-        with pytest.raises(Disconnected, match="no answer"):
-            await maps.list("default")
-        with pytest.raises(Disconnected, match="no answer"):
-            async with maps.watch("default"):
-                pytest.fail("there is nothing to read")
+        transport = InProcessTransport(application)
+        calls = [transport.call(Call("GET", "/slow", timeout=seconds)) for seconds in (60, 0.01, 0.02)]
+        waiting = [asyncio.ensure_future(call) for call in calls]
+        for late in waiting[1:]:
+            with pytest.raises(Disconnected, match=r"GET /slow: no answer within 0\.0[12] s"):
+                await late
+        assert not waiting[0].done()  # its own time is not up
+        waiting[0].cancel()
+        with pytest.raises(asyncio.CancelledError):  # by us, which is not the same
+            await waiting[0]
 
     asyncio.run(run())

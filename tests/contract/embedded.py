@@ -1,6 +1,6 @@
 """Our server for a test session: it runs in a thread with an event loop of its own, and answers over TLS and in process.
 
-``InProcess`` calls the ASGI application directly, as the client's in-process transport does, but from a test's thread and
+``InProcess`` calls the application directly, as the client's in-process transport does, but from a test's thread and
 with nothing of the client's between.
 """
 
@@ -17,13 +17,14 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from allotment.apiserver.auth.identity import ADMINISTRATOR
+from allotment.apiserver.http import reply
+from allotment.apiserver.http.request import Peer, Request
 from allotment.apiserver.server import ApiServer, Options
 from tests.contract.api import PATIENCE, Call, Https, Reply, Stream
 from tests.kubernetes.certificates import Pair
 from tests.kubernetes.control_plane import client_context, write_kubeconfig
 
 T = TypeVar("T")
-Message = dict[str, Any]
 
 
 class Embedded:
@@ -86,16 +87,13 @@ class InProcess:
         self._embedded = embedded
 
     def send(self, call: Call) -> Reply:
-        return self._embedded.call(self._collected(call))
-
-    async def _collected(self, call: Call) -> Reply:
-        exchange = _Exchange(call)
-        await self._embedded.server.app(_scope(call), exchange.receive, exchange.send)
-        return Reply(exchange.status, exchange.headers, b"".join(exchange.parts))
+        answer = self._embedded.call(self._embedded.server.app.answer(_request(call)))
+        assert isinstance(answer, reply.Reply), f"{call.path}: no reply but a stream"
+        return Reply(answer.status, _headers(answer), answer.body)
 
     @contextlib.contextmanager
     def stream(self, call: Call) -> Iterator[Stream]:
-        exchange = _Exchange(call)
+        exchange = _Exchange()
         running = asyncio.run_coroutine_threadsafe(self._passed_on(call, exchange), self._embedded.loop)
         try:
             assert exchange.started.wait(PATIENCE), f"{call.path}: no reply"
@@ -106,7 +104,7 @@ class InProcess:
 
     async def _passed_on(self, call: Call, exchange: _Exchange) -> None:
         try:
-            await self._embedded.server.app(_scope(call), exchange.receive, exchange.send)
+            await self._embedded.server.app.answer(_request(call, exchange), exchange.send)
         finally:
             exchange.pieces.put(None)
 
@@ -117,31 +115,28 @@ class InProcess:
 class _Exchange:
     """One request and its reply: the application's side on the loop, ``line`` on the test's thread."""
 
-    def __init__(self, call: Call) -> None:
-        self._body: bytes | None = call.body or b""
+    def __init__(self) -> None:
         self.status = 0
         self.headers: tuple[tuple[str, str], ...] = ()
-        self.parts: list[bytes] = []
         self.pieces: queue.Queue[bytes | None] = queue.Queue()
         self.started = threading.Event()
         self.left = asyncio.Event()
         self._rest = b""
 
-    async def receive(self) -> Message:
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self.left.wait()
-        return {"type": "http.disconnect"}
+    async def piece(self) -> tuple[bytes, bool]:
+        return b"", False
 
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            self.headers = tuple((key.decode().lower(), value.decode()) for key, value in message["headers"])
-            self.started.set()
-        else:
-            self.parts.append(message.get("body", b""))
-            self.pieces.put(message.get("body", b""))
+    async def gone(self) -> None:
+        await self.left.wait()
+
+    async def send(self, answer: reply.Reply | reply.Stream) -> None:
+        self.status, self.headers = answer.status, _headers(answer)
+        self.started.set()
+        if isinstance(answer, reply.Reply):
+            self.pieces.put(answer.body)
+            return
+        async for batch in answer.lines:
+            self.pieces.put(batch)
 
     def line(self, timeout: float) -> bytes:
         while b"\n" not in self._rest:
@@ -157,24 +152,19 @@ class _Exchange:
         return line + b"\n"
 
 
-def _scope(call: Call) -> Message:
+def _request(call: Call, peer: Peer | None = None) -> Request:
     path, _, query = call.path.partition("?")
     headers = [
         (name.lower().encode(), each.encode())
         for name, value in call.headers.items()
         for each in (value.split(",") if name == "Impersonate-Group" else [value])
     ]
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": call.method,
-        "scheme": "https",
-        "path": unquote(path),
-        "raw_path": path.encode(),
-        "query_string": query.encode(),
-        "headers": headers,
-        "client": None,
-        "server": None,
-        "state": {"identity": ADMINISTRATOR} if call.credentials else {},
-    }
+    identity = ADMINISTRATOR if call.credentials else None
+    return Request(
+        call.method, unquote(path), query.encode(), headers, call.body or b"", peer=peer, identity=identity
+    )
+
+
+def _headers(answer: reply.Reply | reply.Stream) -> tuple[tuple[str, str], ...]:
+    sent = [(b"content-type", answer.content_type), *answer.headers]
+    return tuple((name.decode().lower(), value.decode()) for name, value in sent)

@@ -1,27 +1,25 @@
-"""Calls an ASGI application in the same process: no socket, no TLS, the same requests and replies.
+"""Calls an API server in the same process: no socket, no TLS, no parsing, the same requests and replies.
 
-``state`` travels in the scope as a server would set it for a connection; the embedded server reads the caller's identity
-from it.
+The application takes the pieces of a request as they are and gives those of a reply. ``state`` goes with each request;
+the embedded server reads the caller's identity from it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from math import inf
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from allotment.client.transport import Call, Disconnected, Lines, Reply, Stream
 
-Message = dict[str, Any]
+Answer = tuple[int, Mapping[str, str], bytes | AsyncGenerator[bytes, None]]
+"""Status, headers, and the body or the pieces of one that goes on."""
 Application = Callable[
-    [dict[str, Any], Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]
+    [str, str, Mapping[str, str], Mapping[str, str], bytes, Mapping[str, Any]], Awaitable[Answer]
 ]
-
-MAX_PENDING = 4 * 1024 * 1024
-"""Bytes a stream may hold unread before the application has to wait, as it would for a slow connection."""
+"""Method, path, query, headers, body and state to an answer."""
 
 
 class InProcessTransport:
@@ -30,125 +28,117 @@ class InProcessTransport:
     def __init__(self, application: Application, state: Mapping[str, Any] | None = None) -> None:
         self._application = application
         self._state = dict(state or {})
+        self._limits = _TimeLimits()
 
     async def call(self, call: Call) -> Reply:
-        exchange = _Exchange(call.body)
-        try:
-            async with asyncio.timeout(call.timeout):
-                await self._application(self._scope(call), exchange.receive, exchange.collect)
-        except TimeoutError as exc:
-            raise Disconnected(f"{call.method} {call.path}: no answer within {call.timeout} s") from exc
-        if not exchange.status:
-            raise Disconnected(f"{call.method} {call.path}: the application gave no answer")
-        return Reply(exchange.status, exchange.headers, b"".join(exchange.chunks))
+        with self._limits.of(call):
+            status, headers, body = await self._application(
+                call.method, call.path, call.query, call.headers, call.body or b"", self._state
+            )
+            if not isinstance(body, bytes):
+                body = b"".join([piece async for piece in body])
+        return Reply(status, headers, body)
 
     @asynccontextmanager
     async def stream(self, call: Call) -> AsyncIterator[Stream]:
-        exchange = _Exchange(call.body)
-        running = asyncio.ensure_future(self._run(call, exchange))
+        status, headers, body = await self._application(
+            call.method, call.path, call.query, call.headers, call.body or b"", self._state
+        )
+        if isinstance(body, bytes):
+            yield Stream(status, headers, _lines(_once(body)))
+            return
+        first = asyncio.ensure_future(anext(body, b""))
         try:
-            await exchange.started.wait()
-            if not exchange.status:
-                raise Disconnected(f"{call.method} {call.path}: the application gave no answer")
-            yield Stream(exchange.status, exchange.headers, exchange.lines())
+            await asyncio.sleep(0)  # a stream begins when it is asked for, not when it is first read
+            yield Stream(status, headers, _lines(_begun(first, body)))
         finally:
-            exchange.leave()
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            first.cancel()
+            with suppress(asyncio.CancelledError, Exception):  # whoever read it has been told
+                await first
+            await body.aclose()
 
     async def close(self) -> None:
         """Nothing is held open."""
 
-    async def _run(self, call: Call, exchange: _Exchange) -> None:
-        try:
-            await self._application(self._scope(call), exchange.receive, exchange.pass_on)
-        finally:
-            exchange.end()
 
-    def _scope(self, call: Call) -> dict[str, Any]:
-        headers = [(name.lower().encode(), value.encode()) for name, value in call.headers.items()]
-        return {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": call.method,
-            "scheme": "https",
-            "path": call.path,
-            "raw_path": quote(call.path).encode(),
-            "query_string": urlencode(call.query).encode(),
-            "headers": headers,
-            "client": None,
-            "server": None,
-            "state": dict(self._state),
-        }
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    yield body
 
 
-class _Exchange:
-    """One request's two halves, as the application sees them. Of the two ways to send, a call collects and a stream
-    passes on."""
+async def _begun(first: asyncio.Future[bytes], rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield await first
+    async for piece in rest:
+        yield piece
 
-    def __init__(self, body: bytes | None) -> None:
-        self._body: bytes | None = body or b""
-        self.status = 0
-        self.headers: Mapping[str, str] = {}
-        self.chunks: deque[bytes] = deque()
-        self.started = asyncio.Event()
-        self._left = asyncio.Event()
-        self._news = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
-        self._ended = False
-        self._pending = 0
 
-    async def receive(self) -> Message:
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        await self._left.wait()
-        return {"type": "http.disconnect"}
+async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    lines = Lines()
+    async for piece in pieces:
+        for line in lines.feed(piece):
+            yield line
+    if rest := lines.rest():
+        yield rest
 
-    async def collect(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self._begin(message)
-        elif message.get("body"):
-            self.chunks.append(message["body"])
 
-    async def pass_on(self, message: Message) -> None:
-        await self.collect(message)
-        self._pending += len(message.get("body", b""))
-        self._news.set()
-        if self._pending > MAX_PENDING:
-            self._room.clear()
-            await self._room.wait()
+class _TimeLimits:
+    """The time limits of many calls with one timer, which looks when it rings whose time is up: a timer for each, as
+    ``asyncio.timeout`` has it, costs more than reading an object."""
 
-    async def lines(self) -> AsyncIterator[bytes]:
-        lines = Lines()
-        while True:
-            await self._news.wait()
-            while self.chunks:
-                chunk = self.chunks.popleft()
-                self._pending -= len(chunk)
-                self._room.set()
-                for line in lines.feed(chunk):
-                    yield line
-            if self._ended:
-                if rest := lines.rest():
-                    yield rest
-                return
-            self._news.clear()
+    def __init__(self) -> None:
+        self._calls: dict[asyncio.Task[Any], _TimeLimit] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._rings = inf
 
-    def leave(self) -> None:
-        """The caller is gone."""
-        self._left.set()
-        self._room.set()
+    def of(self, call: Call) -> _TimeLimit:
+        """A context in which the call has its time; raises Disconnected when it is up."""
+        return _TimeLimit(self, call)
 
-    def end(self) -> None:
-        """The application is done."""
-        self._ended = True
-        self._news.set()
-        self.started.set()
+    def begin(self, task: asyncio.Task[Any], limit: _TimeLimit, seconds: float) -> None:
+        loop = task.get_loop()
+        limit.due = loop.time() + seconds
+        self._calls[task] = limit
+        if limit.due < self._rings:
+            self._set(loop, limit.due)
 
-    def _begin(self, message: Message) -> None:
-        self.status = message["status"]
-        self.headers = {name.decode().lower(): value.decode() for name, value in message.get("headers", ())}
-        self.started.set()
+    def end(self, task: asyncio.Task[Any]) -> None:
+        del self._calls[task]
+
+    def _set(self, loop: asyncio.AbstractEventLoop, rings: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._rings = loop.call_at(rings, self._ring, loop), rings
+
+    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer, self._rings = None, inf
+        now = loop.time()
+        for task, limit in self._calls.items():
+            if limit.due <= now and not limit.passed:
+                limit.passed = True
+                task.cancel()
+        left = [limit.due for limit in self._calls.values() if not limit.passed]
+        if left:
+            self._set(loop, min(left))
+
+
+class _TimeLimit:
+    """Of one call, made by the task that makes it."""
+
+    __slots__ = ("_call", "_cancelling", "_limits", "_task", "due", "passed")
+
+    def __init__(self, limits: _TimeLimits, call: Call) -> None:
+        self._limits, self._call = limits, call
+        self.due, self.passed = inf, False
+
+    def __enter__(self) -> None:
+        task = self._task = asyncio.current_task()
+        if task is not None and self._call.timeout is not None:
+            self._cancelling = task.cancelling()
+            self._limits.begin(task, self, self._call.timeout)
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, _: object) -> None:
+        task, call = self._task, self._call
+        if task is None or call.timeout is None:
+            return
+        self._limits.end(task)
+        if self.passed and task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise Disconnected(f"{call.method} {call.path}: no answer within {call.timeout} s") from exc

@@ -12,6 +12,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
+from allotment.apiserver.http.reply import Reply as Answer
+from allotment.apiserver.http.reply import Stream
+from allotment.apiserver.http.request import Peer, Request
 from allotment.apiserver.server import ApiServer, Options
 
 PATIENCE = 20.0
@@ -36,7 +39,7 @@ class Serving:
 
     def __init__(self, server: ApiServer, identity: Identity | None = ADMINISTRATOR) -> None:
         self.server = server
-        self._state = {"identity": identity} if identity is not None else {}
+        self._identity = identity
 
     async def call(
         self,
@@ -47,24 +50,10 @@ class Serving:
         **query: str,
     ) -> Reply:
         """One request. A body that is no bytes goes as JSON."""
-        reply = Reply()
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        pieces = iter([raw])
-
-        async def receive() -> Any:
-            piece = next(pieces, None)
-            if piece is None:
-                await asyncio.Event().wait()
-            return {"type": "http.request", "body": piece, "more_body": False}
-
-        async def send(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                reply.status, reply.headers = message["status"], message["headers"]
-            else:
-                reply.body += message.get("body", b"")
-
-        await self.server.app(self._scope(method, path, headers, query), receive, send)
-        return reply
+        answer = await self.server.app.answer(self._request(method, path, headers, query, raw))
+        assert isinstance(answer, Answer)
+        return Reply(answer.status, [(b"content-type", answer.content_type), *answer.headers], answer.body)
 
     @asynccontextmanager
     async def watch(
@@ -72,27 +61,34 @@ class Serving:
     ) -> AsyncIterator[Watch]:
         """The events of a watch, until the context is left."""
         watch = Watch()
-        scope = self._scope("GET", path, headers, {"watch": "true", **query})
-        running = asyncio.ensure_future(self.server.app(scope, watch.receive, watch.send))
+        request = self._request("GET", path, headers, {"watch": "true", **query}, b"", watch)
+        running = asyncio.ensure_future(self.server.app.answer(request, watch.send))
         running.add_done_callback(lambda _: watch.lines.put_nowait(b""))
         try:
             yield watch
         finally:
-            watch.gone.set()
+            watch.left.set()
             await asyncio.wait_for(running, PATIENCE)
 
-    def _scope(
-        self, method: str, path: str, headers: dict[str, str] | None, query: dict[str, str]
-    ) -> dict[str, Any]:
+    def _request(
+        self,
+        method: str,
+        path: str,
+        headers: dict[str, str] | None,
+        query: dict[str, str],
+        body: bytes,
+        peer: Peer | None = None,
+    ) -> Request:
         sent = {"content-type": "application/json", "user-agent": "test/1", **(headers or {})}
-        return {
-            "type": "http",
-            "method": method,
-            "path": path,
-            "query_string": urlencode(query).encode(),
-            "headers": [(name.lower().encode(), value.encode()) for name, value in sent.items()],
-            "state": self._state,
-        }
+        return Request(
+            method,
+            path,
+            urlencode(query).encode(),
+            [(name.lower().encode(), value.encode()) for name, value in sent.items()],
+            body,
+            peer=peer,
+            identity=self._identity,
+        )
 
 
 class Watch:
@@ -101,20 +97,22 @@ class Watch:
     def __init__(self) -> None:
         self.status = 0
         self.lines: asyncio.Queue[bytes] = asyncio.Queue()
-        self.gone = asyncio.Event()
-        self._rest = b""
+        self.left = asyncio.Event()
 
-    async def receive(self) -> Any:
-        await self.gone.wait()
-        return {"type": "http.disconnect"}
+    async def piece(self) -> tuple[bytes, bool]:
+        return b"", False
 
-    async def send(self, message: Any) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
+    async def gone(self) -> None:
+        await self.left.wait()
+
+    async def send(self, answer: Answer | Stream) -> None:
+        self.status = answer.status
+        if isinstance(answer, Answer):
+            self.lines.put_nowait(answer.body)
             return
-        *whole, self._rest = (self._rest + message.get("body", b"")).split(b"\n")
-        for line in whole:
-            self.lines.put_nowait(line)
+        async for batch in answer.lines:
+            for line in batch.splitlines():
+                self.lines.put_nowait(line)
 
     async def event(self) -> Any:
         """The next event; None at the end."""

@@ -194,7 +194,7 @@ def test_a_reader_that_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pyt
             for number in range(20):
                 await ours.call("POST", CONFIGMAPS, configmap(f"c{number}", k="x" * 900_000))
             with await asyncio.to_thread(ask, ours.server):
-                connections = ours.server._listener._state.connections  # type: ignore[union-attr]  # it listens
+                connections = ours.server._listener.connections  # type: ignore[union-attr]  # it listens
                 async with asyncio.timeout(PATIENCE):
                     while connections:
                         await asyncio.sleep(0.01)

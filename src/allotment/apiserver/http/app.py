@@ -1,18 +1,21 @@
-"""The ASGI application: every request from its first byte to the end of its reply.
+"""The application: every request from its first byte to the end of its reply.
 
 Who asks is found out first, then whether they may, then what they want: a resource (``resources.py``), a discovery
 document, OpenAPI, health, metrics. All failures become Status objects here, once. Requests beyond a number are refused
 with 429; watches are counted apart, as they stay. Large reads are refused, too, while readers leave too much with us unread.
 
-In process, a caller puts an :class:`Identity` into ``scope["state"]["identity"]`` and is taken for it; a network peer has no
-way to do so: there, ``state`` is the connection's, with the certificate that TLS verified.
+Two ways lead here, and meet in :meth:`App.answer` with a :class:`Request`: connections (``listener.py``), and callers in this
+process, who call the application itself and say who they are. A network peer has no way to do that.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from time import perf_counter
+from typing import Any
 
 from allotment.api.selection import SelectorError, parse_fields
 from allotment.api.status import (
@@ -33,7 +36,7 @@ from allotment.apiserver.http.metrics import Labels, Metrics
 from allotment.apiserver.http.negotiation import accepted
 from allotment.apiserver.http.paths import Paths
 from allotment.apiserver.http.reply import Reply, Stream, warning_headers
-from allotment.apiserver.http.request import Disconnected, Receive, Request, Scope, Send
+from allotment.apiserver.http.request import Disconnected, Request
 from allotment.apiserver.http.resources import Resources, attributes_of
 from allotment.apiserver.http.route import Target, target_of
 from allotment.apiserver.registry.catalogue import Catalogue, Served
@@ -55,6 +58,9 @@ _IN_CONTAINERS = ("attach", "exec", "log", "portforward", "proxy")
 _READING = ("GET", "HEAD", "OPTIONS")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+Send = Callable[[Reply | Stream], Awaitable[None]]
+"""How an answer gets to whoever asked; returns when all of it has."""
 
 
 class App:
@@ -84,33 +90,56 @@ class App:
         self.unsent = 0
         self.max_unsent = MAX_UNSENT
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
+    async def __call__(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes,
+        state: Mapping[str, Any],
+    ) -> tuple[int, Mapping[str, str], bytes | AsyncGenerator[bytes, None]]:
+        """A request from this process, by ``state["identity"]``: status, headers, and the body or the batches of a stream.
+
+        The caller closes a stream that it does not read to its end.
+        """
+        sent = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        identity = state.get("identity")
+        if identity is not None and not isinstance(identity, Identity):
+            raise TypeError(f"the identity of a caller in process is no {type(identity).__name__}")
+        answer = await self.answer(Request(method, path, query, sent, body, identity=identity))
+        told = {"content-type": answer.content_type.decode()}
+        for name, value in answer.headers:
+            told[name.decode()] = value.decode("latin-1")
+        return answer.status, told, answer.lines if isinstance(answer, Stream) else answer.body
+
+    async def answer(self, request: Request, send: Send | None = None) -> Reply | Stream:
+        """The answer to a request, sent where that is asked for; failures are answers, too. Raises Disconnected."""
         begun = perf_counter()
-        request = Request(scope, receive)
-        told = _Told()
+        told = _Told(request, begun)
         try:
             answer = await self._answered(request, told)
         except Disconnected:
-            return
+            raise
         except Exception as exc:
             answer = Reply.error(_as_status(exc, request))
         if isinstance(answer, Stream):
-            await self._stream(answer, send, told)
-            _note(request, told, 200, perf_counter() - begun, stays=True)
-            return
+            answer.lines = self._watched(answer, answer.lines, told)
+            if send is not None:
+                await send(answer)
+            return answer
         if request.method == "GET" and self.unsent > self.max_unsent and len(answer.body) > LARGE:
             self._metrics.rejected += 1
             answer = Reply.error(_too_many())
-        self.unsent += len(answer.body)
-        try:
-            await answer.send(send)
-        finally:
-            self.unsent -= len(answer.body)
-        seconds = perf_counter() - begun
-        self._metrics.done(told.labels, answer.status, seconds)
-        _note(request, told, answer.status, seconds)
+        if send is not None:
+            self.unsent += len(answer.body)
+            try:
+                await send(answer)
+            finally:
+                self.unsent -= len(answer.body)
+        self._metrics.done(told.labels, answer.status, perf_counter() - begun)
+        told.note(answer.status)
+        return answer
 
     def end_watches(self) -> None:
         """Ends every watch where it stands; their clients go on from there elsewhere or later."""
@@ -166,26 +195,30 @@ class App:
             raise _no_such_path()
         return found
 
-    async def _stream(self, stream: Stream, send: Send, told: _Told) -> None:
+    async def _watched(
+        self, stream: Stream, lines: AsyncGenerator[bytes, None], told: _Told
+    ) -> AsyncGenerator[bytes, None]:
+        """The lines of a watch, which counts from the first to the last."""
         self.watches += 1
         self._streams.add(stream)
         self._metrics.watching(told.labels, 1)
         try:
-            await stream.send(send)
+            async with aclosing(lines):
+                async for batch in lines:
+                    yield batch
         finally:
             self.watches -= 1
             self._streams.discard(stream)
             self._metrics.watching(told.labels, -1)
             self._metrics.done(told.labels, 200, None)
+            told.note(200, stays=True)
 
     # --- who, and may they ---
 
     def _identity(self, request: Request) -> Identity:
-        state = request.scope.get("state") or {}
-        known = state.get("identity")
-        if isinstance(known, Identity):
-            return known
-        return self._authentication.identify(request.headers, state.get("peer_certificate"))
+        if request.identity is not None:
+            return request.identity
+        return self._authentication.identify(request.headers, request.certificate)
 
     def _allowed(self, request: Request, target: Target, verb: str, told: _Told) -> Identity:
         fields = None
@@ -215,11 +248,36 @@ class App:
 class _Told:
     """What is known of a request for metrics and logs, as far as it has come."""
 
-    __slots__ = ("labels", "user")
+    __slots__ = ("begun", "labels", "request", "user")
 
-    def __init__(self) -> None:
-        self.labels: Labels = ("", "", "", "", "", "")
+    def __init__(self, request: Request, begun: float) -> None:
+        self.request = request
+        self.begun = begun
+        self.labels: Labels = _UNKNOWN
         self.user = ""
+
+    def note(self, status: int, *, stays: bool = False) -> None:
+        """Logs a request that is over. A watch stays as long as its client likes, which is not slow."""
+        seconds = perf_counter() - self.begun
+        failed, slow = status >= 500, seconds > SLOW_SECONDS and not stays
+        level = logging.WARNING if failed or slow else logging.INFO
+        if not log.isEnabledFor(level):
+            return
+        how = "failed" if failed else "slow" if slow else "answered"
+        log.log(
+            level,
+            "watch ended" if stays else f"request {how}",
+            extra={
+                "method": self.request.method,
+                "path": self.request.path,
+                "user": self.user,
+                "status": status,
+                "seconds": round(seconds, 3),
+            },
+        )
+
+
+_UNKNOWN: Labels = ("", "", "", "", "", "")
 
 
 def _as(attributes: Attributes, identity: Identity) -> Attributes:
@@ -283,23 +341,3 @@ def _as_status(exc: Exception, request: Request) -> StatusError:
         return Unavailable(f"the server is shutting down: {exc}")
     log.exception("request failed: %s %s", request.method, request.path)
     return InternalError(f"Internal error occurred: {type(exc).__name__}")
-
-
-def _note(request: Request, told: _Told, status: int, seconds: float, *, stays: bool = False) -> None:
-    """Logs a request that is over. A watch stays as long as its client likes, which is not slow."""
-    failed, slow = status >= 500, seconds > SLOW_SECONDS and not stays
-    level = logging.WARNING if failed or slow else logging.INFO
-    if not log.isEnabledFor(level):
-        return
-    how = "failed" if failed else "slow" if slow else "answered"
-    log.log(
-        level,
-        "watch ended" if stays else f"request {how}",
-        extra={
-            "method": request.method,
-            "path": request.path,
-            "user": told.user,
-            "status": status,
-            "seconds": round(seconds, 3),
-        },
-    )

@@ -1,7 +1,11 @@
 """The socket side: connections, TLS, and bounds on what a peer may do before the application sees it.
 
-uvicorn's httptools protocol does HTTP; here it learns about the peer's certificate, header sizes, and peers that send or read
-too slowly. A listener stops gracefully: it accepts no more, lets requests under way finish, then closes.
+httptools reads HTTP; here it is told to whom a connection belongs (the peer's certificate), how large a head may be, and what
+becomes of peers that send or read too slowly. A request goes to the application as soon as its head is there. A listener
+stops gracefully: it accepts no more, lets requests under way finish, then closes.
+
+There is no ASGI between the parser and the application: its messages, and a task and two timers for each of them, cost more
+than most answers. A connection has one timer, which looks when it rings whether its time has been put off meanwhile.
 """
 
 from __future__ import annotations
@@ -11,14 +15,18 @@ import contextlib
 import logging
 import ssl
 from asyncio import TimerHandle
+from collections import deque
 from email.utils import formatdate
-from typing import Any
+from http import HTTPStatus
+from math import inf
+from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
-from uvicorn.server import ServerState
+
+from allotment.apiserver.http.app import App
+from allotment.apiserver.http.reply import Reply, Stream
+from allotment.apiserver.http.request import Disconnected, Request
 
 log = logging.getLogger("allotment.apiserver")
 
@@ -27,261 +35,380 @@ MAX_HEADER_COUNT = 200
 MAX_CONNECTIONS = 25_000
 REQUEST_SECONDS = 30.0  # that a request may take to arrive, headers and body
 PIECE = 256 * 1024
+MAX_UNREAD = 64 * 1024  # bytes of a body that wait for the application; then no more is read
 MAX_DISCARDED = 8 * 1024 * 1024
 STALLED_SECONDS = 60.0  # that a peer may leave what we send it unread
-KEEP_ALIVE_SECONDS = 120
+KEEP_ALIVE_SECONDS = 120.0
 GOODBYE_SECONDS = 5.0  # that a peer may take to end TLS properly
 BACKLOG = 2048
 
 _REFUSAL = b"HTTP/1.1 %b\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
+_STATUS_LINES = {each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus}
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class _Exchange(RequestResponseCycle):
+class _Exchange:
     """One request and its reply. Head and body of a reply go out in one piece: over TLS every write is a record."""
 
-    _head: bytes | None = None
+    __slots__ = (
+        "_body",
+        "_connection",
+        "_headers",
+        "_method",
+        "_path",
+        "_query",
+        "_waiter",
+        "complete",
+        "continues",
+        "disconnected",
+        "keep_alive",
+        "more",
+    )
 
-    async def send(self, message: Any) -> None:
-        if message["type"] == "http.response.start":
-            self._begin(message)
-            return
-        if self.flow.write_paused and not self.disconnected:
-            await self.flow.drain()
+    def __init__(
+        self, connection: Connection, method: str, url: bytes, headers: list[tuple[bytes, bytes]]
+    ) -> None:
+        parsed = httptools.parse_url(url)
+        self._method = method
+        self._path = parsed.path.decode("ascii")
+        self._query = parsed.query or b""
+        self._headers = headers
+        self._connection = connection
+        self._body = bytearray()
+        self._waiter: asyncio.Future[None] | None = None
+        self.more = True  # of the request is to come
+        self.complete = False  # the reply has gone out
+        self.disconnected = False
+        self.keep_alive = True
+        self.continues = False  # the peer waits to be told that its body is wanted
+
+    async def run(self, app: App) -> None:
+        """Has the request answered."""
+        certificate = self._connection.certificate
+        path = unquote(self._path) if "%" in self._path else self._path
+        request = Request(self._method, path, self._query, self._headers, peer=self, certificate=certificate)
+        try:
+            await app.answer(request, self._reply)
+        except Disconnected:
+            pass
+        except Exception:
+            log.exception("reply failed: %s %s", self._method, path)
+        finally:
+            if not self.complete:
+                self._connection.transport.close()
+
+    # --- what the peer sends ---
+
+    def feed(self, body: bytes) -> None:
+        self._body += body
+        if len(self._body) > MAX_UNREAD:
+            self._connection.pause_reading()
+        self.wake()
+
+    def wake(self) -> None:
+        """Something has changed for whoever waits."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def piece(self) -> tuple[bytes, bool]:
+        if self.continues:
+            self.continues = False
+            self._connection.transport.write(_CONTINUE)
+        while self.more and not self._body and not self.disconnected:
+            await self._wait()
         if self.disconnected:
-            return
-        head, self._head = self._head or b"", None
-        body, more = message.get("body", b""), message.get("more_body", False)
-        if self.chunked_encoding:
-            piece = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-            await self._write(head, b"".join((piece, b"" if more else b"0\r\n\r\n")))
-        else:
-            await self._write(head, b"" if self.scope["method"] == "HEAD" else body)
-        if not more:
-            self._complete()
+            raise Disconnected
+        piece, self._body = bytes(self._body), bytearray()
+        return piece, self.more
 
-    async def _write(self, head: bytes, body: bytes) -> None:
+    async def gone(self) -> None:
+        while not self.disconnected and not self.complete:
+            self._body.clear()  # of a request that needs none
+            await self._wait()
+
+    async def _wait(self) -> None:
+        self._connection.resume_reading()
+        self._waiter = self._connection.loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    # --- what it gets ---
+
+    async def _reply(self, answer: Reply | Stream) -> None:
+        self.continues = False
+        bodiless = self._method == "HEAD"
+        if isinstance(answer, Stream):
+            await self._write(self._head(answer, b"transfer-encoding: chunked\r\n"))
+            async for batch in answer.lines:
+                if batch and not bodiless:
+                    await self._write(b"%x\r\n" % len(batch), batch, b"\r\n")
+            await self._write(b"" if bodiless else b"0\r\n\r\n")
+        else:
+            length = b"content-length: %d\r\n" % len(answer.body)
+            await self._write(self._head(answer, length), b"" if bodiless else answer.body)
+        if not self.disconnected:
+            self.complete = True
+            self.wake()
+            self._connection.answered(self)
+
+    def _head(self, answer: Reply | Stream, length: bytes) -> bytes:
+        parts = [
+            _STATUS_LINES[answer.status],
+            self._connection.listener.date,
+            b"content-type: ",
+            answer.content_type,
+            b"\r\n",
+            length,
+        ]
+        for name, value in answer.headers:
+            parts += (name, b": ", value, b"\r\n")
+        parts.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
+        return b"".join(parts)
+
+    async def _write(self, before: bytes, body: bytes = b"", after: bytes = b"") -> None:
         """In pieces, with a look at the peer between them: TLS takes any amount at once and tells of no delay."""
-        if len(body) <= PIECE:
-            self.transport.write(head + body)
-            return
-        self.transport.write(head)
-        view = memoryview(body)
-        for start in range(0, len(body), PIECE):
-            if self.flow.write_paused:
-                await self.flow.drain()
+        connection = self._connection
+        pieces: list[bytes | memoryview] = [b"".join((before, body, after))]
+        if len(body) > PIECE:
+            view = memoryview(body)
+            pieces = [before, *(view[start : start + PIECE] for start in range(0, len(body), PIECE)), after]
+        for piece in pieces:
+            if connection.writable is not None and not self.disconnected:
+                await connection.writable
             if self.disconnected:
                 return
-            self.transport.write(view[start : start + PIECE])
-
-    def _begin(self, message: Any) -> None:
-        self.response_started = True
-        self.waiting_for_100_continue = False
-        parts = [STATUS_LINE[message["status"]]]
-        self.chunked_encoding = message["status"] not in (204, 304)
-        for name, value in (*self.default_headers, *message["headers"]):
-            if name == b"content-length":
-                self.chunked_encoding = False
-            parts += (name, b": ", value, b"\r\n")
-        if not self.keep_alive:
-            parts.append(b"connection: close\r\n")
-        if self.chunked_encoding:
-            parts.append(b"transfer-encoding: chunked\r\n")
-        parts.append(b"\r\n")
-        self._head = b"".join(parts)
-
-    def _complete(self) -> None:
-        self.response_complete = True
-        self.message_event.set()
-        if not self.keep_alive:
-            self.transport.close()
-        self.on_response()
+            connection.transport.write(piece)
 
 
-class Connection(HttpToolsProtocol):
-    """One peer. ``scope["state"]["peer_certificate"]`` is its certificate (DER), if TLS verified one."""
+class Connection(asyncio.Protocol):
+    """One peer. ``certificate`` is its own (DER), if TLS verified one; ``writable`` is there while it has to be waited for."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.access_log = False
-        self.app_state = dict(self.app_state)
-        self._header_bytes = 0
-        self._discarded = 0
-        self._arrival_timer: TimerHandle | None = None
+    def __init__(self, listener: Listener, loop: asyncio.AbstractEventLoop) -> None:
+        self.listener = listener
+        self.loop = loop
+        self.transport: asyncio.Transport = None  # type: ignore[assignment]  # there before anything else happens
+        self.certificate: bytes | None = None
+        self.writable: asyncio.Future[None] | None = None
+        self._parser: Any = httptools.HttpRequestParser(self)  # None when the connection is gone
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._header_bytes = self._discarded = 0
+        self._arriving = False  # a request's first byte is there, its last is not
+        self._continues = False
+        self._latest: _Exchange | None = None
+        self._running: _Exchange | None = None
+        self._waiting: deque[_Exchange] = deque()  # sent before the last one was answered
+        self._reading = True
+        self._due = inf  # when the peer has to have done what it is waited for
+        self._timer: TimerHandle | None = None
+        self._rings = inf  # the timer; perhaps before that
         self._stall_timer: TimerHandle | None = None
-        self._wait_timer: TimerHandle | None = None  # of a request that waits for the one before it
-        self._running: RequestResponseCycle | None = None
+        self._wait_timer: TimerHandle | None = None
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """Who asks for another protocol (``kubectl exec``) is answered in this one; the log need not hear of it."""
+    # --- the connection ---
 
-    def connection_made(self, transport: Any) -> None:
-        if len(self.connections) >= MAX_CONNECTIONS:
-            self.transport = transport
-            transport.abort()
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop has its own class
+        if len(self.listener.connections) >= MAX_CONNECTIONS:
+            self.transport.abort()
             return
-        super().connection_made(transport)
+        self.listener.connections.add(self)
         tls = transport.get_extra_info("ssl_object")
         if tls is not None:
-            self.app_state["peer_certificate"] = tls.getpeercert(binary_form=True)
-        self._expect_request()
+            self.certificate = tls.getpeercert(binary_form=True)
+        self._expect(REQUEST_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._cancel_timers()
-        if self._running is not None and not self._running.response_complete:
-            self._running.disconnected = (
-                True  # uvicorn tells only the last request, which may be one that waits
-            )
-            self._running.message_event.set()
-        super().connection_lost(exc)
+        self.listener.connections.discard(self)
+        for timer in (self._timer, self._stall_timer, self._wait_timer):
+            if timer is not None:
+                timer.cancel()
+        for exchange in (self._running, self._latest):
+            if exchange is not None and not exchange.complete:
+                exchange.disconnected = True
+                exchange.wake()
+        self.resume_writing()
+        self._parser = self._running = self._latest = None  # what a peer left unread is freed at once
 
     def data_received(self, data: bytes) -> None:
-        if (
-            self.parser is not None and not self.transport.is_closing()
-        ):  # nothing more is read of a peer that was refused
-            super().data_received(data)
+        if self._parser is None or self.transport.is_closing():
+            return  # nothing more is read of a peer that was refused
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            return  # who asks for another protocol (``kubectl exec``) is answered in this one
+        except httptools.HttpParserError:  # bad syntax, or as we told it to (``_count``)
+            if self._header_bytes > MAX_HEADERS:
+                self._refuse(b"431 Request Header Fields Too Large", b"the request's headers are too large\n")
+            else:
+                self._refuse(b"400 Bad Request", b"this is no HTTP request\n")
 
-    def send_400_response(self, msg: str) -> None:
-        """The parser gave up: on bad syntax, or as we told it to (``_count``)."""
-        if self._header_bytes > MAX_HEADERS:
-            self._refuse(b"431 Request Header Fields Too Large", b"the request's headers are too large\n")
-        else:
-            self._refuse(b"400 Bad Request", b"this is no HTTP request\n")
+    def pause_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self.transport.pause_reading()
 
-    def on_message_begin(self) -> None:
-        self._header_bytes = self._discarded = 0
-        if self._arrival_timer is None:
-            self._expect_request()
-        super().on_message_begin()
-
-    def on_url(self, url: bytes) -> None:
-        self._count(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value) + 4)
-        if len(self.headers) >= MAX_HEADER_COUNT:
-            self._count(MAX_HEADERS)
-        if name.lower() == b"transfer-encoding" and value.strip().lower() != b"chunked":
-            raise ValueError(
-                "only chunks are read"
-            )  # the parser would take what is compressed for plain text
-        super().on_header(name, value)
-
-    def on_message_complete(self) -> None:
-        if self._arrival_timer is not None:
-            self._arrival_timer.cancel()
-            self._arrival_timer = None
-        super().on_message_complete()
-
-    def on_headers_complete(self) -> None:
-        url = httptools.parse_url(self.url)
-        path = url.path.decode("ascii")
-        scope: Any = self.scope
-        scope["method"] = self.parser.get_method().decode("ascii")
-        scope["path"] = unquote(path) if "%" in path else path
-        scope["raw_path"] = url.path
-        scope["query_string"] = url.query or b""
-        version = self.parser.get_http_version()
-        before, self.cycle = (
-            self.cycle,
-            _Exchange(
-                scope=scope,
-                transport=self.transport,
-                flow=self.flow,
-                logger=self.logger,
-                access_logger=self.access_logger,
-                access_log=False,
-                default_headers=self.server_state.default_headers,
-                message_event=asyncio.Event(),
-                expect_100_continue=self.expect_100_continue,
-                keep_alive=version != "1.0" and self.parser.should_keep_alive(),
-                on_response=self.on_response_complete,
-            ),
-        )
-        if before is None or before.response_complete:
-            self._start_asgi_task(self.cycle, self.app)
-        else:  # sent before the last one was answered: it waits, and as we read no more we would not see the peer leave
-            self.flow.pause_reading()
-            self.pipeline.appendleft((self.cycle, self.app))
-            if self._wait_timer is None:
-                self._wait_timer = self.loop.call_later(STALLED_SECONDS, self._abort)
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._running = cycle
-        if self._wait_timer is not None and not self.pipeline:
-            self._wait_timer.cancel()
-            self._wait_timer = None
-        super()._start_asgi_task(cycle, app)
-
-    def on_body(self, body: bytes) -> None:
-        """A client that was answered early may still be sending: it is heard out, within bounds, to read its answer."""
-        if self.cycle.response_complete:
-            self._discarded += len(body)
-            if self._discarded > MAX_DISCARDED:
-                self._abort()
-            return
-        super().on_body(body)
-
-    def on_response_complete(self) -> None:
-        if self.cycle.more_body and self._arrival_timer is None:
-            self._expect_request()
-        super().on_response_complete()
+    def resume_reading(self) -> None:
+        if not self._reading:
+            self._reading = True
+            self.transport.resume_reading()
 
     def pause_writing(self) -> None:
+        self.writable = self.loop.create_future()
         self._stall_timer = self.loop.call_later(STALLED_SECONDS, self._abort)
-        super().pause_writing()
 
     def resume_writing(self) -> None:
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None
-        super().resume_writing()
+        if self.writable is not None:
+            if not self.writable.done():
+                self.writable.set_result(None)
+            self.writable = None
 
     def shutdown(self) -> None:
         """The server stops: a request that has arrived is answered, half a one is not waited for."""
-        if self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
+        exchange = self._latest
+        if exchange is None or exchange.complete:
+            self.transport.close()
+        elif exchange.more:
             self._abort()
         else:
-            super().shutdown()
+            exchange.keep_alive = False
+
+    # --- a request as it is parsed ---
+
+    def on_message_begin(self) -> None:
+        self._url, self._headers = b"", []
+        self._header_bytes = self._discarded = 0
+        self._continues = False
+        if not self._arriving:
+            self._arriving = True
+            self._expect(REQUEST_SECONDS)
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        headers = self._headers
+        self._header_bytes += len(name) + len(value) + 4
+        if self._header_bytes > MAX_HEADERS or len(headers) >= MAX_HEADER_COUNT:
+            self._count(MAX_HEADERS)
+        name = name.lower()
+        if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+            raise ValueError(
+                "only chunks are read"
+            )  # the parser would take what is compressed for plain text
+        if name == b"expect" and value.lower() == b"100-continue":
+            self._continues = True
+        headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        parser = self._parser
+        exchange = _Exchange(self, parser.get_method().decode("ascii"), self._url, self._headers)
+        exchange.keep_alive = parser.get_http_version() != "1.0" and parser.should_keep_alive()
+        exchange.continues = self._continues
+        before, self._latest = self._latest, exchange
+        if before is None or before.complete:
+            self._start(exchange)
+            return
+        self._waiting.append(exchange)
+        self.pause_reading()  # so we would not see the peer leave
+        if self._wait_timer is None:
+            self._wait_timer = self.loop.call_later(STALLED_SECONDS, self._abort)
+
+    def on_body(self, body: bytes) -> None:
+        """A client that was answered early may still be sending: it is heard out, within bounds, to read its answer."""
+        exchange = self._latest
+        assert exchange is not None
+        if not exchange.complete:
+            exchange.feed(body)
+            return
+        self._discarded += len(body)
+        if self._discarded > MAX_DISCARDED:
+            self._abort()
+
+    def on_message_complete(self) -> None:
+        exchange = self._latest
+        assert exchange is not None
+        self._arriving = False
+        self._due = inf
+        exchange.more = False
+        exchange.wake()
+        if exchange.complete:
+            self._expect(KEEP_ALIVE_SECONDS)
+
+    # --- one request after the other ---
+
+    def _start(self, exchange: _Exchange) -> None:
+        self._running = exchange
+        if self._wait_timer is not None and not self._waiting:
+            self._wait_timer.cancel()
+            self._wait_timer = None
+        tasks = self.listener.tasks
+        task = self.loop.create_task(exchange.run(self.listener.app))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def answered(self, exchange: _Exchange) -> None:
+        """A reply has gone out."""
+        if not exchange.keep_alive:
+            self.transport.close()
+        if self.transport.is_closing():
+            return
+        self.resume_reading()
+        if self._waiting:
+            self._start(self._waiting.popleft())
+        elif not self._arriving:
+            self._expect(KEEP_ALIVE_SECONDS)
+
+    def _expect(self, seconds: float) -> None:
+        """Ends the connection unless, by then, something else is expected."""
+        due = self._due = self.loop.time() + seconds
+        if due < self._rings:
+            self._set(due)
+
+    def _set(self, rings: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._rings = self.loop.call_at(rings, self._ring), rings
+
+    def _ring(self) -> None:
+        self._timer, self._rings = None, inf
+        if self._due > self.loop.time():
+            if self._due < inf:
+                self._set(self._due)
+        elif self._arriving or self._latest is None:
+            self._abort()
+        else:
+            self.transport.close()
 
     def _count(self, size: int) -> None:
         self._header_bytes += size
         if self._header_bytes > MAX_HEADERS:
-            raise ValueError("the headers are too large")  # ends the parser, which calls send_400_response
-
-    def _expect_request(self) -> None:
-        self._arrival_timer = self.loop.call_later(REQUEST_SECONDS, self._abort)
+            raise ValueError("the headers are too large")  # ends the parser
 
     def _refuse(self, status: bytes, text: bytes) -> None:
-        self._cancel_timers()
+        self._due = inf
         self.transport.write(_REFUSAL % (status, len(text), text))
         self.transport.close()
 
     def _abort(self) -> None:
         self.transport.abort()
 
-    def _cancel_timers(self) -> None:
-        for timer in (self._arrival_timer, self._stall_timer, self._wait_timer):
-            if timer is not None:
-                timer.cancel()
-        self._arrival_timer = self._stall_timer = self._wait_timer = None
-
 
 class Listener:
-    """Serves an ASGI application on a port. ``tls`` None serves plain HTTP, for tests."""
+    """Serves an application on a port. ``tls`` None serves plain HTTP, for tests."""
 
-    def __init__(self, app: Any, host: str, port: int, tls: ssl.SSLContext | None) -> None:
-        self._config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            ws="none",
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            proxy_headers=False,
-            interface="asgi3",
-        )
-        self._state = ServerState()
+    def __init__(self, app: App, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+        self.app = app
+        self.connections: set[Connection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.date = b""  # the header, as it is now
         self._host, self._port, self._tls = host, port, tls
         self._server: asyncio.Server | None = None
         self._clock: asyncio.Task[None] | None = None
@@ -289,9 +416,9 @@ class Listener:
     async def start(self) -> None:
         """Begins to accept. Raises OSError, as for a port in use."""
         loop = asyncio.get_running_loop()
-        self._config.load()
+        self._clock = asyncio.create_task(self._tell_the_time())
         self._server = await loop.create_server(
-            lambda: Connection(self._config, self._state, {}, loop),
+            lambda: Connection(self, loop),
             self._host,
             self._port,
             ssl=self._tls,
@@ -299,7 +426,6 @@ class Listener:
             ssl_shutdown_timeout=GOODBYE_SECONDS if self._tls else None,
             backlog=BACKLOG,
         )
-        self._clock = asyncio.create_task(self._tell_the_time())
 
     @property
     def port(self) -> int:
@@ -310,20 +436,20 @@ class Listener:
 
     async def stop(self, seconds: float = 10.0) -> None:
         """Accepts no more, waits for the requests under way (watches must have been ended), and closes."""
+        if self._clock is not None:
+            self._clock.cancel()
         if self._server is None:
             return
         self._server.close()
-        if self._clock is not None:
-            self._clock.cancel()
-        for connection in list(self._state.connections):
+        for connection in list(self.connections):
             connection.shutdown()
-        tasks = list(self._state.tasks)
+        tasks = list(self.tasks)
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
         for task in tasks:
             if not task.done():
                 task.cancel()
-        for connection in list(self._state.connections):
+        for connection in list(self.connections):
             with contextlib.suppress(RuntimeError):
                 connection.transport.close()
         self._server = None
@@ -331,6 +457,5 @@ class Listener:
     async def _tell_the_time(self) -> None:
         """Keeps the Date header right."""
         while True:
-            date = formatdate(usegmt=True).encode()
-            self._state.default_headers[:] = [(b"date", date)]
+            self.date = b"date: %b\r\n" % formatdate(usegmt=True).encode()
             await asyncio.sleep(1.0)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 
 import msgspec
 import yaml
 
 from allotment.api.status import StatusError
-from allotment.apiserver.http.request import Send
 from allotment.apiserver.store.record import Obj
 
 Headers = list[tuple[bytes, bytes]]
@@ -42,31 +41,16 @@ class Reply:
             reply.headers.append((b"retry-after", str(error.retry_after).encode()))
         return reply
 
-    async def send(self, send: Send) -> None:
-        headers = [
-            (b"content-type", self.content_type),
-            (b"content-length", str(len(self.body)).encode()),
-            *self.headers,
-        ]
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body})
-
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """An answer that goes on: batches of lines as they come. ``send`` returns when it has ended; ``end`` ends it."""
+    """An answer that goes on: batches of lines as they come. ``end`` ends it, also while nothing comes."""
 
-    lines: AsyncIterator[bytes]
+    lines: AsyncGenerator[bytes, None]
     end: Callable[[], None]
     headers: Headers = field(default_factory=list)
-
-    async def send(self, send: Send) -> None:
-        headers = [(b"content-type", _JSON), (b"cache-control", b"no-cache, private"), *self.headers]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"", "more_body": True})
-        async for batch in self.lines:
-            await send({"type": "http.response.body", "body": batch, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+    status: int = 200
+    content_type: bytes = _JSON
 
 
 def as_yaml(body: bytes) -> bytes:

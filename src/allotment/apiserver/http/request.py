@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property
-from typing import Any
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -14,14 +14,13 @@ from allotment.api.document import read_documents
 from allotment.api.nesting import MAX_DEPTH, too_deep
 from allotment.api.status import BadRequest, TooLarge, UnsupportedMediaType
 from allotment.api.yaml_values import TextError
+from allotment.apiserver.auth.authentication import Headers
+from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.http import protobuf
-
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
-Scope = dict[str, Any]
 
 MAX_BODY = 3 * 1024 * 1024
 MAX_PARAMETERS = 200
+_SHORT_QUERY = 200  # bytes; most are the same few, and are parsed once
 
 JSON, YAML = "application/json", "application/yaml"
 _KNOWN = f"{JSON}, {YAML}, {protobuf.CONTENT_TYPE}"
@@ -31,29 +30,56 @@ class Disconnected(Exception):
     """The client went away before its request was complete. Nobody is there to be answered."""
 
 
+class Peer(Protocol):
+    """Who sends a request, as far as more of it is to come."""
+
+    async def piece(self) -> tuple[bytes, bool]:
+        """Some of the body, and whether there is more. Raises Disconnected."""
+        ...
+
+    async def gone(self) -> None:
+        """Returns when nobody is there any more to read the reply."""
+        ...
+
+
 class Request:
-    """One request of an ASGI server."""
+    """One request, from a peer on the network or from this process.
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
-        self.scope = scope
-        self.method: str = scope["method"]
-        self.path: str = scope["path"]
-        self.headers: list[tuple[bytes, bytes]] = scope["headers"]
-        self._receive = receive
+    ``query`` and ``body`` come as they were sent (bytes) and are read when somebody asks, or as they are meant. Only from
+    this process does a request come with an ``identity``; ``certificate`` is one (DER) that TLS has verified.
+    """
 
-    @cached_property
+    __slots__ = ("_body", "_query", "certificate", "headers", "identity", "method", "path", "peer")
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        query: bytes | Mapping[str, str],
+        headers: Headers,
+        body: bytes | None = None,
+        *,
+        peer: Peer | None = None,
+        identity: Identity | None = None,
+        certificate: bytes | None = None,
+    ) -> None:
+        """``peer`` is asked for the body unless it is given here."""
+        self.method = method
+        self.path = path
+        self.headers = headers  # names in lower case
+        self.peer = peer
+        self.identity = identity
+        self.certificate = certificate
+        self._query = query
+        self._body = body
+
+    @property
     def query(self) -> Mapping[str, str]:
         """The parameters; of one that is given more than once, the first. Raises BadRequest."""
-        raw = self.scope["query_string"]
-        if not raw:
-            return {}
-        try:
-            pairs = parse_qsl(
-                raw.decode("ascii"), keep_blank_values=True, max_num_fields=MAX_PARAMETERS, errors="strict"
-            )
-        except ValueError as exc:
-            raise BadRequest(f"the query cannot be read: {exc}") from exc
-        return dict(reversed(pairs))
+        query = self._query
+        if isinstance(query, bytes):
+            query = self._query = (_parsed if len(query) <= _SHORT_QUERY else _parsed.__wrapped__)(query)
+        return query
 
     def flag(self, name: str) -> bool | None:
         """A parameter that is true or false; None if it is not there."""
@@ -89,27 +115,34 @@ class Request:
 
         A body that comes too slowly ends the connection (``listener.py``), and so this.
         """
+        if self._body is not None or self.peer is None:
+            body = self._body or b""
+            if len(body) > limit:
+                raise _too_large(limit)
+            return body
         length = self.header(b"content-length")
         if length.isdecimal() and int(length[:19]) > limit:
             raise _too_large(limit)
         parts: list[bytes] = []
-        size = 0
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise Disconnected
-            part = message.get("body", b"")
+        size, more = 0, True
+        while more:
+            part, more = await self.peer.piece()
             size += len(part)
             if size > limit:
                 raise _too_large(limit)
             parts.append(part)
-            if not message.get("more_body", False):
-                return parts[0] if len(parts) == 1 else b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def disconnected(self) -> None:
-        """Returns when the client is gone."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+
+@lru_cache(500)
+def _parsed(raw: bytes) -> Mapping[str, str]:
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"), keep_blank_values=True, max_num_fields=MAX_PARAMETERS, errors="strict"
+        )
+    except ValueError as exc:
+        raise BadRequest(f"the query cannot be read: {exc}") from exc
+    return dict(reversed(pairs))
 
 
 class Body:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any, TypeVar
 
 from allotment.api.schema import schema_of
@@ -13,7 +13,7 @@ from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
 from allotment.apiserver.http.negotiation import Accepted, choose
 from allotment.apiserver.http.options import call_of, list_options
 from allotment.apiserver.http.reply import Reply, Stream, as_yaml, encode, pretty, status_of, warning_headers
-from allotment.apiserver.http.request import JSON, Body, NotJson, Request, decode_json, decode_yaml
+from allotment.apiserver.http.request import JSON, Body, NotJson, Peer, Request, decode_json, decode_yaml
 from allotment.apiserver.http.route import Target
 from allotment.apiserver.registry.body import accepted, accepted_as
 from allotment.apiserver.registry.call import Call, Written
@@ -121,7 +121,7 @@ class Resources:
         options = list_options(request, served, watch)
         if watch:
             watching = Watching(self._registry.reads, served, target.namespace, options, form, self._clock)
-            return Stream(_until_gone(watching, request), watching.close)
+            return Stream(_until_gone(watching, request.peer), watching.close)
         page = self._registry.reads.list(served, target.namespace, options)
         return await self._reply(request, await _in_turns(form.many(page)), wanted)
 
@@ -340,20 +340,23 @@ async def _in_turns(pieces: Iterable[bytes]) -> bytes:
     return b"".join(made)
 
 
-async def _until_gone(watching: Watching, request: Request) -> Any:
-    """The lines of a watch until its client is gone, also while nothing happens."""
-    gone = asyncio.ensure_future(request.disconnected())
-    gone.add_done_callback(lambda _: watching.close())
+async def _until_gone(watching: Watching, peer: Peer | None) -> AsyncGenerator[bytes, None]:
+    """The lines of a watch until its client is gone, also while nothing happens. In process, a client closes them."""
+    gone = None
+    if peer is not None:
+        gone = asyncio.ensure_future(peer.gone())
+        gone.add_done_callback(lambda _: watching.close())
     try:
         async for batch in watching.lines():
             yield batch
     finally:
-        gone.cancel()
+        watching.close()
+        if gone is not None:
+            gone.cancel()
 
 
 def _pretty(request: Request) -> bool:
-    if request.scope["query_string"]:
-        flag = request.flag("pretty")
-        if flag is not None:
-            return flag
+    flag = request.flag("pretty")
+    if flag is not None:
+        return flag
     return request.header(b"user-agent").startswith(_PRETTY_AGENTS)
