@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from allotment.api.core import Pod
@@ -123,23 +124,22 @@ class Through:
 
 @dataclass
 class Flaky(Through):
-    """A connection whose write number ``at`` fails once. Writes are noted; events do not count."""
+    """A connection whose writes fail as the plan says for their numbers. They are noted; events do not count."""
 
-    at: int = -1
-    fault: Fault = Fault.CONFLICT
+    plan: Callable[[int], Fault | None] = lambda _: None
     writes: list[str] = field(default_factory=list)
 
     async def call(self, call: Call) -> Reply:
         if call.method == "GET" or "/events" in call.path:
             return await super().call(call)
-        number = len(self.writes)
+        fault = self.plan(len(self.writes))
         self.writes.append(f"{call.method} {call.path}")
-        if number != self.at:
+        if fault is None:
             return await super().call(call)
-        if self.fault is Fault.CONFLICT:
+        if fault is Fault.CONFLICT:
             status = {"status": "Failure", "reason": "Conflict", "message": "made up", "code": 409}
             return Reply(409, {}, json.dumps({"kind": "Status", "apiVersion": "v1", **status}).encode())
-        if self.fault is Fault.LOST_REPLY:
+        if fault is Fault.LOST_REPLY:
             await super().call(call)
         raise Disconnected("made up")
 
@@ -182,8 +182,15 @@ def with_each_write_failing(folder: Path, fault: Fault, life: Life) -> list[str]
     calm = Flaky()
     in_cluster(folder / "calm", lambda cluster: life(cluster, calm))
     for at in range(len(calm.writes)):
-        in_cluster(folder / str(at), partial(_live, life, Flaky(at, fault)))
+        in_cluster(folder / str(at), partial(_live, life, Flaky({at: fault}.get)))
     return calm.writes
+
+
+def in_a_storm(folder: Path, seed: int, life: Life) -> None:
+    """Lives a life in which half of all writes fail, in ways that the seed says."""
+    chance = Random(seed)
+    plan = [chance.choice([None, None, None, *Fault]) for _ in range(200)]
+    in_cluster(folder, partial(_live, life, Flaky(dict(enumerate(plan)).get)))
 
 
 async def _live(life: Life, connection: Flaky, cluster: Cluster) -> None:

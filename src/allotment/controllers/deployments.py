@@ -338,13 +338,10 @@ class _Refused(Exception):
 
 
 def _size(replica_set: Obj) -> Size:
-    status = replica_set.get("status") or {}
-    return Size(
-        replica_set["metadata"]["name"],
-        replica_set["spec"].get("replicas", 1),
-        status.get("availableReplicas") or 0,
-        age(replica_set),
-    )
+    """A status may be older than the size: a set that was told to shrink keeps no more than it was left."""
+    wanted = replica_set["spec"].get("replicas", 1)
+    available = (replica_set.get("status") or {}).get("availableReplicas") or 0
+    return Size(replica_set["metadata"]["name"], wanted, min(available, wanted), age(replica_set))
 
 
 def _controller(obj: Obj) -> Obj | None:
