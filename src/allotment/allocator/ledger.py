@@ -75,6 +75,17 @@ class Ledger:
         self._undo: list[Callable[[], object]] | None = None  # of the innermost fork
         self._watch = watch
 
+    def also_tell(self, watch: Callable[[DeviceID], None]) -> None:
+        """One more who hears of every device whose use changed, after those before."""
+        first = self._watch
+
+        def tell(device: DeviceID) -> None:
+            if first is not None:
+                first(device)
+            watch(device)
+
+        self._watch = tell
+
     # --- questions ---
 
     def exclusive(self, device: DeviceID) -> bool:

@@ -46,7 +46,8 @@ class Cluster:
     def __init__(self, features: Features = ALL) -> None:
         self.fleet = Fleet(features=features)
         self.sizes = DeviceSizes()
-        self.semantic = SemanticFleet()
+        self.log = ChangeLog()
+        self.semantic = SemanticFleet(self.fleet.ledger, self.log.note)
         self.claims = Claims(self.fleet.ledger, self.semantic.holdings)
         self.nodes: dict[str, NodeInfo] = {}
         self.known = 0  # how many of the nodes have an object
@@ -62,7 +63,6 @@ class Cluster:
         self.queues: dict[str, Queue] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.nominated: dict[str, str] = {}  # pod → node that it waits for
-        self.log = ChangeLog()
         self.neighbours = Neighbours(self)
         self._slices: dict[str, ResourceSlice] = {}  # as published, without the taints of rules
         self._rules: dict[str, DeviceTaintRule] = {}

@@ -1,26 +1,180 @@
-"""Seed 0's side of the cluster: partition trees by node, classes and parameters, and what carried claims hold."""
+"""Seed 0's side of the cluster: partition trees by node, classes and parameters, and what carried claims hold.
+
+Claims are asked for node by node. An answer is remembered until the node, its slices, what is held of them, or any class or
+parameters change; there is one for each shape of demand and node.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from allotment.allocator.outcome import Allocated
+from allotment.allocator.semantic import SemanticBook, allocate_semantic, semantic_results
+from allotment.api import alpha2
+from allotment.scheduler.carried_claim import carried_holdings
 
 if TYPE_CHECKING:
-    from allotment.allocator.ledger import Holding
+    from allotment.allocator.ledger import Holding, Ledger
+    from allotment.allocator.outcome import Outcome
+    from allotment.allocator.pool import DeviceID
+    from allotment.api.core import Node
     from allotment.api.meta import ApiStruct
     from allotment.api.resource import ResourceClaim
 
+_SHAPES_KEPT = 64
+
+
+@dataclass(slots=True)
+class _Answer:
+    node: Node
+    version: tuple[int, int]  # of classes and parameters, of the node's slices and their use
+    outcome: Outcome
+
 
 class SemanticFleet:
-    """See the module."""
+    """See the module. ``note`` is told of nodes on which answers may have changed because something is held or released."""
+
+    def __init__(self, ledger: Ledger, note: Callable[[str], None]) -> None:
+        self._ledger = ledger
+        self._note = note
+        self._slices: dict[str, dict[str, alpha2.NodeResourceSlice]] = {}  # by node and name
+        self._objects: dict[type[ApiStruct], dict[str, Any]] = {
+            alpha2.ResourceClass: {},
+            alpha2.ResourceClassParameters: {},
+            alpha2.ResourceClaimParameters: {},
+        }
+        self._home: dict[str, str] = {}  # slice → node
+        self._drivers: set[str] = set()  # those that publish trees, or once did
+        self._held: dict[str, dict[DeviceID, None]] = {}  # by node, published or not
+        self._book: SemanticBook | None = None
+        self._edition = 0  # of classes and parameters
+        self._versions: dict[str, int] = {}  # by node
+        self._answers: OrderedDict[Hashable, dict[str, _Answer]] = OrderedDict()
+        ledger.also_tell(self._use_changed)
+
+    # --- what changes ---
 
     def change(self, old: ApiStruct | None, new: ApiStruct | None) -> Iterable[str]:
         """Takes in a slice, a class or parameters; returns the nodes on which answers may change."""
-        return ()
+        for each in (old, new):
+            if isinstance(each, alpha2.NodeResourceSlice):
+                return self._slice(each.metadata.name, new)
+        shown: Any = new if new is not None else old
+        objects = self._objects[type(shown)]
+        key = f"{shown.metadata.namespace}/{shown.metadata.name}"
+        if new is None:
+            objects.pop(key, None)
+        else:
+            objects[key] = new
+        self._book = None
+        self._edition += 1
+        return list(self._slices)
+
+    def _slice(self, name: str, new: ApiStruct | None) -> list[str]:
+        changed = []
+        before = self._home.pop(name, None)
+        if before is not None:
+            del self._slices[before][name]
+            if not self._slices[before]:
+                del self._slices[before]
+            changed.append(before)
+        if isinstance(new, alpha2.NodeResourceSlice):
+            node = self._home[name] = new.spec.node_name
+            self._slices.setdefault(node, {})[name] = new
+            self._meet(new.spec.driver_name)
+            changed.append(node)
+        for node in changed:
+            self._versions[node] = self._versions.get(node, 0) + 1
+        return changed
+
+    def _meet(self, driver: str) -> None:
+        """From now on, what is held of a driver's devices matters."""
+        if driver in self._drivers:
+            return
+        self._drivers.add(driver)
+        for claim in self._ledger.claims():
+            for each in self._ledger.holdings(claim):
+                if each.device.driver == driver:
+                    self._use_changed(each.device)
+
+    def _use_changed(self, device: DeviceID) -> None:
+        if device.driver not in self._drivers:
+            return
+        node = device.pool
+        held = self._held.setdefault(node, {})
+        if self._ledger.exclusive(device):
+            held[device] = None
+        else:
+            held.pop(device, None)
+        if not held:
+            del self._held[node]
+        self._versions[node] = self._versions.get(node, 0) + 1
+        self._note(node)
 
     def holdings(self, claim: ResourceClaim) -> tuple[Holding, ...] | None:
         """What a carried claim's allocation holds; None for v1's own claims."""
-        return None
+        found = carried_holdings(claim)
+        for each in found or ():
+            self._meet(each.device.driver)
+        return found
+
+    # --- questions ---
+
+    @property
+    def book(self) -> SemanticBook:
+        if self._book is None:
+            classes, of_classes, of_claims = (objects.values() for objects in self._objects.values())
+            self._book = SemanticBook(classes, of_classes, of_claims)
+        return self._book
+
+    def fault(self, claims: Sequence[alpha2.ResourceClaim]) -> str:
+        """What is wrong with claims, wherever they are asked for; empty if nothing is."""
+        fault = self.book.demand(claims).fault
+        return str(fault) if fault is not None else ""
+
+    def ask(
+        self, node: Node, key: Hashable, claims: Sequence[alpha2.ResourceClaim], strategy: str
+    ) -> Outcome:
+        """The answer of one node. ``key`` is equal for claims that ask for the same."""
+        name = node.metadata.name
+        answers = self._answers.setdefault(key, {})
+        self._answers.move_to_end(key)
+        if len(self._answers) > _SHAPES_KEPT:
+            self._answers.popitem(last=False)
+        version = (self._edition, self._versions.get(name, 0))
+        known = answers.get(name)
+        if known is None or known.version != version or known.node is not node:
+            slices = self._slices.get(name, {}).values()
+            held = self._held.get(name, ())
+            outcome = allocate_semantic(
+                node, slices, self.book, claims, held, holdings=self._ledger, strategy=strategy
+            )
+            known = answers[name] = _Answer(node, version, outcome)
+        return known.outcome
+
+    def results(
+        self, claims: Sequence[alpha2.ResourceClaim], allocated: Allocated
+    ) -> list[tuple[alpha2.AllocationResult, str]]:
+        """An answer as v1alpha2 writes it, for these very claims: the allocation of each, and its class's driver."""
+        demand = self.book.demand(claims)
+        drivers = [terms.resource_class.driver_name for terms in demand.terms]
+        return list(zip(semantic_results(demand, allocated), drivers, strict=True))
+
+    def in_use(self, node: str) -> int:
+        """How many instances of a node are in use."""
+        return len(self._held.get(node, ()))
 
     def validate(self) -> None:
-        """Raises AssertionError where what is kept is not what the objects say."""
+        """Raises AssertionError where what is kept is not what the ledger says."""
+        held: dict[str, set[DeviceID]] = {}
+        for claim in self._ledger.claims():
+            for each in self._ledger.holdings(claim):
+                if each.device.driver in self._drivers and each.share is None and not each.admin:
+                    held.setdefault(each.device.pool, set()).add(each.device)
+        kept = {node: set(devices) for node, devices in self._held.items()}
+        assert kept == held, "instances in use are not those that the ledger knows"
+        for name, node in self._home.items():
+            assert name in self._slices[node], f"slice {name} is not with node {node}"
