@@ -1,6 +1,9 @@
 """Claims are made from templates: once, for the right owner, with the right content, at the price of two writes."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +11,10 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from allotment.api.core import Pod
-from allotment.client.transport import Transport
+from allotment.client.transport import Call, Stream, Transport
 from allotment.controllers.claims import FINALIZER, SEMANTIC_FINALIZER, claim_name
 from allotment.controllers.metrics import ClaimCreations
-from allotment.controllers.template_claims import TemplateClaims
+from allotment.controllers.template_claims import Key, TemplateClaims
 from tests.controllers.claim_objects import (
     NAMESPACE,
     V1,
@@ -46,6 +49,27 @@ class Counting(Failing):
         return await super().call(call)
 
 
+class Slow(Counting):
+    """Passes on what a watch of one kind tells only while ``open`` is set."""
+
+    def __init__(self, beneath: Transport, plural: str) -> None:
+        super().__init__(beneath)
+        self._plural = plural
+        self.open = asyncio.Event()
+        self.open.set()
+
+    @asynccontextmanager
+    async def stream(self, call: Call) -> AsyncIterator[Stream]:
+        async with super().stream(call) as stream:
+            slow = call.path.endswith(f"/{self._plural}")
+            yield replace(stream, lines=self._slowly(stream.lines)) if slow else stream
+
+    async def _slowly(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for line in lines:
+            await self.open.wait()
+            yield line
+
+
 async def counted(cluster: Cluster) -> Counting:
     found: list[Counting] = []
 
@@ -55,6 +79,33 @@ async def counted(cluster: Cluster) -> Counting:
 
     await controllers(cluster, through=through)
     return found[0]
+
+
+@pytest.mark.parametrize("plural", ["resourceclaims", "pods"])
+def test_nothing_is_written_again_before_the_copy_shows_it(tmp_path: Path, plural: str) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        found: list[Slow] = []
+
+        def through(transport: Transport) -> Transport:
+            found.append(Slow(transport, plural))
+            return found[0]
+
+        await cluster.create(template(), pod("p", "one-gpu"))
+        part = cluster.component(through=through)
+        made = TemplateClaims(part.client, part.informers, part.recorder)
+        await part.start()
+        (traffic,), key = found, Key("Pod", NAMESPACE, "p")
+        traffic.open.clear()
+        await made.reconcile(key)
+        again = asyncio.create_task(made.reconcile(key))
+        await asyncio.wait({again}, timeout=0.1)  # time enough to write, if it meant to
+        assert not again.done()
+        traffic.open.set()
+        await again
+        assert [write.split()[0] for write in traffic.writes] == ["POST", "PATCH"]
+        assert traffic.reads == []
+
+    in_cluster(tmp_path, scenario)
 
 
 def test_a_pod_gets_its_claim_for_two_writes(tmp_path: Path) -> None:
