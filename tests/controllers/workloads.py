@@ -187,9 +187,9 @@ def with_each_write_failing(folder: Path, fault: Fault, life: Life) -> list[str]
 
 
 def in_a_storm(folder: Path, seed: int, life: Life) -> None:
-    """Lives a life in which half of all writes fail, in ways that the seed says."""
+    """Lives a life in which three of ten writes fail, in ways that the seed says."""
     chance = Random(seed)
-    plan = [chance.choice([None, None, None, *Fault]) for _ in range(200)]
+    plan = [chance.choice([*[None] * 7, *Fault]) for _ in range(200)]
     in_cluster(folder, partial(_live, life, Flaky(dict(enumerate(plan)).get)))
 
 

@@ -26,7 +26,7 @@ from allotment.api.status import AlreadyExists, NotFound
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
-from allotment.controllers.clock import Now, left, moment
+from allotment.controllers.clock import Now, left
 from allotment.controllers.own_writes import LONGEST_WAIT, OwnWrites
 
 CONTROLLED = "controller"
@@ -208,9 +208,3 @@ class Offspring:
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and (new is None or new.metadata.deletion_timestamp is not None):
             self._told.pop(old.metadata.uid, None)
-
-
-def newest_first(pod: Pod) -> float:
-    """A key that sorts younger pods first; those without a time come before all."""
-    created = moment(pod.metadata.creation_timestamp)
-    return float("-inf") if created is None else -created.timestamp()

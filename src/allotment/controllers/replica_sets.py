@@ -13,9 +13,7 @@ Left out of upstream's order of deletion: restarts of containers, and the roundi
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 
@@ -30,7 +28,8 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
-from allotment.controllers.clock import Now, moment, real_time, stamp
+from allotment.controllers.batches import in_growing_batches
+from allotment.controllers.clock import Now, real_time, stamp
 from allotment.controllers.controller import Again
 from allotment.controllers.offspring import (
     Offspring,
@@ -38,12 +37,10 @@ from allotment.controllers.offspring import (
     controller_reference,
     finished,
     from_template,
-    is_ready,
-    newest_first,
     random_suffix,
-    ready_since,
     seconds_to_available,
 )
+from allotment.controllers.surplus import first_to_go
 
 GROUP, KIND = "apps/v1", "ReplicaSet"
 NAMESPACE = "namespace"
@@ -51,8 +48,6 @@ NAMESPACE = "namespace"
 _ORPHANS = "orphans"
 BURST = 500
 """Pods made or deleted in one go, as upstream."""
-_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def namespace_of(obj: Obj) -> list[str]:
@@ -169,7 +164,7 @@ class ReplicaSets:
                     self._refused(replica_set, "creat"),
                 )
             elif surplus > 0:
-                ranked = _first_to_go(pods, self._pods_of_siblings(replica_set))
+                ranked = first_to_go(pods, self._pods_of_siblings(replica_set))
                 ranked.sort(key=lambda pod: not self._offspring.in_doubt(pod))
                 await in_growing_batches(
                     min(surplus, BURST),
@@ -264,58 +259,6 @@ class ReplicaSets:
         meta = replica_set["metadata"]
         subject = Subject(GROUP, KIND, meta["name"], meta["namespace"], meta["uid"])
         self._recorder.tell(subject, type_, reason, message)
-
-
-async def in_growing_batches(
-    count: int, act: Callable[[int], Awaitable[None]], refused: Callable[[StatusError], None]
-) -> None:
-    """Acts ``count`` times (numbered from 0), in batches of 1, 2, 4, … that run at once, until a batch has a failure.
-
-    ``refused`` is told of each failure. Raises the first; none if the namespace is going, where nothing can be made.
-    """
-    begun, size = 0, 1
-    while begun < count:
-        batch = range(begun, min(begun + size, count))
-        results = await asyncio.gather(*(act(number) for number in batch), return_exceptions=True)
-        failures = [each for each in results if isinstance(each, BaseException) and not _namespace_goes(each)]
-        for failure in failures:
-            if isinstance(failure, StatusError):
-                refused(failure)
-        if failures:
-            raise failures[0]
-        if any(isinstance(each, BaseException) for each in results):
-            return
-        begun, size = begun + len(batch), size * 2
-
-
-def _namespace_goes(error: BaseException) -> bool:
-    causes = error.details.get("causes") or () if isinstance(error, StatusError) else ()
-    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
-
-
-def _first_to_go(pods: Iterable[Pod], related: Iterable[Pod]) -> list[Pod]:
-    """Upstream's preference: not bound, pending, not ready, cheap, doubled up on a node, ready for less long, newer."""
-    crowd = Counter(pod.spec.node_name for pod in related if is_ready(pod) and not finished(pod))
-
-    def rank(pod: Pod) -> tuple[bool, int, bool, int, int, float, float, str]:
-        ready = moment(ready_since(pod))
-        return (
-            bool(pod.spec.node_name),
-            _PHASES.get(pod.status.phase or "", 0),
-            is_ready(pod),
-            _deletion_cost(pod),
-            -crowd[pod.spec.node_name],
-            -ready.timestamp() if ready is not None else 0.0,
-            newest_first(pod),
-            pod.metadata.uid,
-        )
-
-    return sorted(pods, key=rank)
-
-
-def _deletion_cost(pod: Pod) -> int:
-    text = pod.metadata.annotations.get(_DELETION_COST, "0")
-    return int(text) if len(text) < 12 and text.removeprefix("-").isdecimal() else 0
 
 
 def _claimable(pod: Pod) -> tuple[dict[str, str], bool]:

@@ -1,0 +1,399 @@
+"""Jobs: pods that run until enough of them have succeeded, or too many have failed.
+
+Each call counts (``tally.py``), comes to a verdict if it can, writes what it found, and then acts on it: lets counted pods go,
+deletes what must not run, makes what is missing. The status is written before anything is done because of it, so a crash
+in between repeats the action and not the decision.
+
+A verdict stands once it is written: ``SuccessCriteriaMet`` or ``FailureTarget``. The job is ``Complete`` or ``Failed`` when
+after that no pod runs, ends, or waits to be counted.
+
+Not supported, and said so in an event instead of being ignored: podFailurePolicy, successPolicy, backoffLimitPerIndex. Restarts
+of containers within a pod (OnFailure) do not count towards the backoff limit, pods that fail do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from allotment.api.core import Pod
+from allotment.api.status import NotFound, StatusError
+from allotment.client.client import Client
+from allotment.client.form import Obj
+from allotment.client.informer import Key
+from allotment.client.informers import Informers
+from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.work_queue import WorkQueue
+from allotment.controllers import conditions
+from allotment.controllers.batches import in_growing_batches
+from allotment.controllers.clock import Now, left, real_time, stamp
+from allotment.controllers.completion_indexes import index_of, indexed, written
+from allotment.controllers.controller import Again
+from allotment.controllers.offspring import (
+    Offspring,
+    controller_of,
+    controller_reference,
+    from_template,
+    random_suffix,
+)
+from allotment.controllers.surplus import first_to_go
+from allotment.controllers.tally import TRACKING, Tally, pause, releasable, tally, tracked
+
+GROUP, KIND = "batch/v1", "Job"
+_NAME = "batch.kubernetes.io/job-name"
+_TRACKED = "tracked-for-job"
+BURST = 500
+_OURS = "kubernetes.io/job-controller"
+_UNSUPPORTED = ("podFailurePolicy", "successPolicy", "backoffLimitPerIndex")
+
+
+def _job_of(pod: Pod) -> list[Key]:
+    """The job that a pod is or was made by. One whose reference was taken away still has the job's name as a label."""
+    owner = controller_of(pod)
+    if owner is not None and (owner.api_version, owner.kind) == (GROUP, KIND):
+        return [(pod.metadata.namespace, owner.name)]
+    name = pod.metadata.labels.get(_NAME) if tracked(pod) else None
+    return [] if name is None else [(pod.metadata.namespace, name)]
+
+
+class Jobs:
+    """The reconciler; keys are namespace and name of a job."""
+
+    name = "jobs"
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        recorder: Recorder,
+        *,
+        now: Now = real_time,
+        suffix: Callable[[], str] = random_suffix,
+    ) -> None:
+        self.queue: WorkQueue[Key] = WorkQueue()
+        self._jobs = client.plain(GROUP, "jobs")
+        self._seen = informers.plain(GROUP, "jobs")
+        self._offspring = Offspring(client, informers, now, suffix)
+        self._pods = informers.of(Pod)
+        self._pods.add_index(_TRACKED, _job_of)
+        self._recorder = recorder
+        self._now = now
+        self._seen.on_change(self._job_changed)
+        self._pods.on_change(self._pod_changed)
+
+    def _job_changed(self, old: Obj | None, new: Obj | None) -> None:
+        job = new or old
+        if job is None:
+            return
+        if new is None:
+            self._offspring.forget(job["metadata"]["uid"])
+        self.queue.add((job["metadata"]["namespace"], job["metadata"]["name"]))
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        for pod in (old, new):
+            for key in () if pod is None else _job_of(pod):
+                self.queue.add(key)
+
+    # --- one job ---
+
+    async def reconcile(self, key: Key) -> Again | None:
+        job = self._seen.get(key[1], key[0])
+        uid = "" if job is None else job["metadata"]["uid"]
+        await self._offspring.settled(uid)
+        strays = [pod for pod in self._pods.by(_TRACKED, key) if not _made_by(pod, uid)]
+        await self._release(uid, [pod for pod in strays if tracked(pod)])
+        job = self._seen.get(key[1], key[0])
+        if job is None or job["metadata"]["uid"] != uid or job["spec"].get("managedBy", _OURS) != _OURS:
+            return None
+        if ended(job):
+            await self._release(uid, [pod for pod in self._offspring.of(uid) if tracked(pod)])
+            return await self._expire(job)
+        if unsupported := [name for name in _UNSUPPORTED if job["spec"].get(name) is not None]:
+            message = f"The job is not run: spec.{unsupported[0]} is not supported here; remove it"
+            self._tell(job, EventType.WARNING, "NotSupported", message)
+            return None
+        return await self._advance(job, uid)
+
+    async def _advance(self, job: Obj, uid: str) -> Again | None:
+        pods = self._offspring.of(uid)
+        count = tally(job, pods, self._offspring.active(pods))
+        job = await self._report(job, count)
+        await self._release(uid, releasable(job, pods))
+        told = (job.get("status") or {}).get("conditions")
+        if ended(job) or conditions.holds(told, "SuccessCriteriaMet"):
+            return None
+        if conditions.holds(told, "FailureTarget"):
+            await self._delete(job, list(count.active), counted=True)
+            return None
+        if job["metadata"].get("deletionTimestamp") is not None:
+            return None
+        if job["spec"].get("suspend"):
+            await self._delete(job, list(count.active), counted=False)
+            return None
+        after = await self._resize(job, count, pods)
+        waits = [each for each in (after, self._deadline(job)) if each is not None]
+        return min(waits, key=lambda each: each.after, default=None)
+
+    async def _release(self, owner: str, pods: list[Pod]) -> None:
+        """Takes the finalizer from pods, which then may go."""
+        for pod in pods:
+            kept = [each for each in pod.metadata.finalizers if each != TRACKING]
+            with suppress(NotFound):
+                await self._offspring.patch(owner, pod, {"metadata": {"finalizers": kept or None}})
+
+    async def _delete(self, job: Obj, pods: list[Pod], *, counted: bool) -> None:
+        """Deletes pods; where they shall not count as failed, the finalizer goes first."""
+        owner = job["metadata"]["uid"]
+
+        async def one(number: int) -> None:
+            pod = pods[number]
+            if not counted and tracked(pod):
+                await self._release(owner, [pod])
+            if await self._offspring.delete(pod):
+                self._tell(job, EventType.NORMAL, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+
+        await in_growing_batches(min(len(pods), BURST), one, self._refused(job, "delet"))
+
+    async def _resize(self, job: Obj, count: Tally, pods: list[Pod]) -> Again | None:
+        spec, active = job["spec"], list(count.active)
+        wanted = wanted_pods(spec, count)
+        surplus = _duplicates(active, spec, count) if count.indexes is not None else []
+        if len(active) - len(surplus) > wanted:
+            rest = [pod for pod in active if pod not in surplus]
+            surplus += first_to_go(rest, rest)[: len(rest) - wanted]
+        if surplus:
+            await self._delete(job, surplus, counted=False)
+            return None
+        waiting = count.terminating if spec.get("podReplacementPolicy") == "Failed" else 0
+        missing = wanted - len(active) - waiting
+        if missing <= 0:
+            return None
+        after = pause(pods, self._now())
+        if after > 0:
+            return Again(after, "pods failed; the next one waits")
+        await self._create(job, _next_indexes(active, spec, count, missing))
+        return None
+
+    async def _create(self, job: Obj, indexes: list[int | None]) -> None:
+        """Makes a pod for each index; None where pods have none."""
+        meta = job["metadata"]
+        pod = from_template(job["spec"]["template"], controller_reference(GROUP, KIND, job))
+        finalizers = [*(each for each in pod["metadata"].get("finalizers", ()) if each != TRACKING), TRACKING]
+        pod = {**pod, "metadata": {**pod["metadata"], "finalizers": finalizers}}
+
+        async def one(number: int) -> None:
+            index = indexes[number]
+            body, prefix = pod, f"{meta['name']}-"
+            if index is not None:
+                body, prefix = indexed(pod, meta["name"], index), f"{meta['name']}-{index}-"
+            name = await self._offspring.create(meta["uid"], body, prefix, meta["namespace"])
+            if name is not None:
+                self._tell(job, EventType.NORMAL, "SuccessfulCreate", f"Created pod: {name}")
+
+        await in_growing_batches(min(len(indexes), BURST), one, self._refused(job, "creat"))
+
+    def _deadline(self, job: Obj) -> Again | None:
+        seconds = job["spec"].get("activeDeadlineSeconds")
+        if seconds is None:
+            return None
+        return Again(max(0.0, left(_start(job), seconds, self._now())), "the job may take no longer")
+
+    async def _expire(self, job: Obj) -> Again | None:
+        """Deletes a job that ended long enough ago."""
+        ttl, meta = job["spec"].get("ttlSecondsAfterFinished"), job["metadata"]
+        if ttl is None or meta.get("deletionTimestamp") is not None:
+            return None
+        told = (job.get("status") or {}).get("conditions") or ()
+        end = next(each for each in told if each["type"] in _ENDS and each["status"] == "True")
+        after = left(end.get("lastTransitionTime"), ttl, self._now())
+        if after > 0:
+            return Again(after, "the job is deleted then")
+        with suppress(NotFound):
+            await self._jobs.delete(
+                meta["name"], meta["namespace"], uid=meta["uid"], version=meta["resourceVersion"]
+            )
+        return None
+
+    # --- what is said ---
+
+    async def _report(self, job: Obj, count: Tally) -> Obj:
+        """Writes what was counted and what follows from it; returns the job as it is stored."""
+        status, meta = job.get("status") or {}, job["metadata"]
+        wanted = self._status(job, count)
+        if all(_same(status.get(name), value) for name, value in wanted.items()):
+            return job
+        changed = await self._jobs.patch(
+            meta["name"],
+            {"status": wanted},
+            meta["namespace"],
+            subresource="status",
+            uid=meta["uid"],
+            version=meta["resourceVersion"],
+        )
+        self._announce(job, changed)
+        return changed
+
+    def _status(self, job: Obj, count: Tally) -> Obj:
+        now, suspended = stamp(self._now()), bool(job["spec"].get("suspend"))
+        told = list((job.get("status") or {}).get("conditions") or ())
+        resumed = conditions.holds(told, "Suspended") and not suspended
+        wanted: Obj = {
+            "succeeded": count.counted_succeeded if count.indexes is None else len(count.indexes),
+            "failed": count.counted_failed,
+            "active": len(count.active),
+            "ready": count.ready,
+            "terminating": count.terminating,
+            "uncountedTerminatedPods": {
+                "succeeded": list(count.uncounted_succeeded) or None,
+                "failed": list(count.uncounted_failed) or None,
+            },
+            "startTime": now if resumed else _start(job) or (None if suspended else now),
+        }
+        if count.indexes is not None:
+            wanted["completedIndexes"] = written(count.indexes) or None
+        told = self._judge({**job, "status": {**(job.get("status") or {}), **wanted}}, count, told)
+        if not _judged(told):
+            told = _suspension(told, suspended, now)
+            if suspended:
+                wanted["startTime"] = None
+        elif count.settled and conditions.holds(told, "SuccessCriteriaMet"):
+            told = _end(told, "SuccessCriteriaMet", "Complete", now)
+            wanted["completionTime"] = now
+        elif count.settled:
+            told = _end(told, "FailureTarget", "Failed", now)
+        wanted["conditions"] = told
+        return wanted
+
+    def _judge(self, job: Obj, count: Tally, told: list[Obj]) -> list[Obj]:
+        """The conditions with the verdict, if one is due and none stands."""
+        if _judged(told):
+            return told
+        spec, now = job["spec"], self._now()
+        deadline = spec.get("activeDeadlineSeconds")
+        late = deadline is not None and not spec.get("suspend") and left(_start(job), deadline, now) <= 0
+        if count.failed > spec.get("backoffLimit", 6):
+            verdict = ("FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        elif late:
+            verdict = ("FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline")
+        elif not count.active and count.succeeded >= _enough(spec):
+            verdict = (
+                "SuccessCriteriaMet",
+                "CompletionsReached",
+                "Reached expected number of succeeded pods",
+            )
+        else:
+            return told
+        return _with(told, verdict[0], "True", verdict[1], verdict[2], stamp(now))
+
+    def _announce(self, before: Obj, job: Obj) -> None:
+        """Events for the conditions that are new."""
+        old, new = ((each.get("status") or {}).get("conditions") for each in (before, job))
+        for type_, reason in (("Complete", "Completed"), ("Suspended", "Suspended")):
+            if conditions.holds(new, type_) and not conditions.holds(old, type_):
+                self._tell(job, EventType.NORMAL, reason, f"Job {reason.lower()}")
+        if conditions.holds(old, "Suspended") and not conditions.holds(new, "Suspended"):
+            self._tell(job, EventType.NORMAL, "Resumed", "Job resumed")
+        failure = conditions.found(new, "Failed")
+        if failure is not None and conditions.found(old, "Failed") is None:
+            self._tell(job, EventType.WARNING, failure["reason"], failure["message"])
+
+    def _refused(self, job: Obj, verb: str) -> Callable[[StatusError], None]:
+        def tell(error: StatusError) -> None:
+            message = f"Error {verb}ing: {error.message}"
+            self._tell(job, EventType.WARNING, f"Failed{verb.title()}e", message)
+
+        return tell
+
+    def _tell(self, job: Obj, type_: EventType, reason: str, message: str) -> None:
+        meta = job["metadata"]
+        subject = Subject(GROUP, KIND, meta["name"], meta["namespace"], meta["uid"])
+        self._recorder.tell(subject, type_, reason, message)
+
+
+# --- how many pods, and which ---
+
+
+def wanted_pods(spec: Obj, count: Tally) -> int:
+    """How many should run: no more than are still needed. Without a number of completions the first success is the sign
+    that the work is done, and those that run may end."""
+    parallel: int = spec.get("parallelism", 1)
+    completions: int | None = spec.get("completions")
+    if completions is None:
+        return len(count.active) if count.succeeded else parallel
+    return max(0, min(completions - count.succeeded, parallel))
+
+
+def _enough(spec: Obj) -> int:
+    completions: int | None = spec.get("completions")
+    return 1 if completions is None else completions
+
+
+def _duplicates(active: list[Pod], spec: Obj, count: Tally) -> list[Pod]:
+    """Pods of an index that is done, is no index of the job, or has another pod, of which the best stays."""
+    kept: set[int] = set(count.indexes or ())
+    found = []
+    for pod in reversed(first_to_go(active, active)):
+        index = index_of(pod)
+        if index is None or index >= spec["completions"] or index in kept:
+            found.append(pod)
+        else:
+            kept.add(index)
+    return found
+
+
+def _next_indexes(active: list[Pod], spec: Obj, count: Tally, missing: int) -> list[int | None]:
+    if count.indexes is None:
+        return [None] * min(missing, BURST)
+    taken = count.indexes | {index_of(pod) for pod in active}
+    free = (index for index in range(spec["completions"]) if index not in taken)
+    return [index for index, _ in zip(free, range(min(missing, BURST)), strict=False)]
+
+
+def _made_by(pod: Pod, uid: str) -> bool:
+    owner = controller_of(pod)
+    return owner is not None and owner.uid == uid
+
+
+# --- conditions ---
+
+_ENDS = ("Complete", "Failed")
+
+
+def ended(job: Obj) -> bool:
+    told = (job.get("status") or {}).get("conditions")
+    return any(conditions.holds(told, type_) for type_ in _ENDS)
+
+
+def _judged(told: list[Obj]) -> bool:
+    return conditions.holds(told, "SuccessCriteriaMet") or conditions.holds(told, "FailureTarget")
+
+
+def _end(told: list[Obj], verdict: str, type_: str, now: str) -> list[Obj]:
+    reason = conditions.found(told, verdict) or {}
+    return _with(told, type_, "True", reason.get("reason", ""), reason.get("message", ""), now)
+
+
+def _suspension(told: list[Obj], suspended: bool, now: str) -> list[Obj]:
+    if conditions.holds(told, "Suspended") == suspended:
+        return told
+    if suspended:
+        return _with(told, "Suspended", "True", "JobSuspended", "Job suspended", now)
+    return _with(told, "Suspended", "False", "JobResumed", "Job resumed", now)
+
+
+def _with(told: list[Obj], type_: str, status: str, reason: str, message: str, now: str) -> list[Obj]:
+    condition = {"type": type_, "status": status, "lastProbeTime": now, "reason": reason, "message": message}
+    return conditions.put(told, condition, now)
+
+
+def _start(job: Obj) -> str | None:
+    start: str | None = (job.get("status") or {}).get("startTime")
+    return start
+
+
+def _same(old: object, new: object) -> bool:
+    """Whether a field of the status has this value; absent is the same as zero or empty."""
+    if isinstance(new, dict):
+        before = old if isinstance(old, dict) else {}
+        return all(_same(before.get(name), value) for name, value in new.items())
+    return (old or None) == (new or None)
