@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from allotment.api.core import Node
 from allotment.client.form import Obj
+from allotment.controllers.node_lifecycle import NodeLifecycle
 from allotment.controllers.simulation.heartbeat import (
     LEASES,
     RENEW_SECONDS,
@@ -33,6 +34,15 @@ def ready(cluster: Cluster, name: str = "ada") -> str | None:
     found = cluster.seen.of(Node).get(name)
     conditions = found.status.conditions if found is not None else ()
     return next((each.status for each in conditions if each.type == "Ready"), None)
+
+
+def tainted(cluster: Cluster) -> dict[str, int]:
+    return {each.metadata.name: len(each.spec.taints) for each in cluster.seen.of(Node).all()}
+
+
+async def label(cluster: Cluster, name: str, value: str | None) -> None:
+    mark = {"metadata": {"labels": {"allotment.dev/simulated": value}}}
+    await cluster.admin.plain("v1", "nodes", namespaced=False).patch(name, mark)
 
 
 def test_a_node_gets_a_lease_that_goes_with_it(tmp_path: Path) -> None:
@@ -91,14 +101,42 @@ def test_without_its_label_a_node_falls_silent(tmp_path: Path) -> None:
         played = await heartbeat(cluster, time)
         await cluster.create(node())
         await cluster.eventually(lambda: lease(cluster))
-        off = {"metadata": {"labels": {"allotment.dev/simulated": None}}}
-        await cluster.admin.plain("v1", "nodes", namespaced=False).patch("ada", off)
+        await label(cluster, "ada", None)
         await cluster.quiet()
         before = lease(cluster)
         time.pass_(60)
         assert await played.reconcile("ada") is None
         await cluster.quiet()
         assert lease(cluster) == before
+
+    in_cluster(tmp_path, scenario)
+
+
+def test_pulling_the_plug_is_noticed_and_putting_it_back_in_too(tmp_path: Path) -> None:
+    """Together with the controller that judges nodes, which cannot tell simulated ones from others."""
+
+    async def scenario(cluster: Cluster) -> None:
+        time = Time()
+        played = await heartbeat(cluster, time)
+        part = cluster.component()
+        judge = NodeLifecycle(part.client, part.informers, part.recorder, now=time.now, clock=time.clock)
+        await part.start(judge)
+        await cluster.create(node(), node("bea"))
+        await cluster.eventually(lambda: lease(cluster) and lease(cluster, "bea"))
+        await label(cluster, "ada", None)
+        for _ in range(4):
+            await cluster.quiet()
+            time.pass_(RENEW_SECONDS)
+            for name in ("ada", "bea"):
+                await played.reconcile(name)
+        await cluster.quiet()
+        for name in ("ada", "bea"):
+            await judge.reconcile(name)
+        await cluster.eventually(lambda: tainted(cluster) == {"ada": 2, "bea": 0})
+        assert (ready(cluster), ready(cluster, "bea")) == ("Unknown", "True")
+        await label(cluster, "ada", "true")
+        await cluster.eventually(lambda: tainted(cluster) == {"ada": 0, "bea": 0})
+        assert ready(cluster) == "True"
 
     in_cluster(tmp_path, scenario)
 

@@ -83,7 +83,8 @@ def _conditional(allocation: AllocationResult) -> list[DeviceRequestAllocationRe
 
 def _unready(claim: ResourceClaim) -> bool:
     """Whether a device of the claim has a binding condition that is not true yet."""
-    if claim.status.allocation is None:
+    conditional = _conditional(claim.status.allocation) if claim.status.allocation is not None else ()
+    if not conditional:
         return False
     true = {
         (each.driver, each.pool, each.device, each.share_id or "", condition.type)
@@ -92,9 +93,7 @@ def _unready(claim: ResourceClaim) -> bool:
         if condition.status == "True"
     }
     return any(
-        (*_device(result), type_) not in true
-        for result in _conditional(claim.status.allocation)
-        for type_ in result.binding_conditions
+        (*_device(result), type_) not in true for result in conditional for type_ in result.binding_conditions
     )
 
 

@@ -3,8 +3,8 @@
 Why Leases, when the process that plays the nodes is also the one that judges them? Because then nothing else needs to know
 which nodes are played: the node lifecycle controller, ours or Kubernetes' own, sees what it sees of any node, and taking the
 label off a node (or stopping this process) is a power cut that the rest of the cluster answers as it would a real one. It costs a
-tenth of a small write a second for each node; a node's own moment within the ten seconds follows from its name, so that a fleet
-does not renew all at once. The Ready condition is written only when it is not true.
+tenth of a small write a second for each node. A node's turn, one of the ten seconds, follows from its name: a fleet does not renew
+all at once, and those whose turn it is share the server's commits. The Ready condition is written only when it is not true.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from allotment.controllers.controller import Again
 from allotment.controllers.simulation.marks import is_simulated
 
 LEASES = "kube-node-lease"
-RENEW_SECONDS = 10.0
+TURNS = 10
+"""One a second."""
+RENEW_SECONDS = float(TURNS)
 LEASE_SECONDS = 40
 
 
@@ -70,6 +72,7 @@ class SimulatedHeartbeat:
         )  # a clock that was set back is no reason to wait
 
     async def _renew(self, node: Node) -> None:
+        """Needs no precondition: it says that the node lives now, whatever was said before."""
         name, time = node.metadata.name, self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": time}
         try:
@@ -102,9 +105,9 @@ def _is_ready(node: Node) -> bool:
 
 
 def _until_turn(name: str, time: float) -> float:
-    """Seconds until the node's own moment in the rhythm comes next; not sooner than in half a beat."""
-    moment = zlib.crc32(name.encode()) / 2**32 * RENEW_SECONDS
-    wait = (moment - time) % RENEW_SECONDS
+    """Seconds until the node's turn comes next; not sooner than in half a round."""
+    turn = zlib.crc32(name.encode()) % TURNS
+    wait = (turn - time) % RENEW_SECONDS
     return wait if wait >= RENEW_SECONDS / 2 else wait + RENEW_SECONDS
 
 

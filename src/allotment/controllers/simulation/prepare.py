@@ -40,6 +40,9 @@ class PoolKey(NamedTuple):
 
 Cause = ClaimKey | PoolKey
 
+_LONGEST = 200
+"""Characters of a driver's mistake that are worth telling."""
+
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
@@ -165,7 +168,7 @@ def _missing_instance(result: DeviceRequestAllocationResult, node: Node, publish
     for pool in partition_pools(name, published.node_slices(name)):
         if pool.id.driver == result.driver:
             if pool.invalid:
-                return f"cannot be looked up: {pool.invalid}"
+                return f"cannot be looked up: {pool.invalid[:_LONGEST]}"
             if any(device_name(device.spec.name) == result.device for device in pool.devices):
                 return ""
     return "no longer exists"
