@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Site:
     """What does not change while claims come and go. A device's number is its *position*; sets are bit sets."""
 
-    __slots__ = ("_plan", "devices", "drawing", "features", "node", "pools", "shareable")
+    __slots__ = ("_plan", "bearing", "devices", "drawing", "features", "node", "pools", "shareable")
 
     def __init__(
         self, node: Node, pools: Sequence[Pool], devices: Sequence[Device], features: Features
@@ -29,6 +29,7 @@ class Site:
         self.features = features
         self.shareable = 0  # several claims may have a share
         self.drawing = False  # some device draws on counters
+        self.bearing = False  # some device bears on the node's own resources
         self._plan: Plan | None = None
         for position, device in enumerate(devices):
             spec = device.spec
@@ -36,6 +37,8 @@ class Site:
                 self.shareable |= 1 << position
             if spec.consumes_counters and features.PartitionableDevices:
                 self.drawing = True
+            if spec.node_allocatable_resources:
+                self.bearing = True
 
     def flaws(self) -> str:
         """What is wrong with pools that cannot be used, in words; empty if nothing is. That a pool is incomplete is

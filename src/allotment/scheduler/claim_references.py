@@ -35,7 +35,7 @@ class Unusable(Exception):
 class Reference:
     """A claim that a pod needs. ``consumer`` is the pod, or its group."""
 
-    entry: str  # its name among the pod's resourceClaims
+    entries: tuple[str, ...]  # its names among the pod's resourceClaims
     key: str  # namespace/name
     claim: ResourceClaim
     consumer: ResourceClaimConsumerReference
@@ -47,15 +47,22 @@ def references(pod: PodInfo, cluster: Cluster) -> list[Reference]:
     if not entries:
         return []
     group = _group(pod.pod, cluster)
-    mine = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
+    mine = own_reference(pod)
     found: dict[str, Reference] = {}
     for entry in entries:
         owner = group if group is not None and entry in group.spec.resource_claims else None
         consumer = mine if owner is None else group_reference(owner)
         key = _key(pod.pod, entry, owner, cluster)
-        if key is not None and key not in found:
-            found[key] = Reference(entry.name, key, _usable(key, pod, entry, owner, cluster), consumer)
+        if key is None:
+            continue
+        names = (*found[key].entries, entry.name) if key in found else (entry.name,)
+        found[key] = Reference(names, key, _usable(key, pod, entry, owner, cluster), consumer)
     return list(found.values())
+
+
+def own_reference(pod: PodInfo) -> ResourceClaimConsumerReference:
+    """A pod as the user of a claim."""
+    return ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
 
 
 def group_reference(group: PodGroup) -> ResourceClaimConsumerReference:

@@ -28,8 +28,10 @@ from allotment.api.resource import (
 from allotment.scheduler.change_log import ChangeLog
 from allotment.scheduler.claims import Claims
 from allotment.scheduler.device_score import DeviceSizes
+from allotment.scheduler.gang import VOLCANO, group_key
 from allotment.scheduler.neighbours import Neighbours, has_wishes
 from allotment.scheduler.node import NodeInfo
+from allotment.scheduler.node_allocatable import costs_told
 from allotment.scheduler.pod import FINISHED, PodInfo
 from allotment.scheduler.semantic_fleet import SemanticFleet
 
@@ -53,6 +55,7 @@ class Cluster:
         self.known = 0  # how many of the nodes have an object
         self.pods: dict[str, PodInfo] = {}  # those that are not finished
         self.assumed: dict[str, str] = {}  # pod → node
+        self.members: dict[str, dict[str, PodInfo]] = {}  # group → its pods
         self.users: dict[str, set[str]] = {}  # claim → pods that name it, in their spec or status
         self.classes: dict[str, DeviceClass] = {}
         self.extended: dict[str, str] = {}  # extended resource → class
@@ -119,11 +122,14 @@ class Cluster:
             if before is not None:
                 self._leave(before)
                 del self.pods[key]
+                self._leave_group(before)
             self.assumed.pop(key, None)
             self.nominated.pop(key, None)
             self.neighbours.wishful.discard(key)
             return
         info = PodInfo(new, before)
+        if group := group_key(new):
+            self.members.setdefault(group, {})[key] = info
         if has_wishes(new):
             self.neighbours.wishful.add(key)
         if info.node:
@@ -143,7 +149,7 @@ class Cluster:
             self._leave(before)
         self.pods[key] = info
         if info.node:
-            self.node(info.node).add(info, extra)
+            self.node(info.node).add(info, extra or costs_told(info))
             self.log.note(info.node)
 
     def _note_users(self, key: str, old: Pod | None, new: Pod | None) -> None:
@@ -166,6 +172,14 @@ class Cluster:
             if info.node is None and not info.pods:
                 del self.nodes[pod.node]
             self.log.note(pod.node)
+
+    def _leave_group(self, pod: PodInfo) -> None:
+        group = group_key(pod.pod)
+        if group:
+            members = self.members[group]
+            del members[pod.key]
+            if not members:
+                del self.members[group]
 
     def assume(self, pod: PodInfo, node: str, extra: Amounts | None = None) -> None:
         """A pod was decided to go to a node. ``extra`` is what its devices cost there besides."""
@@ -266,7 +280,7 @@ class Cluster:
 
     def _group(self, old: PodGroup | VolcanoPodGroup | None, new: PodGroup | VolcanoPodGroup | None) -> None:
         group = new if new is not None else old
-        prefix = "volcano:" if isinstance(group, VolcanoPodGroup) else ""
+        prefix = VOLCANO if isinstance(group, VolcanoPodGroup) else ""
         _keep(self.groups, old, new, prefix)
 
     def validate(self) -> None:
@@ -290,6 +304,11 @@ class Cluster:
             for claim in claims_named(pod.pod):
                 users.setdefault(claim, set()).add(pod.key)
         assert users == self.users, "users of claims"
+        members: dict[str, dict[str, PodInfo]] = {}
+        for pod in self.pods.values():
+            if group := group_key(pod.pod):
+                members.setdefault(group, {})[pod.key] = pod
+        assert members == self.members, "members of groups"
         for key, node in self.assumed.items():
             assert self.pods[key].node == node, f"pod {key} is assumed elsewhere"
 

@@ -14,6 +14,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from allotment.allocator.errors import AllocationError
+from allotment.allocator.semantic import OfDriver
 from allotment.api.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _fails_class(ask: Ask, device: Device) -> bool:
     return any(
         test.ask(device) is False
         for test, place in zip(ask.tests, ask.places, strict=True)
-        if place.startswith("class ")
+        if place.startswith("class ") or isinstance(test, OfDriver)
     )
 
 

@@ -49,11 +49,11 @@ class ExtendedClaim:
         return to_builtins(self.claim)
 
     def status(self) -> dict[str, Any]:
-        """What the pod's status says about it, as a patch."""
+        """What the pod's status says about it."""
         mappings = [to_builtins(mapping) for mapping in self.mappings]
         name = self.claim.metadata.name
         told = {"requestMappings": mappings, "resourceClaimName": name}
-        return {"status": {"extendedResourceClaimStatus": told}}
+        return {"extendedResourceClaimStatus": told}
 
 
 def served(pod: PodInfo, classes: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from allotment.api.codec import to_builtins
 from allotment.api.core import (
     NodeAllocatableMappedResources,
@@ -18,6 +20,7 @@ from allotment.api.core import (
     NodeAllocatableResourceClaimStatus,
 )
 from allotment.api.quantity import Quantity
+from allotment.scheduler.requests import requests_of
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
         NodeAllocatableOverhead,
     )
     from allotment.scheduler.node import NodeInfo
+    from allotment.scheduler.pod import PodInfo
     from allotment.scheduler.requests import Amounts
 
 Lookup = Callable[["DeviceRequestAllocationResult"], "Device | None"]
@@ -67,9 +71,9 @@ class Costs:
         return total
 
     def status(self) -> dict[str, Any]:
-        """What the pod's status says about it, as a patch."""
+        """What the pod's status says about it."""
         told = [to_builtins(status) for status in self.statuses]
-        return {"status": {"nodeAllocatableResourceClaimStatuses": told}}
+        return {"nodeAllocatableResourceClaimStatuses": told}
 
 
 def costs(pod: Pod, shares: Iterable[Share], lookup: Lookup) -> Costs:
@@ -80,6 +84,30 @@ def costs(pod: Pod, shares: Iterable[Share], lookup: Lookup) -> Costs:
         if status is not None:
             statuses.append(status)
     return Costs(tuple(statuses))
+
+
+def beyond(pod: PodInfo, extra: Amounts) -> Amounts | str:
+    """What of the costs comes on top of the pod's requests. What the pod asks for as a whole has to cover its containers and its
+    devices, which then cost nothing more; the name of a resource where it does not."""
+    whole = pod.pod.spec.resources
+    if whole is None or not whole.requests:
+        return extra
+    own = requests_of(replace(pod.pod.spec, resources=None, overhead={}))
+    rest: Amounts = {}
+    for name, amount in extra.items():
+        budget = whole.requests.get(name)
+        if budget is None:
+            rest[name] = amount
+        elif own.get(name, 0) + amount > budget.nanos:
+            return name
+    return rest
+
+
+def costs_told(pod: PodInfo) -> Amounts:
+    """What a pod's status says that its devices take of the node, beyond its requests."""
+    statuses = pod.pod.status.node_allocatable_resource_claim_statuses
+    told = beyond(pod, Costs(statuses).amounts()) if statuses else {}
+    return told if isinstance(told, dict) else {}
 
 
 def maps(allocation: AllocationResult, lookup: Lookup) -> bool:

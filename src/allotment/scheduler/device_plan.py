@@ -1,0 +1,146 @@
+"""How a pod's pending claims are to be allocated on nodes of one kind.
+
+The claims of one pod are allocated together. v1's go through the fleet (``device_wish``); seed 0's through the partition
+trees (``semantic_fleet``), of which no v1 claim can have a part. Nodes differ in kind only where the pod asks for extended
+resources: what a node's device plugins offer need not be claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from allotment.allocator.outcome import Allocated, Unsatisfiable
+from allotment.scheduler.binding_conditions import awaited, timestamp
+from allotment.scheduler.carried_claim import FINALIZER as CARRIED_FINALIZER
+from allotment.scheduler.carried_claim import IMMEDIATE, carried_status
+from allotment.scheduler.device_score import EARLY, FILLED, SMALL
+from allotment.scheduler.device_words import GENERIC, refusal
+from allotment.scheduler.framework import SUCCESS, Code, Status
+from allotment.scheduler.step import MakeClaim, WriteClaim
+
+if TYPE_CHECKING:
+    from allotment.api import alpha2
+    from allotment.api.core import Node
+    from allotment.api.resource import AllocationResult
+    from allotment.scheduler.claim_references import Reference
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.device_score import Sizes
+    from allotment.scheduler.device_wish import Wish
+    from allotment.scheduler.extended_resources import ExtendedClaim
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A claim of seed 0 that is to be allocated."""
+
+    reference: Reference
+    claim: alpha2.ResourceClaim
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a claim is to get. ``step`` writes it."""
+
+    reference: Reference
+    allocation: AllocationResult
+    step: WriteClaim | MakeClaim
+
+
+@dataclass(slots=True)
+class Plan:
+    """See the module. ``references`` are v1's claims, in the order in which ``wish`` has them; the last is ``extended``, if
+    there is that."""
+
+    plugin: str
+    strategy: str
+    references: list[Reference] = field(default_factory=list)
+    wish: Wish | None = None
+    extended: ExtendedClaim | None = None
+    carried: list[Carried] = field(default_factory=list)
+    key: Hashable = None  # of the carried claims: what they ask for
+
+    def judge(self, cluster: Cluster, node: Node) -> Status:
+        """Whether a node can give all of it."""
+        if self.wish is not None:
+            place = cluster.fleet.places.get(node.metadata.name)
+            if place is None:
+                return Status(Code.UNRESOLVABLE, self.plugin, "are not known to the devices")
+            if not self.wish.fits(place):
+                return self.wish.refusal(place)
+        return self._judge_carried(cluster, node) if self.carried else SUCCESS
+
+    def score(self, cluster: Cluster, node: Node, sizes: Sizes) -> int:
+        """How good the node is, from 0 to 100; of v1's and carried claims, the average."""
+        scores = []
+        place = cluster.fleet.places.get(node.metadata.name)
+        if self.wish is not None and place is not None:
+            scores.append(self.wish.score(place, sizes))
+        if self.carried:
+            scores.append(EARLY + SMALL + (FILLED if cluster.semantic.in_use(node.metadata.name) else 0))
+        return sum(scores) // len(scores) if scores else 0
+
+    def grants(self, cluster: Cluster, node: Node, now: float) -> list[Grant] | None:
+        """What each claim gets on a node, in the order in which it is to be written; None if it does not fit (any more)."""
+        given = self._grants(cluster, node, now)
+        carried = self._carried_grants(cluster, node)
+        return None if given is None or carried is None else given + carried
+
+    def _grants(self, cluster: Cluster, node: Node, now: float) -> list[Grant] | None:
+        if self.wish is None:
+            return []
+        place = cluster.fleet.places.get(node.metadata.name)
+        claims = [each.claim for each in self.references]
+        allocations = self.wish.write(place, claims) if place is not None else None
+        if allocations is None:
+            return None
+        grants = []
+        for reference, allocation in zip(self.references, allocations, strict=True):
+            if awaited(allocation):
+                allocation = replace(allocation, allocation_timestamp=timestamp(now))
+            write = WriteClaim(reference.key, allocation, reference.consumer, FINALIZER)
+            step: WriteClaim | MakeClaim = write
+            if self.extended is not None and reference.claim is self.extended.claim:
+                step = MakeClaim(reference.key, self.extended.manifest(), write)
+            grants.append(Grant(reference, allocation, step))
+        return grants
+
+    # --- seed 0 ---
+
+    def _judge_carried(self, cluster: Cluster, node: Node) -> Status:
+        claims = [each.claim for each in self.carried]
+        outcome = cluster.semantic.ask(node, self.key, claims, self.strategy)
+        if isinstance(outcome, Allocated):
+            return SUCCESS
+        if not isinstance(outcome, Unsatisfiable):
+            return Status(Code.UNRESOLVABLE, self.plugin, GENERIC)
+        found = refusal(outcome.problem)
+        code = Code.UNSCHEDULABLE if found.by_use else Code.UNRESOLVABLE
+        return Status(code, self.plugin, found.words)
+
+    def _carried_grants(self, cluster: Cluster, node: Node) -> list[Grant] | None:
+        if not self.carried:
+            return []
+        claims = [each.claim for each in self.carried]
+        outcome = cluster.semantic.ask(node, self.key, claims, self.strategy)
+        if not isinstance(outcome, Allocated):
+            return None
+        written = cluster.semantic.results(claims, outcome)
+        grants = []
+        for each, allocation, (told, driver) in zip(self.carried, outcome.results, written, strict=True):
+            document: dict[str, Any] = carried_status(each.claim, told, driver)
+            step = WriteClaim(
+                each.reference.key,
+                allocation,
+                each.reference.consumer,
+                CARRIED_FINALIZER,
+                keep=each.claim.spec.allocation_mode == IMMEDIATE,
+                document=document,
+            )
+            grants.append(Grant(each.reference, allocation, step))
+        return grants
