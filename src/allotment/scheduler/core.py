@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.binding import Binding, Bindings, Party
@@ -20,11 +21,13 @@ from allotment.scheduler.claim_writer import Draft
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn
-from allotment.scheduler.framework import Release, Room, Status
+from allotment.scheduler.framework import SUCCESS, Code, Release, Room, Status
+from allotment.scheduler.gang import VOLCANO, Gang, gang_of, group_key
 from allotment.scheduler.instruction import DeleteClaim, DeletePod, Instruction, PatchClaim, PatchPod, Tell
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.pod import FINISHED, PodInfo
 from allotment.scheduler.queue import GATED, Backoff, Entry, Queue
+from allotment.scheduler.session import Session
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -32,7 +35,12 @@ if TYPE_CHECKING:
 
 GATE_PATIENCE = 2.0
 """Seconds that a claim may be missing before the pod's condition says so: its controller has just been told."""
+REVISIT_EVERY = 10.0
 MAX_MESSAGE = 1024
+GANG = "Gang"
+"""Stands for a plugin where a pod waits for others of its gang."""
+GANG_PREFIX = "gang:"
+"""Of the keys of gangs in the queue, to tell them from pods."""
 EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of claims that were made for a pod's extended resources."""
 
@@ -48,12 +56,16 @@ class Scheduler:
         self.placer = Placer(cluster, profiles)
         plugins = {plugin.name: plugin for profile in profiles.values() for plugin in profile.plugins}
         self.queue = Queue(plugins.values(), backoff)
+        self.session = Session(cluster, self.placer)
         self.bindings = Bindings(cluster, self._send, self)
+        self._parties: dict[str, Party] = {}  # group → its members that are being bound
+        self._dirty: dict[str, None] = {}  # groups of which something changed since the last turn
         self.now = 0.0
         self.decided = 0  # how many attempts there were
         self._ids = 0
         self._out: list[Instruction] = []
-        self._unsaid: dict[str, tuple[float, Status]] = {}  # pods at a gate → when to say why
+        self._unsaid: dict[str, tuple[float, Status]] = {}  # at a gate → when to say why; oldest first
+        self._revisited = 0.0
 
     # --- events ---
 
@@ -75,20 +87,24 @@ class Scheduler:
 
     def next_time(self) -> float | None:
         """When a ``Tick`` would change something, if nothing else happens."""
-        times = [self.queue.next_time(), self.bindings.next_time()]
-        times += [due for due, _ in self._unsaid.values()]
+        unsaid = next(iter(self._unsaid.values()), None)  # the oldest is the first
+        times = [self.queue.next_time(), self.bindings.next_time(), unsaid[0] if unsaid is not None else None]
         return min((time for time in times if time is not None), default=None)
 
     def _tick(self, now: float) -> None:
         self.now = self.bindings.now = max(self.now, now)
         self.bindings.tick()
-        self.queue.revisit(self.now)
-        for key, (due, status) in list(self._unsaid.items()):
-            if due <= self.now:
-                del self._unsaid[key]
-                pod = self.cluster.pods.get(key)
-                if pod is not None:
-                    self._say_unschedulable(pod, Refusal(status.words, frozenset()))
+        if self.now - self._revisited >= REVISIT_EVERY:
+            self._revisited = self.now
+            self.queue.revisit(self.now)
+        while self._unsaid:
+            key, (due, status) = next(iter(self._unsaid.items()))
+            if due > self.now:
+                return
+            del self._unsaid[key]
+            entry = self.queue.get(key)
+            for pod in entry.pods if entry is not None else ():
+                self._say_unschedulable(pod, Refusal(status.words, frozenset()))
 
     def _changed(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
         self.cluster.change(old, new)
@@ -101,6 +117,8 @@ class Scheduler:
         elif isinstance(new, ResourceClaim) or isinstance(old, ResourceClaim):
             meta = (new if isinstance(new, ResourceClaim) else old).metadata  # type: ignore[union-attr]  # one is there
             self.bindings.claim_changed(f"{meta.namespace}/{meta.name}")
+        elif isinstance(new, PodGroup | VolcanoPodGroup) or isinstance(old, PodGroup | VolcanoPodGroup):
+            self._group_changed(new if new is not None else old)
         for entry in self.queue.wake(old, new, self.cluster):
             self._try_gate(entry)
 
@@ -127,7 +145,12 @@ class Scheduler:
     # --- the queue ---
 
     def _queue(self, pod: PodInfo) -> None:
-        """Queues a pod, or what is new about it."""
+        """Queues a pod, or what is new about it; a member of a gang with its gang."""
+        group = group_key(pod.pod)
+        if group and self._gang(group) is not None:
+            self._drop(pod.key)
+            self._dirty[group] = None
+            return
         entry = self.queue.get(pod.key)
         if entry is None:
             entry = self.queue.add(pod.key, pod.priority, (pod,), self.now)
@@ -138,29 +161,117 @@ class Scheduler:
                 self.queue.activate(pod.key)
             elif entry.place != GATED:
                 return
-        self._try_gate(entry)
+        self._gate(entry, self._admit(pod))
 
-    def _try_gate(self, entry: Entry) -> None:
-        """PreEnqueue: lets an entry into the queue proper, or keeps it out."""
-        pod = entry.pods[0]
+    def _admit(self, pod: PodInfo) -> Status:
+        """PreEnqueue: whether a pod may be tried at all."""
+        group = group_key(pod.pod)
+        if group and group not in self.cluster.groups:
+            return Status(Code.UNRESOLVABLE, GANG, "the pod's group does not exist")
         for plugin in self.profiles[pod.pod.spec.scheduler_name or ""].pre_enqueue:
             status = plugin.pre_enqueue(pod, self.cluster)
             if not status.ok:
-                if entry.place != GATED:
-                    self.queue.gate(entry.key, status.plugin)
-                    self._unsaid[entry.key] = (self.now + GATE_PATIENCE, status)
-                return
-        self._unsaid.pop(entry.key, None)
-        if entry.place == GATED:
+                return status
+        return SUCCESS
+
+    def _gate(self, entry: Entry, status: Status) -> None:
+        """Lets an entry into the queue proper, or keeps it out; people are told if that lasts."""
+        if status.ok:
+            self._unsaid.pop(entry.key, None)
             self.queue.open(entry.key)
+            return
+        if entry.place != GATED or status.plugin not in entry.plugins:
+            self.queue.gate(entry.key, status.plugin)
+        if entry.key not in self._unsaid or self._unsaid[entry.key][1] != status:
+            self._unsaid.pop(entry.key, None)
+            self._unsaid[entry.key] = (self.now + GATE_PATIENCE, status)
+
+    def _try_gate(self, entry: Entry) -> None:
+        if entry.key.startswith(GANG_PREFIX):
+            self._dirty[entry.key.removeprefix(GANG_PREFIX)] = None
+        else:
+            self._gate(entry, self._admit(entry.pods[0]))
 
     def _drop(self, key: str) -> None:
         self.queue.remove(key)
         self._unsaid.pop(key, None)
 
+    # --- gangs ---
+
+    def _gang(self, group: str) -> Gang | None:
+        found = self.cluster.groups.get(group)
+        return gang_of(group, found) if found is not None else None
+
+    def _group_changed(self, group: ApiStruct | None) -> None:
+        assert isinstance(group, PodGroup | VolcanoPodGroup)
+        meta = group.metadata
+        key = f"{VOLCANO if isinstance(group, VolcanoPodGroup) else ''}{meta.namespace}/{meta.name}"
+        if self._gang(key) is None:
+            self._drop(GANG_PREFIX + key)
+        for pod in list(self.cluster.members.get(key, {}).values()):
+            if self._waits(pod):
+                self._queue(pod)
+
+    def _waits(self, pod: PodInfo) -> bool:
+        """Whether a pod is ours to place, and neither placed nor on its way."""
+        ours = (pod.pod.spec.scheduler_name or "") in self.profiles
+        return ours and not pod.node and not pod.leaving and pod.key not in self.bindings
+
+    def _queue_gang(self, group: str) -> None:
+        """Queues what is left of a gang to place, once enough of it is here."""
+        gang, key = self._gang(group), GANG_PREFIX + group
+        waiting = [pod for pod in self.cluster.members.get(group, {}).values() if self._waits(pod)]
+        if gang is None or not waiting:
+            self._drop(key)
+            return
+        statuses = [(pod, self._admit(pod)) for pod in waiting]
+        admitted = tuple(sorted((pod for pod, status in statuses if status.ok), key=lambda pod: pod.key))
+        priority = gang.priority if gang.priority is not None else max(pod.priority for pod in waiting)
+        entry = self.queue.get(key)
+        if entry is None:
+            entry = self.queue.add(key, priority, admitted or tuple(waiting), self.now)
+        elif [pod.key for pod in entry.pods] != [pod.key for pod in admitted]:
+            entry.pods = admitted or tuple(waiting)
+            self.queue.activate(key)
+        else:
+            entry.pods = admitted or tuple(waiting)
+        missing = gang.minimum - self._placed(group) - len(admitted)
+        refused = next((status for _, status in statuses if not status.ok), None)
+        if not admitted or missing > 0:
+            self._gate(entry, refused or _incomplete(gang, missing))
+        else:
+            self._gate(entry, SUCCESS)
+
+    def _placed(self, group: str) -> int:
+        return sum(bool(pod.node) for pod in self.cluster.members.get(group, {}).values())
+
+    def _decide_gang(self, entry: Entry) -> None:
+        group = entry.key.removeprefix(GANG_PREFIX)
+        gang = self._gang(group)
+        assert gang is not None
+        party = self._parties.get(group)
+        need = max(0, gang.minimum - self._placed(group))
+        placed = self.session.place(gang, entry.pods, need, self.now)
+        if isinstance(placed, Refusal):
+            self.queue.park(entry.key, entry.key, () if placed.error else placed.plugins, self.now)
+            for pod in entry.pods:
+                self._say_unschedulable(pod, placed)
+            return
+        self._drop(entry.key)
+        if party is None or not party.members:
+            party = self._parties[group] = Party(gang.name, need)
+        for placement in placed:  # all are members before the first goes on
+            party.members[placement.cycle.pod.key] = self._binding(placement, party)
+        for placement in placed:
+            self.bindings.start(party.members[placement.cycle.pod.key])
+        self._dirty[group] = None
+
     # --- deciding ---
 
     def _turn(self, pods: int) -> None:
+        dirty, self._dirty = self._dirty, {}
+        for group in dirty:
+            self._queue_gang(group)
         for _ in range(pods):
             entry = self.queue.pop(self.now)
             if entry is None:
@@ -169,6 +280,9 @@ class Scheduler:
 
     def _decide(self, entry: Entry) -> None:
         self.decided += 1
+        if entry.key.startswith(GANG_PREFIX):
+            self._decide_gang(entry)
+            return
         pod = entry.pods[0]
         attempt = self.placer.begin(pod, self.now)
         if isinstance(attempt, Refusal):
@@ -180,12 +294,10 @@ class Scheduler:
             self._refuse(entry, attempt.shape, placed, attempt)
             return
         self._drop(entry.key)
-        self._start(placed)
+        self.bindings.start(self._binding(placed))
 
-    def _start(self, placed: Placement, party: Party | None = None) -> None:
-        self.bindings.start(
-            Binding(placed.cycle.pod, placed.cycle, placed.node, placed.steps, self.now, party)
-        )
+    def _binding(self, placed: Placement, party: Party | None = None) -> Binding:
+        return Binding(placed.cycle.pod, placed.cycle, placed.node, placed.steps, self.now, party)
 
     def _refuse(self, entry: Entry, shape: Any, refusal: Refusal, attempt: Attempt | None = None) -> None:
         pod = entry.pods[0]
@@ -247,8 +359,9 @@ class Scheduler:
         if pod is None or binding.gone or pod.node or pod.leaving:
             return
         self._queue(pod)
-        if self.queue.get(pod.key) is not None and self.queue.get(pod.key).place != GATED:  # type: ignore[union-attr]  # just seen
-            self.queue.park(pod.key, None, (), self.now)
+        entry = self.queue.get(pod.key)
+        if entry is not None and entry.place != GATED:
+            self.queue.park(entry.key, None, (), self.now)
         self._say_unschedulable(pod, Refusal(f"binding to {binding.node} failed: {binding.why}", frozenset()))
 
     def broken(self, party: Party, binding: Binding) -> None:
@@ -302,8 +415,16 @@ class Scheduler:
         for pod in self.cluster.pods.values():
             ours = (pod.pod.spec.scheduler_name or "") in self.profiles
             if ours and not pod.node and not pod.leaving:
-                places = (pod.key in self.queue) + (pod.key in self.bindings)
+                gang = GANG_PREFIX + group_key(pod.pod)
+                if group_key(pod.pod) in self._dirty:
+                    continue
+                places = (pod.key in self.queue) + (gang in self.queue) + (pod.key in self.bindings)
                 assert places == 1, f"pod {pod.key} is in {places} places"
+
+
+def _incomplete(gang: Gang, missing: int) -> Status:
+    more = "1 more pod" if missing == 1 else f"{missing} more pods"
+    return Status(Code.UNRESOLVABLE, GANG, f"waits for {more} of its gang, which needs {gang.minimum}")
 
 
 def timestamp(seconds: float) -> str:

@@ -124,9 +124,9 @@ class Placer:
             return self._refusal(rejections)
         return self._best(attempt, fitting)
 
-    def verdict(self, attempt: Attempt, node: NodeInfo) -> int | Status:
-        """The local score of one node, or why not, spreading and neighbours included."""
-        verdict = attempt.index.judge(node)
+    def verdict(self, attempt: Attempt, node: NodeInfo, *, without: str = "") -> int | Status:
+        """The local score of one node, or why not, spreading and neighbours included; one plugin may be left out."""
+        verdict = attempt.index.judge(node, without=without)
         if isinstance(verdict, int):
             for plugin in attempt.filters:
                 status = plugin.filter(attempt.cycle, node)

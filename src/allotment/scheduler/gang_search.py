@@ -1,0 +1,139 @@
+"""Which members of a gang go to which node, when taking them one after another does not work out.
+
+Members that ask for the same are one *class* with a count, so a set of members is a *bundle*: how many of each class. Whether
+a bundle fits on a node is asked of outside (``fits``) and monotone: what fits, fits with less. So a node is described by its
+largest bundles (its *frontier*), and how many members can be placed at most follows by going through the nodes once, remembering
+the best for each rest: the order of members never matters, and neither does that of nodes.
+
+What one node's bundle does to another node (a shared claim, a pool that both reach, spreading) is not seen here. The caller
+tries an assignment for real and, if it fails, takes the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
+
+Bundle = tuple[int, ...]
+"""How many members of each class."""
+
+
+class GaveUp(Exception):
+    """The budget of steps ran out before it was known whether the gang fits."""
+
+
+def frontier(limit: Bundle, fits: Callable[[Bundle], bool]) -> list[Bundle]:
+    """The largest bundles within ``limit`` that fit on a node: none of them is part of another."""
+    most = [_most(limit, place, fits) for place in range(len(limit))]
+    found: list[Bundle] = []
+    for head in product(*[range(count, -1, -1) for count in most[:-1]]):
+        if any(
+            all(h <= o for h, o in zip(head, other, strict=False)) and other[-1] == most[-1]
+            for other in found
+        ):
+            continue  # a larger head takes as many of the last class as there can be
+        last = _largest(partial(_with_last, fits, head), most[-1])
+        if last >= 0:
+            found.append((*head, last))
+    return [each for each in found if not any(_within(each, other) and each != other for other in found)]
+
+
+def _with_last(fits: Callable[[Bundle], bool], head: Bundle, last: int) -> bool:
+    return fits((*head, last))
+
+
+def _most(limit: Bundle, place: int, fits: Callable[[Bundle], bool]) -> int:
+    """How many of one class alone."""
+    alone = [0] * len(limit)
+
+    def fits_alone(count: int) -> bool:
+        alone[place] = count
+        return fits(tuple(alone))
+
+    return max(0, _largest(fits_alone, limit[place]))
+
+
+def _largest(fits: Callable[[int], bool], limit: int) -> int:
+    """The largest count up to ``limit`` that fits, by doubling and halving; -1 if not even none does."""
+    if not fits(0):
+        return -1
+    low, step = 0, 1
+    while low + step <= limit and fits(low + step):
+        low, step = low + step, step * 2
+    high = min(limit, low + step - 1)  # known to be too many: high + 1, unless it is the limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _within(small: Bundle, large: Bundle) -> bool:
+    return all(a <= b for a, b in zip(small, large, strict=True))
+
+
+class Assignments:
+    """All ways to give each node a bundle so that at least ``need`` members are placed, the largest first choice first.
+
+    Iterating raises GaveUp when ``budget`` steps are used up.
+    """
+
+    def __init__(self, counts: Bundle, frontiers: Sequence[Sequence[Bundle]], need: int, budget: int) -> None:
+        self._counts = counts
+        self._frontiers = [list(each) for each in frontiers]
+        self._need = need
+        self._budget = budget
+        self._best: dict[tuple[int, Bundle], int] = {}
+
+    def most(self) -> int:
+        """How many members can be placed at most, as far as single nodes tell."""
+        return self._reach(0, self._counts)
+
+    def __iter__(self) -> Iterator[tuple[Bundle, ...]]:
+        if self.most() >= self._need:
+            yield from self._from(0, self._counts, 0)
+
+    def _from(self, node: int, left: Bundle, placed: int) -> Iterator[tuple[Bundle, ...]]:
+        if node == len(self._frontiers):
+            yield ()
+            return
+        for bundle in self._options(node, left):
+            rest = tuple(a - b for a, b in zip(left, bundle, strict=True))
+            now = placed + sum(bundle)
+            if now + self._reach(node + 1, rest) >= self._need:
+                for following in self._from(node + 1, rest, now):
+                    yield (bundle, *following)
+
+    def _options(self, node: int, left: Bundle) -> list[Bundle]:
+        """All bundles that fit on a node, large ones first."""
+        found: set[Bundle] = set()
+        for largest in self._frontiers[node]:
+            limits = [min(a, b) for a, b in zip(largest, left, strict=True)]
+            self._spend(1)
+            found.update(product(*[range(limit + 1) for limit in limits]))
+        return sorted(found, key=lambda bundle: (-sum(bundle), tuple(-count for count in bundle)))
+
+    def _reach(self, node: int, left: Bundle) -> int:
+        """How many of what is left can be placed on this node and those after it."""
+        if node == len(self._frontiers) or not any(left):
+            return 0
+        known = self._best.get((node, left))
+        if known is None:
+            self._spend(1)
+            known = 0
+            for largest in self._frontiers[node]:
+                taken = tuple(min(a, b) for a, b in zip(largest, left, strict=True))
+                rest = tuple(a - b for a, b in zip(left, taken, strict=True))
+                known = max(known, sum(taken) + self._reach(node + 1, rest))
+                if known == sum(left):
+                    break
+            self._best[node, left] = known
+        return known
+
+    def _spend(self, steps: int) -> None:
+        self._budget -= steps
+        if self._budget < 0:
+            raise GaveUp

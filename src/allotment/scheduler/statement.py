@@ -1,0 +1,40 @@
+"""Placements on trial: all are kept, or all are taken back in reverse order.
+
+A ``Placement`` is what the batch scheduler of seed 3 calls a BindContext: the task, its node, and the steps to do, as data, each of
+which knows how to be undone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allotment.scheduler.placement import Attempt, Placement, Placer
+
+if TYPE_CHECKING:
+    from allotment.scheduler.diagnosis import Refusal
+
+
+class Statement:
+    """See the module. What is placed counts for everything that is asked afterwards."""
+
+    def __init__(self, placer: Placer) -> None:
+        self._placer = placer
+        self.placements: list[Placement] = []
+
+    def place(self, attempt: Attempt, node: str) -> Placement | Refusal:
+        """Reserves what a pod needs on a node."""
+        placed = self._placer.reserve(attempt, node)
+        if isinstance(placed, Placement):
+            self.placements.append(placed)
+        return placed
+
+    def discard(self, keep: int = 0) -> None:
+        """Takes back all but the first ``keep`` placements."""
+        while len(self.placements) > keep:
+            placed = self.placements.pop()
+            self._placer.unreserve(placed.cycle, placed.node)
+
+    def commit(self) -> list[Placement]:
+        """Lets the placements stand."""
+        placements, self.placements = self.placements, []
+        return placements
