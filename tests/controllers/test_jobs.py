@@ -316,7 +316,7 @@ def life(**spec: Any) -> Callable[[Cluster, Flaky], Any]:
         await cluster.quiet()
         told = status(cluster)
         assert (told["succeeded"], told["failed"]) == (3, 1)
-        assert held(cluster) == []
+        await cluster.eventually(lambda: held(cluster) == [])
         assert len(kubelet.seen) == 5  # three that succeeded, one that failed, one of somebody else
         assert kubelet.most <= 2
 
