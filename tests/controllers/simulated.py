@@ -15,6 +15,8 @@ from allotment.api.resource import ResourceClaim, ResourceSlice
 Obj = dict[str, Any]
 
 GPU = "gpu.example.com"
+CARDS = "cards.example.com"
+"""A driver of seed 0's form."""
 
 
 class Time:
@@ -87,6 +89,25 @@ def allocation(*devices: str, pool: str = "ada", **result: Any) -> Obj:
             ]
         }
     }
+
+
+def tree(*quarters: str) -> Obj:
+    parts = {"name": "quarters", "resourceInstances": [{"name": each} for each in quarters]}
+    return {
+        "apiVersion": "resource.k8s.io/v1alpha2",
+        "kind": "NodeResourceSlice",
+        "metadata": {"name": "ada-cards"},
+        "spec": {
+            "nodeName": "ada",
+            "driverName": CARDS,
+            "partitionable": {"resourceInstances": [{"name": "card-0", "partitions": [parts]}]},
+        },
+    }
+
+
+def semantic_allocation(*ids: str) -> Obj:
+    data = {"nodeName": "ada", "partitionable": {"instances": [{"id": id} for id in ids]}}
+    return {"resourceHandles": [{"driverName": CARDS, "semanticData": data}]}
 
 
 def user(pod: Obj) -> Obj:

@@ -1,5 +1,6 @@
 """Pods on simulated nodes, against the embedded server: they start, wait, run, end and go."""
 
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,23 @@ import pytest
 
 from allotment.api.core import Pod
 from allotment.client.form import Obj
+from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
 from allotment.controllers.controller import Again
 from allotment.controllers.simulation.kubelet import SimulatedKubelet, _Blocked
 from allotment.controllers.simulation.prepare import ClaimKey
 from tests.controllers.cluster import Cluster, Component, in_cluster
-from tests.controllers.simulated import Time, allocation, claim, node, pod, slice_, user
+from tests.controllers.simulated import (
+    CARDS,
+    Time,
+    allocation,
+    claim,
+    node,
+    pod,
+    semantic_allocation,
+    slice_,
+    tree,
+    user,
+)
 
 BY_NAME = {"name": "gpu", "resourceClaimName": "c"}
 
@@ -122,6 +135,75 @@ def test_a_pod_bound_ahead_of_its_claim_starts_when_the_claim_is_its(tmp_path: P
         await cluster.eventually(lambda: "is not reserved" in cluster.events("p")[-1])
         await give(cluster, made, "gpu-0")
         await cluster.eventually(lambda: phase(cluster) == "Running")
+
+    in_cluster(tmp_path, scenario)
+
+
+def test_a_pod_whose_instance_of_a_tree_is_gone_waits_for_it(tmp_path: Path) -> None:
+    """Seed 0's MUST, with its own kinds."""
+
+    async def scenario(cluster: Cluster) -> None:
+        await kubelet(cluster, Time())
+        cluster.seen.plain("v1", "events")
+        early = {**claim(), "apiVersion": "resource.k8s.io/v1alpha2", "spec": {"resourceClassName": "cards"}}
+        withdrawn = tree("q1")
+        made = (await cluster.create(node(), withdrawn, early, pod(on="", claims=(BY_NAME,))))[-1]
+        status = {
+            "driverName": CARDS,
+            "allocation": semantic_allocation("card-0/quarters/q0"),
+            "reservedFor": [user(made)],
+        }
+        claims = cluster.admin.plain("resource.k8s.io/v1alpha2", "resourceclaims")
+        await claims.patch("c", {"status": status}, "default", subresource="status")
+        target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "ada"}}
+        await cluster.admin.plain("v1", "pods").act("p", "binding", target, "default")
+        (told,) = await cluster.eventually(lambda: cluster.events("p"))
+        assert "which ResourceClaim c was given, no longer exists" in told
+        trees = cluster.admin.plain("resource.k8s.io/v1alpha2", "noderesourceslices", namespaced=False)
+        await trees.patch("ada-cards", {"spec": tree("q0", "q1")["spec"]})
+        await cluster.eventually(lambda: phase(cluster) == "Running")
+
+    in_cluster(tmp_path, scenario)
+
+
+class Unreliable:
+    """A connection on which of three writes one never arrives and of another the answer is lost."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._writes = 0
+
+    async def call(self, call: Call) -> Reply:
+        if call.method == "GET":
+            return await self._transport.call(call)
+        self._writes += 1
+        if self._writes % 3 == 1:
+            raise Disconnected("it did not arrive")
+        reply = await self._transport.call(call)
+        if self._writes % 3 == 2:
+            raise Disconnected("its answer was lost")
+        return reply
+
+    def stream(self, call: Call) -> AbstractAsyncContextManager[Stream]:
+        return self._transport.stream(call)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+def test_lost_writes_and_lost_answers_change_nothing_in_the_end(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        part = cluster.component(through=Unreliable)
+        played = SimulatedKubelet(part.client, part.informers, part.recorder, now=Time().now)
+        await part.start(played)
+        names = [f"p{number}" for number in range(4)]
+        await cluster.create(node(), *(pod(name) for name in names), pod("ends", marks={"run-seconds": "0"}))
+        await cluster.eventually(lambda: all(phase(cluster, name) == "Running" for name in names))
+        await cluster.eventually(lambda: phase(cluster, "ends") == "Succeeded")
+        for name in names:
+            await cluster.admin.of(Pod).delete(name, "default")
+        await cluster.eventually(lambda: all(phase(cluster, name) is None for name in names))
+        await cluster.quiet()
 
     in_cluster(tmp_path, scenario)
 

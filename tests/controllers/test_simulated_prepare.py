@@ -18,12 +18,15 @@ from allotment.controllers.simulation.prepare import (
     find_obstacle,
 )
 from tests.controllers.simulated import (
+    CARDS,
     GPU,
     allocation,
     claim,
     node,
     pod,
+    semantic_allocation,
     slice_,
+    tree,
     typed_claim,
     typed_node,
     typed_pod,
@@ -199,28 +202,8 @@ def test_claims_of_a_pod_are_all_of_them() -> None:
 
 # --- seed 0 ---
 
-CARDS = "cards.example.com"
-
-
-def tree(*quarters: str) -> Obj:
-    parts = {"name": "quarters", "resourceInstances": [{"name": each} for each in quarters]}
-    return {
-        "apiVersion": "resource.k8s.io/v1alpha2",
-        "kind": "NodeResourceSlice",
-        "metadata": {"name": "ada-cards"},
-        "spec": {
-            "nodeName": "ada",
-            "driverName": CARDS,
-            "partitionable": {"resourceInstances": [{"name": "card-0", "partitions": [parts]}]},
-        },
-    }
-
 
 def semantic_claim(*ids: str) -> Obj:
-    handle = {
-        "driverName": CARDS,
-        "semanticData": {"nodeName": "ada", "partitionable": {"instances": [{"id": id} for id in ids]}},
-    }
     return to_v1(
         {
             "apiVersion": "resource.k8s.io/v1alpha2",
@@ -229,7 +212,7 @@ def semantic_claim(*ids: str) -> Obj:
             "spec": {"resourceClassName": "cards"},
             "status": {
                 "driverName": CARDS,
-                "allocation": {"resourceHandles": [handle]},
+                "allocation": semantic_allocation(*ids),
                 "reservedFor": MINE,
             },
         }
