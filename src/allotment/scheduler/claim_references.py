@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from allotment.api.batch import PodGroup
 from allotment.api.resource import ResourceClaimConsumerReference
 from allotment.scheduler.claims import MAX_CONSUMERS
-from allotment.scheduler.pod import GROUP_ANNOTATION
+from allotment.scheduler.gang import group_key
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod, PodResourceClaim, PodResourceClaimStatus
@@ -75,20 +75,10 @@ def group_reference(group: PodGroup) -> ResourceClaimConsumerReference:
     )
 
 
-def gang_of(pod: Pod) -> str | None:
-    """The group that a pod says it belongs to, Kubernetes' or Volcano's; None if to none."""
-    group = pod.spec.scheduling_group
-    name = group.pod_group_name if group is not None else None
-    if name:
-        return f"{pod.metadata.namespace}/{name}"
-    name = pod.metadata.annotations.get(GROUP_ANNOTATION)
-    return f"volcano:{pod.metadata.namespace}/{name}" if name else None
-
-
 def _group(pod: Pod, cluster: Cluster) -> PodGroup | None:
     if pod.spec.scheduling_group is None:
         return None
-    found = cluster.groups.get(gang_of(pod) or "")
+    found = cluster.groups.get(group_key(pod))
     return found if isinstance(found, PodGroup) else None
 
 
@@ -152,8 +142,8 @@ def _ours(users: dict[str, ResourceClaimConsumerReference], pod: PodInfo, cluste
     """Whether a decision in flight was made for the pod itself or for others of its gang, whose claims it may share."""
     if pod.uid in users:
         return True
-    gang = gang_of(pod.pod)
-    if gang is None:
+    gang = group_key(pod.pod)
+    if not gang:
         return False
     for user in users.values():
         if user.resource == "podgroups":
@@ -162,6 +152,6 @@ def _ours(users: dict[str, ResourceClaimConsumerReference], pod: PodInfo, cluste
                 return False
         else:
             other = cluster.pods.get(f"{pod.namespace}/{user.name}")
-            if other is None or gang_of(other.pod) != gang:
+            if other is None or group_key(other.pod) != gang:
                 return False
     return True

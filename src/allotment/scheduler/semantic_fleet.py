@@ -135,6 +135,11 @@ class SemanticFleet:
         fault = self.book.demand(claims).fault
         return str(fault) if fault is not None else ""
 
+    def shareable(self, claim: alpha2.ResourceClaim) -> bool:
+        """Whether several pods may use what a claim is given, by its parameters as they are now."""
+        demand = self.book.demand([claim])
+        return demand.fault is None and bool(demand.terms[0].claim_parameters.shareable)
+
     def ask(
         self, node: Node, key: Hashable, claims: Sequence[alpha2.ResourceClaim], strategy: str
     ) -> Outcome:

@@ -14,47 +14,51 @@ In a cycle:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from allotment.allocator.errors import AllocationError
 from allotment.allocator.ledger import Conflict
-from allotment.allocator.nodeselector import selects
-from allotment.allocator.pool import DeviceID
 from allotment.allocator.search import DEFAULT_BUDGET
 from allotment.allocator.strategy import BEST_FIT, FIRST_FIT
-from allotment.allocator.suits import NODE_OPERATIONS
 from allotment.api import alpha2
 from allotment.api.batch import PodGroup
 from allotment.api.codec import encode
 from allotment.api.core import Node, Pod
 from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from allotment.scheduler import extended_resources
+from allotment.scheduler import device_wakes, extended_resources
 from allotment.scheduler.binding_conditions import Readiness, awaited, readiness
 from allotment.scheduler.carried_claim import FINALIZER as CARRIED_FINALIZER
-from allotment.scheduler.carried_claim import IMMEDIATE, carried, is_carrier
+from allotment.scheduler.carried_claim import carried, is_carrier
 from allotment.scheduler.claim_references import Reference, Unusable, blocked, own_reference, references
+from allotment.scheduler.device_costs import afford, bearing
 from allotment.scheduler.device_plan import FINALIZER, Carried, Grant, Plan
+from allotment.scheduler.device_wants import (
+    NAME,
+    NOTHING,
+    Given,
+    Wants,
+    exclusive,
+    in_use_by_others,
+    names_chosen,
+    only_user,
+    reaches,
+    reserved,
+    unresolvable,
+)
 from allotment.scheduler.device_wish import Wish
 from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Release, Status, Wake
-from allotment.scheduler.node_allocatable import Costs, Share, beyond, costs, lacking, maps
+from allotment.scheduler.node_allocatable import Costs
 from allotment.scheduler.placement import EXTRA
 from allotment.scheduler.step import AwaitConditions, MakeClaim, PatchStatus, WriteClaim
 
 if TYPE_CHECKING:
-    from allotment.allocator.fleet import Place
-    from allotment.api.core import NodeSelector
     from allotment.api.meta import ApiStruct
-    from allotment.api.resource import AllocationResult, Device, DeviceRequestAllocationResult
+    from allotment.api.resource import AllocationResult
     from allotment.scheduler.cluster import Cluster
-    from allotment.scheduler.device_score import Sizes
     from allotment.scheduler.framework import Cycle
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
-    from allotment.scheduler.requests import Amounts
     from allotment.scheduler.step import Step
 
-NAME = "DynamicResources"
 STRATEGIES = {"keep-whole": BEST_FIT, "first-fit": FIRST_FIT}
 BINDING_SECONDS = 600.0
 
@@ -74,56 +78,8 @@ _KINDS: tuple[type[ApiStruct], ...] = (
     alpha2.ResourceClaimParameters,
 )
 
-
-def _unresolvable(words: str) -> Status:
-    return Status(Code.UNRESOLVABLE, NAME, words)
-
-
-_ELSEWHERE = _unresolvable("are not where the pod's allocated claims can be used")
-_NO_OPERATIONS = _unresolvable(f"do not declare {NODE_OPERATIONS}, which the pod's claims need")
-_NOT_READY = _unresolvable("cannot be used by a claim whose devices did not become ready")
-_STALE = _unresolvable("have to wait until a claim of an earlier attempt is deleted")
-_SHARED = _unresolvable("cannot be used by a claim that is part of a node and in use by another pod")
-_UNKNOWN = _unresolvable("are not known")
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A claim that has its devices: on the server, or in a flight for the pod's gang."""
-
-    reference: Reference
-    allocation: AllocationResult
-    in_flight: bool
-
-
-@dataclass(slots=True)
-class Wants:
-    """What a pod wants of this plugin in one cycle; kept in the cycle's state."""
-
-    given: list[Given] = field(default_factory=list)
-    selectors: list[NodeSelector] = field(default_factory=list)  # of given claims, beyond names of nodes
-    operations: bool = False  # a given claim needs nodes that declare NODE_OPERATIONS
-    unready: bool = False  # a given claim's devices failed to become ready
-    pending: list[Reference] = field(default_factory=list)
-    key: tuple[bytes, ...] = ()  # what the pending claims ask for
-    carried: list[Carried] = field(default_factory=list)
-    carried_key: tuple[tuple[str, bytes], ...] = ()
-    extended: dict[str, str] = field(default_factory=dict)  # resource → class that can serve it
-    stale: str = ""  # a claim for extended resources that an earlier attempt left behind
-    plans: dict[frozenset[str], Plan] = field(default_factory=dict)  # by the extended resources to be claimed
-    sizes: Sizes = field(default_factory=dict)
-    grants: list[Grant] = field(default_factory=list)  # by Reserve
-    joined: list[Given] = field(
-        default_factory=list
-    )  # by Reserve: given claims that the pod was not a user of
-    costs: Costs = field(default_factory=Costs)  # by Reserve
-
-    @property
-    def nothing(self) -> bool:
-        return not (self.given or self.pending or self.carried or self.extended)
-
-
-_NOTHING = Wants()
+_STALE = unresolvable("have to wait until a claim of an earlier attempt is deleted")
+_UNKNOWN = unresolvable("are not known")
 _NO_RESOURCES: frozenset[str] = frozenset()
 
 
@@ -154,36 +110,36 @@ class DynamicResources:
         try:
             references(pod, cluster)
         except Unusable as exc:
-            return _unresolvable(str(exc))
+            return unresolvable(str(exc))
         return SUCCESS
 
     def pre_filter(self, cycle: Cycle) -> Status:
         pod, cluster = cycle.pod, cycle.cluster
         extended = extended_resources.served(pod, cluster.extended) if cluster.extended else {}
         if not pod.pod.spec.resource_claims and not extended:
-            cycle.state[NAME] = _NOTHING
+            cycle.state[NAME] = NOTHING
             return SKIP
         wants = cycle.state[NAME] = Wants(extended=extended, sizes=cluster.sizes.largest)
         try:
             for reference in references(pod, cluster):
                 waits = blocked(reference, pod, cluster)
                 if waits:
-                    return _unresolvable(waits)
+                    return unresolvable(waits)
                 self._sort(cycle, wants, reference)
             self._find_stale(cycle, wants)
         except Unusable as exc:
-            return _unresolvable(str(exc))
+            return unresolvable(str(exc))
         if wants.nothing:
             return SKIP
         wants.key = tuple([encode(each.claim.spec) for each in wants.pending])
         fault = self._fault(cycle, wants)
-        return _unresolvable(f"the pod's claims cannot be allocated: {fault}") if fault else SUCCESS
+        return unresolvable(f"the pod's claims cannot be allocated: {fault}") if fault else SUCCESS
 
     def _sort(self, cycle: Cycle, wants: Wants, reference: Reference) -> None:
         allocation = cycle.cluster.claims.allocation(reference.key)
         found = carried(reference.claim) if is_carrier(reference.claim) else None
         if allocation is not None:
-            if found is not None and _exclusive(found, reference, cycle):
+            if found is not None and exclusive(found, reference, cycle):
                 raise Unusable(f"the pod's resource claim {reference.key} is in use and not shareable")
             self._restrict(cycle, wants, reference, allocation)
         elif found is not None:
@@ -197,10 +153,10 @@ class DynamicResources:
     ) -> None:
         """A given claim leaves only nodes on which it can be used."""
         in_flight = reference.claim.status.allocation is None
-        wants.given.append(Given(reference, allocation, in_flight))
+        wants.given.append(Given(reference, allocation, in_flight, in_use_by_others(reference, cycle)))
         where = allocation.node_selector
         if where is not None:
-            names = _names(where)
+            names = names_chosen(where)
             if names is not None:
                 cycle.restrict(names)
             else:
@@ -234,7 +190,7 @@ class DynamicResources:
     def shape(self, cycle: Cycle) -> Hashable:
         """Equal for pods that Filter and Score cannot tell apart, after PreFilter."""
         wants: Wants = cycle.state[NAME]
-        if wants is _NOTHING:
+        if wants is NOTHING:
             return None
         if not (wants.given or wants.carried or wants.extended):
             return wants.key
@@ -248,7 +204,7 @@ class DynamicResources:
             wants.operations,
             wants.unready,
             tuple(
-                (encode(given.allocation.devices), given.reference.entries, _in_use_by_others(given, cycle))
+                (encode(given.allocation.devices), given.reference.entries, given.shared)
                 for given in wants.given
             ),
         )
@@ -293,53 +249,31 @@ class DynamicResources:
 
     def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
         wants: Wants = cycle.state[NAME]
-        if wants is _NOTHING:
+        if wants is NOTHING:
             return SUCCESS
         if node.node is None:
             return _UNKNOWN
         if wants.stale:
             return _STALE
         if wants.given:
-            status = _reaches(wants, node)
+            status = reaches(wants, node)
             if not status.ok:
                 return status
         plan = self._plan_for(cycle, wants, node)
         status = plan.judge(cycle.cluster, node.node)
         if not status.ok:
             return status
-        place = _bearing(cycle.cluster, node)
+        place = bearing(cycle.cluster, node)
         if place is None:
             return SUCCESS
-        afforded = self._afford(cycle, wants, plan, place, node)
+        afforded = afford(cycle, wants, plan, place, node)
         return afforded if isinstance(afforded, Status) else SUCCESS
 
     def score(self, cycle: Cycle, node: NodeInfo) -> int:
         wants: Wants = cycle.state[NAME]
-        if wants is _NOTHING or node.node is None:
+        if wants is NOTHING or node.node is None:
             return 0
         return self._plan_for(cycle, wants, node).score(cycle.cluster, node.node, wants.sizes)
-
-    def _afford(
-        self, cycle: Cycle, wants: Wants, plan: Plan, place: Place, node: NodeInfo
-    ) -> tuple[Costs, Amounts] | Status:
-        """What the devices cost of the node's own resources; or why it, or the pod, does not have that much."""
-        lookup = _Lookup(cycle.cluster, place)
-        for given in wants.given:
-            if _in_use_by_others(given, cycle) and maps(given.allocation, lookup):
-                return _SHARED
-        grants = plan.grants(cycle.cluster, place.node, cycle.now) or []
-        held: list[Grant | Given] = [*grants, *wants.given]
-        shares = [_share(each.reference, each.allocation) for each in held]
-        total = costs(cycle.pod.pod, shares, lookup)
-        extra = beyond(cycle.pod, total.amounts())
-        if isinstance(extra, str):
-            return _unresolvable(f"have devices that take more {extra} than the pod requests as a whole")
-        short = lacking(node, cycle.pod.requests, extra)
-        if not short:
-            return total, extra
-        code = Code.UNRESOLVABLE if any(always for _, always in short) else Code.UNSCHEDULABLE
-        names = " and ".join(name for name, _ in short)
-        return Status(code, NAME, f"have too little {names} for the pod and what its devices take")
 
     # --- PostFilter ---
 
@@ -349,7 +283,7 @@ class DynamicResources:
         wants: Wants = cycle.state[NAME]
         if wants.stale:
             return Release((wants.stale,), "A claim that an earlier attempt made for the pod is deleted")
-        mine = [given for given in wants.given if _only_user(given, cycle)]
+        mine = [given for given in wants.given if only_user(given, cycle)]
         if not mine or not self._would_fit(cycle, mine, rejections):
             return None
         what = "A claim of the pod is" if len(mine) == 1 else f"{len(mine)} claims of the pod are"
@@ -397,14 +331,14 @@ class DynamicResources:
 
     def reserve(self, cycle: Cycle, node: NodeInfo) -> Status:
         wants: Wants = cycle.state[NAME]
-        if wants is _NOTHING or node.node is None:
+        if wants is NOTHING or node.node is None:
             return SUCCESS
         cluster, uid = cycle.cluster, cycle.pod.uid
         plan = self._plan_for(cycle, wants, node)
         grants = plan.grants(cluster, node.node, cycle.now)
-        place = _bearing(cluster, node)
+        place = bearing(cluster, node)
         if place is not None:
-            afforded = self._afford(cycle, wants, plan, place, node)
+            afforded = afford(cycle, wants, plan, place, node)
             if isinstance(afforded, Status):
                 return afforded
             wants.costs, extra = afforded
@@ -419,14 +353,14 @@ class DynamicResources:
         except Conflict:
             return Status(Code.UNSCHEDULABLE, NAME, "a device was taken by another pod meanwhile")
         for given in wants.given:
-            if given.in_flight or not _reserved(given.reference):
+            if given.in_flight or not reserved(given.reference):
                 cluster.claims.depart(given.reference.key, uid, given.reference.consumer, None)
                 wants.joined.append(given)
         return SUCCESS
 
     def unreserve(self, cycle: Cycle, node: NodeInfo) -> None:
-        wants: Wants = cycle.state.get(NAME, _NOTHING)
-        if wants is _NOTHING:
+        wants: Wants = cycle.state.get(NAME, NOTHING)
+        if wants is NOTHING:
             return
         held: list[Grant | Given] = [*wants.grants, *wants.joined]
         for each in reversed(held):
@@ -440,7 +374,7 @@ class DynamicResources:
 
     def pre_bind(self, cycle: Cycle, node: NodeInfo) -> list[Step]:
         wants: Wants = cycle.state[NAME]
-        if wants is _NOTHING:
+        if wants is NOTHING:
             return []
         steps: list[Step] = [grant.step for grant in wants.grants]
         for given in wants.joined:
@@ -464,163 +398,12 @@ class DynamicResources:
     # --- what may help ---
 
     def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:
-        """Most changes are claims on their way to being allocated: they help only pods that wait for that very claim, and a
-        finalizer helps nobody."""
-        if isinstance(old, ResourceClaim) and isinstance(new, ResourceClaim):
-            return old.status != new.status or _standing(old) != _standing(new)
-        if isinstance(old, Node) and isinstance(new, Node):
-            return _other_node(old, new)
-        return not isinstance(old, Pod) or isinstance(new, Pod)
+        return device_wakes.helps_anyone(old, new)
 
     def concerns(
         self, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster
     ) -> Iterable[str] | None:
-        """The pods whose gate a change may open: those that use the claim, or the pod itself."""
-        changed = new if new is not None else old
-        if isinstance(changed, Pod):
-            return (f"{changed.metadata.namespace}/{changed.metadata.name}",)
-        if not isinstance(changed, ResourceClaim):
-            return None if isinstance(changed, PodGroup) else ()
-        meta = changed.metadata
-        if any(owner.kind == "PodGroup" for owner in meta.owner_references):
-            return None
-        found = {f"{meta.namespace}/{owner.name}" for owner in meta.owner_references if owner.kind == "Pod"}
-        return found | cluster.users.get(f"{meta.namespace}/{meta.name}", set())
+        return device_wakes.concerns(old, new, cluster)
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        changed = new if new is not None else old
-        if isinstance(changed, ResourceClaim):
-            before = old if isinstance(old, ResourceClaim) else None
-            after = new if isinstance(new, ResourceClaim) else None
-            if before is not None and released(before, after):
-                return True
-            return _uses(pod, changed, cluster)
-        if isinstance(changed, Pod):
-            return changed.metadata.uid == pod.uid
-        if isinstance(changed, PodGroup):
-            group = pod.pod.spec.scheduling_group
-            return group is not None and group.pod_group_name == changed.metadata.name
-        if isinstance(changed, (DeviceClass, ResourceSlice, Node)):
-            return new is not None
-        return True
-
-
-def released(old: ResourceClaim, new: ResourceClaim | None) -> bool:
-    """Whether a claim gave devices back, some or all."""
-    before = old.status.allocation
-    if before is None:
-        return False
-    after = new.status.allocation if new is not None else None
-    if after is None:
-        return True
-    left = {_id(result) for result in after.devices.results}
-    return any(_id(result) not in left for result in before.devices.results)
-
-
-def _id(result: DeviceRequestAllocationResult) -> tuple[DeviceID, str | None]:
-    return DeviceID(result.driver, result.pool, result.device), result.share_id
-
-
-def _standing(claim: ResourceClaim) -> object:
-    """What of a claim's metadata decides who may use it."""
-    meta = claim.metadata
-    return meta.owner_references, meta.annotations, meta.deletion_timestamp
-
-
-def _uses(pod: PodInfo, claim: ResourceClaim, cluster: Cluster) -> bool:
-    """Whether a claim is one of the pod's, or may be."""
-    meta = claim.metadata
-    if meta.namespace != pod.namespace:
-        return False
-    if pod.key in cluster.users.get(f"{meta.namespace}/{meta.name}", ()):
-        return True
-    return any(owner.uid == pod.uid or owner.kind == "PodGroup" for owner in meta.owner_references)
-
-
-def _other_node(old: Node, new: Node) -> bool:
-    """Whether a node changed in what decides about devices, or in how much it offers."""
-    return (
-        old.metadata.labels != new.metadata.labels
-        or old.status.declared_features != new.status.declared_features
-        or old.status.allocatable != new.status.allocatable
-    )
-
-
-def _bearing(cluster: Cluster, node: NodeInfo) -> Place | None:
-    """The devices of a node, if any of them bears on the node's own resources."""
-    place = cluster.fleet.places.get(node.name)
-    try:
-        return place if place is not None and cluster.fleet.site(place).bearing else None
-    except AllocationError:
-        return None  # nobody knows what this node reaches
-
-
-class _Lookup:
-    """Finds devices of a node as they are published."""
-
-    def __init__(self, cluster: Cluster, place: Place) -> None:
-        self._devices = {device.id: device.spec for device in cluster.fleet.site(place).devices}
-
-    def __call__(self, result: DeviceRequestAllocationResult) -> Device | None:
-        return self._devices.get(DeviceID(result.driver, result.pool, result.device))
-
-
-def _share(reference: Reference, allocation: AllocationResult) -> Share:
-    return Share(reference.claim.metadata.name, reference.entries, allocation)
-
-
-def _reserved(reference: Reference) -> bool:
-    """Whether the server has shown that the pod, or its group, may use the claim."""
-    return any(user.uid == reference.consumer.uid for user in reference.claim.status.reserved_for)
-
-
-def _exclusive(claim: alpha2.ResourceClaim, reference: Reference, cycle: Cycle) -> bool:
-    """Whether a claim of seed 0 is for one user at a time, and somebody else's turn."""
-    allocation = claim.status.allocation
-    if allocation is None or allocation.shareable:
-        return False
-    users = cycle.cluster.claims.reserved(reference.key)
-    return any(user.uid != reference.consumer.uid for user in users.values())
-
-
-def _names(selector: NodeSelector) -> frozenset[str] | None:
-    """The names of the nodes that a selector chooses, if it chooses by name alone."""
-    names: list[str] = []
-    for term in selector.node_selector_terms:
-        if term.match_expressions or len(term.match_fields) != 1:
-            return None
-        (test,) = term.match_fields
-        if test.key != "metadata.name" or test.operator != "In":
-            return None
-        names += test.values
-    return frozenset(names)
-
-
-def _reaches(wants: Wants, node: NodeInfo) -> Status:
-    """Whether the given claims can be used on a node."""
-    if wants.unready:
-        return _NOT_READY
-    if node.node is None:
-        return _UNKNOWN
-    try:
-        if not all(selects(selector, node.node) for selector in wants.selectors):
-            return _ELSEWHERE
-    except AllocationError as exc:
-        return _unresolvable(f"cannot be matched with a claim's node selector: {exc}")
-    if wants.operations and NODE_OPERATIONS not in node.node.status.declared_features:
-        return _NO_OPERATIONS
-    return SUCCESS
-
-
-def _in_use_by_others(given: Given, cycle: Cycle) -> bool:
-    consumer = given.reference.consumer.uid
-    users = cycle.cluster.claims.reserved(given.reference.key)
-    return any(user.uid != consumer for user in users.values())
-
-
-def _only_user(given: Given, cycle: Cycle) -> bool:
-    """Whether nobody but the pod uses a claim, it is on the server as it is here, and may be allocated anew."""
-    if given.in_flight or given.reference.consumer.uid != cycle.pod.uid or _in_use_by_others(given, cycle):
-        return False
-    found = carried(given.reference.claim)
-    return found is None or found.spec.allocation_mode != IMMEDIATE
+        return device_wakes.helps(pod, old, new, cluster)

@@ -1,0 +1,104 @@
+"""Which changes can help pods that could not get their devices.
+
+Released devices may help anybody who waits for some; new slices, classes, nodes and taint rules as well. Any other change of a
+claim helps only the pods that use it: the claim was made, or allocated, or is free for a further user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from allotment.allocator.pool import DeviceID
+from allotment.api.batch import PodGroup
+from allotment.api.core import Node, Pod
+from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.api.resource import DeviceRequestAllocationResult
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.pod import PodInfo
+
+
+def helps_anyone(old: ApiStruct | None, new: ApiStruct | None) -> bool:
+    """Most changes are claims on their way to being allocated: they help only pods that wait for that very claim, and a
+    finalizer helps nobody."""
+    if isinstance(old, ResourceClaim) and isinstance(new, ResourceClaim):
+        return old.status != new.status or _standing(old) != _standing(new)
+    if isinstance(old, Node) and isinstance(new, Node):
+        return _other_node(old, new)
+    return not isinstance(old, Pod) or isinstance(new, Pod)
+
+
+def concerns(old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> Iterable[str] | None:
+    """The pods whose gate a change may open: those that use the claim, or the pod itself."""
+    changed = new if new is not None else old
+    if isinstance(changed, Pod):
+        return (f"{changed.metadata.namespace}/{changed.metadata.name}",)
+    if not isinstance(changed, ResourceClaim):
+        return None if isinstance(changed, PodGroup) else ()
+    meta = changed.metadata
+    if any(owner.kind == "PodGroup" for owner in meta.owner_references):
+        return None
+    found = {f"{meta.namespace}/{owner.name}" for owner in meta.owner_references if owner.kind == "Pod"}
+    return found | cluster.users.get(f"{meta.namespace}/{meta.name}", set())
+
+
+def helps(pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+    changed = new if new is not None else old
+    if isinstance(changed, ResourceClaim):
+        before = old if isinstance(old, ResourceClaim) else None
+        after = new if isinstance(new, ResourceClaim) else None
+        if before is not None and released(before, after):
+            return True
+        return _uses(pod, changed, cluster)
+    if isinstance(changed, Pod):
+        return changed.metadata.uid == pod.uid
+    if isinstance(changed, PodGroup):
+        group = pod.pod.spec.scheduling_group
+        return group is not None and group.pod_group_name == changed.metadata.name
+    if isinstance(changed, (DeviceClass, ResourceSlice, Node)):
+        return new is not None
+    return True
+
+
+def released(old: ResourceClaim, new: ResourceClaim | None) -> bool:
+    """Whether a claim gave devices back, some or all."""
+    before = old.status.allocation
+    if before is None:
+        return False
+    after = new.status.allocation if new is not None else None
+    if after is None:
+        return True
+    left = {_id(result) for result in after.devices.results}
+    return any(_id(result) not in left for result in before.devices.results)
+
+
+def _id(result: DeviceRequestAllocationResult) -> tuple[DeviceID, str | None]:
+    return DeviceID(result.driver, result.pool, result.device), result.share_id
+
+
+def _standing(claim: ResourceClaim) -> object:
+    """What of a claim's metadata decides who may use it."""
+    meta = claim.metadata
+    return meta.owner_references, meta.annotations, meta.deletion_timestamp
+
+
+def _uses(pod: PodInfo, claim: ResourceClaim, cluster: Cluster) -> bool:
+    """Whether a claim is one of the pod's, or may be."""
+    meta = claim.metadata
+    if meta.namespace != pod.namespace:
+        return False
+    if pod.key in cluster.users.get(f"{meta.namespace}/{meta.name}", ()):
+        return True
+    return any(owner.uid == pod.uid or owner.kind == "PodGroup" for owner in meta.owner_references)
+
+
+def _other_node(old: Node, new: Node) -> bool:
+    """Whether a node changed in what decides about devices, or in how much it offers."""
+    return (
+        old.metadata.labels != new.metadata.labels
+        or old.status.declared_features != new.status.declared_features
+        or old.status.allocatable != new.status.allocatable
+    )

@@ -1,0 +1,130 @@
+"""What a pod wants of the devices in one attempt to place it, and what its allocated claims say about nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from allotment.allocator.errors import AllocationError
+from allotment.allocator.nodeselector import selects
+from allotment.allocator.suits import NODE_OPERATIONS
+from allotment.scheduler.carried_claim import IMMEDIATE, carried
+from allotment.scheduler.framework import SUCCESS, Code, Status
+from allotment.scheduler.node_allocatable import Costs
+
+if TYPE_CHECKING:
+    from allotment.api import alpha2
+    from allotment.api.core import NodeSelector
+    from allotment.api.resource import AllocationResult
+    from allotment.scheduler.claim_references import Reference
+    from allotment.scheduler.device_plan import Carried, Grant, Plan
+    from allotment.scheduler.device_score import Sizes
+    from allotment.scheduler.framework import Cycle
+    from allotment.scheduler.node import NodeInfo
+
+NAME = "DynamicResources"
+
+
+def unresolvable(words: str) -> Status:
+    return Status(Code.UNRESOLVABLE, NAME, words)
+
+
+_ELSEWHERE = unresolvable("are not where the pod's allocated claims can be used")
+_NO_OPERATIONS = unresolvable(f"do not declare {NODE_OPERATIONS}, which the pod's claims need")
+_NOT_READY = unresolvable("cannot be used by a claim whose devices did not become ready")
+_UNKNOWN = unresolvable("are not known")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A claim that has its devices: on the server, or in a flight for the pod's gang."""
+
+    reference: Reference
+    allocation: AllocationResult
+    in_flight: bool
+    shared: bool  # somebody else uses it too
+
+
+@dataclass(slots=True)
+class Wants:
+    """What a pod wants of this plugin in one cycle; kept in the cycle's state."""
+
+    given: list[Given] = field(default_factory=list)
+    selectors: list[NodeSelector] = field(default_factory=list)  # of given claims, beyond names of nodes
+    operations: bool = False  # a given claim needs nodes that declare NODE_OPERATIONS
+    unready: bool = False  # a given claim's devices failed to become ready
+    pending: list[Reference] = field(default_factory=list)
+    key: tuple[bytes, ...] = ()  # what the pending claims ask for
+    carried: list[Carried] = field(default_factory=list)
+    carried_key: tuple[tuple[str, bytes], ...] = ()
+    extended: dict[str, str] = field(default_factory=dict)  # resource → class that can serve it
+    stale: str = ""  # a claim for extended resources that an earlier attempt left behind
+    plans: dict[frozenset[str], Plan] = field(default_factory=dict)  # by the extended resources to be claimed
+    sizes: Sizes = field(default_factory=dict)
+    grants: list[Grant] = field(default_factory=list)  # by Reserve
+    joined: list[Given] = field(
+        default_factory=list
+    )  # by Reserve: given claims that the pod was not a user of
+    costs: Costs = field(default_factory=Costs)  # by Reserve
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.given or self.pending or self.carried or self.extended)
+
+
+NOTHING = Wants()
+
+
+def reserved(reference: Reference) -> bool:
+    """Whether the server has shown that the pod, or its group, may use the claim."""
+    return any(user.uid == reference.consumer.uid for user in reference.claim.status.reserved_for)
+
+
+def exclusive(claim: alpha2.ResourceClaim, reference: Reference, cycle: Cycle) -> bool:
+    """Whether a claim of seed 0 is for one user at a time, and somebody else's turn."""
+    if not in_use_by_others(reference, cycle):
+        return False
+    allocation = claim.status.allocation
+    return not (allocation.shareable if allocation is not None else cycle.cluster.semantic.shareable(claim))
+
+
+def names_chosen(selector: NodeSelector) -> frozenset[str] | None:
+    """The names of the nodes that a selector chooses, if it chooses by name alone."""
+    names: list[str] = []
+    for term in selector.node_selector_terms:
+        if term.match_expressions or len(term.match_fields) != 1:
+            return None
+        (test,) = term.match_fields
+        if test.key != "metadata.name" or test.operator != "In":
+            return None
+        names += test.values
+    return frozenset(names)
+
+
+def reaches(wants: Wants, node: NodeInfo) -> Status:
+    """Whether the given claims can be used on a node."""
+    if wants.unready:
+        return _NOT_READY
+    if node.node is None:
+        return _UNKNOWN
+    try:
+        if not all(selects(selector, node.node) for selector in wants.selectors):
+            return _ELSEWHERE
+    except AllocationError as exc:
+        return unresolvable(f"cannot be matched with a claim's node selector: {exc}")
+    if wants.operations and NODE_OPERATIONS not in node.node.status.declared_features:
+        return _NO_OPERATIONS
+    return SUCCESS
+
+
+def in_use_by_others(reference: Reference, cycle: Cycle) -> bool:
+    users = cycle.cluster.claims.reserved(reference.key)
+    return any(user.uid != reference.consumer.uid for user in users.values())
+
+
+def only_user(given: Given, cycle: Cycle) -> bool:
+    """Whether nobody but the pod uses a claim, it is on the server as it is here, and may be allocated anew."""
+    if given.in_flight or given.shared or given.reference.consumer.uid != cycle.pod.uid:
+        return False
+    found = carried(given.reference.claim)
+    return found is None or found.spec.allocation_mode != IMMEDIATE
