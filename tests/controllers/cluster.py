@@ -205,9 +205,9 @@ _OF_THE_CLUSTER = frozenset(
 
 
 @asynccontextmanager
-async def running_cluster(folder: Path) -> AsyncIterator[Cluster]:
-    """A cluster that ends, with its components, when the context does."""
-    server = ApiServer(Options(folder / "data"))
+async def running_cluster(folder: Path, port: int | None = None) -> AsyncIterator[Cluster]:
+    """A cluster that ends, with its components, when the context does. With port 0 it listens, for other programs."""
+    server = ApiServer(Options(folder / "data", port=port))
     await server.start()
     cluster = Cluster(server)
     for type_ in (Pod, ResourceClaim):  # most tests look at these
