@@ -271,6 +271,8 @@ _COMPONENTS = (
             "create: core: pods/eviction",
             "update: core: pods/finalizers",
             f"{READ}: {_RESOURCE},{_OWN}: {_DEVICES},resourceclaimparameters,resourceclaimtemplates",
+            f"create,delete,{CHANGE}: {_RESOURCE},{_OWN}: resourceclaimparameters,resourceclassparameters",
+            f"{READ}: apiextensions.k8s.io: customresourcedefinitions",
             f"create,delete,{CHANGE},{READ}: {_RESOURCE}: resourceclaims",
             f"{CHANGE}: {_RESOURCE}: resourceclaims/binding,resourceclaims/status,devicetaintrules/status",
             f"{ALL}: {_RESOURCE},{_OWN}: resourcepools",
