@@ -10,7 +10,7 @@ from allotment.api.core import Pod
 from allotment.client.form import Obj
 from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
 from allotment.controllers.controller import Again
-from allotment.controllers.simulation.kubelet import SimulatedKubelet, _Blocked
+from allotment.controllers.simulation.kubelet import PATIENCE, SimulatedKubelet, _Blocked
 from allotment.controllers.simulation.prepare import ClaimKey
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.simulated import (
@@ -162,6 +162,26 @@ def test_a_pod_whose_instance_of_a_tree_is_gone_waits_for_it(tmp_path: Path) -> 
         trees = cluster.admin.plain("resource.k8s.io/v1alpha2", "noderesourceslices", namespaced=False)
         await trees.patch("ada-cards", {"spec": tree("q0", "q1")["spec"]})
         await cluster.eventually(lambda: phase(cluster) == "Running")
+
+    in_cluster(tmp_path, scenario)
+
+
+def test_names_of_claims_that_are_about_to_come_are_waited_for_in_silence(tmp_path: Path) -> None:
+    """A scheduler binds a pod when it has seen its claims, which may be before their names are in the pod's status."""
+
+    async def scenario(cluster: Cluster) -> None:
+        time = Time()
+        played, _ = await kubelet(cluster, time)
+        cluster.seen.plain("v1", "events")
+        await cluster.create(node(), pod(claims=({"name": "gpu", "resourceClaimTemplateName": "t"},)))
+        await cluster.quiet()
+        again = await played.reconcile(("default", "p"))
+        assert again == Again(PATIENCE, "its claims are about to be noted")
+        assert cluster.events("p") == []
+        time.pass_(3e9)  # the server stamps pods by its own clock
+        await played.reconcile(("default", "p"))
+        (told,) = await cluster.eventually(lambda: cluster.events("p"))
+        assert told.endswith("the claim for gpu has not been made from its template yet")
 
     in_cluster(tmp_path, scenario)
 

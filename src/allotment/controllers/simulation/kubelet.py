@@ -40,6 +40,7 @@ from allotment.controllers.simulation.prepare import (
 PodKey = tuple[str, str]
 """Namespace and name."""
 
+PATIENCE = 5.0
 BY_NODE = "spec.nodeName"
 _BY_POOL = "simulation: pool"
 _BY_SLICE_NODE = "spec.nodeName"
@@ -131,17 +132,24 @@ class SimulatedKubelet:
 
     async def _start(self, pod: Pod, node: Node) -> Again | None:
         obstacle = await self._obstacle(pod, node)
-        if obstacle is not None:
-            if obstacle.message != pod_status.waits_because(pod):
-                await self._patch(pod, pod_status.waiting(pod, obstacle.message, self._stamp()))
-                subject = Subject(
-                    "v1", "Pod", pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid
-                )
-                self._recorder.tell(subject, EventType.WARNING, pod_status.PREPARE_FAILED, obstacle.message)
-            return None
-        self._blocked.clear(_key(pod))
-        await self._patch(pod, pod_status.running(pod, node, self._stamp()))
+        if obstacle is None:
+            self._blocked.clear(_key(pod))
+            await self._patch(pod, pod_status.running(pod, node, self._stamp()))
+        elif obstacle.cause is None and (wait := self._patience(pod)) > 0:
+            return Again(wait, "its claims are about to be noted")
+        elif obstacle.message != pod_status.waits_because(pod):
+            await self._patch(pod, pod_status.waiting(pod, obstacle.message, self._stamp()))
+            meta = pod.metadata
+            subject = Subject("v1", "Pod", meta.name, meta.namespace, uid=meta.uid)
+            self._recorder.tell(subject, EventType.WARNING, pod_status.PREPARE_FAILED, obstacle.message)
         return None
+
+    def _patience(self, pod: Pod) -> float:
+        """Seconds for which a pod without its claims' names is no news: a scheduler that saw the claims may bind a pod before
+        their names are in its status."""
+        bound = (each for each in pod.status.conditions if each.type == "PodScheduled")
+        since = next((each.last_transition_time for each in bound), None) or pod.metadata.creation_timestamp
+        return min(left(since, PATIENCE, self._now()), PATIENCE)
 
     async def _obstacle(self, pod: Pod, node: Node) -> Obstacle | None:
         """What is in the way of the pod, by the cache, and if something is, by the server."""
