@@ -129,14 +129,10 @@ async def remove(cluster: Cluster, name: str, api_version: str = "v1", plural: s
     await cluster.admin.plain(api_version, plural).delete(name, NAMESPACE, grace_seconds=0)
 
 
-def claims_of(cluster: Cluster, entry: str = "") -> dict[str, ResourceClaim]:
-    """The claims that there are, by name; with an entry those made for it."""
+def claims_of(cluster: Cluster) -> dict[str, ResourceClaim]:
+    """The claims that there are, by name."""
     found = cluster.seen.of(ResourceClaim).all()
-    return {
-        each.metadata.name: each
-        for each in found
-        if not entry or each.metadata.annotations.get("resource.kubernetes.io/pod-claim-name") == entry
-    }
+    return {each.metadata.name: each for each in found if each.metadata.namespace == NAMESPACE}
 
 
 def recorded(cluster: Cluster, name: str) -> dict[str, str]:

@@ -173,6 +173,24 @@ def test_a_pod_deleted_before_it_ran_leaves_nothing(tmp_path: Path) -> None:
     in_cluster(tmp_path, scenario)
 
 
+def test_a_pod_deleted_before_it_was_bound_needs_nothing_though_it_stays_a_while(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        held = pod("p")
+        held["metadata"]["finalizers"] = ["example.com/mine"]
+        (user,) = await cluster.create(held)
+        await cluster.create(claim("own", owner=user), claim("shared"))
+        await give(cluster, "own", user)
+        await give(cluster, "shared", user)
+        await controllers(cluster)
+        await remove(cluster, "p")
+        await cluster.eventually(
+            lambda: {name: told(each) for name, each in claims_of(cluster).items()} == {"shared": "free"}
+        )
+        assert cluster.seen.of(Pod).get("p", NAMESPACE) is not None
+
+    in_cluster(tmp_path, scenario)
+
+
 def test_a_finished_pods_claim_costs_two_writes(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         (user,) = await cluster.create(pod("p"))

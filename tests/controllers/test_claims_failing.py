@@ -17,6 +17,7 @@ from allotment.client.form import Obj
 from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
 from tests.controllers.claim_objects import (
     bind,
+    change,
     claim,
     claims_of,
     controllers,
@@ -93,6 +94,10 @@ async def leave(cluster: Cluster, number: int, witness: Witness, gone: list[Obj]
     witness.over |= {each["metadata"]["uid"] for each in gone}
     await finish(cluster, f"ends-{number}")
     await remove(cluster, f"member-{number}")
+    unprotected = {
+        "metadata": {"finalizers": None}
+    }  # the real server protects groups until their pods are gone
+    await change(cluster, *GROUPS, f"g-{number}", unprotected)
     await remove(cluster, f"g-{number}", *GROUPS)
 
 

@@ -147,7 +147,7 @@ class TemplateClaims:
         if new is None and old is not None:
             self._forget(Key("PodGroup", old["metadata"]["namespace"], old["metadata"]["name"]))
         owner = None if new is None else _group(new)
-        if owner is None:
+        if owner is None or (old is not None and old is not new and _group(old) == owner):
             return
         if self._lacks(owner, first=old is None):
             self.queue.add(owner.key)
@@ -172,7 +172,8 @@ class TemplateClaims:
 
     def _forget(self, key: Key) -> None:
         self._made.forget(key)
-        self._recorded[key.kind].forget(key)
+        if key.kind in self._recorded:
+            self._recorded[key.kind].forget(key)
 
     def _lacks(self, owner: Owner, *, first: bool) -> bool:
         """Whether something can be done for an owner now. Of a template that is missing it is told at first sight, and not
@@ -205,6 +206,7 @@ class TemplateClaims:
             await self._recorded[key.kind].seen(key)
         owner = self._find(key)
         if owner is None:
+            self._forget(key)
             return None
         names, again = dict(owner.shared), None
         for entry, template in owner.wanted.items():
