@@ -137,6 +137,10 @@ class Claims:
 
     # --- the ledger ---
 
+    def restore(self, key: str) -> None:
+        """Has the ledger hold again what was released from it on trial."""
+        self._enter(key)
+
     def _enter(self, key: str) -> None:
         """Makes the ledger hold what the claim holds."""
         wanted = self._holdings(key)

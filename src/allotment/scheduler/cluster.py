@@ -66,6 +66,7 @@ class Cluster:
         self.queues: dict[str, Queue] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.nominated: dict[str, str] = {}  # pod → node that it waits for
+        self.nominees: dict[str, set[str]] = {}  # and back
         self.neighbours = Neighbours(self)
         self._slices: dict[str, ResourceSlice] = {}  # as published, without the taints of rules
         self._rules: dict[str, DeviceTaintRule] = {}
@@ -124,7 +125,7 @@ class Cluster:
                 del self.pods[key]
                 self._leave_group(before)
             self.assumed.pop(key, None)
-            self.nominated.pop(key, None)
+            self.nominate(key, "")
             self.neighbours.wishful.discard(key)
             return
         info = PodInfo(new, before)
@@ -134,9 +135,11 @@ class Cluster:
             self.neighbours.wishful.add(key)
         if info.node:
             self.assumed.pop(key, None)
-            self.nominated.pop(key, None)
+            self.nominate(key, "")
         else:
             info.node = self.assumed.get(key, "")
+            if before is None and new.status.nominated_node_name:
+                self.nominate(key, new.status.nominated_node_name)
         if before is not None and before.node == info.node and before.requests is info.requests:
             self.pods[key] = info
             if info.node:
@@ -197,13 +200,25 @@ class Cluster:
         self._leave(current)
         current.node = ""
 
-    def nominate(self, pod: PodInfo, node: str) -> None:
-        """A pod waits for room on a node; ``""`` takes that back."""
-        before = self.nominated.pop(pod.key, "")
+    def nominate(self, pod: str, node: str) -> None:
+        """A pod waits for room on a node; ``""``: no longer."""
+        before = self.nominated.pop(pod, "")
+        if before == node == "":
+            return
+        if before:
+            self.nominees[before].discard(pod)
+            if not self.nominees[before]:
+                del self.nominees[before]
         if node:
-            self.nominated[pod.key] = node
+            self.nominated[pod] = node
+            self.nominees.setdefault(node, set()).add(pod)
         for name in {before, node} - {""}:
             self.log.note(name)
+
+    def used_by(self, pod: PodInfo) -> list[str]:
+        """The claims that a pod names or that were made for it."""
+        owned = self.claims.owned.get(pod.uid, ())
+        return list(dict.fromkeys((*claims_named(pod.pod), *owned)))
 
     # --- devices ---
 
@@ -299,6 +314,9 @@ class Cluster:
                 assert pod.node == info.name, f"{pod!r} is on node {info.name}"
         for pod in self.pods.values():
             assert not pod.node or pod.key in self.nodes[pod.node].pods, f"{pod!r} is not on its node"
+        for key, node in self.nominated.items():
+            assert key in self.nominees[node], f"pod {key} waits for node {node}, which does not know"
+        assert sum(map(len, self.nominees.values())) == len(self.nominated), "nominees"
         users: dict[str, set[str]] = {}
         for pod in self.pods.values():
             for claim in claims_named(pod.pod):

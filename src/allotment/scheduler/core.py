@@ -311,6 +311,7 @@ class Scheduler:
         if not attempt.profile.post_filter:
             return refusal
         rejections = self.placer.rejections(attempt)
+        attempt.cycle.judge = lambda node: self.placer.judge(attempt, node)
         for plugin in attempt.profile.post_filter:
             room = plugin.post_filter(attempt.cycle, rejections)
             if isinstance(room, Release):
@@ -335,7 +336,7 @@ class Scheduler:
         )
 
     def _preempt(self, pod: PodInfo, room: Room) -> None:
-        self.cluster.nominate(pod, room.node)
+        self.cluster.nominate(pod.key, room.node)
         patch = {"status": {"nominatedNodeName": room.node}}
         self._send(lambda id: PatchPod(id, pod.namespace, pod.name, pod.uid, patch))
         for victim in room.victims:

@@ -12,7 +12,7 @@ Only plugins that look at other nodes (spreading, neighbours) are asked anew in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -73,6 +73,9 @@ class Cycle:
     now: float
     state: dict[str, Any] = field(default_factory=dict)
     names: frozenset[str] | None = None  # only these nodes; None: any
+    judge: Callable[[NodeInfo], int | Status] | None = (
+        None  # for PostFilter: what all filters say of a node now
+    )
 
     def restrict(self, names: frozenset[str]) -> None:
         """Leaves only these nodes. Several restrictions all count."""

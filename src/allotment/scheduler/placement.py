@@ -116,6 +116,9 @@ class Placer:
     def choose(self, attempt: Attempt) -> str | Refusal:
         """The best node that fits."""
         cycle, index = attempt.cycle, attempt.index
+        cleared = self._cleared(attempt)
+        if cleared:
+            return cleared
         if cycle.names is None and not attempt.filters and not attempt.scores:
             best = index.best()
             return best if best is not None else self._refusal(index.rejections)
@@ -123,6 +126,23 @@ class Placer:
         if not fitting:
             return self._refusal(rejections)
         return self._best(attempt, fitting)
+
+    def _cleared(self, attempt: Attempt) -> str:
+        """The node that others were evicted from for this pod, if it fits there by now."""
+        cycle = attempt.cycle
+        node = self._cluster.nodes.get(self._cluster.nominated.get(cycle.pod.key, ""))
+        if node is None or (cycle.names is not None and node.name not in cycle.names):
+            return ""
+        return node.name if isinstance(self.verdict(attempt, node, without="NominatedNodes"), int) else ""
+
+    def judge(self, attempt: Attempt, node: NodeInfo) -> int | Status:
+        """As ``verdict``, but true also when pods were taken away since the attempt began."""
+        if attempt.filters:
+            again = self.begin(attempt.cycle.pod, attempt.cycle.now)
+            if isinstance(again, Refusal):
+                return Status(Code.UNRESOLVABLE, "", again.words)
+            attempt = again
+        return self.verdict(attempt, node)
 
     def verdict(self, attempt: Attempt, node: NodeInfo, *, without: str = "") -> int | Status:
         """The local score of one node, or why not, spreading and neighbours included; one plugin may be left out."""

@@ -1,0 +1,68 @@
+"""The cluster as it would be without some pods: what they take of nodes, and the claims that only they use, are free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.pod import PodInfo
+
+
+class Absence:
+    """Pods that are away, each of which can be brought back. Made by :func:`without`, which brings all of them back."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._away: dict[str, tuple[PodInfo, dict[str, int] | None]] = {}
+
+    def take(self, pod: PodInfo) -> None:
+        """Takes a pod off its node, and with it the claims that nobody else uses."""
+        node = self._cluster.nodes[pod.node]
+        self._away[pod.key] = (pod, node.extra.get(pod.key))
+        node.remove(pod.key)
+        self._cluster.log.note(node.name)
+        for claim in freed_by(self._cluster, pod, self._away):
+            self._cluster.fleet.ledger.release(claim)
+
+    def bring(self, key: str) -> None:
+        """Brings a pod back, and with it its claims."""
+        pod, extra = self._away.pop(key)
+        node = self._cluster.node(pod.node)
+        node.add(pod, extra)
+        self._cluster.log.note(node.name)
+        for claim in claims_of(self._cluster, pod):
+            self._cluster.claims.restore(claim)
+
+    def end(self) -> None:
+        for key in list(self._away):
+            self.bring(key)
+
+
+@contextmanager
+def without(cluster: Cluster, pods: Iterable[PodInfo]) -> Iterator[Absence]:
+    """``with without(cluster, pods) as absence: …`` asks what would be if they were not there."""
+    absence = Absence(cluster)
+    try:
+        for pod in pods:
+            absence.take(pod)
+        yield absence
+    finally:
+        absence.end()
+
+
+def claims_of(cluster: Cluster, pod: PodInfo) -> list[str]:
+    """The claims that are reserved for a pod: by itself, not through its group."""
+    return [
+        key
+        for key in cluster.used_by(pod)
+        if any(user.uid == pod.uid for user in cluster.claims.reserved(key).values())
+    ]
+
+
+def freed_by(cluster: Cluster, pod: PodInfo, away: Iterable[str]) -> list[str]:
+    """The claims that are free once a pod goes too, besides those that are away already: shared ones only if all users are."""
+    gone = {pod.uid, *(cluster.pods[key].uid for key in away if key in cluster.pods)}
+    return [key for key in claims_of(cluster, pod) if gone >= cluster.claims.reserved(key).keys()]

@@ -1,0 +1,169 @@
+"""DefaultPreemption: which pods of lower priority have to go so that a pod fits on a node.
+
+A node is worth a look if what it lacks is a matter of use. There, all pods of lower priority are taken away in thought; if the
+pod fits then, they are brought back one by one, the most important first, and each that can stay, stays. What is left over is
+evicted: nobody whose going frees nothing that is needed, since such a pod could be brought back. A claim that several pods
+share is free only when all of them go. Pods whose disruption budget is used up stay.
+
+Of several nodes the one is taken whose most important victim is least important; then the smallest sum of priorities, then the
+fewest victims. The pod is nominated for the node, and nobody is evicted for it again while victims and their claims are still
+on their way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from allotment.scheduler.absence import Absence, claims_of, freed_by, without
+from allotment.scheduler.framework import Code, Room, Status, Wake
+from allotment.scheduler.selector import pods_selected
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.framework import Cycle
+    from allotment.scheduler.node import NodeInfo
+    from allotment.scheduler.pod import PodInfo
+
+NAME = "DefaultPreemption"
+MOST_NODES = 50
+PATIENCE = 60.0
+"""Seconds after which victims that do not go are no longer waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """What has to go before a pod that evicted others is tried again."""
+
+    victims: tuple[str, ...]  # uids
+    claims: tuple[str, ...]
+    since: float
+
+
+class DefaultPreemption:
+    """See the module."""
+
+    name = NAME
+    wakes: Sequence[Wake] = ()
+
+    def __init__(self) -> None:
+        self._awaited: dict[str, Awaited] = {}
+
+    def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+        return True
+
+    def post_filter(self, cycle: Cycle, rejections: Mapping[str, Status]) -> Room | None:
+        pod, cluster = cycle.pod, cycle.cluster
+        if pod.pod.spec.preemption_policy == "Never" or self._waits(cycle):
+            return None
+        best: tuple[tuple[int, int, int, str], list[PodInfo]] | None = None
+        for node in self._candidates(cycle, rejections):
+            victims = self._victims(cycle, node)
+            if victims:
+                worth = _worth(victims, node.name)
+                if best is None or worth < best[0]:
+                    best = (worth, victims)
+        if best is None:
+            return None
+        (*_, name), victims = best
+        claims = [key for victim in victims for key in freed_by(cluster, victim, [v.key for v in victims])]
+        uids = tuple(victim.uid for victim in victims)
+        self._awaited[pod.key] = Awaited(uids, tuple(dict.fromkeys(claims)), cycle.now)
+        count = "1 pod" if len(victims) == 1 else f"{len(victims)} pods"
+        return Room(name, tuple(victims), f"Evicting {count} of lower priority from a node to make room")
+
+    def _waits(self, cycle: Cycle) -> bool:
+        """Whether those that were evicted for the pod, or their claims, are not gone yet."""
+        awaited = self._awaited.get(cycle.pod.key)
+        if awaited is None:
+            return False
+        cluster = cycle.cluster
+        there = {pod.uid for pod in cluster.pods.values()} if awaited.victims else set()
+        pending = any(uid in there for uid in awaited.victims) or any(
+            cluster.claims.allocation(claim) is not None for claim in awaited.claims
+        )
+        if pending and cycle.now - awaited.since < PATIENCE:
+            return True
+        del self._awaited[cycle.pod.key]
+        return False
+
+    def _candidates(self, cycle: Cycle, rejections: Mapping[str, Status]) -> list[NodeInfo]:
+        """Nodes that reject the pod for what others use, and that have anybody of lower priority; those with the least
+        important pods first."""
+        found: list[tuple[int, int, str]] = []
+        for name, status in rejections.items():
+            node = cycle.cluster.nodes.get(name)
+            if node is None or status.code is not Code.UNSCHEDULABLE:
+                continue
+            lower = [other.priority for other in node.pods.values() if _may_go(other, cycle.pod)]
+            if lower:
+                found.append((min(lower), len(lower), name))
+        return [cycle.cluster.nodes[name] for *_, name in sorted(found)[:MOST_NODES]]
+
+    def _victims(self, cycle: Cycle, node: NodeInfo) -> list[PodInfo]:
+        """The pods that have to go for the pod to fit on a node; none if that does not help."""
+        cluster = cycle.cluster
+        budgets = _Budgets(cluster)
+        lower = [other for other in node.pods.values() if _may_go(other, cycle.pod)]
+        lower.sort(key=lambda other: (other.priority, other.key))
+        lower = [other for other in lower if budgets.spend(other)]
+        if not lower:
+            return []
+        with without(cluster, lower) as absence:
+            if not isinstance(_judge(cycle, node), int):
+                return []
+            # the most important first; of equals those first whose going frees least
+            order = sorted(lower, key=lambda other: (-other.priority, _held(cluster, other), other.key))
+            return [other for other in order if not self._can_stay(cycle, node, absence, other)]
+
+    def _can_stay(self, cycle: Cycle, node: NodeInfo, absence: Absence, other: PodInfo) -> bool:
+        absence.bring(other.key)
+        if isinstance(_judge(cycle, node), int):
+            return True
+        absence.take(other)
+        return False
+
+
+def _judge(cycle: Cycle, node: NodeInfo) -> int | Status:
+    assert cycle.judge is not None, "preemption needs a way to ask about a node"
+    return cycle.judge(node)
+
+
+def _may_go(other: PodInfo, pod: PodInfo) -> bool:
+    return other.priority < pod.priority and not other.leaving
+
+
+def _held(cluster: Cluster, pod: PodInfo) -> int:
+    """How many devices a pod's claims hold."""
+    return sum(len(cluster.fleet.ledger.holdings(key)) for key in claims_of(cluster, pod))
+
+
+def _worth(victims: Sequence[PodInfo], node: str) -> tuple[int, int, int, str]:
+    priorities = [victim.priority for victim in victims]
+    return max(priorities), sum(priorities), len(victims), node
+
+
+class _Budgets:
+    """How many pods of each disruption budget may still go."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._budgets = [(budget, pods_selected(budget.spec.selector)) for budget in cluster.budgets.values()]
+        self._left = [budget.status.disruptions_allowed for budget, _ in self._budgets]
+
+    def spend(self, pod: PodInfo) -> bool:
+        """Whether a pod may go; if so, that is counted."""
+        mine = [
+            number
+            for number, (budget, selector) in enumerate(self._budgets)
+            if budget.metadata.namespace == pod.namespace
+            and pod.name not in budget.status.disrupted_pods
+            and selector is not None
+            and selector.matches(pod.pod.metadata.labels)
+        ]
+        if any(self._left[number] <= 0 for number in mine):
+            return False
+        for number in mine:
+            self._left[number] -= 1
+        return True

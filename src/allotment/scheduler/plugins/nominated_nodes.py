@@ -1,0 +1,53 @@
+"""NominatedNodes: room that was made for a pod is not given to one of lower or equal priority.
+
+A pod that evicted others waits for its node. Until it is there, others see what it will take as taken; devices are not
+counted apart: where both want claims allocated, the node is kept for who it was cleared for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from allotment.api.core import Pod
+from allotment.scheduler.framework import SUCCESS, Action, Code, Status, Wake
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.framework import Cycle
+    from allotment.scheduler.node import NodeInfo
+    from allotment.scheduler.pod import PodInfo
+
+NAME = "NominatedNodes"
+_KEPT = Status(Code.UNRESOLVABLE, NAME, "are kept for a pod that evicted others")
+
+
+class NominatedNodes:
+    """See the module."""
+
+    name = NAME
+    local = True
+    wakes: Sequence[Wake] = (Wake(Pod, frozenset((Action.UPDATE, Action.DELETE))),)
+
+    def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
+        nominees = cycle.cluster.nominees.get(node.name)
+        if not nominees:
+            return SUCCESS
+        taken = dict(node.taken)
+        for key in nominees:
+            other = cycle.cluster.pods.get(key)
+            if other is None or other.node or other.priority < cycle.pod.priority:
+                continue
+            if other.pod.spec.resource_claims and cycle.pod.pod.spec.resource_claims:
+                return _KEPT
+            for name, amount in other.requests.items():
+                taken[name] = taken.get(name, 0) + amount
+        for name, amount in cycle.pod.requests.items():
+            if amount and taken.get(name, 0) + amount > node.offered.get(name, 0):
+                return _KEPT
+        return SUCCESS
+
+    def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+        """A nominee that is bound elsewhere, or gone, keeps no node."""
+        return isinstance(old, Pod) and bool(old.status.nominated_node_name)
