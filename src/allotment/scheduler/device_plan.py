@@ -7,7 +7,7 @@ resources: what a node's device plugins offer need not be claimed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +64,9 @@ class Plan:
     extended: ExtendedClaim | None = None
     carried: list[Carried] = field(default_factory=list)
     key: Hashable = None  # of the carried claims: what they ask for
+    prescribed: Mapping[str, AllocationResult] | None = (
+        None  # v1's allocations, chosen together with those of other pods
+    )
 
     def judge(self, cluster: Cluster, node: Node) -> Status:
         """Whether a node can give all of it."""
@@ -96,7 +99,11 @@ class Plan:
             return []
         place = cluster.fleet.places.get(node.metadata.name)
         claims = [each.claim for each in self.references]
-        allocations = self.wish.write(place, claims) if place is not None else None
+        allocations = (
+            self.wish.write(place, claims) if place is not None and self.prescribed is None else None
+        )
+        if self.prescribed is not None:
+            allocations = [self.prescribed[each.key] for each in self.references]
         if allocations is None:
             return None
         grants = []

@@ -224,7 +224,7 @@ class _Trial:
             attempt = self.begin(pod)
             if isinstance(attempt, Refusal) or attempt.profile.devices is None:
                 return False
-            wanted.update(attempt.profile.devices.pending(attempt.cycle))
+            wanted.update(attempt.profile.devices.pending(attempt.cycle, self._cluster.nodes[node]))
         if not wanted:
             return False
         outcome = self._cluster.fleet.allocate(node, list(wanted.values()))
@@ -239,9 +239,11 @@ class _Trial:
             return False
         devices = attempt.profile.devices
         assert devices is not None
-        devices.prescribe(attempt.cycle, chosen)
+        devices.prescribe(attempt.cycle, self._cluster.nodes[node], chosen)
         verdict = self._placer.verdict(attempt, self._cluster.nodes[node], without=devices.name)
-        return isinstance(verdict, int) and isinstance(self._statement.place(attempt, node), Placement)
+        placed = isinstance(verdict, int) and isinstance(self._statement.place(attempt, node), Placement)
+        devices.prescribe(attempt.cycle, self._cluster.nodes[node], None)
+        return placed
 
 
 def _members(classes: Sequence[Sequence[PodInfo]], bundle: Bundle) -> list[PodInfo]:

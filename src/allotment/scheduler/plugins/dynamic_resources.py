@@ -370,6 +370,20 @@ class DynamicResources:
         wants.costs = Costs()
         cycle.state.pop(EXTRA, None)
 
+    # --- gangs: devices of several pods chosen together ---
+
+    def pending(self, cycle: Cycle, node: NodeInfo) -> dict[str, ResourceClaim]:
+        """The claims of v1 that the pod has to be given devices for on a node, by key; after PreFilter."""
+        wants: Wants = cycle.state[NAME]
+        references = () if wants is NOTHING else self._plan_for(cycle, wants, node).references
+        return {reference.key: reference.claim for reference in references}
+
+    def prescribe(self, cycle: Cycle, node: NodeInfo, chosen: Mapping[str, AllocationResult] | None) -> None:
+        """Has Reserve take these allocations on a node instead of choosing devices itself; None: no longer."""
+        wants: Wants = cycle.state[NAME]
+        if wants is not NOTHING:
+            self._plan_for(cycle, wants, node).prescribed = chosen
+
     # --- PreBind ---
 
     def pre_bind(self, cycle: Cycle, node: NodeInfo) -> list[Step]:
