@@ -259,6 +259,24 @@ def test_a_groups_claim_lasts_as_long_as_the_group_and_its_pods(tmp_path: Path) 
     in_cluster(tmp_path, scenario)
 
 
+def test_a_pod_that_comes_back_is_a_user_again(tmp_path: Path) -> None:
+    """A server that was restored has pods again whose deletion we saw, with their old uids."""
+
+    async def scenario(cluster: Cluster) -> None:
+        (user,) = await cluster.create(pod("p"))
+        part = cluster.component()
+        released = ClaimRelease(part.client, part.informers)
+        seen = await cluster.admin.of(Pod).get("p", NAMESPACE)
+        released._pod_changed(seen, None)
+        await part.start(released)
+        await cluster.create(claim("c"))
+        await give(cluster, "c", user)
+        await cluster.quiet()
+        assert told(claims_of(cluster)["c"]) == "allocated for p"
+
+    in_cluster(tmp_path, scenario)
+
+
 def test_unknown_users_are_left_alone(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await controllers(cluster)

@@ -43,6 +43,8 @@ Key = tuple[str, str]
 
 MAX_REMEMBERED = 20_000
 """Deleted pods and groups whose uids are kept; for others the server is asked."""
+_MOST_STEPS = 4
+"""More than any claim needs: a server that answers without doing what was asked is not asked for ever."""
 
 
 # --- the next step, from the state of a claim ---
@@ -175,7 +177,9 @@ class ClaimRelease:
         await self._pods.synced()  # before its first list a copy has nobody
         namespace, name = key
         claim = self._seen.get(name, namespace)
-        while claim is not None:
+        for _ in range(_MOST_STEPS):
+            if claim is None:
+                break
             step = next_step(claim, await self._ended(claim), owner_done=self._owner_done(claim))
             claim = None if step is None else await self._take(step, claim)
         return None
@@ -218,17 +222,16 @@ class ClaimRelease:
 
     def _standing(self, consumer: ResourceClaimConsumerReference, claim: ResourceClaim) -> Standing:
         namespace = claim.metadata.namespace
-        if consumer.uid in self._gone:
-            return Standing.GONE
         if claims.for_pod(consumer):
             pod = self._pods.get(consumer.name, namespace)
-            if pod is None or pod.metadata.uid != consumer.uid:
-                return Standing.UNKNOWN
-            return Standing.GONE if claims.is_done(pod) else Standing.HERE
+            if pod is not None and pod.metadata.uid == consumer.uid:
+                return Standing.GONE if claims.is_done(pod) else Standing.HERE
+            return Standing.GONE if consumer.uid in self._gone else Standing.UNKNOWN
         if claims.for_group(consumer) and self._groups is not None:
             group = self._groups.get(consumer.name, namespace)
-            here = group is not None and group["metadata"]["uid"] == consumer.uid
-            return Standing.HERE if here else Standing.UNKNOWN
+            if group is not None and group["metadata"]["uid"] == consumer.uid:
+                return Standing.HERE
+            return Standing.GONE if consumer.uid in self._gone else Standing.UNKNOWN
         return Standing.HERE  # of a kind that we know nothing of: never ours to remove
 
     async def _is_there(self, consumer: ResourceClaimConsumerReference, namespace: str) -> bool:

@@ -83,7 +83,7 @@ class Owner:
 
 
 class _Taken(Exception):
-    """Another claim has the name; it says whose."""
+    """Another claim has the name; the message tells the owner."""
 
 
 class TemplateClaims:
@@ -114,9 +114,9 @@ class TemplateClaims:
         self._templates = informers.plain(API_VERSION, "resourceclaimtemplates")
         self._groups = informers.plain(claims.GROUP_VERSION, "podgroups") if groups else None
         self._made: OwnWrites[Key] = OwnWrites(self._seen)
-        self._recorded = {"Pod": OwnWrites[Key](self._pods)}
+        self._told = {"Pod": OwnWrites[Key](self._pods)}
         if self._groups is not None:
-            self._recorded["PodGroup"] = OwnWrites(self._groups)
+            self._told["PodGroup"] = OwnWrites(self._groups)
         self._follow()
 
     def _follow(self) -> None:
@@ -172,8 +172,8 @@ class TemplateClaims:
 
     def _forget(self, key: Key) -> None:
         self._made.forget(key)
-        if key.kind in self._recorded:
-            self._recorded[key.kind].forget(key)
+        if key.kind in self._told:
+            self._told[key.kind].forget(key)
 
     def _lacks(self, owner: Owner, *, first: bool) -> bool:
         """Whether something can be done for an owner now. Of a template that is missing it is told at first sight, and not
@@ -202,8 +202,8 @@ class TemplateClaims:
         await self._seen.synced()
         await self._templates.synced()
         await self._made.seen(key)
-        if key.kind in self._recorded:
-            await self._recorded[key.kind].seen(key)
+        if key.kind in self._told:
+            await self._told[key.kind].seen(key)
         owner = self._find(key)
         if owner is None:
             self._forget(key)
@@ -266,7 +266,7 @@ class TemplateClaims:
             raise
         except StatusError as exc:
             self._count(False, claim)
-            if not isinstance(exc, Conflict) and exc.code < 500:  # not for the claim's author otherwise
+            if not isinstance(exc, Conflict) and exc.code < 500:  # the author can do something about it
                 self._tell(owner, f"the claim {entry!r} cannot be made: {exc}")
             raise
         self._count(True, claim)
@@ -301,7 +301,7 @@ class TemplateClaims:
             subresource="status",
             uid=owner.uid,
         )
-        self._recorded[owner.key.kind].wrote(owner.key, written["metadata"]["resourceVersion"])
+        self._told[owner.key.kind].wrote(owner.key, written["metadata"]["resourceVersion"])
 
     def _tell(self, owner: Owner, message: str) -> None:
         self._recorder.tell(owner.subject(), EventType.WARNING, REASON, message)
