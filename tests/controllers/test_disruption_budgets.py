@@ -16,7 +16,6 @@ from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.workloads import (
     HERE,
     Clock,
-    Fault,
     Flaky,
     Kubelet,
     pod,
@@ -175,8 +174,7 @@ def test_an_evicted_pod_that_stays_counts_again_after_two_minutes(tmp_path: Path
     in_cluster(tmp_path, scenario)
 
 
-@pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
-def test_whatever_write_fails_no_disruption_is_given_twice(tmp_path: Path, fault: Fault) -> None:
+def test_whatever_write_fails_no_disruption_is_given_twice(tmp_path: Path) -> None:
     async def life(cluster: Cluster, connection: Flaky) -> None:
         await start(cluster, cluster.component(through=connection.through))
         kubelet = Kubelet(cluster)
@@ -193,4 +191,4 @@ def test_whatever_write_fails_no_disruption_is_given_twice(tmp_path: Path, fault
             await evict(cluster, "b")
         assert numbers(cluster)[2:] == (2, 0)
 
-    with_each_write_failing(tmp_path, fault, life)
+    with_each_write_failing(tmp_path, life)

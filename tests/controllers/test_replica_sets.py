@@ -18,7 +18,6 @@ from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.workloads import (
     HERE,
     Clock,
-    Fault,
     Flaky,
     Held,
     Kubelet,
@@ -220,8 +219,7 @@ def test_a_refused_creation_is_said_and_tried_again(tmp_path: Path) -> None:
     in_cluster(tmp_path, scenario)
 
 
-@pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
-def test_whatever_write_fails_there_is_never_a_pod_too_many(tmp_path: Path, fault: Fault) -> None:
+def test_whatever_write_fails_there_is_never_a_pod_too_many(tmp_path: Path) -> None:
     async def life(cluster: Cluster, connection: Flaky) -> None:
         numbers, kubelet, most = count(), Kubelet(cluster), 0
         await start(cluster, cluster.component(through=connection.through), suffix=lambda: str(next(numbers)))
@@ -242,7 +240,7 @@ def test_whatever_write_fails_there_is_never_a_pod_too_many(tmp_path: Path, faul
         assert most == 3, "a pod too many for a while"
         assert kubelet.seen.get("foreign", HERE) is not None
 
-    writes = with_each_write_failing(tmp_path, fault, life)
+    writes = with_each_write_failing(tmp_path, life)
     assert {each.split()[0] for each in writes} == {"POST", "PATCH", "DELETE"}
 
 

@@ -177,12 +177,14 @@ class Held(Through):
 Life = Callable[[Cluster, Flaky], Awaitable[None]]
 
 
-def with_each_write_failing(folder: Path, fault: Fault, life: Life) -> list[str]:
-    """Lives a life undisturbed, and then again for each of its writes with that one failing. Returns the undisturbed writes."""
+def with_each_write_failing(folder: Path, life: Life) -> list[str]:
+    """Lives a life undisturbed, and then again for each of its writes, which fails, and the two after it in the other ways:
+    so over all lives each write fails in each way. Returns the undisturbed writes."""
     calm = Flaky()
-    in_cluster(folder / "calm", lambda cluster: life(cluster, calm))
-    for at in range(len(calm.writes)):
-        in_cluster(folder / str(at), partial(_live, life, Flaky({at: fault}.get)))
+    in_cluster(folder / "calm", partial(_live, life, calm))
+    for at in range(-2, len(calm.writes)):
+        plan = {at + number: fault for number, fault in enumerate(Fault)}
+        in_cluster(folder / str(at), partial(_live, life, Flaky(plan.get)))
     return calm.writes
 
 

@@ -45,6 +45,8 @@ _TRACKED = "tracked-for-job"
 BURST = 500
 _OURS = "kubernetes.io/job-controller"
 _UNSUPPORTED = ("podFailurePolicy", "successPolicy", "backoffLimitPerIndex")
+MOST_INDEXES = 100_000
+"""Completions of an Indexed job; each is remembered by its number."""
 
 
 def _job_of(pod: Pod) -> list[Key]:
@@ -108,9 +110,8 @@ class Jobs:
         if ended(job):
             await self._release(uid, [pod for pod in self._offspring.of(uid) if tracked(pod)])
             return await self._expire(job)
-        if unsupported := [name for name in _UNSUPPORTED if job["spec"].get(name) is not None]:
-            message = f"The job is not run: spec.{unsupported[0]} is not supported here; remove it"
-            self._tell(job, EventType.WARNING, "NotSupported", message)
+        if problem := _unsupported(job["spec"]):
+            self._tell(job, EventType.WARNING, "NotSupported", f"The job is not run: {problem}")
             return None
         return await self._advance(job, uid)
 
@@ -308,6 +309,16 @@ class Jobs:
         meta = job["metadata"]
         subject = Subject(GROUP, KIND, meta["name"], meta["namespace"], meta["uid"])
         self._recorder.tell(subject, type_, reason, message)
+
+
+def _unsupported(spec: Obj) -> str:
+    """What the job asks for that nobody here does; empty if nothing."""
+    for name in _UNSUPPORTED:
+        if spec.get(name) is not None:
+            return f"spec.{name} is not supported here; remove it"
+    if spec.get("completionMode") == "Indexed" and (spec.get("completions") or 0) > MOST_INDEXES:
+        return f"spec.completions of an Indexed job may be at most {MOST_INDEXES} here"
+    return ""
 
 
 # --- how many pods, and which ---

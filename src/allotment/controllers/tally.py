@@ -74,16 +74,14 @@ def tally(job: Obj, pods: list[Pod], active: list[Pod]) -> Tally:
     counted = {uid for uid in (*succeeded, *failed) if uid not in held}
     known = set(succeeded) | set(failed)
     indexes = _done(job)
-    fresh = [pod for pod in pods if tracked(pod) and pod.metadata.uid not in known]
-    for pod in fresh[: max(0, _MOST_UNCOUNTED - len(known))]:
-        if pod.status.phase == "Succeeded" and indexes is not None:
-            indexes |= {
-                index for index in (index_of(pod),) if index is not None and index < spec["completions"]
-            }
-        elif pod.status.phase == "Succeeded":
-            succeeded.append(pod.metadata.uid)
-        elif has_failed(pod, job):
+    over = [pod for pod in pods if tracked(pod) and pod.metadata.uid not in known and _over(pod, job)]
+    for pod in over[: max(0, _MOST_UNCOUNTED - len(known))]:
+        if pod.status.phase != "Succeeded":
             failed.append(pod.metadata.uid)
+        elif indexes is None:
+            succeeded.append(pod.metadata.uid)
+        elif (index := index_of(pod)) is not None and index < spec["completions"]:
+            indexes.add(index)
     return Tally(
         (status.get("succeeded") or 0) + sum(uid in counted for uid in succeeded),
         (status.get("failed") or 0) + sum(uid in counted for uid in failed),
@@ -114,6 +112,10 @@ def has_failed(pod: Pod, job: Obj) -> bool:
         return True
     waits = job["spec"].get("podReplacementPolicy") == "Failed" and bool(pod.spec.node_name)
     return pod.metadata.deletion_timestamp is not None and pod.status.phase != "Succeeded" and not waits
+
+
+def _over(pod: Pod, job: Obj) -> bool:
+    return pod.status.phase == "Succeeded" or has_failed(pod, job)
 
 
 def pause(pods: list[Pod], now: datetime) -> float:
