@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import sys
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from allotment.api.meta import ObjectMeta
 from allotment.client.client import Client, Collection
 from allotment.client.form import Obj
 from allotment.client.transport import Transport
+from allotment.controllers import translator
 from allotment.controllers.parameters import Parameters, VendorObject, generated_name, merge_patch
-from allotment.controllers.translator import Refusal, Translation, Translator, snapshot
+from allotment.controllers.translator import ENTRY_POINTS, Refusal, Translation, Translator, snapshot
 from allotment.controllers.vendor_kinds import VendorKind, VendorKinds
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.failing import CRASHES, Failing, Fault
@@ -428,6 +430,15 @@ def test_two_translators_for_a_kind_are_refused() -> None:
     nothing: Any = NoInformers()
     with pytest.raises(ValueError, match=r"CardParameters\.dra\.example\.com has two translators: .*, odd"):
         Parameters(nothing, nothing, nothing, nothing, [cards.CardParameters(), Odd()])
+
+
+def test_installed_packages_bring_their_translators(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = [EntryPoint("cards", "card_translator:CardParameters", ENTRY_POINTS)]
+    monkeypatch.setattr(translator, "entry_points", lambda group: offered if group == ENTRY_POINTS else [])
+    assert [each.kind for each in translator.installed()] == [CARDS]
+    offered.append(EntryPoint("broken", "card_translator:Missing", ENTRY_POINTS))
+    with pytest.raises(ImportError, match=r"translator broken \(card_translator:Missing\) cannot be loaded"):
+        translator.installed()
 
 
 def test_names_differ_where_objects_do() -> None:

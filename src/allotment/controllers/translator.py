@@ -9,17 +9,21 @@
             ...
             return ResourceClaimParameters(requests=(...,), vendor_parameters=snapshot(obj))
 
-``controllers.parameters`` does the rest. The answer has content only; name, namespace and origin are filled in.
+``controllers.parameters`` does the rest. The answer has content only; name, namespace and origin are filled in. A package
+that has translators names their classes as entry points of the group ``allotment.translators``; installing it is enough.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import Protocol
 
 from allotment.api.alpha2 import ResourceClaimParameters, ResourceClassParameters
 from allotment.client.form import Obj
 from allotment.controllers.vendor_kinds import VendorKind
+
+ENTRY_POINTS = "allotment.translators"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,17 @@ class Translator(Protocol):
         """Gives the same answer for the same object, without asking anybody. The object has passed the schema of its
         definition and no more."""
         ...
+
+
+def installed() -> list[Translator]:
+    """The translators of all packages that are installed. Raises ImportError, naming the one that cannot be had."""
+    found: list[Translator] = []
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            found.append(point.load()())
+        except Exception as exc:
+            raise ImportError(f"translator {point.name} ({point.value}) cannot be loaded: {exc}") from exc
+    return found
 
 
 def snapshot(obj: Obj) -> Obj:
