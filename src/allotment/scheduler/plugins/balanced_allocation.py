@@ -7,7 +7,7 @@ one best node.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ class BalancedAllocation:
 
     name = "BalancedAllocation"
     local = True
-    wakes: tuple[Wake, ...] = ()
+    wakes: Sequence[Wake] = ()
 
     def __init__(self, resources: Mapping[str, int] = CPU_AND_MEMORY) -> None:
         self._resources = resources

@@ -47,7 +47,7 @@ class InterPodAffinity:
 
     name = _NAME
     local = False
-    wakes = (
+    wakes: Sequence[Wake] = (
         Wake(Pod, frozenset({Action.ADD, Action.UPDATE, Action.DELETE})),
         Wake(Node, frozenset({Action.ADD, Action.UPDATE})),
         Wake(Namespace, frozenset({Action.ADD, Action.UPDATE})),

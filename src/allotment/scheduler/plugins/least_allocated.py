@@ -6,7 +6,7 @@ offer does not count, nor does an extended one that the pod does not ask for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.scheduler.framework import MAX_SCORE, SKIP, SUCCESS, Cycle, Status, Wake
@@ -35,7 +35,7 @@ class LeastAllocated:
 
     name = "LeastAllocated"
     local = True
-    wakes: tuple[Wake, ...] = ()
+    wakes: Sequence[Wake] = ()
 
     def __init__(self, resources: Mapping[str, int] = CPU_AND_MEMORY) -> None:
         self._resources = resources

@@ -6,7 +6,7 @@ LeastAllocated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.scheduler.framework import MAX_SCORE, SKIP, SUCCESS, Cycle, Status, Wake
@@ -24,7 +24,7 @@ class MostAllocated:
 
     name = "MostAllocated"
     local = True
-    wakes: tuple[Wake, ...] = ()
+    wakes: Sequence[Wake] = ()
 
     def __init__(self, resources: Mapping[str, int] = CPU_AND_MEMORY) -> None:
         self._resources = resources

@@ -6,6 +6,7 @@ do not exist.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,7 @@ class NodeAffinity:
 
     name = "NodeAffinity"
     local = True
-    wakes = (Wake(Node, frozenset({Action.ADD, Action.UPDATE})),)
+    wakes: Sequence[Wake] = (Wake(Node, frozenset({Action.ADD, Action.UPDATE})),)
 
     def pre_filter(self, cycle: Cycle) -> Status:
         spec = cycle.pod.pod.spec

@@ -6,6 +6,7 @@ pod asks for (``PodInfo.asks``) leaves the node's name out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node
@@ -25,7 +26,7 @@ class NodeName:
 
     name = "NodeName"
     local = False
-    wakes = (Wake(Node, frozenset({Action.ADD})),)
+    wakes: Sequence[Wake] = (Wake(Node, frozenset({Action.ADD})),)
 
     def pre_filter(self, cycle: Cycle) -> Status:
         wanted = cycle.pod.pod.spec.node_name

@@ -5,7 +5,7 @@ Ports clash if protocol and number are equal and the addresses are, or one of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod
@@ -26,7 +26,7 @@ class NodePorts:
 
     name = "NodePorts"
     local = True
-    wakes = (Wake(Pod, frozenset({Action.DELETE})), Wake(Node, frozenset({Action.ADD})))
+    wakes: Sequence[Wake] = (Wake(Pod, frozenset({Action.DELETE})), Wake(Node, frozenset({Action.ADD})))
 
     def pre_filter(self, cycle: Cycle) -> Status:
         return SUCCESS if cycle.pod.ports else SKIP

@@ -6,6 +6,7 @@ ones these are is looked up for each verdict: a verdict that is remembered has t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,7 @@ class NodeResourcesFit:
 
     name = "NodeResourcesFit"
     local = True
-    wakes = (
+    wakes: Sequence[Wake] = (
         Wake(Pod, frozenset({Action.DELETE, Action.UPDATE})),
         Wake(Node, frozenset({Action.ADD, Action.UPDATE})),
         Wake(DeviceClass, frozenset({Action.ADD, Action.UPDATE})),

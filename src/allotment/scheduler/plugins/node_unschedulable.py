@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod, Taint
@@ -23,7 +24,7 @@ class NodeUnschedulable:
 
     name = "NodeUnschedulable"
     local = True
-    wakes = (
+    wakes: Sequence[Wake] = (
         Wake(Node, frozenset({Action.ADD, Action.UPDATE})),
         Wake(Pod, frozenset({Action.UPDATE})),
     )

@@ -81,7 +81,7 @@ class PodTopologySpread:
 
     name = _NAME
     local = False
-    wakes = (
+    wakes: Sequence[Wake] = (
         Wake(Pod, frozenset({Action.ADD, Action.UPDATE, Action.DELETE})),
         Wake(Node, frozenset({Action.ADD, Action.UPDATE, Action.DELETE})),
     )

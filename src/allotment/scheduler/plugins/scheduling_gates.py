@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Pod
@@ -17,7 +18,7 @@ class SchedulingGates:
     """See the module."""
 
     name = "SchedulingGates"
-    wakes = (Wake(Pod, frozenset({Action.UPDATE})),)
+    wakes: Sequence[Wake] = (Wake(Pod, frozenset({Action.UPDATE})),)
 
     def pre_enqueue(self, pod: PodInfo, cluster: Cluster) -> Status:
         gates = pod.pod.spec.scheduling_gates

@@ -7,7 +7,7 @@ one node.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ class TaintToleration:
 
     name = "TaintToleration"
     local = True
-    wakes = (
+    wakes: Sequence[Wake] = (
         Wake(Node, frozenset({Action.ADD, Action.UPDATE})),
         Wake(Pod, frozenset({Action.UPDATE})),
     )

@@ -1,0 +1,172 @@
+"""What a scheduler's configuration file comes to: profiles with their plugins, weights and patience; and how files are read.
+
+Whatever is unknown, of the wrong type, out of range or given twice in a file is an error that names the field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from allotment.scheduler.framework import Plugin
+from allotment.scheduler.plugins.balanced_allocation import BalancedAllocation
+from allotment.scheduler.plugins.dynamic_resources import BINDING_SECONDS, DynamicResources
+from allotment.scheduler.plugins.inter_pod_affinity import InterPodAffinity
+from allotment.scheduler.plugins.least_allocated import CPU_AND_MEMORY, LeastAllocated
+from allotment.scheduler.plugins.most_allocated import MostAllocated
+from allotment.scheduler.plugins.node_affinity import NodeAffinity
+from allotment.scheduler.plugins.node_name import NodeName
+from allotment.scheduler.plugins.node_ports import NodePorts
+from allotment.scheduler.plugins.node_resources_fit import NodeResourcesFit
+from allotment.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from allotment.scheduler.plugins.pod_topology_spread import PodTopologySpread
+from allotment.scheduler.plugins.scheduling_gates import SchedulingGates
+from allotment.scheduler.plugins.taint_toleration import TaintToleration
+from allotment.scheduler.queue import Backoff
+from allotment.scheduler.roster import Profile
+
+DEFAULT_SCHEDULER = "default-scheduler"
+MOST_PROFILES = 64
+HEAVIEST = 100
+
+SCORES: Mapping[str, int] = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "DynamicResources": 2,
+    "LeastAllocated": 1,
+    "MostAllocated": 0,
+    "BalancedAllocation": 1,
+}
+"""Plugins that score, with the weights that they have unless told otherwise: Kubernetes'."""
+
+_ONLY_SCORE = ("LeastAllocated", "MostAllocated", "BalancedAllocation")
+
+
+class ConfigurationError(ValueError):
+    """A configuration that cannot be used; the message names the file and the field."""
+
+    def __init__(self, source: str, path: str, problem: str) -> None:
+        super().__init__(": ".join(part for part in (source, path, problem) if part))
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSpec:
+    """What a file says about one profile."""
+
+    name: str = DEFAULT_SCHEDULER
+    disabled: frozenset[str] = frozenset()
+    scores: Mapping[str, int] = field(default_factory=dict)  # what differs from ``SCORES``
+    resources: Mapping[str, int] = field(default_factory=lambda: CPU_AND_MEMORY)
+    balanced: Mapping[str, int] | None = None  # for BalancedAllocation, if it looks at other resources
+    device_strategy: str = "keep-whole"
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a file says. ``ignored`` are fields that are right but mean nothing here, to be told to whoever wrote them."""
+
+    profiles: tuple[ProfileSpec, ...] = (ProfileSpec(),)
+    backoff: Backoff = field(default_factory=Backoff)
+    binding_seconds: float = BINDING_SECONDS
+    gangs: bool = True
+    ignored: tuple[str, ...] = ()
+
+    def rosters(self) -> dict[str, Profile]:
+        """Profiles ready to be used, by scheduler name, with plugins of their own."""
+        return {spec.name: self._roster(spec) for spec in self.profiles}
+
+    def _roster(self, spec: ProfileSpec) -> Profile:
+        weights = {**SCORES, **spec.scores}
+        plugins = [
+            make(spec, self)
+            for name, make in PLUGINS.items()
+            if name not in spec.disabled and (name not in _ONLY_SCORE or weights[name])
+        ]
+        return Profile(spec.name, plugins, weights)
+
+
+PLUGINS: Mapping[str, Callable[[ProfileSpec, Configuration], Plugin]] = {
+    "SchedulingGates": lambda spec, configuration: SchedulingGates(),
+    "NodeName": lambda spec, configuration: NodeName(),
+    "NodeUnschedulable": lambda spec, configuration: NodeUnschedulable(),
+    "TaintToleration": lambda spec, configuration: TaintToleration(),
+    "NodeAffinity": lambda spec, configuration: NodeAffinity(),
+    "NodePorts": lambda spec, configuration: NodePorts(),
+    "NodeResourcesFit": lambda spec, configuration: NodeResourcesFit(),
+    "PodTopologySpread": lambda spec, configuration: PodTopologySpread(),
+    "InterPodAffinity": lambda spec, configuration: InterPodAffinity(),
+    "DynamicResources": lambda spec, configuration: DynamicResources(
+        spec.device_strategy, configuration.binding_seconds
+    ),
+    "LeastAllocated": lambda spec, configuration: LeastAllocated(spec.resources),
+    "MostAllocated": lambda spec, configuration: MostAllocated(spec.resources),
+    "BalancedAllocation": lambda spec, configuration: BalancedAllocation(
+        spec.resources if spec.balanced is None else spec.balanced
+    ),
+}
+"""Every plugin there is, in the order in which they are asked: what is cheap and decides most often comes first."""
+
+DEFAULT = Configuration()
+
+
+# --- files ---
+
+T = TypeVar("T")
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
+
+
+class FileStruct(msgspec.Struct, forbid_unknown_fields=True, rename="camel", frozen=True, kw_only=True):
+    """The ancestor of what files are made of."""
+
+
+_PLACE = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
+
+
+def read(value: Any, type: type[T], source: str, under: str = "") -> T:
+    """Plain values as a struct, strictly; ``under`` is the field that they are in."""
+    try:
+        return msgspec.convert(value, type)
+    except msgspec.ValidationError as exc:
+        place = _PLACE.fullmatch(str(exc))
+        assert place is not None
+        path = ".".join(part for part in (under, place["path"]) if part)
+        raise ConfigurationError(source, path.replace(".[", "["), place["problem"]) from exc
+
+
+def checked(specs: list[ProfileSpec], source: str) -> tuple[ProfileSpec, ...]:
+    """The profiles of a file, unless two have the same name, or there are none or too many."""
+    if not 1 <= len(specs) <= MOST_PROFILES:
+        raise ConfigurationError(source, "profiles", f"has {len(specs)} entries, not 1 to {MOST_PROFILES}")
+    names = [spec.name for spec in specs]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            path = f"profiles[{number}].schedulerName"
+            raise ConfigurationError(source, path, f"another profile is called {name}")
+    return tuple(specs)
+
+
+def backoff(initial: float, longest: float, source: str, path: str) -> Backoff:
+    """How long pods rest after attempts that failed."""
+    if longest < initial:
+        raise ConfigurationError(source, path, f"{longest:g} is less than the initial {initial:g} seconds")
+    return Backoff(initial, min(max(initial, Backoff().turned_away), longest), longest)
+
+
+def one_of(name: str, known: Mapping[str, Any], source: str, path: str) -> None:
+    if name not in known:
+        raise ConfigurationError(source, path, f"{name!r} is not one of {', '.join(known)}")
+
+
+def weights(given: Mapping[str, Any], source: str, path: str) -> dict[str, int]:
+    """Whole numbers from 0 to ``HEAVIEST``."""
+    for name, weight in given.items():
+        if type(weight) is not int or not 0 <= weight <= HEAVIEST:
+            problem = f"{weight!r} is not a whole number from 0 to {HEAVIEST}"
+            raise ConfigurationError(source, f"{path}.{name}", problem)
+    return dict(given)
