@@ -43,6 +43,7 @@ NODE = node("a", zone="east", labels={"disk": "ssd", "cores": "16"})
         # Validation refuses these; in the scheduler a broken term matches nothing and the others still count.
         pytest.param({}, node_affinity(term(where("disk", "Like", "s"))), False, id="unknown operator"),
         pytest.param({}, node_affinity(term(where("disk", "In"))), False, id="In without values"),
+        pytest.param({}, node_affinity(term(where("disk", "Exists", "ssd"))), False, id="Exists with values"),
         pytest.param({}, node_affinity(term(where("cores", "Gt", "x"))), False, id="Gt without a number"),
         pytest.param(
             {}, node_affinity(term(where("disk", "In")), term(where("disk"))), True, id="broken or sound"
