@@ -1,7 +1,8 @@
 """Which changes can help pods that could not get their devices.
 
 Released devices may help anybody who waits for some; new slices, classes, nodes and taint rules as well. Any other change of a
-claim helps only the pods that use it: the claim was made, or allocated, or is free for a further user.
+claim helps only the pods that use it: the claim was made, or allocated, or is free for a further user. A pod that goes
+helps by what it took of its node's own resources, if devices ever needed some (``node_allocatable``).
 """
 
 from __future__ import annotations
@@ -54,13 +55,18 @@ def helps(pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: C
             return True
         return _uses(pod, changed, cluster)
     if isinstance(changed, Pod):
-        return changed.metadata.uid == pod.uid
+        return changed.metadata.uid == pod.uid or left_node(old, new)
     if isinstance(changed, PodGroup):
         group = pod.pod.spec.scheduling_group
         return group is not None and group.pod_group_name == changed.metadata.name
     if isinstance(changed, (DeviceClass, ResourceSlice, Node)):
         return new is not None
     return True
+
+
+def left_node(old: ApiStruct | None, new: ApiStruct | None) -> bool:
+    """Whether a pod went that took something of a node's own resources."""
+    return new is None and isinstance(old, Pod) and bool(old.spec.node_name)
 
 
 def released(old: ResourceClaim, new: ResourceClaim | None) -> bool:

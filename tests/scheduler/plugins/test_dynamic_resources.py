@@ -130,7 +130,7 @@ def test_allocated_claims_leave_the_nodes_that_their_selectors_choose() -> None:
     world = World(*fleet("n1", "n2"), node("n3", zone="east"))
     world.show(allocated(claim("by-name"), "d0", on="n2"))
     cycle = world.cycle(pod("p", claims=["by-name"]))
-    assert cycle.names == {"n2"}
+    assert cycle.names == frozenset({"n2"})
     assert world.verdicts(cycle)["n2"].ok
     east = build.selector(build.where("topology.kubernetes.io/zone", "In", "east"))
     given = allocated(claim("by-label"), "net")
@@ -228,7 +228,7 @@ def test_a_claim_in_flight_for_the_gang_is_reused_with_its_node(volcano: bool) -
     world = World(*fleet("n1", "n2"), claim("c"))
     world.place(member("a"), "n2")
     cycle = world.cycle(member("b"))
-    assert cycle.names == {"n2"}
+    assert cycle.names == frozenset({"n2"})
     assert world.plugin.reserve(cycle, world.cluster.nodes["n2"]).ok
     (write,) = writes(world.plugin.pre_bind(cycle, world.cluster.nodes["n2"]))
     assert write.allocation is None, "the first writes it"
@@ -273,7 +273,7 @@ def test_a_groups_claim_is_used_in_the_groups_name(statuses: tuple[PodResourceCl
         api_group="scheduling.k8s.io", resource="podgroups", name="team", uid="g"
     )
     cycle, _ = world.place(pod("b", templates={"gpu": "t"}, group="team"), "n1")
-    assert cycle.names == {"n1"}
+    assert cycle.names == frozenset({"n1"})
 
 
 def test_an_entry_that_differs_from_the_groups_is_the_pods_own() -> None:

@@ -102,6 +102,7 @@ class DynamicResources:
         self._binding_seconds = binding_seconds
         self._budget = budget
         self._wishes: dict[tuple[bytes, ...], Wish] = {}
+        self._short = False  # a node ever had too little of its own resources, so that pods that go may help
 
     # --- PreEnqueue, PreFilter ---
 
@@ -267,7 +268,10 @@ class DynamicResources:
         if place is None:
             return SUCCESS
         afforded = afford(cycle, wants, plan, place, node)
-        return afforded if isinstance(afforded, Status) else SUCCESS
+        if isinstance(afforded, Status):
+            self._short = True
+            return afforded
+        return SUCCESS
 
     def score(self, cycle: Cycle, node: NodeInfo) -> int:
         wants: Wants = cycle.state[NAME]
@@ -412,7 +416,7 @@ class DynamicResources:
     # --- what may help ---
 
     def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:
-        return device_wakes.helps_anyone(old, new)
+        return device_wakes.helps_anyone(old, new) or (self._short and device_wakes.left_node(old, new))
 
     def concerns(
         self, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster

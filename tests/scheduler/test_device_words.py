@@ -1,0 +1,191 @@
+"""What a node is said to lack, in a few words that many nodes can have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from allotment.api.meta import ApiStruct
+from allotment.api.resource import Device, DeviceConstraint, DeviceRequest
+from allotment.scheduler.diagnosis import refused_everywhere
+from allotment.scheduler.framework import Code, Status
+from tests.allocator import build
+from tests.allocator.build import device, policed, request, sub, taint
+from tests.scheduler.builders import claim, node, pod, slice_
+from tests.scheduler.plugins.device_world import World, allocated, cards, fleet
+
+MODEL = 'device.attributes["gpu.example.com"].model'
+MEMORY = 'device.capacity["gpu.example.com"].memory'
+AT_LEAST_80 = f'{MEMORY}.compareTo(quantity("80Gi")) >= 0'
+
+
+def gpu(name: str, memory: str = "40Gi", **attributes: str) -> Device:
+    return device(name, capacity={"memory": memory}, attributes=attributes)
+
+
+def wanted(*expressions: str, **more: object) -> DeviceRequest:
+    return request("r", *expressions, class_name="gpu", **more)  # type: ignore[arg-type]  # passed on
+
+
+TWO = [gpu("d0"), gpu("d1")]
+SHARED = [device("d0", capacity={"memory": policed("40Gi", "1Gi")}, shared=True)]
+
+Case = tuple[Sequence[ApiStruct], Sequence[DeviceRequest], str, bool]
+
+# objects, requests, words, whether preemption may help
+WORDS: dict[str, Case] = {
+    "all in use": (
+        [*fleet("n1", devices=TWO), allocated(claim("a"), "d0", "d1")],
+        [wanted()],
+        "have every gpu in use",
+        True,
+    ),
+    "some in use": (
+        [*fleet("n1", devices=TWO), allocated(claim("a"), "d0")],
+        [wanted(count=2)],
+        "have 1 free gpu, need 2",
+        True,
+    ),
+    "too few at all": (fleet("n1", devices=TWO), [wanted(count=9)], "have 2 gpu, need 9", False),
+    "too few at all, and in use besides": (
+        [*fleet("n1", devices=TWO), allocated(claim("a"), "d0", "d1")],
+        [wanted(count=9)],
+        "have 2 gpu, need 9",
+        False,
+    ),
+    "no devices": ([node("n1")], [wanted()], "have no gpu", False),
+    "no device of the class": (
+        fleet("n1", devices=TWO),
+        [request("r", class_name="nic")],
+        "have no nic",
+        False,
+    ),
+    "too small by a selector": (
+        fleet("n1", devices=TWO),
+        [wanted(AT_LEAST_80)],
+        "have only 40Gi gpu, need 80Gi",
+        False,
+    ),
+    "too small, in use or not": (
+        [*fleet("n1", devices=TWO), allocated(claim("a"), "d0", "d1")],
+        [wanted(AT_LEAST_80)],
+        "have only 40Gi gpu, need 80Gi",
+        False,
+    ),
+    "too small by a capacity request": (
+        fleet("n1", devices=TWO),
+        [wanted(capacity={"memory": "80Gi"})],
+        "have only 40Gi gpu, need 80Gi",
+        False,
+    ),
+    "without the capacity": (
+        fleet("n1", devices=TWO),
+        [wanted(capacity={"bandwidth": "1"})],
+        "have gpu without bandwidth",
+        False,
+    ),
+    "another model": (
+        fleet("n1", devices=[gpu("d0", model="t4")]),
+        [wanted(f'{MODEL} == "a100"')],
+        f'have no gpu with `{MODEL} == "a100"` (model=t4)',
+        False,
+    ),
+    "a selector that fails": (
+        fleet("n1", devices=TWO),
+        [wanted(f'{MODEL} == "a100"')],
+        "cannot judge the pod's claims: claim #1: selector #0 on device",
+        False,
+    ),
+    "tainted": (
+        fleet("n1", devices=[device("d0", taints=[taint("hot")])]),
+        [wanted()],
+        "have every matching gpu tainted",
+        False,
+    ),
+    "shares taken": (
+        [
+            *fleet("n1", devices=SHARED),
+            allocated(claim("a"), "d0", share_id="s", consumed_capacity={"memory": build.quantity("30Gi")}),
+        ],
+        [wanted(capacity={"memory": "20Gi"})],
+        "have at most 10Gi memory left of a gpu, need 20Gi",
+        True,
+    ),
+    "an incomplete pool": (
+        [node("n1"), slice_("n1", "d0", of=2)],
+        [wanted()],
+        "have a pool of devices that is incomplete",
+        False,
+    ),
+    "the nearest alternative": (
+        [*fleet("n1", devices=TWO), allocated(claim("a"), "d0", "d1")],
+        [build.either("r", sub("big", AT_LEAST_80, class_name="gpu"), sub("any", class_name="gpu"))],
+        "have every gpu in use",
+        True,
+    ),
+    "together too many": (
+        fleet("n1", devices=[gpu("d0")]),
+        [request("a", class_name="gpu"), request("b", class_name="gpu")],
+        "have too few gpu for all 2 requests together",
+        False,
+    ),
+}
+
+
+def refusal(
+    objects: Sequence[ApiStruct], requests: Sequence[DeviceRequest], *relations: DeviceConstraint
+) -> Status:
+    world = World(build.class_("nic", 'device.driver == "nic.example.com"'), *objects)
+    world.show(claim("c", *requests, constraints=relations))
+    (status,) = world.verdicts(world.cycle(pod("p", claims=["c"]))).values()
+    return status
+
+
+@pytest.mark.parametrize(("objects", "requests", "words", "resolvable"), WORDS.values(), ids=WORDS)
+def test_what_a_node_lacks(
+    objects: Sequence[ApiStruct], requests: Sequence[DeviceRequest], words: str, resolvable: bool
+) -> None:
+    status = refusal(objects, requests)
+    assert status.words.startswith(words) if "cannot judge" in words else status.words == words
+    assert status.code is (Code.UNSCHEDULABLE if resolvable else Code.UNRESOLVABLE)
+
+
+def test_counters_that_run_short_are_named_with_what_is_missing() -> None:
+    whole = wanted(f'{MODEL} == "whole"')
+    devices = [
+        device("whole", draws=[build.draw("card", memory="40Gi")], model="whole"),
+        device("half", draws=[build.draw("card", memory="20Gi")], model="half"),
+    ]
+    objects = [*cards("n1", *devices, memory="40Gi"), allocated(claim("a"), "half")]
+    assert refusal(objects, [whole]).words == "are short of counter memory by 20Gi for gpu"
+
+
+def test_constraints_are_named_where_each_request_could_be_met() -> None:
+    devices = [gpu("d0", numa="0"), gpu("d1", numa="1")]
+    status = refusal(fleet("n1", devices=devices), [wanted(count=2)], build.match("numa"))
+    assert status.words == "have no choice of devices with one value of gpu.example.com/numa"
+    assert status.code is Code.UNRESOLVABLE
+
+
+def test_nobody_elses_claim_is_named() -> None:
+    objects = [*fleet("n1", devices=TWO), allocated(claim("secret", namespace="other"), "d0", "d1")]
+    assert "secret" not in refusal(objects, [wanted()]).words
+
+
+def test_the_sentence_of_a_pod_that_fits_nowhere() -> None:
+    objects: list[ApiStruct] = []
+    for number in range(12):
+        name = f"n{number:02}"
+        memory = "80Gi" if number < 8 else "40Gi"
+        objects += fleet(name, devices=[gpu("d0", memory), gpu("d1", memory)])
+        if number < 10:  # those of the small ones that are in use are too small all the same
+            objects.append(allocated(claim(f"c{number}"), "d0", "d1", on=name))
+    world = World(*objects, claim("c", wanted(AT_LEAST_80)))
+    counts: dict[Status, int] = {}
+    for status in world.verdicts(world.cycle(pod("p", claims=["c"]))).values():
+        counts[status] = counts.get(status, 0) + 1
+    assert (
+        refused_everywhere(counts, 12).words
+        == "0/12 nodes: 8 have every gpu in use, 4 have only 40Gi gpu, need 80Gi"
+    )
