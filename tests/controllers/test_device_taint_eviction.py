@@ -357,6 +357,25 @@ def test_pods_go_by_claims_of_templates_extended_resources_and_groups(tmp_path: 
     in_cluster(tmp_path, scenario)
 
 
+def test_a_pod_goes_when_the_first_of_its_claims_no_longer_bears_it(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        clock = Clock()
+        follow(cluster)
+        await cluster.create(slice_of("a", taint()), rule("r", pool="b"))
+        pod, _, _ = await cluster.create(pod_of("p", "long", "short"), claim_of("long"), claim_of("short"))
+        await give(cluster, "long", allocation("a", bears(80)), consumer(pod))
+        await give(cluster, "short", allocation("b", bears(60)), consumer(pod))
+        _, eviction = await start(cluster, clock)
+        clock.set(15)
+        await look_again(cluster, eviction)
+        assert not going(cluster, "p")
+        clock.set(20)
+        await look_again(cluster, eviction)
+        assert going(cluster, "p")
+
+    in_cluster(tmp_path, scenario)
+
+
 def test_only_users_of_the_device_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(cluster: Cluster) -> None:
         follow(cluster)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allotment.allocator.pool import DeviceID
@@ -81,6 +81,7 @@ def causes(
     }
 
 
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.one_of(slices(), rules()), st.booleans()), max_size=12))
 def test_the_index_equals_a_look_at_everything(
     changes: list[tuple[ResourceSlice | DeviceTaintRule, bool]],

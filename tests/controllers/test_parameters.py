@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allotment.allocator.outcome import Allocated
@@ -282,6 +282,8 @@ class Odd:
     def translate(self, obj: Obj) -> Translation:
         if obj["spec"]["minimumMemory"] == "fail":
             raise RuntimeError("out of paper")
+        if obj["spec"]["minimumMemory"] == "other":
+            return alpha2.ResourceClassParameters()
         entry = alpha2.PartitionableResourceRequest(selector=obj["spec"]["minimumMemory"])
         required = alpha2.PartitionableResourceRequests(required=(entry,))
         request = alpha2.ResourceRequest(driver_name="d.example.com", partitionable=required)
@@ -295,6 +297,7 @@ def test_neither_failing_translators_nor_what_the_server_refuses_stops_the_other
         await start(cluster, Odd())
         for name, memory in (
             ("fails", "fail"),
+            ("mistaken", "other"),
             ("invalid", 'strings["x" =='),
             ("fine", 'strings["x"] == "y"'),
         ):
@@ -302,10 +305,29 @@ def test_neither_failing_translators_nor_what_the_server_refuses_stops_the_other
         await cluster.eventually(lambda: made(cluster, "fine"))
         failed = await cluster.eventually(lambda: cluster.events("fails"))
         assert failed == ["NotTranslated: odd failed to translate it: RuntimeError: out of paper"]
+        mistaken = await cluster.eventually(lambda: cluster.events("mistaken"))
+        made_of_it = "odd made a ResourceClassParameters of it instead of ResourceClaimParameters"
+        assert mistaken == [f"NotTranslated: {made_of_it}"]
         refused = await cluster.eventually(lambda: cluster.events("invalid"))
         assert refused[0].startswith("NotTranslated: the server refuses what odd makes of it: ")
         assert made(cluster, "fails") is None
         assert made(cluster, "invalid") is None
+
+    in_cluster(tmp_path, scenario)
+
+
+def test_parameters_of_claims_cannot_be_made_of_objects_without_a_namespace(tmp_path: Path) -> None:
+    class OfTheCluster(Odd):
+        kind = VendorKind("dra.example.com", "CardClassParameters")
+
+    async def scenario(cluster: Cluster) -> None:
+        follow(cluster)
+        await apply(cluster.admin, *documents(*DEFINITIONS, "CardClassParameters"))
+        await start(cluster, OfTheCluster())
+        told = await cluster.eventually(lambda: cluster.events("gpu-parameters"))
+        assert told == [
+            "NotTranslated: parameters of claims are in the claim's namespace; its kind has no namespaces"
+        ]
 
     in_cluster(tmp_path, scenario)
 
@@ -476,6 +498,7 @@ def merged(target: Any, patch: Any) -> Any:
     return result
 
 
+@settings(max_examples=50)
 @given(json_objects, json_objects)
 def test_a_merge_patch_makes_one_object_the_other(old: Obj, new: Obj) -> None:
     patch = merge_patch(old, new)

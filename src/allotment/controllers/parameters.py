@@ -39,6 +39,7 @@ MADE_BY = "app.kubernetes.io/managed-by"
 MAKER = "allotment-parameters"
 _FIELDS = ("generatedFrom", "vendorParameters", "shareable", "requests", "filters")
 _NOT_LISTED_YET = 30.0
+_Content = alpha2.ResourceClaimParameters | alpha2.ResourceClassParameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +230,13 @@ def _translated(translator: Translator, product: _Product, vendor: Obj) -> Trans
     except Exception as exc:  # other people's code: one object must not keep the others waiting
         log.exception("%s failed to translate %s", translator.name, vendor["metadata"]["name"])
         return Refusal(f"{translator.name} failed to translate it: {type(exc).__name__}: {exc}")
+    if not isinstance(answer, (translator.makes, Refusal)):
+        return Refusal(f"{translator.name} made a {type(answer).__name__} of it instead of {product.kind}")
     return answer
 
 
-def _generated(product: _Product, key: VendorObject, vendor: Obj, answer: Translation) -> Obj:
+def _generated(product: _Product, key: VendorObject, vendor: Obj, answer: _Content) -> Obj:
     """The whole object as it should be."""
-    assert not isinstance(answer, Refusal)
     meta = vendor["metadata"]
     origin = {"apiGroup": key.kind.group, "kind": key.kind.kind, "name": key.name, "uid": meta["uid"]}
     if not product.namespaced and key.namespace:
