@@ -14,7 +14,7 @@ from allotment.scheduler.extended_resources import ANNOTATION, extended_claim, s
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.step import MakeClaim, PatchStatus
 from tests.allocator import build
-from tests.scheduler.builders import claim, container, node, pod, slice_
+from tests.scheduler.builders import claim, container, node, pod
 from tests.scheduler.plugins.device_world import World, allocated, fleet, going, owned, user
 
 GPU = "vendor.com/gpu"
@@ -202,9 +202,21 @@ def test_a_claim_that_an_earlier_attempt_left_is_deleted_first() -> None:
     assert world.plugin.helps(world.cluster.pods["default/p"], left, None, world.cluster)
 
 
-def test_the_first_class_by_name_serves_a_resource_that_two_name() -> None:
-    objects: list[ApiStruct] = [gpu_class("b-gpu"), gpu_class("a-gpu"), node("n1"), slice_("n1", "d0")]
-    _, (make, _) = World(*objects).place(asking(), "n1")
+@pytest.mark.parametrize(
+    ("times", "serves"),
+    [
+        (("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"), "a-gpu"),
+        (("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"), "b-gpu"),
+        (("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"), "a-gpu"),
+    ],
+    ids=["made together", "the second is newer", "the first is newer"],
+)
+def test_the_newest_class_serves_a_resource_that_two_name(times: tuple[str, str], serves: str) -> None:
+    classes: list[ApiStruct] = []
+    for name, time in zip(("a-gpu", "b-gpu"), times, strict=True):
+        found = gpu_class(name)
+        classes.append(replace(found, metadata=replace(found.metadata, creation_timestamp=time)))
+    _, (make, _) = World(*classes, *fleet("n1")).place(asking(), "n1")
     assert isinstance(make, MakeClaim)
     (request,) = make.manifest["spec"]["devices"]["requests"]
-    assert request["exactly"]["deviceClassName"] == "a-gpu"
+    assert request["exactly"]["deviceClassName"] == serves

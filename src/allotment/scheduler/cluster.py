@@ -231,13 +231,12 @@ class Cluster:
             self.classes[new.metadata.name] = new
             self.fleet.set_class(new)
         self.extended = {}
-        for name in sorted(
-            self.classes, reverse=True
-        ):  # of two classes with one name, the first by name serves it
-            self.extended[DEVICE_CLASS_RESOURCE + name] = name
-            resource = self.classes[name].spec.extended_resource_name
-            if resource:
-                self.extended[resource] = name
+        classes = sorted(self.classes.values(), key=lambda each: each.metadata.name, reverse=True)
+        classes.sort(key=lambda each: each.metadata.creation_timestamp or "")
+        for each in classes:  # of several for one resource the newest serves it, then the first by name
+            self.extended[DEVICE_CLASS_RESOURCE + each.metadata.name] = each.metadata.name
+            if each.spec.extended_resource_name:
+                self.extended[each.spec.extended_resource_name] = each.metadata.name
 
     def _slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         if new is None:
