@@ -154,6 +154,19 @@ def test_orphans_are_taken_over_and_strangers_are_not(tmp_path: Path) -> None:
     in_cluster(tmp_path, scenario)
 
 
+def test_a_name_that_somebody_has_is_left_to_them(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        names = iter(["taken", "free"])
+        await cluster.create(pod("web-taken", labels={"app": "other"}))
+        await start(cluster, suffix=lambda: next(names))
+        await cluster.create(replica_set(replicas=1))
+        await cluster.eventually(lambda: status(cluster).get("replicas") == 1)
+        kubelet = Kubelet(cluster)
+        assert {each.metadata.name for each in kubelet.alive()} == {"web-taken", "web-free"}
+
+    in_cluster(tmp_path, scenario)
+
+
 def test_a_pod_that_does_not_match_any_more_is_let_go_and_replaced(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await start(cluster)

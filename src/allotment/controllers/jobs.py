@@ -36,6 +36,7 @@ from allotment.controllers.offspring import (
     from_template,
     random_suffix,
 )
+from allotment.controllers.own_writes import OwnWrites
 from allotment.controllers.surplus import first_to_go
 from allotment.controllers.tally import TRACKING, Tally, pause, releasable, tally, tracked
 
@@ -76,6 +77,7 @@ class Jobs:
         self._jobs = client.plain(GROUP, "jobs")
         self._seen = informers.plain(GROUP, "jobs")
         self._offspring = Offspring(client, informers, now, suffix)
+        self._writes: OwnWrites[str] = OwnWrites(self._seen)
         self._pods = informers.of(Pod)
         self._pods.add_index(_TRACKED, _job_of)
         self._recorder = recorder
@@ -89,6 +91,7 @@ class Jobs:
             return
         if new is None:
             self._offspring.forget(job["metadata"]["uid"])
+            self._writes.forget(job["metadata"]["uid"])
         self.queue.add((job["metadata"]["namespace"], job["metadata"]["name"]))
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
@@ -101,6 +104,7 @@ class Jobs:
     async def reconcile(self, key: Key) -> Again | None:
         job = self._seen.get(key[1], key[0])
         uid = "" if job is None else job["metadata"]["uid"]
+        await self._writes.seen(uid)
         await self._offspring.settled(uid)
         strays = [pod for pod in self._pods.by(_TRACKED, key) if not _made_by(pod, uid)]
         await self._release(uid, [pod for pod in strays if tracked(pod)])
@@ -231,6 +235,7 @@ class Jobs:
             uid=meta["uid"],
             version=meta["resourceVersion"],
         )
+        self._writes.wrote(meta["uid"], changed["metadata"]["resourceVersion"])
         self._announce(job, changed)
         return changed
 

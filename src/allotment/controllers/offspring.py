@@ -22,7 +22,7 @@ from typing import Any
 
 from allotment.api.core import Pod
 from allotment.api.meta import OwnerReference
-from allotment.api.status import AlreadyExists, NotFound
+from allotment.api.status import AlreadyExists, Conflict, NotFound
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
@@ -142,33 +142,38 @@ class Offspring:
         return pod.metadata.uid in self._told
 
     async def create(self, owner: str, pod: Obj, prefix: str, namespace: str) -> str | None:
-        """Makes one pod and returns its name; None if it was there from an earlier attempt, or the name is taken.
+        """Makes one pod and returns its name; None if it was there from an earlier attempt.
 
-        Raises what the server says; the name is then kept for the next attempt.
+        Raises what the server says; the name is then kept for the next attempt. Raises ``Conflict`` if the name is taken by
+        somebody else; the next attempt has another.
         """
         prefix = prefix[:_LONGEST_PREFIX]
         names = self._names.setdefault(owner, {}).setdefault(prefix, [])
         name = self._untried(names, prefix, namespace)
         meta = {**pod["metadata"], "name": name, "generateName": prefix}
         try:
-            version, new = await self._make(owner, {**pod, "metadata": meta}, namespace)
+            made = await self._plain.create({**pod, "metadata": meta}, namespace)
+            version, new = made["metadata"]["resourceVersion"], True
+        except AlreadyExists:
+            there = await self._find(names, name, namespace)
+            if there is None or controller_uid(there) != [owner]:
+                raise Conflict(f"the name {namespace}/{name} for a new pod is taken") from None
+            version, new = there.metadata.resource_version, False
         except BaseException:
             names.append(name)
             raise
         self._writes.wrote(owner, version)
         return name if new else None
 
-    async def _make(self, owner: str, pod: Obj, namespace: str) -> tuple[str, bool]:
-        """The version up to which the copy must come to show the pod, and whether it was made only now."""
+    async def _find(self, names: list[str], name: str, namespace: str) -> Pod | None:
+        """The pod that has a name; None if it is gone again."""
         try:
-            made = await self._plain.create(pod, namespace)
-        except AlreadyExists:
-            try:
-                there = await self._pods.get(pod["metadata"]["name"], namespace)
-            except NotFound:
-                return "0", False
-            return (there.metadata.resource_version if controller_uid(there) == [owner] else "0"), False
-        return made["metadata"]["resourceVersion"], True
+            return await self._pods.get(name, namespace)
+        except NotFound:
+            return None
+        except BaseException:
+            names.append(name)
+            raise
 
     async def delete(self, pod: Pod) -> bool:
         """Tells a pod to go. False if it was gone already; raises ``Conflict`` if another one has its name."""
@@ -176,13 +181,15 @@ class Offspring:
         self._told[meta.uid] = None
         try:
             await self._pods.delete(meta.name, meta.namespace, uid=meta.uid)
+            was_there = True
         except NotFound:
-            self._told.pop(meta.uid, None)
-            return False
+            was_there = False
         seen = self._seen.get(meta.name, meta.namespace)
         if seen is not None and seen.metadata.uid == meta.uid:
             self._told[meta.uid] = self._now()
-        return True
+        else:
+            self._told.pop(meta.uid, None)
+        return was_there
 
     async def patch(self, owner: str, pod: Pod, patch: dict[str, Any]) -> None:
         """Changes a pod as it is in the copy; raises ``Conflict`` if that is old."""
