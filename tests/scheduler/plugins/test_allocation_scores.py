@@ -29,7 +29,8 @@ def score(
 @pytest.mark.parametrize(
     ("of", "there", "least", "most", "balanced"),
     [
-        pytest.param(pod(), [], 100, 0, None, id="nothing on an empty node"),
+        pytest.param(pod(), [], 99, 0, None, id="asking for nothing counts as one of 110 pods"),
+        pytest.param(pod(cpu=0), [pod(n) for n in "abcdefghij"], 90, 10, None, id="among others"),
         pytest.param(pod(cpu=5, memory=5), [], 50, 50, 75, id="half of it, evenly"),
         pytest.param(pod(cpu=5), [], 75, 25, 62, id="half of the cpu tilts it"),
         pytest.param(pod(cpu=5), [pod("q", memory=5)], 50, 50, 87, id="half of the cpu evens it out"),
@@ -46,7 +47,7 @@ def test_weights_of_resources() -> None:
     heavy = {"cpu": 3, "memory": 1}
     assert score(LeastAllocated, pod(cpu=10), SQUARE, resources=heavy) == 25
     assert score(MostAllocated, pod(cpu=10), SQUARE, resources=heavy) == 75
-    assert score(LeastAllocated, pod(cpu=10), SQUARE, resources={"cpu": 0, "memory": 1}) == 100
+    assert score(LeastAllocated, pod(cpu=10, memory=5), SQUARE, resources={"cpu": 0, "memory": 1}) == 50
 
 
 def test_extended_resources_count_only_for_pods_that_ask_for_them() -> None:
@@ -54,7 +55,8 @@ def test_extended_resources_count_only_for_pods_that_ask_for_them() -> None:
     on = node(cpu=10, more={GPU: 4})
     assert score(MostAllocated, pod(cpu=5), on, resources=resources) == 50
     assert score(MostAllocated, pod(cpu=5, more={GPU: 4}), on, resources=resources) == 75
-    assert score(MostAllocated, pod(cpu=5), on, resources={GPU: 1}) is None
+    assert score(BalancedAllocation, pod(cpu=5), on, resources={GPU: 1}) is None
+    assert score(LeastAllocated, pod(cpu=5), on, resources={GPU: 1}) == 99  # by the number of pods
 
 
 def test_a_resource_that_the_node_does_not_offer_does_not_count() -> None:

@@ -32,8 +32,8 @@ class BalancedAllocation:
         self._resources = resources
 
     def pre_filter(self, cycle: Cycle) -> Status:
-        state = cycle.state[self.name] = counted(self._resources, cycle)
-        return SUCCESS if any(request for _, _, request in state) else SKIP
+        cycle.state[self.name] = counted(self._resources, cycle.pod.requests)
+        return SUCCESS if cycle.state[self.name] else SKIP
 
     def score(self, cycle: Cycle, node: NodeInfo) -> int:
         before, after = [], []

@@ -1,7 +1,8 @@
 """LeastAllocated: prefers nodes that have the most left, which spreads pods.
 
 Score: the part of each resource that is left with the pod on the node, averaged by weight. A resource that the node does not
-offer does not count, nor does an extended one that the pod does not ask for.
+offer does not count, nor does an extended one that the pod does not ask for. A pod that asks for none of them is placed by the
+number of pods instead, so that such pods do not all end up on one node. (Kubernetes pretends that they ask for a little.)
 """
 
 from __future__ import annotations
@@ -9,25 +10,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.framework import MAX_SCORE, SKIP, SUCCESS, Cycle, Status, Wake
+from allotment.scheduler.framework import MAX_SCORE, SUCCESS, Cycle, Status, Wake
+from allotment.scheduler.node import PODS
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
+    from allotment.scheduler.requests import Amounts
 
 CPU_AND_MEMORY: Mapping[str, int] = {"cpu": 1, "memory": 1}
 """What scores look at unless told otherwise, and its weights."""
 
 
-def counted(resources: Mapping[str, int], cycle: Cycle) -> tuple[tuple[str, int, int], ...]:
-    """The resources that count for a pod: name, weight, the pod's request."""
+Counted = tuple[tuple[str, int, int], ...]
+"""Resources that count for a pod: name, weight, the pod's request."""
+
+_BY_NUMBER: Counted = ((PODS, 1, 10**9),)
+
+
+def counted(resources: Mapping[str, int], requests: Amounts) -> Counted:
+    """Which of the resources count; empty, if the pod asks for none of them."""
+    if not any(weight and requests.get(name) for name, weight in resources.items()):
+        return ()
     return tuple(
-        (name, weight, cycle.pod.requests.get(name, 0))
+        (name, weight, requests.get(name, 0))
         for name, weight in resources.items()
-        if weight > 0 and (cycle.pod.requests.get(name, 0) or "/" not in name)
+        if weight and (requests.get(name) or "/" not in name)
     )
+
+
+def counted_or_number(resources: Mapping[str, int], requests: Amounts) -> Counted:
+    """Which of the resources count, or else the number of pods."""
+    return counted(resources, requests) or _BY_NUMBER
 
 
 class LeastAllocated:
@@ -41,8 +57,8 @@ class LeastAllocated:
         self._resources = resources
 
     def pre_filter(self, cycle: Cycle) -> Status:
-        state = cycle.state[self.name] = counted(self._resources, cycle)
-        return SUCCESS if state else SKIP
+        cycle.state[self.name] = counted_or_number(self._resources, cycle.pod.requests)
+        return SUCCESS
 
     def score(self, cycle: Cycle, node: NodeInfo) -> int:
         total = weights = 0

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.framework import MAX_SCORE, SKIP, SUCCESS, Cycle, Status, Wake
-from allotment.scheduler.plugins.least_allocated import CPU_AND_MEMORY, counted
+from allotment.scheduler.framework import MAX_SCORE, SUCCESS, Cycle, Status, Wake
+from allotment.scheduler.plugins.least_allocated import CPU_AND_MEMORY, counted_or_number
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -30,8 +30,8 @@ class MostAllocated:
         self._resources = resources
 
     def pre_filter(self, cycle: Cycle) -> Status:
-        state = cycle.state[self.name] = counted(self._resources, cycle)
-        return SUCCESS if state else SKIP
+        cycle.state[self.name] = counted_or_number(self._resources, cycle.pod.requests)
+        return SUCCESS
 
     def score(self, cycle: Cycle, node: NodeInfo) -> int:
         total = weights = 0
