@@ -46,6 +46,10 @@ class Status:
     plugin: str = ""
     words: str = ""
 
+    def __hash__(self) -> int:
+        """Of the words alone, which remember theirs: rejections are counted by status, node by node."""
+        return hash(self.words)
+
     @property
     def ok(self) -> bool:
         return self.code is Code.SUCCESS
