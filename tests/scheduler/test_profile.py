@@ -239,7 +239,7 @@ def test_plugins_switched_off_and_scores_weighed() -> None:
             - schedulerName: mine
               plugins:
                 multiPoint:
-                  disabled: [{name: InterPodAffinity}, {name: ImageLocality}, {name: VolumeBinding}]
+                  disabled: [{name: InterPodAffinity}, {name: ImageLocality}, {name: DefaultPreemption}]
                 score:
                   disabled: [{name: NodeResourcesBalancedAllocation}, {name: TaintToleration}]
                   enabled: [{name: NodeAffinity, weight: 9}, {name: PodTopologySpread}]
@@ -247,7 +247,8 @@ def test_plugins_switched_off_and_scores_weighed() -> None:
         )
     )
     assert profile.name == "mine"
-    assert names(profile) == set(PLUGINS) - {"InterPodAffinity", "BalancedAllocation", "MostAllocated"}
+    off = {"InterPodAffinity", "DefaultPreemption", "NominatedNodes", "BalancedAllocation", "MostAllocated"}
+    assert names(profile) == set(PLUGINS) - off
     assert profile.weights == {
         **SCORES,
         "BalancedAllocation": 0,
@@ -296,6 +297,8 @@ def test_the_strategy_of_node_resources_fit() -> None:
             args: {resources: [{name: memory}]}
           - name: InterPodAffinity
             args: {hardPodAffinityWeight: 1}
+          - name: DefaultPreemption
+            args: {minCandidateNodesPercentage: 10}
           plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 5}]}}
         """
     )

@@ -14,6 +14,7 @@ import msgspec
 
 from allotment.scheduler.framework import Plugin
 from allotment.scheduler.plugins.balanced_allocation import BalancedAllocation
+from allotment.scheduler.plugins.default_preemption import DefaultPreemption
 from allotment.scheduler.plugins.dynamic_resources import BINDING_SECONDS, DynamicResources
 from allotment.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from allotment.scheduler.plugins.least_allocated import CPU_AND_MEMORY, LeastAllocated
@@ -23,6 +24,7 @@ from allotment.scheduler.plugins.node_name import NodeName
 from allotment.scheduler.plugins.node_ports import NodePorts
 from allotment.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from allotment.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from allotment.scheduler.plugins.nominated_nodes import NominatedNodes
 from allotment.scheduler.plugins.pod_topology_spread import PodTopologySpread
 from allotment.scheduler.plugins.scheduling_gates import SchedulingGates
 from allotment.scheduler.plugins.taint_toleration import TaintToleration
@@ -99,11 +101,13 @@ PLUGINS: Mapping[str, Callable[[ProfileSpec, Configuration], Plugin]] = {
     "NodeAffinity": lambda spec, configuration: NodeAffinity(),
     "NodePorts": lambda spec, configuration: NodePorts(),
     "NodeResourcesFit": lambda spec, configuration: NodeResourcesFit(),
+    "NominatedNodes": lambda spec, configuration: NominatedNodes(),
     "PodTopologySpread": lambda spec, configuration: PodTopologySpread(),
     "InterPodAffinity": lambda spec, configuration: InterPodAffinity(),
     "DynamicResources": lambda spec, configuration: DynamicResources(
         spec.device_strategy, configuration.binding_seconds
     ),
+    "DefaultPreemption": lambda spec, configuration: DefaultPreemption(),
     "LeastAllocated": lambda spec, configuration: LeastAllocated(spec.resources),
     "MostAllocated": lambda spec, configuration: MostAllocated(spec.resources),
     "BalancedAllocation": lambda spec, configuration: BalancedAllocation(

@@ -46,7 +46,6 @@ IGNORED = (
 ABSENT = frozenset(
     {
         "DefaultBinder",
-        "DefaultPreemption",
         "GangScheduling",
         "ImageLocality",
         "NodeDeclaredFeatures",
@@ -62,6 +61,7 @@ ABSENT = frozenset(
 EVERY = "*"
 _BALANCED = "NodeResourcesBalancedAllocation"
 _FIT = "NodeResourcesFit"
+_PREEMPTION = "DefaultPreemption"
 
 _ALWAYS: Mapping[str, Mapping[str, Any]] = {
     "InterPodAffinity": {"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": False},
@@ -143,6 +143,15 @@ class _BalancedArgs(FileStruct, frozen=True, kw_only=True):
     api_version: str | None = None
     kind: str | None = None
     resources: tuple[_Resource, ...] = ()
+
+
+class _PreemptionArgs(FileStruct, frozen=True, kw_only=True):
+    """How many nodes are looked at, which is a matter of speed and none of ours."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    min_candidate_nodes_percentage: int | None = None
+    min_candidate_nodes_absolute: int | None = None
 
 
 def configuration(value: Mapping[str, Any], source: str) -> Configuration:
@@ -247,6 +256,8 @@ class _Reading:
             return [_FIT, self._strategy.type]
         if name == _BALANCED:
             return ["BalancedAllocation"]
+        if name == _PREEMPTION:  # which here is also what keeps the room for who it was made for
+            return [_PREEMPTION, "NominatedNodes"]
         if name in ABSENT:
             return []
         if name not in PLUGINS:
@@ -262,6 +273,8 @@ class _Reading:
         elif entry.name == _BALANCED:
             given = read(entry.args, _BalancedArgs, self._source, here).resources
             self._balanced = self._resources(given, f"{here}.resources")
+        elif entry.name == _PREEMPTION:
+            read(entry.args, _PreemptionArgs, self._source, here)
         elif entry.name not in ABSENT and not self._says_what_is(entry):
             raise ConfigurationError(
                 self._source, here, f"{entry.name} can be configured only as it is by default"
