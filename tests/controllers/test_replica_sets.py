@@ -13,11 +13,13 @@ import pytest
 from allotment.api.core import Pod
 from allotment.api.status import Conflict
 from allotment.client.form import Obj
+from allotment.client.transport import Disconnected
 from allotment.controllers.replica_sets import ReplicaSets
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.workloads import (
     HERE,
     Clock,
+    Fault,
     Flaky,
     Held,
     Kubelet,
@@ -276,6 +278,26 @@ def test_an_old_copy_makes_nothing_twice(tmp_path: Path) -> None:
         with suppress(Conflict):  # its copy of the set may be old, too; that only delays the status
             await second
         assert len((await cluster.admin.of(Pod).list(HERE)).items) == 10
+
+    in_cluster(tmp_path, scenario)
+
+
+def test_a_creation_whose_answer_was_lost_is_not_made_good_by_another_pod(tmp_path: Path) -> None:
+    """The pod is there, nobody said so, and the watch does not show it yet."""
+
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.create(replica_set(replicas=1))
+        watch, connection = Held(), Flaky({0: Fault.LOST_REPLY}.get)
+        part = cluster.component(through=lambda inner: watch.through(connection.through(inner)))
+        reconciler = ReplicaSets(part.client, part.informers, part.recorder)
+        await part.start()
+        watch.hold("/pods")
+        with pytest.raises(Disconnected):
+            await reconciler.reconcile((HERE, "web"))
+        await reconciler.reconcile((HERE, "web"))
+        assert len((await cluster.admin.of(Pod).list(HERE)).items) == 1
+        assert [each.split()[0] for each in connection.writes[:2]] == ["POST", "POST"]
+        watch.release()
 
     in_cluster(tmp_path, scenario)
 
