@@ -79,7 +79,7 @@ class Placer:
         index = self._index(shape, profile, cycle)
         if index.refusal is not None:
             return refused_by(index.refusal)
-        if index.cycle.names is not None and index.cycle is not cycle:
+        if index.cycle.names is not None:
             cycle.restrict(index.cycle.names)
         attempt = Attempt(cycle, profile, shape, index, [], [])
         return self._begin_everywhere(attempt) or attempt
@@ -106,7 +106,10 @@ class Placer:
             most = max(FEWEST_SHAPES, VERDICTS_KEPT // (1 + len(self._cluster.nodes)))
             while len(self._indexes) >= most:
                 self._indexes.popitem(last=False)
-            index = self._indexes[shape] = Index(profile, cycle)
+            own = Cycle(
+                cycle.pod, cycle.cluster, cycle.now, dict(cycle.state)
+            )  # what restricts one pod stays with it
+            index = self._indexes[shape] = Index(profile, own)
         else:
             self._indexes.move_to_end(shape)
         return index
