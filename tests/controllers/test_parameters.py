@@ -382,6 +382,23 @@ def test_what_was_left_over_while_nobody_ran_goes(tmp_path: Path) -> None:
     in_cluster(tmp_path, scenario)
 
 
+def test_absence_in_the_copy_is_no_proof(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        follow(cluster)
+        await apply(cluster.admin, *documents(*DEFINITIONS, "CardParameters"))
+        running = await start(cluster)
+        before = await cluster.eventually(lambda: made(cluster))
+        await cluster.quiet()
+        followed = running.kinds.find(CARDS)
+        assert followed is not None
+        del followed.informer._objects["user-namespace", "my-parameters"]  # as if it had come later
+        await running.parameters.reconcile(VendorObject(CARDS, "user-namespace", "my-parameters"))
+        await cluster.quiet()
+        assert made(cluster) == before
+
+    in_cluster(tmp_path, scenario)
+
+
 def test_a_definition_that_goes_takes_all_with_it(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         follow(cluster)
