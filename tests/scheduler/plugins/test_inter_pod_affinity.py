@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.api.core import Affinity, Node, Pod, PodAffinity, PodAffinityTerm
+from allotment.api.core import Affinity, Pod, PodAffinityTerm
 from allotment.api.meta import ApiStruct
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.framework import MAX_SCORE, SKIP, Code
+from allotment.scheduler.framework import SKIP, Code
 from allotment.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from allotment.scheduler.pod import PodInfo
 from tests.scheduler.builders import (
@@ -22,7 +22,7 @@ from tests.scheduler.builders import (
     pod,
     pod_affinity,
 )
-from tests.scheduler.naive_selection import selects
+from tests.scheduler.naive_affinity import fits, naive_scores
 
 PLUGIN = InterPodAffinity()
 WEB, DB = {"app": "web"}, {"app": "db"}
@@ -328,84 +328,5 @@ def test_verdicts_and_scores_equal_those_worked_out_pod_by_pod(
     judged = PLUGIN.pre_filter(attempt) is not SKIP
     for each in nodes:
         verdict = not judged or PLUGIN.filter(attempt, seen.nodes[each.metadata.name]).ok
-        assert verdict == oracle_fits(of, each, nodes, placed), each.metadata.name
-    assert (scores(of, seen) or dict.fromkeys(seen.nodes, 0)) == oracle_scores(of, nodes, placed)
-
-
-def means(term: PodAffinityTerm, owner: Pod, other: Pod) -> bool:
-    spaces = set(term.namespaces)
-    if not term.namespaces and term.namespace_selector is None:
-        spaces = {owner.metadata.namespace}
-    own, labels = owner.metadata.labels, other.metadata.labels
-    return (
-        (
-            other.metadata.namespace in spaces
-            or selects(term.namespace_selector, NAMESPACES[other.metadata.namespace])
-        )
-        and selects(term.label_selector, labels)
-        and all(labels.get(key) == own[key] for key in term.match_label_keys if key in own)
-        and all(labels.get(key) != own[key] for key in term.mismatch_label_keys if key in own)
-    )
-
-
-def sides(of: Pod) -> tuple[PodAffinity, PodAffinity]:
-    affinity = of.spec.affinity or Affinity()
-    return affinity.pod_affinity or PodAffinity(), affinity.pod_anti_affinity or PodAffinity()
-
-
-def together(key: str, on: Node, other: Pod, nodes: list[Node]) -> bool:
-    """Whether a pod is in the domain that the node is in."""
-    (where,) = (each for each in nodes if each.metadata.name == other.spec.node_name)
-    return key in on.metadata.labels and on.metadata.labels[key] == where.metadata.labels.get(key)
-
-
-def oracle_fits(of: Pod, on: Node, nodes: list[Node], placed: list[Pod]) -> bool:
-    near, apart = sides(of)
-    for other in placed:
-        if any(
-            means(term, of, other) and together(term.topology_key, on, other, nodes)
-            for term in apart.required
-        ):
-            return False
-        if any(
-            means(term, other, of) and together(term.topology_key, on, other, nodes)
-            for term in sides(other)[1].required
-        ):
-            return False
-    if any(term.topology_key not in on.metadata.labels for term in near.required):
-        return False
-    friends = [other for other in placed if all(means(term, of, other) for term in near.required)]
-    if all(
-        any(together(term.topology_key, on, friend, nodes) for friend in friends) for term in near.required
-    ):
-        return True
-    nobody = not any(
-        together(term.topology_key, each, friend, nodes)
-        for friend in friends
-        for term in near.required
-        for each in nodes
-    )
-    return nobody and all(means(term, of, of) for term in near.required)
-
-
-def oracle_scores(of: Pod, nodes: list[Node], placed: list[Pod]) -> dict[str, int]:
-    sums: dict[str, int] = {}
-    for each in nodes:
-        total = 0
-        for other in placed:
-            wishes = [
-                *((of, other, wish.pod_affinity_term, wish.weight) for wish in sides(of)[0].preferred),
-                *((of, other, wish.pod_affinity_term, -wish.weight) for wish in sides(of)[1].preferred),
-                *((other, of, wish.pod_affinity_term, wish.weight) for wish in sides(other)[0].preferred),
-                *((other, of, wish.pod_affinity_term, -wish.weight) for wish in sides(other)[1].preferred),
-                *((other, of, term, 1) for term in sides(other)[0].required),
-            ]
-            for owner, about, term, weight in wishes:
-                if means(term, owner, about) and together(term.topology_key, each, other, nodes):
-                    total += weight
-        sums[each.metadata.name] = total
-    worst, best = min(sums.values()), max(sums.values())
-    return {
-        name: MAX_SCORE * (total - worst) // (best - worst) if best > worst else 0
-        for name, total in sums.items()
-    }
+        assert verdict == fits(of, each, nodes, placed, NAMESPACES), each.metadata.name
+    assert (scores(of, seen) or dict.fromkeys(seen.nodes, 0)) == naive_scores(of, nodes, placed, NAMESPACES)

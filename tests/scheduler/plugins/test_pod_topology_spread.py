@@ -1,4 +1,3 @@
-from math import floor, log
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import strategies as st
 from allotment.api.core import Node, Pod, TopologySpreadConstraint
 from allotment.api.meta import ApiStruct
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.framework import MAX_SCORE, SKIP, Code
+from allotment.scheduler.framework import SKIP, Code
 from allotment.scheduler.plugins.pod_topology_spread import PodTopologySpread
 from allotment.scheduler.pod import PodInfo
 from tests.scheduler.builders import (
@@ -23,7 +22,7 @@ from tests.scheduler.builders import (
     taint,
     toleration,
 )
-from tests.scheduler.naive_selection import chosen, selects, tolerates
+from tests.scheduler.naive_spreading import fits, naive_scores
 
 PLUGIN = PodTopologySpread()
 WEB = {"app": "web"}
@@ -329,97 +328,5 @@ def test_verdicts_and_scores_equal_those_worked_out_pod_by_pod(
     judged = PLUGIN.pre_filter(attempt) is not SKIP
     for each in named:
         verdict = not judged or PLUGIN.filter(attempt, seen.nodes[each.metadata.name]).ok
-        assert verdict == oracle_fits(incoming, each, named, placed)
-    assert scores(incoming, seen) == oracle_scores(incoming, named, placed)
-
-
-def of_kind(incoming: Pod, rule: TopologySpreadConstraint, labels: dict[str, str]) -> bool:
-    own = incoming.metadata.labels
-    return selects(rule.label_selector, labels) and all(
-        labels.get(key) == own[key] for key in rule.match_label_keys if key in own
-    )
-
-
-def pods_on(incoming: Pod, rule: TopologySpreadConstraint, on: Node, placed: list[Pod]) -> int:
-    empty = rule.label_selector is not None and not (
-        rule.label_selector.match_labels
-        or rule.label_selector.match_expressions
-        or any(key in incoming.metadata.labels for key in rule.match_label_keys)
-    )
-    return (
-        0
-        if empty
-        else sum(
-            each.spec.node_name == on.metadata.name
-            and each.metadata.namespace == incoming.metadata.namespace
-            and each.metadata.deletion_timestamp is None
-            and of_kind(incoming, rule, each.metadata.labels)
-            for each in placed
-        )
-    )
-
-
-def domain_counts(
-    incoming: Pod,
-    rule: TopologySpreadConstraint,
-    rules: list[TopologySpreadConstraint],
-    nodes: list[Node],
-    placed: list[Pod],
-) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for each in nodes:
-        if not all(other.topology_key in each.metadata.labels for other in rules):
-            continue
-        if rule.node_affinity_policy != "Ignore" and not chosen(incoming, each):
-            continue
-        if rule.node_taints_policy == "Honor" and not tolerates(incoming, each):
-            continue
-        value = each.metadata.labels[rule.topology_key]
-        counts[value] = counts.get(value, 0) + pods_on(incoming, rule, each, placed)
-    return counts
-
-
-def of_action(incoming: Pod, action: str) -> list[TopologySpreadConstraint]:
-    return [each for each in incoming.spec.topology_spread_constraints if each.when_unsatisfiable == action]
-
-
-def oracle_fits(incoming: Pod, on: Node, nodes: list[Node], placed: list[Pod]) -> bool:
-    rules = of_action(incoming, "DoNotSchedule")
-    for rule in rules:
-        counts = domain_counts(incoming, rule, rules, nodes, placed)
-        if rule.topology_key not in on.metadata.labels:
-            return False
-        least = 0 if len(counts) < (rule.min_domains or 1) else min(counts.values())
-        itself = of_kind(incoming, rule, incoming.metadata.labels)
-        if counts.get(on.metadata.labels[rule.topology_key], 0) + itself - least > rule.max_skew:
-            return False
-    return True
-
-
-def oracle_scores(incoming: Pod, nodes: list[Node], placed: list[Pod]) -> dict[str, int] | None:
-    rules = of_action(incoming, "ScheduleAnyway")
-    if not rules:
-        return None
-    scored = [each for each in nodes if all(rule.topology_key in each.metadata.labels for rule in rules)]
-    costs: dict[str, int] = {}
-    for each in scored:
-        cost = 0.0
-        for rule in rules:
-            key = rule.topology_key
-            if key == HOSTNAME:
-                size, count = len(scored), pods_on(incoming, rule, each, placed)
-            else:
-                size = len({other.metadata.labels[key] for other in scored})
-                counts = domain_counts(incoming, rule, rules, nodes, placed)
-                count = counts.get(each.metadata.labels[key], 0)
-            cost += count * log(size + 2) + rule.max_skew - 1
-        costs[each.metadata.name] = floor(cost + 0.5)
-    worst, best = max(costs.values(), default=0), min(costs.values(), default=0)
-    return {
-        each.metadata.name: 0
-        if each.metadata.name not in costs
-        else MAX_SCORE * (worst + best - costs[each.metadata.name]) // worst
-        if worst
-        else MAX_SCORE
-        for each in nodes
-    }
+        assert verdict == fits(incoming, each, named, placed)
+    assert scores(incoming, seen) == naive_scores(incoming, named, placed)
