@@ -89,3 +89,31 @@ def test_a_burst_keeps_the_newest() -> None:
         assert teller.lost == 5
 
     asyncio.run(scenario())
+
+
+def test_more_than_a_burst_waits_its_turn_and_is_not_lost() -> None:
+    async def scenario() -> None:
+        script = Script(*(reply(201, {}) for _ in range(5)))
+        teller = Recorder(Client(script), "tester", per_second=0.001, burst=3)
+        for number in range(5):
+            teller.tell(POD, EventType.NORMAL, "Busy", str(number))
+        running = asyncio.ensure_future(teller.run())
+        async with asyncio.timeout(10):
+            while len(script.replies) > 2:
+                await asyncio.sleep(0)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert sent(script, "message") == ["0", "1", "2"]  # the fourth has its turn in a quarter of an hour
+        teller.tell(POD, EventType.NORMAL, "Busy", "4")
+        await teller.flush()
+        assert sent(script, "message") == ["0", "1", "2", "3", "4"]
+        assert sent(script, "count") == [1, 1, 1, 1, 2]
+        assert teller.lost == 0
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+def sent(script: Script, field: str) -> list[object]:
+    return [json.loads(call.body or b"")[field] for call in script.calls]

@@ -1,7 +1,8 @@
 """Events: what a component tells people about an object, in ``kubectl describe`` and ``kubectl events``.
 
 Telling never waits and never fails its caller. The same words about the same object become one event with a count; a
-burst beyond the buffer loses its oldest, since an event is a courtesy and not a record.
+burst beyond the buffer loses its oldest, since an event is a courtesy and not a record. For the same reason events are
+written at a bounded rate: a component that says a word about each of ten thousand pods must not slow those pods down.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from enum import Enum
 from itertools import count
 
 from allotment.api.status import NotFound, StatusError
+from allotment.client.bucket import Bucket
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.transport import Disconnected
@@ -25,6 +27,8 @@ log = logging.getLogger(__name__)
 MAX_WAITING = 10_000
 MAX_REMEMBERED = 4_096
 MAX_MESSAGE = 1_024
+PER_SECOND = 100.0
+BURST = 200
 
 
 class EventType(Enum):
@@ -65,10 +69,16 @@ class _Told:
 
 
 class Recorder:
-    """Writes events for one component while :meth:`run` runs."""
+    """Writes events for one component while :meth:`run` runs: at most ``per_second``, after a quiet time ``burst`` at once."""
 
     def __init__(
-        self, client: Client, component: str, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        client: Client,
+        component: str,
+        *,
+        per_second: float = PER_SECOND,
+        burst: int = BURST,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._events = client.plain("v1", "events")
         self._component = component
@@ -76,6 +86,7 @@ class Recorder:
         self._waiting: OrderedDict[_Words, int] = OrderedDict()
         self._told: OrderedDict[_Words, _Told] = OrderedDict()
         self._news = asyncio.Event()
+        self._bucket = Bucket(per_second, burst)
         self._numbers = count(int(now().timestamp() * 1_000_000))
         self.lost = 0
 
@@ -89,24 +100,29 @@ class Recorder:
         self._news.set()
 
     async def run(self) -> None:
-        """Writes what was told, until cancelled."""
+        """Writes what was told, at its pace, until cancelled. What waits meanwhile is counted, not written again."""
+        clock = asyncio.get_running_loop().time
         while True:
             await self._news.wait()
             self._news.clear()
-            await self.flush()
+            while self._waiting:
+                await asyncio.sleep(self._bucket.delay(clock()))
+                await self._next()
 
     async def flush(self) -> None:
-        """Writes everything told so far."""
+        """Writes everything told so far, at once."""
         while self._waiting:
-            words, times = self._waiting.popitem(last=False)
-            try:
-                await self._write(words, times)
-            except (
-                StatusError,
-                Disconnected,
-            ) as exc:  # the namespace is going, the server is away: not worth more
-                self.lost += 1
-                log.info("event %s about %s lost: %s", words[2], words[0].name, exc)
+            await self._next()
+
+    async def _next(self) -> None:
+        if not self._waiting:  # a flush was faster
+            return
+        words, times = self._waiting.popitem(last=False)
+        try:
+            await self._write(words, times)
+        except (StatusError, Disconnected) as exc:  # the namespace is going, the server is away
+            self.lost += 1
+            log.info("event %s about %s lost: %s", words[2], words[0].name, exc)
 
     async def _write(self, words: _Words, times: int) -> None:
         told = self._told.get(words)

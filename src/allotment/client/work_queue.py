@@ -13,6 +13,8 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Generic, TypeVar
 
+from allotment.client.bucket import Bucket
+
 K = TypeVar("K", bound=Hashable)
 
 
@@ -44,7 +46,7 @@ class WorkQueue(Generic[K]):
         self._dirty: set[K] = set()
         self._failures: dict[K, int] = {}
         self._timers: dict[K, tuple[float, asyncio.TimerHandle]] = {}
-        self._bucket = _Bucket(retries_per_second, burst)
+        self._bucket = Bucket(retries_per_second, burst)
         self._news = asyncio.Event()
         self._closed = False
 
@@ -130,17 +132,3 @@ class WorkQueue(Generic[K]):
         assert set(self._waiting) == self._queued, "waiting and queued differ"
         assert not self._queued & self._working, "a key waits while it is worked on"
         assert self._dirty <= self._working, "a dirty key is not worked on"
-
-
-class _Bucket:
-    """Tokens that come at a rate; who finds none is told how long to wait for theirs."""
-
-    def __init__(self, per_second: float, burst: int) -> None:
-        self._per_second, self._burst = per_second, burst
-        self._tokens, self._at = float(burst), 0.0
-
-    def delay(self, now: float) -> float:
-        self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * self._per_second)
-        self._at = now
-        self._tokens -= 1.0
-        return 0.0 if self._tokens >= 0 else -self._tokens / self._per_second
