@@ -16,13 +16,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from allotment.api.status import AlreadyExists, Conflict, NotFound, StatusError
+from allotment.client.backoff import Backoff
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.transport import Disconnected
 
 log = logging.getLogger(__name__)
 
-_RELEASES = 3
+_RELEASES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,9 @@ class LeaderElection:
         return True
 
     async def _release(self) -> None:
-        """Gives the lease up. A renewal that was cancelled may still arrive, and then we look again."""
+        """Gives the lease up. A renewal that was cancelled may still arrive, and then we look again; until it is on the
+        server's disk it is in our way and not to be seen."""
+        backoff = Backoff(0.02, 1.0)
         with suppress(StatusError, Disconnected):
             for _ in range(_RELEASES):
                 lease = await self._leases.get(self._name, self._namespace)
@@ -172,3 +175,4 @@ class LeaderElection:
                     return
                 if await self._write(lease, {"holderIdentity": "", "leaseDurationSeconds": 1}):
                     return
+                await asyncio.sleep(backoff.next())
