@@ -248,3 +248,41 @@ def test_the_copy_and_its_index_follow_any_history_through_any_breaks(
     for colour in "xy":
         found = {obj["metadata"]["name"] for obj in informer.by("colour", colour)}
         assert found == {name for name, value in model.items() if value == colour}
+
+
+def by_color(obj: Obj) -> list[str]:
+    return [obj["data"]["color"]] if "color" in obj["data"] else []
+
+
+def test_an_index_that_is_added_later_holds_what_is_there_and_follows_it() -> None:
+    async def run() -> None:
+        script = Script(listing(5, config_map("a", 3, color="red"), config_map("b", 5)))
+        script.then_watch(
+            event("MODIFIED", config_map("a", 6, color="blue")),
+            event("ADDED", config_map("c", 7, color="red")),
+        )
+        informer = Informer(Client(script).plain("v1", "configmaps"), "ns")
+        found: list[list[str | None]] = []
+
+        def look(*_: object) -> None:
+            """The first object is there when the index comes; it moves when the object changes."""
+            informer.add_index("color", by_color)
+            informer.validate()
+            found.append([said(obj) for color in ("red", "blue") for obj in informer.by("color", color)])
+
+        informer.on_change(look)
+        running = asyncio.ensure_future(informer.run())
+        await asyncio.wait_for(informer.reached(7), 10)
+        assert found == [["a@3"], ["a@3"], ["a@6"], ["c@7", "a@6"]]
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    asyncio.run(run())
+
+
+def test_an_index_keeps_its_first_function() -> None:
+    informer, _ = outcome(Script(listing(5, config_map("a", 3, color="red"))), indexes={"color": by_color})
+    informer.add_index("color", lambda obj: ["another"])
+    assert informer.by("color", "another") == []
+    assert len(informer.by("color", "red")) == 1

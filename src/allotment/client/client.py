@@ -21,7 +21,7 @@ import msgspec
 
 from allotment.api.meta import ApiStruct
 from allotment.api.status import Conflict, Invalid, StatusError, TooManyRequests, Unavailable, from_status
-from allotment.client.form import Form, Obj, Plain, Resource, Typed, resource_of
+from allotment.client.form import Form, Identity, Obj, Plain, Resource, Typed, resource_of
 from allotment.client.transport import Call, Disconnected, Reply, Transport
 
 T = TypeVar("T")
@@ -60,8 +60,7 @@ class Happening(Enum):
     BOOKMARK = "BOOKMARK"  # nothing happened up to this version
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T]):
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
     """One change. A bookmark has no object; ``initial_end`` marks the one after the initial events."""
 
     type: Happening
@@ -70,7 +69,9 @@ class WatchEvent(Generic[T]):
     initial_end: bool = False
 
 
-_CHANGES = frozenset(("ADDED", "MODIFIED", "DELETED"))
+_CHANGES = {
+    happening.value: happening for happening in (Happening.ADDED, Happening.MODIFIED, Happening.DELETED)
+}
 
 
 class _List(msgspec.Struct):
@@ -92,7 +93,19 @@ class _Bookmark(msgspec.Struct):
     metadata: _BookmarkMeta
 
 
+class _Meta(msgspec.Struct, rename="camel"):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Head(msgspec.Struct):
+    metadata: _Meta
+
+
 _LISTS = msgspec.json.Decoder(_List)
+_HEADS = msgspec.json.Decoder(_Head)
 _EVENTS = msgspec.json.Decoder(_Event)
 _BOOKMARKS = msgspec.json.Decoder(_Bookmark)
 
@@ -103,6 +116,11 @@ class Client:
     def __init__(self, transport: Transport, *, manager: str = "allot") -> None:
         self.transport = transport
         self.manager = manager
+        self._writing = {"fieldManager": manager}
+
+    def writing(self, dry_run: bool) -> Mapping[str, str]:
+        """The query of a write."""
+        return {**self._writing, "dryRun": "All"} if dry_run else self._writing
 
     def of(self, type_: type[S]) -> Collection[S]:
         """The typed objects of a kind that ``api/`` knows."""
@@ -203,16 +221,14 @@ class Collection(Generic[T]):
 
     async def create(self, obj: T, namespace: str = "", *, dry_run: bool = False) -> T:
         """The object as the server stored it. The namespace is the object's own unless given."""
-        namespace = namespace or self.form.identity(obj).namespace
-        query = _query(fieldManager=self.client.manager, dryRun="All" if dry_run else "")
-        return await self._one("POST", self.resource.path(namespace), query, self.form.write(obj))
+        path = self.resource.path(namespace or self.form.identity(obj).namespace)
+        return await self._one("POST", path, self.client.writing(dry_run), self.form.write(obj))
 
     async def update(self, obj: T, *, subresource: str = "", dry_run: bool = False) -> T:
         """Replaces the whole object: only for objects whose every field the caller has (plain ones)."""
         identity = self.form.identity(obj)
         path = self.resource.path(identity.namespace, identity.name, subresource)
-        query = _query(fieldManager=self.client.manager, dryRun="All" if dry_run else "")
-        return await self._one("PUT", path, query, self.form.write(obj))
+        return await self._one("PUT", path, self.client.writing(dry_run), self.form.write(obj))
 
     async def patch(
         self,
@@ -228,16 +244,25 @@ class Collection(Generic[T]):
     ) -> T:
         """Changes a part of an object. With ``uid`` or ``version`` a merge patch applies only to that very object, or to
         that state of it, and is refused with ``Conflict`` otherwise. (Servers call another uid ``Invalid``.)"""
-        if uid or version:
-            patch = {**patch, "metadata": {**patch.get("metadata", {}), **_precondition(uid, version)}}
-        query = _query(fieldManager=self.client.manager, dryRun="All" if dry_run else "")
-        path = self.resource.path(namespace, name, subresource)
-        try:
-            return await self._one("PATCH", path, query, msgspec.json.encode(patch), type_.value)
-        except Invalid as exc:
-            if uid and any(cause.get("field") == "metadata.uid" for cause in exc.details.get("causes") or ()):
-                raise Conflict(exc.message, exc.details) from exc
-            raise
+        path, query = self.resource.path(namespace, name, subresource), self.client.writing(dry_run)
+        return self.form.read((await self._patched(path, query, patch, type_, uid, version)).body)
+
+    async def amend(
+        self,
+        name: str,
+        patch: Mapping[str, Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        uid: str = "",
+        version: str | int = "",
+    ) -> Identity:
+        """A merge :meth:`patch` for who wants to know of the result only which version it is: it is not read as a whole,
+        which for a large object takes longer than all the rest of the call."""
+        path, query = self.resource.path(namespace, name, subresource), self.client.writing(False)
+        reply = await self._patched(path, query, patch, PatchType.MERGE, uid, version)
+        meta = _decoded(_HEADS, reply.body, "object").metadata
+        return Identity(meta.namespace, meta.name, meta.uid, int(meta.resource_version or 0))
 
     async def apply(
         self,
@@ -256,7 +281,7 @@ class Collection(Generic[T]):
             force="true" if force else "",
             dryRun="All" if dry_run else "",
         )
-        return await self._one("PATCH", path, query, json.dumps(obj).encode(), PatchType.APPLY.value)
+        return await self._one("PATCH", path, query, json.dumps(obj).encode(), _PATCHES[PatchType.APPLY])
 
     async def delete(
         self,
@@ -287,7 +312,7 @@ class Collection(Generic[T]):
     async def act(self, name: str, action: str, body: Obj, namespace: str = "") -> Obj:
         """Posts to a subresource that does something: ``binding``, ``eviction``, ``token``."""
         path = self.resource.path(namespace, name, action)
-        query = _query(fieldManager=self.client.manager)
+        query = self.client.writing(False)
         reply = await self.client.send(Call("POST", path, query, _JSON, msgspec.json.encode(body)))
         answer: Obj = msgspec.json.decode(reply.body)
         return answer
@@ -296,13 +321,27 @@ class Collection(Generic[T]):
         self,
         method: str,
         path: str,
-        query: dict[str, str],
+        query: Mapping[str, str],
         body: bytes | None = None,
-        media: str = "application/json",
+        headers: Mapping[str, str] | None = None,
     ) -> T:
-        headers = _ACCEPT if body is None else {**_ACCEPT, "Content-Type": media}
+        if headers is None:
+            headers = _ACCEPT if body is None else _JSON
         reply = await self.client.send(Call(method, path, query, headers, body))
         return self.form.read(reply.body)
+
+    async def _patched(
+        self, path: str, query: Mapping[str, str], patch: Any, type_: PatchType, uid: str, version: str | int
+    ) -> Reply:
+        if uid or version:
+            patch = {**patch, "metadata": {**patch.get("metadata", {}), **_precondition(uid, version)}}
+        call = Call("PATCH", path, query, _PATCHES[type_], msgspec.json.encode(patch))
+        try:
+            return await self.client.send(call)
+        except Invalid as exc:
+            if uid and any(cause.get("field") == "metadata.uid" for cause in exc.details.get("causes") or ()):
+                raise Conflict(exc.message, exc.details) from exc
+            raise
 
     async def _events(self, lines: AsyncIterator[bytes]) -> AsyncIterator[WatchEvent[T]]:
         async for line in lines:
@@ -314,13 +353,14 @@ class Collection(Generic[T]):
                 meta = _decoded(_BOOKMARKS, event.object, "bookmark").metadata
                 ended = meta.annotations.get("k8s.io/initial-events-end") == "true"
                 yield WatchEvent(Happening.BOOKMARK, None, meta.resource_version, ended)
-            elif event.type in _CHANGES:
+            elif (happening := _CHANGES.get(event.type)) is not None:
                 obj = self.form.read(bytes(event.object))
-                yield WatchEvent(Happening(event.type), obj, str(self.form.identity(obj).version))
+                yield WatchEvent(happening, obj, str(self.form.identity(obj).version))
 
 
 _ACCEPT = {"Accept": "application/json"}
 _JSON = {"Accept": "application/json", "Content-Type": "application/json"}
+_PATCHES = {type_: {"Accept": "application/json", "Content-Type": type_.value} for type_ in PatchType}
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, what: str) -> T:

@@ -70,10 +70,9 @@ class Informer(Generic[T]):
         self._resync_seconds = resync_seconds
         self._backoff = backoff or Backoff()
         self._synced = asyncio.Event()
-        self._reached = asyncio.Condition()
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []  # for a version to be reached
         self._version = ""
         self._seen = 0  # the last version, also while there is none to resume from
-        self._restores = 0
 
     # --- reading the copy ---
 
@@ -122,11 +121,15 @@ class Informer(Generic[T]):
 
         Raises ``Expired`` when the server has gone back to an older state (it was restored), so that it may never come.
         """
-        restores = self._restores
-        async with self._reached:
-            await self._reached.wait_for(lambda: self.version >= version or self._restores > restores)
-        if self.version < version:
-            raise Expired(f"the server was restored to an older state; version {version} may never come")
+        if self.version >= version:
+            return
+        waiting = (version, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        try:
+            await waiting[1]
+        finally:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
 
     async def run(self) -> None:
         """Follows the collection until cancelled."""
@@ -166,8 +169,8 @@ class Informer(Generic[T]):
             self._backoff.reset()
             if event.object is not None:
                 gone = event.type is Happening.DELETED
-                self._change(self._key(event.object), None if gone else event.object, event.version)
-            await self._advance(event.version)
+                self._change(self._key(event.object), None if gone else event.object, int(event.version))
+            self._advance(event.version)
 
     async def _list(self) -> Listing[T]:
         try:
@@ -178,21 +181,32 @@ class Informer(Generic[T]):
             )
 
     async def _replace(self, listing: Listing[T]) -> None:
-        if int(listing.version or 0) < self._seen:
-            self._restores += 1
+        version = int(listing.version or 0)
+        restored = version < self._seen
         present = {self._key(obj): obj for obj in listing.items}
         for key in [key for key in self._objects if key not in present]:
-            self._change(key, None, listing.version)
+            self._change(key, None, version)
         for key, obj in present.items():
-            self._change(key, obj, str(self._identity(obj).version), listed=True)
-        await self._advance(listing.version)
+            self._change(key, obj, self._identity(obj).version, listed=True)
+        self._advance(listing.version, restored)
         self._synced.set()
 
-    async def _advance(self, version: str) -> None:
+    def _advance(self, version: str, restored: bool = False) -> None:
+        """The copy is complete up to a version. After a restore it may be one that somebody waits for in vain."""
         self._version = version
-        self._seen = int(version or 0)
-        async with self._reached:
-            self._reached.notify_all()
+        reached = self._seen = int(version or 0)
+        if not self._waiting:
+            return
+        done = [(wanted, waiter) for wanted, waiter in self._waiting if restored or wanted <= reached]
+        self._waiting = [each for each in self._waiting if each not in done]
+        for wanted, waiter in done:
+            if waiter.done():
+                continue
+            if wanted <= reached:
+                waiter.set_result(None)
+            else:
+                told = f"the server was restored to an older state; version {wanted} may never come"
+                waiter.set_exception(Expired(told))
 
     async def _resync(self) -> None:
         if self._resync_seconds is None:
@@ -208,21 +222,19 @@ class Informer(Generic[T]):
         identity = self._identity(obj)
         return identity.namespace, identity.name
 
-    def _change(self, key: Key, new: T | None, version: str, *, listed: bool = False) -> None:
+    def _change(self, key: Key, new: T | None, version: int, *, listed: bool = False) -> None:
         """Takes a new state in, unless the copy has this one or a later one. A list is always right: after a restore
         of the server its versions may be lower than ours."""
         old = self._objects.get(key)
         if old is None and new is None:
             return
-        if (
-            old is not None
-            and new is not None
-            and old_enough(self._identity(old).version, int(version), listed)
-        ):
-            return
-        if old is not None and new is not None and self._identity(old).uid != self._identity(new).uid:
-            self._change(key, None, version)  # deleted and made anew while we did not look
-            old = None
+        if old is not None and new is not None:
+            ours = self._identity(old)
+            if old_enough(ours.version, version, listed):
+                return
+            if ours.uid != self._identity(new).uid:
+                self._change(key, None, version)  # deleted and made anew while we did not look
+                old = None
         self._store(key, old, new)
         self._tell(self._handlers, old, new)
 

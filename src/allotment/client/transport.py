@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 MAX_LINE = 16 * 1024 * 1024
 """Bytes of one event in a stream; a server that sends more without a newline is cut off."""
@@ -22,20 +24,18 @@ class Disconnected(ConnectionError):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One request. ``path`` starts with a slash and is not escaped; empty query values are sent as such."""
 
     method: str
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
     body: bytes | None = None
     timeout: float | None = 60.0  # seconds for the whole answer; None: as long as it takes
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """A complete answer. Header names are in lower case."""
 
     status: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from allotment.api.status import NotAcceptable
 from allotment.apiserver.http.request import JSON, YAML
@@ -35,19 +36,12 @@ class Accepted:
 
 
 PLAIN = Accepted(JSON)
-_seen: dict[str, tuple[Accepted, ...]] = {}
 
 
+@lru_cache(_REMEMBERED)
 def accepted(header: str) -> tuple[Accepted, ...]:
     """What an Accept header allows that we can give, in the client's order."""
-    if not header:
-        return (PLAIN,)
-    known = _seen.get(header)
-    if known is None:
-        if len(_seen) >= _REMEMBERED:
-            _seen.clear()
-        known = _seen[header] = tuple(_parse(header))
-    return known
+    return tuple(_parse(header)) if header else (PLAIN,)
 
 
 def _parse(header: str) -> list[Accepted]:
@@ -66,6 +60,7 @@ def _parse(header: str) -> list[Accepted]:
     return [form for _, form in sorted(found, key=lambda pair: pair[0])]
 
 
+@lru_cache(_REMEMBERED)
 def choose(header: str) -> Accepted:
     """The form in which objects go out. Raises NotAcceptable."""
     for form in accepted(header):

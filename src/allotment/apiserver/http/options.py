@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.selection import SelectorError, parse_fields, parse_labels
@@ -48,42 +48,35 @@ def call_of(request: Request, identity: Identity, now: str, verb: str, apply: bo
     query = request.query
     manager = query.get("fieldManager", "")
     validation = query.get("fieldValidation", "")
-    if query:
-        errors = list(_errors(request, manager, validation, verb == "patch", apply))
+    if query or apply:
+        errors = list(_errors(query, manager, validation, verb == "patch", apply))
         if errors:
             kind = {"create": "CreateOptions", "patch": "PatchOptions"}.get(verb, "UpdateOptions")
             raise invalid(kind, "", errors, "meta.k8s.io")
-    elif apply:
-        raise invalid("PatchOptions", "", [_manager_required()], "meta.k8s.io")
     return Call(
         identity,
         now,
         manager or request.header(b"user-agent").partition("/")[0][:MAX_MANAGER] or "unknown",
         dry_run="dryRun" in query,
         field_validation=_VALIDATIONS.get(validation, FieldValidation.WARN),
-        force=bool(request.flag("force")),
+        force="force" in query and bool(request.flag("force")),
         verb=verb,
     )
 
 
 def _errors(
-    request: Request, manager: str, validation: str, patch: bool, apply: bool
+    query: Mapping[str, str], manager: str, validation: str, patch: bool, apply: bool
 ) -> Iterable[FieldError]:
-    path = FieldPath("fieldManager")
     if apply and not manager:
-        yield _manager_required()
-    if patch and not apply and request.query.get("force"):
+        yield FieldPath("fieldManager").required("is required for apply patch")
+    if patch and not apply and query.get("force"):
         yield FieldPath("force").forbidden("may not be specified for non-apply patch")
     if len(manager) > MAX_MANAGER:
-        yield path.too_long(MAX_MANAGER)
+        yield FieldPath("fieldManager").too_long(MAX_MANAGER)
     if not manager.isprintable():
-        yield path.invalid("should only contain printable characters", manager)
-    dry_run = request.query.get("dryRun")
+        yield FieldPath("fieldManager").invalid("should only contain printable characters", manager)
+    dry_run = query.get("dryRun")
     if dry_run is not None and dry_run != "All":
         yield FieldPath("dryRun").not_supported([dry_run], ("All",))
     if validation and validation not in _VALIDATIONS:
         yield FieldPath("fieldValidation").not_supported(validation, ("", "Ignore", "Strict", "Warn"))
-
-
-def _manager_required() -> FieldError:
-    return FieldPath("fieldManager").required("is required for apply patch")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from allotment.api.schema import schema_of
@@ -34,6 +35,8 @@ from allotment.apiserver.registry.watches import Watching
 from allotment.apiserver.store.record import Record
 
 T = TypeVar("T")
+_plain = lru_cache(1000)(plain)
+"""The form of a kind is made once, like the kind."""
 
 _PATCH_TYPES = {type_.value: type_ for type_ in PatchType}
 _NO_STRATEGIC = (
@@ -128,7 +131,7 @@ class Resources:
     def _form(self, request: Request, served: Served) -> tuple[Form, Accepted]:
         wanted = choose(request.header(b"accept"))
         if not wanted.transform:
-            return plain(served), wanted
+            return _plain(served), wanted
         if wanted.transform != "Table":
             return Metadata(wanted.version), wanted
         include = request.query.get("includeObject", "") or "Metadata"
