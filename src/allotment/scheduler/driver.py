@@ -56,6 +56,7 @@ from allotment.scheduler.instruction import (
     Tell,
     Write,
 )
+from allotment.scheduler.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +94,8 @@ _OPTIONAL: tuple[tuple[type[ApiStruct], tuple[Resource, ...]], ...] = (
 
 
 class Driver:
-    """Runs a core against a server until cancelled. ``hear`` is told every event and every instruction, for a log."""
+    """Runs a core against a server until cancelled. ``hear`` is told every event and every instruction, for a log;
+    ``metrics`` the same, and how long each attempt took."""
 
     def __init__(
         self,
@@ -104,8 +106,12 @@ class Driver:
         *,
         now: Callable[[], float] = time.time,
         hear: Callable[[Event | Instruction], None] | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self.core = core
+        self._metrics = metrics
+        if metrics is not None:
+            metrics.follow(core)
         self._client = client
         self._informers = informers
         self._recorder = recorder
@@ -176,13 +182,23 @@ class Driver:
                 self._handle(self._events.popleft())
             busy = bool(self._events)
             if not busy:
-                before = self.core.decided
-                self._handle(Turn(PODS_A_TURN))
-                busy = self.core.decided > before
+                busy = self._decide()
             if busy:
                 await asyncio.sleep(0)
             else:
                 await self._rest()
+
+    def _decide(self) -> bool:
+        """Has a few attempts made, one by one so that each can be timed; False if there was nothing to try."""
+        for attempt in range(PODS_A_TURN):
+            decided, binding, began = self.core.decided, len(self.core.bindings), time.perf_counter()
+            self._handle(Turn(1))
+            if self.core.decided == decided:
+                return attempt > 0
+            if self._metrics is not None:
+                placed = len(self.core.bindings) > binding
+                self._metrics.attempted(time.perf_counter() - began, placed=placed)
+        return True
 
     async def _rest(self) -> None:
         """Until something happens, or it is time for something."""
@@ -198,7 +214,12 @@ class Driver:
     def _handle(self, event: Event) -> None:
         if self._hear is not None:
             self._hear(event)
-        for instruction in self.core.handle(event):
+        if self._metrics is not None:
+            self._metrics.heard(event)
+        instructions = self.core.handle(event)
+        if self._metrics is not None and instructions:
+            self._metrics.told(instructions)
+        for instruction in instructions:
             if self._hear is not None:
                 self._hear(instruction)
             if isinstance(instruction, Tell):

@@ -1,0 +1,163 @@
+"""Numbers about a scheduler, under kube-scheduler's names where it has them; the others begin with ``allotment_``.
+
+The driver passes on what goes into the core and what comes out of it, and how long each attempt took; the core itself knows
+nothing of this. What the core keeps anyway, the pods that wait, is counted when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from allotment.api.core import Pod
+from allotment.scheduler.core import GANG_PREFIX
+from allotment.scheduler.event import Changed, Done, Event, Failed
+from allotment.scheduler.gang import group_key
+from allotment.scheduler.instruction import DeletePod, Instruction, PatchClaim, PatchPod, Tell
+from allotment.scheduler.queue import ACTIVE, BACKOFF, GATED, PARKED
+
+if TYPE_CHECKING:
+    from allotment.scheduler.core import Scheduler
+
+SCHEDULED, UNSCHEDULABLE = "scheduled", "unschedulable"
+QUEUES = {ACTIVE: "active", BACKOFF: "backoff", PARKED: "unschedulable", GATED: "gated"}
+"""Our places of the queue, as kube-scheduler calls them."""
+
+
+class Metrics(Collector):
+    """One scheduler's numbers. ``follow`` names the core that they are about; a new one after each election."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._core: Scheduler | None = None
+        self._came: dict[str, float] = {}  # pods that are not bound → when they were first seen
+        self._allocating: set[int] = set()  # writes of allocations that are under way
+        self._attempts = Counter(
+            "scheduler_schedule_attempts_total",
+            "Attempts to schedule a pod, or a gang, by result: scheduled counts pods that were bound.",
+            ("result", "profile"),
+            registry=registry,
+        )
+        self._durations = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Seconds that the decision about a pod, or a gang, took. Binding is not in it.",
+            ("result", "profile"),
+            buckets=tuple(0.0001 * 2**power for power in range(16)),
+            registry=registry,
+        )
+        self._waits = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "Seconds from the moment that a pod was first seen to its binding, over all attempts.",
+            buckets=tuple(0.01 * 2**power for power in range(20)),
+            registry=registry,
+        )
+        self._victims = Histogram(
+            "scheduler_preemption_victims",
+            "Pods that had to go to make room for one.",
+            buckets=tuple(2**power for power in range(7)),
+            registry=registry,
+        )
+        self._preemptions = Counter(
+            "scheduler_preemption_attempts_total", "Times that room was made for a pod.", registry=registry
+        )
+        self._allocations = Counter(
+            "allotment_claim_allocations_total",
+            "Allocations of claims that were written, by result: success, or what became of the write.",
+            ("result",),
+            registry=registry,
+        )
+        registry.register(self)
+
+    def follow(self, core: Scheduler) -> None:
+        """From now on the numbers are about this core, to which nothing has been said yet."""
+        self._core = core
+        self._came.clear()
+        self._allocating.clear()
+
+    # --- what the driver tells ---
+
+    def heard(self, event: Event) -> None:
+        """Before the core hears it."""
+        match event:
+            case Changed(new=Pod() as pod):
+                self._pod(pod)
+            case Changed(old=Pod() as pod, new=None):
+                self._came.pop(_key(pod), None)
+            case Done() if event.id in self._allocating:
+                self._allocating.remove(event.id)
+                self._allocations.labels("success").inc()
+            case Failed() if event.id in self._allocating:
+                self._allocating.remove(event.id)
+                self._allocations.labels(event.why.value).inc()
+
+    def told(self, instructions: Iterable[Instruction]) -> None:
+        """What the core answered to one event."""
+        preemptors = victims = 0
+        for instruction in instructions:
+            match instruction:
+                case PatchClaim(status=True, patch={"status": {"allocation": dict()}}):
+                    self._allocating.add(instruction.id)
+                case Tell(reason="Scheduled"):
+                    self._bound(f"{instruction.namespace}/{instruction.name}")
+                case PatchPod(patch={"status": {"nominatedNodeName": str()}}):
+                    preemptors += 1
+                case DeletePod():
+                    victims += 1
+        if preemptors:
+            self._preemptions.inc(preemptors)
+            self._victims.observe(victims)
+
+    def attempted(self, seconds: float, *, placed: bool) -> None:
+        """One attempt of the core has ended."""
+        result, profile = SCHEDULED if placed else UNSCHEDULABLE, self._only_profile()
+        self._durations.labels(result, profile).observe(seconds)
+        if not placed:
+            self._attempts.labels(result, profile).inc()
+
+    def _pod(self, pod: Pod) -> None:
+        core = self._core
+        if core is None or pod.spec.node_name or (pod.spec.scheduler_name or "") not in core.profiles:
+            return
+        self._came.setdefault(_key(pod), core.now)
+
+    def _bound(self, key: str) -> None:
+        core = self._core
+        pod = core.cluster.pods.get(key) if core is not None else None
+        profile = (pod.pod.spec.scheduler_name or "") if pod is not None else self._only_profile()
+        self._attempts.labels(SCHEDULED, profile).inc()
+        came = self._came.pop(key, None)
+        if came is not None and core is not None:
+            self._waits.observe(max(0.0, core.now - came))
+
+    def _only_profile(self) -> str:
+        """The core does not tell whose attempt one was; with one profile that is clear."""
+        profiles = self._core.profiles if self._core is not None else {}
+        return next(iter(profiles)) if len(profiles) == 1 else ""
+
+    # --- what is counted when somebody asks ---
+
+    def collect(self) -> Iterable[Metric]:
+        counts = dict.fromkeys(QUEUES.values(), 0)
+        core = self._core
+        for pod in list(core.cluster.pods.values()) if core is not None else ():
+            if core is not None and not pod.node:
+                entry = core.queue.get(pod.key) or core.queue.get(GANG_PREFIX + group_key(pod.pod))
+                if entry is not None and entry.place in QUEUES:
+                    counts[QUEUES[entry.place]] += 1
+        family = GaugeMetricFamily(
+            "scheduler_pending_pods", "Pods that wait, by what they wait for.", labels=("queue",)
+        )
+        for queue, count in counts.items():
+            family.add_metric((queue,), count)
+        yield family
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: registering must not count."""
+        return ()
+
+
+def _key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
