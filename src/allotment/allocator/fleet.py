@@ -32,10 +32,17 @@ from allotment.allocator.strategy import FIRST_FIT, in_order
 from allotment.allocator.view import Group, View
 from allotment.api.codec import encode
 from allotment.api.meta import ObjectMeta
+from allotment.api.resource import (
+    DeviceClaim,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
 
 if TYPE_CHECKING:
     from allotment.api.core import Node
-    from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+    from allotment.api.resource import DeviceClass, ResourceSlice
 
 _VIEWS_KEPT = 64
 _NUMBERS_KEPT = 4_000_000
@@ -321,6 +328,16 @@ class Fleet:
     ) -> list[Group]:
         """All nodes, grouped by equal state, each group with its answer."""
         return self.view(claims, strategy, budget).groups()
+
+    def count(self, class_name: str) -> int:
+        """How many devices of a class there are, in use or not; 0 for a class that nobody knows."""
+        if class_name not in self._classes:
+            return 0
+        wish = DeviceRequest(
+            name="r", exactly=ExactDeviceRequest(device_class_name=class_name, allocation_mode="ExactCount")
+        )
+        claim = ResourceClaim(spec=ResourceClaimSpec(devices=DeviceClaim(requests=(wish,))))
+        return self.view([claim], FIRST_FIT, DEFAULT_BUDGET).suitable()
 
     def allocate(self, node: str, claims: Sequence[ResourceClaim], *, strategy: str = FIRST_FIT) -> Outcome:
         """The answer of one node, with its reasons if the claims do not fit. Raises AllocationError if there is no

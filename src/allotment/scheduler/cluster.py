@@ -58,6 +58,7 @@ class Cluster:
         self.members: dict[str, dict[str, PodInfo]] = {}  # group → its pods
         self.users: dict[str, set[str]] = {}  # claim → pods that name it, in their spec or status
         self.classes: dict[str, DeviceClass] = {}
+        self.epoch = 0  # changes when classes do, and with them what resources mean
         self.extended: dict[str, str] = {}  # extended resource → class
         self.namespaces: dict[str, dict[str, str]] = {}  # name → labels
         self.groups: dict[
@@ -223,6 +224,7 @@ class Cluster:
     # --- devices ---
 
     def _class(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
+        self.epoch += 1
         if new is None:
             assert old is not None
             self.classes.pop(old.metadata.name, None)

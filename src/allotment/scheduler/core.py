@@ -13,9 +13,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
+from allotment.scheduler.actions import Actions
 from allotment.scheduler.binding import Binding, Bindings, Party
 from allotment.scheduler.claim_writer import Draft
 from allotment.scheduler.cluster import Cluster
@@ -28,6 +31,7 @@ from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.pod import FINISHED, PodInfo
 from allotment.scheduler.queue import GATED, Backoff, Entry, Queue
 from allotment.scheduler.session import Session
+from allotment.scheduler.step import MakeClaim, WriteClaim
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 GATE_PATIENCE = 2.0
 """Seconds that a claim may be missing before the pod's condition says so: its controller has just been told."""
 REVISIT_EVERY = 10.0
+PATIENCE = 60.0
+"""Seconds after which victims that do not go are no longer waited for."""
 MAX_MESSAGE = 1024
 GANG = "Gang"
 """Stands for a plugin where a pod waits for others of its gang."""
@@ -56,9 +62,12 @@ class Scheduler:
         self.placer = Placer(cluster, profiles)
         plugins = {plugin.name: plugin for profile in profiles.values() for plugin in profile.plugins}
         self.queue = Queue(plugins.values(), backoff)
-        self.session = Session(cluster, self.placer)
+        self.actions = Actions(cluster, self.placer, Session(cluster, self.placer))
         self.bindings = Bindings(cluster, self._send, self)
         self._parties: dict[str, Party] = {}  # group → its members that are being bound
+        self._cleared: dict[
+            str, tuple[frozenset[str], float]
+        ] = {}  # group → victims that make room for it, and since when
         self._dirty: dict[str, None] = {}  # groups of which something changed since the last turn
         self.now = 0.0
         self.decided = 0  # how many attempts there were
@@ -107,6 +116,8 @@ class Scheduler:
                 self._say_unschedulable(pod, Refusal(status.words, frozenset()))
 
     def _changed(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
+        if isinstance(old, Pod):
+            old = self._where_it_was(old)
         self.cluster.change(old, new)
         if isinstance(new, Pod) or isinstance(old, Pod):
             new = self._pod_changed(
@@ -119,8 +130,14 @@ class Scheduler:
             self.bindings.claim_changed(f"{meta.namespace}/{meta.name}")
         elif isinstance(new, PodGroup | VolcanoPodGroup) or isinstance(old, PodGroup | VolcanoPodGroup):
             self._group_changed(new if new is not None else old)
-        for entry in self.queue.wake(old, new, self.cluster):
-            self._try_gate(entry)
+        self._wake(old, new)
+
+    def _where_it_was(self, pod: Pod) -> Pod:
+        """A pod with the node that it was assumed to be on, if so: when it goes, that is what becomes free."""
+        node = self.cluster.assumed.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
+        return (
+            replace(pod, spec=replace(pod.spec, node_name=node)) if node and not pod.spec.node_name else pod
+        )
 
     def _pod_changed(self, new: Pod | None, old: Pod | None) -> Pod | None:
         """Returns the pod as the queue is to hear of it: one that finished is gone."""
@@ -251,11 +268,9 @@ class Scheduler:
         assert gang is not None
         party = self._parties.get(group)
         need = max(0, gang.minimum - self._placed(group))
-        placed = self.session.place(gang, entry.pods, need, self.now)
+        placed = self.actions.allocate(gang, entry.pods, need, self.now)
         if isinstance(placed, Refusal):
-            self.queue.park(entry.key, entry.key, () if placed.error else placed.plugins, self.now)
-            for pod in entry.pods:
-                self._say_unschedulable(pod, placed)
+            self._refuse_gang(entry, gang, need, placed)
             return
         self._drop(entry.key)
         if party is None or not party.members:
@@ -265,6 +280,29 @@ class Scheduler:
         for placement in placed:
             self.bindings.start(party.members[placement.cycle.pod.key])
         self._dirty[group] = None
+
+    def _refuse_gang(self, entry: Entry, gang: Gang, need: int, refusal: Refusal) -> None:
+        if refusal.resolvable and need and not self._evicting(gang.key):
+            clearing = self.actions.clear(gang, entry.pods, need, self.now)
+            if clearing is not None:
+                refusal = Refusal(f"{refusal.words}. {clearing.words}", refusal.plugins)
+                self._cleared[gang.key] = (frozenset(victim.uid for victim in clearing.victims), self.now)
+                for key, node in clearing.places.items():
+                    self.cluster.nominate(key, node)
+                for victim in clearing.victims:
+                    self._evict(victim, f"preempted to make room for a gang of {len(clearing.places)} pods")
+        self.queue.park(entry.key, entry.key, () if refusal.error else refusal.plugins, self.now)
+        for pod in entry.pods:
+            self._say_unschedulable(pod, refusal)
+
+    def _evicting(self, group: str) -> bool:
+        """Whether those that were evicted for a gang are not gone yet."""
+        victims, since = self._cleared.get(group, (frozenset(), 0.0))
+        there = any(pod.uid in victims for pod in self.cluster.pods.values()) if victims else False
+        if there and self.now - since < PATIENCE:
+            return True
+        self._cleared.pop(group, None)
+        return False
 
     # --- deciding ---
 
@@ -303,6 +341,8 @@ class Scheduler:
         pod = entry.pods[0]
         if attempt is not None and not refusal.error:
             refusal = self._make_room(pod, attempt, refusal)
+        if attempt is not None and attempt.filters:  # to which namespace and labels make a difference
+            shape = (shape, pod.namespace, frozenset(pod.pod.metadata.labels.items()))
         self.queue.park(entry.key, shape, () if refusal.error else refusal.plugins, self.now)
         self._say_unschedulable(pod, refusal)
 
@@ -354,6 +394,22 @@ class Scheduler:
     def unreserve(self, binding: Binding) -> None:
         binding.cycle.pod = self.cluster.pods.get(binding.pod.key, binding.pod)
         self.placer.unreserve(binding.cycle, binding.node)
+        self._wake_by_release(binding)
+
+    def _wake_by_release(self, binding: Binding) -> None:
+        """What a pod gives back that was never bound, nobody else tells: its room on the node, and its devices."""
+        pod = binding.pod.pod
+        self._wake(replace(pod, spec=replace(pod.spec, node_name=binding.node)), None)
+        for step in binding.steps:
+            write = step.write if isinstance(step, MakeClaim) else step
+            claim = self.cluster.claims.objects.get(write.claim) if isinstance(write, WriteClaim) else None
+            if claim is not None and isinstance(write, WriteClaim) and write.allocation is not None:
+                held = replace(claim, status=replace(claim.status, allocation=write.allocation))
+                self._wake(held, claim)
+
+    def _wake(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
+        for entry in self.queue.wake(old, new, self.cluster):
+            self._try_gate(entry)
 
     def given_up(self, binding: Binding) -> None:
         pod = self.cluster.pods.get(binding.pod.key)

@@ -27,6 +27,7 @@ class Index:
 
     def __init__(self, profile: Profile, cycle: Cycle) -> None:
         self.cycle = cycle
+        self.epoch = cycle.cluster.epoch  # of the classes that it was made for
         self._cluster: Cluster = cycle.cluster
         self.refusal: Status | None = None  # of a local PreFilter: the shape fits nowhere
         self._filters: list[Filter] = []

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allotment.scheduler.diagnosis import Refusal, refused_by, refused_everywhere
-from allotment.scheduler.framework import Code, Cycle, Filter, Normalize, PreFilter, PreScore, Score, Status
+from allotment.scheduler.framework import Code, Cycle, Filter, Status
 from allotment.scheduler.index import Index
+from allotment.scheduler.pod import GROUP_ANNOTATION
 
 if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
-    from allotment.scheduler.roster import Profile
+    from allotment.scheduler.roster import Everywhere, Profile
     from allotment.scheduler.step import Step
 
 VERDICTS_KEPT = 2_000_000
@@ -44,7 +45,7 @@ class Attempt:
     shape: Hashable
     index: Index
     filters: list[Filter]  # those that look at other nodes
-    scores: list[Score]
+    scores: list[Everywhere]
 
 
 class Placer:
@@ -75,7 +76,7 @@ class Placer:
             if not status.ok and status.code is not Code.SKIP:
                 return refused_by(status)
             seen = profile.devices.shape(cycle)
-        shape = (profile.name, pod.asks, seen)
+        shape = (profile.name, pod.asks, seen, pod.pod.metadata.annotations.get(GROUP_ANNOTATION))
         index = self._index(shape, profile, cycle)
         if index.refusal is not None:
             return refused_by(index.refusal)
@@ -86,23 +87,21 @@ class Placer:
 
     def _begin_everywhere(self, attempt: Attempt) -> Refusal | None:
         for plugin in attempt.profile.everywhere:
-            if isinstance(plugin, PreFilter):
-                status = plugin.pre_filter(attempt.cycle)
-                if status.code is Code.SKIP:
-                    if isinstance(plugin, Score) and _scores(plugin, attempt.cycle):
-                        attempt.scores.append(plugin)
-                    continue
-                if not status.ok:
+            skipped = False
+            if plugin.pre_filter is not None:
+                status = plugin.pre_filter.pre_filter(attempt.cycle)
+                skipped = status.code is Code.SKIP
+                if not status.ok and not skipped:
                     return refused_by(status)
-            if isinstance(plugin, Filter):
-                attempt.filters.append(plugin)
-            if isinstance(plugin, Score) and _scores(plugin, attempt.cycle):
+            if plugin.filter is not None and not skipped:
+                attempt.filters.append(plugin.filter)
+            if plugin.scores(attempt.cycle, ()):
                 attempt.scores.append(plugin)
         return None
 
     def _index(self, shape: Hashable, profile: Profile, cycle: Cycle) -> Index:
         index = self._indexes.get(shape)
-        if index is None:
+        if index is None or index.epoch != self._cluster.epoch:
             most = max(FEWEST_SHAPES, VERDICTS_KEPT // (1 + len(self._cluster.nodes)))
             while len(self._indexes) >= most:
                 self._indexes.popitem(last=False)
@@ -201,14 +200,9 @@ class Placer:
         totals = {name: score for score, name in fitting}
         nodes = [self._cluster.nodes[name] for name in totals]
         for plugin in attempt.scores:
-            if isinstance(plugin, PreScore) and plugin.pre_score(attempt.cycle, nodes).code is Code.SKIP:
-                continue
-            scores = {node.name: plugin.score(attempt.cycle, node) for node in nodes}
-            if isinstance(plugin, Normalize):
-                plugin.normalize(attempt.cycle, scores)
-            weight = attempt.profile.weights.get(plugin.name, 1)  # type: ignore[attr-defined]  # every score is a Plugin
-            for name, score in scores.items():
-                totals[name] += weight * score
+            if plugin.scores(attempt.cycle, nodes):
+                for name, score in plugin.scored(attempt.cycle, nodes).items():
+                    totals[name] += score
         return min(totals, key=lambda name: (-totals[name], name))
 
     def _refusal(self, rejections: Mapping[Status, int]) -> Refusal:
@@ -240,8 +234,3 @@ class Placer:
         """Raises AssertionError where a remembered verdict is not what plugins say now."""
         for index in self._indexes.values():
             index.validate()
-
-
-def _scores(plugin: Score, cycle: Cycle) -> bool:
-    """Whether a plugin has anything to score for this pod, whatever the nodes."""
-    return not isinstance(plugin, PreScore) or plugin.pre_score(cycle, ()).code is not Code.SKIP

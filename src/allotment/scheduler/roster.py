@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from allotment.scheduler.framework import (
+    Code,
     Filter,
+    Normalize,
     Plugin,
     PostFilter,
     PreBind,
     PreEnqueue,
     PreFilter,
+    PreScore,
     Reserve,
     Score,
 )
 
 if TYPE_CHECKING:
+    from allotment.scheduler.framework import Cycle
+    from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.plugins.dynamic_resources import DynamicResources
+
+
+class Everywhere:
+    """A plugin that looks at other nodes too, and the points at which it takes part."""
+
+    def __init__(self, plugin: Plugin, weight: int) -> None:
+        self.pre_filter = plugin if isinstance(plugin, PreFilter) else None
+        self.filter = plugin if isinstance(plugin, Filter) else None
+        self._score = plugin if isinstance(plugin, Score) and weight else None
+        self._pre_score = plugin if isinstance(plugin, PreScore) else None
+        self._normalize = plugin if isinstance(plugin, Normalize) else None
+        self._weight = weight
+
+    def scores(self, cycle: Cycle, nodes: Sequence[NodeInfo]) -> bool:
+        """Whether it has anything to score for the pod, on these nodes; without any: whatever they are."""
+        if self._score is None:
+            return False
+        return self._pre_score is None or self._pre_score.pre_score(cycle, nodes).code is not Code.SKIP
+
+    def scored(self, cycle: Cycle, nodes: Sequence[NodeInfo]) -> dict[str, int]:
+        """The weighted scores of nodes for which ``scores`` said yes."""
+        assert self._score is not None
+        scores = {node.name: self._score.score(cycle, node) for node in nodes}
+        if self._normalize is not None:
+            self._normalize.normalize(cycle, scores)
+        return {name: self._weight * score for name, score in scores.items()}
 
 
 class Profile:
@@ -31,7 +62,7 @@ class Profile:
         self.weights = dict(weights or {})
         self.pre_enqueue = [p for p in self.plugins if isinstance(p, PreEnqueue)]
         self.local = [p for p in self.plugins if _is_local(p)]
-        self.everywhere = [p for p in self.plugins if _is_global(p)]
+        self.everywhere = [Everywhere(p, self.weight(p)) for p in self.plugins if _is_global(p)]
         self.post_filter = [p for p in self.plugins if isinstance(p, PostFilter)]
         self.reserve = [p for p in self.plugins if isinstance(p, Reserve)]
         self.pre_bind = [p for p in self.plugins if isinstance(p, PreBind)]

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allotment.scheduler.absence import Absence, claims_of, freed_by, without
+from allotment.scheduler.budgets import Budgets
 from allotment.scheduler.framework import Code, Room, Status, Wake
-from allotment.scheduler.selector import pods_selected
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -105,7 +105,7 @@ class DefaultPreemption:
     def _victims(self, cycle: Cycle, node: NodeInfo) -> list[PodInfo]:
         """The pods that have to go for the pod to fit on a node; none if that does not help."""
         cluster = cycle.cluster
-        budgets = _Budgets(cluster)
+        budgets = Budgets(cluster)
         lower = [other for other in node.pods.values() if _may_go(other, cycle.pod)]
         lower.sort(key=lambda other: (other.priority, other.key))
         lower = [other for other in lower if budgets.spend(other)]
@@ -143,27 +143,3 @@ def _held(cluster: Cluster, pod: PodInfo) -> int:
 def _worth(victims: Sequence[PodInfo], node: str) -> tuple[int, int, int, str]:
     priorities = [victim.priority for victim in victims]
     return max(priorities), sum(priorities), len(victims), node
-
-
-class _Budgets:
-    """How many pods of each disruption budget may still go."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._budgets = [(budget, pods_selected(budget.spec.selector)) for budget in cluster.budgets.values()]
-        self._left = [budget.status.disruptions_allowed for budget, _ in self._budgets]
-
-    def spend(self, pod: PodInfo) -> bool:
-        """Whether a pod may go; if so, that is counted."""
-        mine = [
-            number
-            for number, (budget, selector) in enumerate(self._budgets)
-            if budget.metadata.namespace == pod.namespace
-            and pod.name not in budget.status.disrupted_pods
-            and selector is not None
-            and selector.matches(pod.pod.metadata.labels)
-        ]
-        if any(self._left[number] <= 0 for number in mine):
-            return False
-        for number in mine:
-            self._left[number] -= 1
-        return True

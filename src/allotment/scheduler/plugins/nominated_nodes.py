@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from allotment.api.core import Pod
 from allotment.scheduler.framework import SUCCESS, Action, Code, Status, Wake
+from allotment.scheduler.gang import group_key
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -37,7 +38,12 @@ class NominatedNodes:
         taken = dict(node.taken)
         for key in nominees:
             other = cycle.cluster.pods.get(key)
-            if other is None or other.node or other.priority < cycle.pod.priority:
+            if (
+                other is None
+                or other.node
+                or other.priority < cycle.pod.priority
+                or _partners(other, cycle.pod)
+            ):
                 continue
             if other.pod.spec.resource_claims and cycle.pod.pod.spec.resource_claims:
                 return _KEPT
@@ -51,3 +57,9 @@ class NominatedNodes:
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         """A nominee that is bound elsewhere, or gone, keeps no node."""
         return isinstance(old, Pod) and bool(old.status.nominated_node_name)
+
+
+def _partners(one: PodInfo, other: PodInfo) -> bool:
+    """Whether two pods are of one gang, whose room is for all of them."""
+    group = group_key(one.pod)
+    return bool(group) and group == group_key(other.pod)
