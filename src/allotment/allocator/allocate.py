@@ -114,9 +114,13 @@ def solve(
     steps = 0
     try:
         site = find_site()
-        if strategy != FIRST_FIT:
+        terms = Terms(site, demand)
+        if (
+            strategy != FIRST_FIT and not terms.may_fail()
+        ):  # errors are found in upstream's order, or not at all
             site = Site(node, site.pools, arrange(site.pools, strategy, held), site.features)
-        problem = Problem(Terms(site, demand), Use.of(site, held), held)
+            terms = Terms(site, demand)
+        problem = Problem(terms, Use.of(site, held), held)
         answer = Search(problem, budget).run()
         steps = answer.steps
         if answer.verdict is Verdict.GAVE_UP:

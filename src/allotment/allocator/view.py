@@ -17,6 +17,7 @@ from allotment.allocator.errors import AllocationError
 from allotment.allocator.fingerprint import Lens, Numbers
 from allotment.allocator.held import NOTHING_HELD
 from allotment.allocator.outcome import Outcome
+from allotment.allocator.pool import DeviceID
 from allotment.allocator.problem import Problem
 from allotment.allocator.result import Draft, ShareIDs
 from allotment.allocator.search import Search, Verdict
@@ -185,11 +186,11 @@ class View:
             return _Sight(self._numbers.of(look), -1, None, str(exc))
         if len(self._sights) > _STRANGERS and 2 * len(self._sights) > len(self._static):
             # Hardly two nodes look alike: better judge devices as the search comes to them than all beforehand.
-            plain = self._strategy == FIRST_FIT
+            plain = self._strategy == FIRST_FIT or terms.may_fail()
             return _Sight(self._numbers.of(look), (1 << len(site.devices)) - 1, terms, plain=plain)
         terms.may_fail()  # judges all devices
         bits, relevant = self._bits(site, terms)
-        sight = _Sight(0, relevant, terms, plain=self._strategy == FIRST_FIT)
+        sight = _Sight(0, relevant, terms, plain=self._strategy == FIRST_FIT or terms.may_fail())
         if not sight.plain:
             self._settle_order(sight, site)
         sight.number = self._numbers.of(("suits", *bits) if bits and sight.plain else look)
@@ -294,6 +295,23 @@ class View:
             budget=self._budget,
             share_id=share_id,
         )
+
+    def suitable(self) -> int:
+        """How many devices of the fleet suit the first request, in use or not."""
+        fleet, found, local = self._fleet, set[DeviceID](), 0
+        for place in fleet.places.values():
+            self.state(place)
+            known = self._static.get(place.name)
+            if known is None or known[1].terms is None:
+                continue
+            suits = known[1].terms.suits[0]
+            suits.judge_all()
+            local += (suits.selectable & place.local).bit_count()
+            elsewhere = suits.selectable & ~place.local
+            found.update(
+                device.id for n, device in enumerate(fleet.site(place).devices) if elsewhere >> n & 1
+            )
+        return local + len(found)
 
     # --- the first node that fits ---
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from allotment.allocator.fleet import named_shares
 from allotment.scheduler.device_score import early, score
-from allotment.scheduler.device_words import GENERIC, refusal
+from allotment.scheduler.device_words import GENERIC, anything_in_use, refusal
 from allotment.scheduler.framework import Code, Status
 
 if TYPE_CHECKING:
@@ -104,14 +104,14 @@ class Wish:
         return known
 
     def _explain(self, view: View, place: Place) -> Status:
-        words = view.refusal(place)
+        words, problem = view.refusal(place), view.problem(place)
         if words:
-            return self._status(f"cannot judge the pod's claims: {words[:_LONGEST]}", by_use=False)
-        problem = view.problem(place)
+            in_use = problem is not None and anything_in_use(problem)
+            return self._status(f"cannot judge the pod's claims: {words[:_LONGEST]}", by_use=in_use)
         if problem is None:
             return self._status(GENERIC, by_use=True)
         found = refusal(problem)
-        return self._status(found.words, by_use=found.by_use or bool(place.reaches))
+        return self._status(found.words, by_use=found.by_use)
 
     def _status(self, words: str, *, by_use: bool) -> Status:
         return Status(Code.UNSCHEDULABLE if by_use else Code.UNRESOLVABLE, self._plugin, words)

@@ -50,11 +50,20 @@ def refusal(problem: Problem) -> Refusal:
         for fare in fares:
             if fare.stage == stage:
                 return Refusal(fare.words, stage == 1)
-    suited = 0
+    return Refusal(_together(problem), anything_in_use(problem))
+
+
+def anything_in_use(problem: Problem) -> bool:
+    """Whether any device is in use that matters to the claims."""
+    mattering = 0
     for suits in problem.suits:
-        suited |= suits.selectable
-    related = problem.site.plan.related(suited) if problem.site.drawing else suited
-    return Refusal(_together(problem), bool(related & (problem.used | problem.shared)))
+        suits.judge_all()
+        mattering |= suits.selectable
+        for position in suits.errors:
+            mattering |= 1 << position
+    if problem.site.drawing:
+        mattering = problem.site.plan.related(mattering)
+    return bool(mattering & (problem.used | problem.shared))
 
 
 def _nearest(problem: Problem, request: Request) -> _Fare:
