@@ -1,13 +1,11 @@
-"""``allot up``: a control plane on this machine, until Ctrl-C."""
+"""``allot up``: a control plane on this machine, until Ctrl-C: API server, scheduler and controllers in one process."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import logging
 import os
-import signal
 import socket
 import sys
 from pathlib import Path
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
 
     from allotment.apiserver.auth.identity import Identity
     from allotment.apiserver.server import ApiServer, Options
+    from allotment.cli.components import Wanted
     from allotment.cli.failure import Failure
 
 PORT = 6443
@@ -57,7 +56,15 @@ LARGE_MEMORY = 128 * 1024
     metavar="FILE",
     help='bearer tokens, one a line: token,user,uid,"group,group"; read once, at the start',
 )
-@click.option("--demo", is_flag=True, help="with a few nodes and devices to look at")
+@click.option("--demo", is_flag=True, help="with simulated nodes and devices, and workloads that use them")
+@click.option("--no-scheduler", is_flag=True, help="leave pods to another scheduler")
+@click.option("--no-controllers", is_flag=True, help="leave claims, workloads and nodes to other controllers")
+@click.option(
+    "--scheduler-config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="the scheduler's profiles; see docs/control-plane.md",
+)
 @click.option("--verbose", is_flag=True, help="log every request, not only what goes wrong")
 def command(
     data_dir: Path | None,
@@ -66,31 +73,46 @@ def command(
     names: tuple[str, ...],
     token_file: Path | None,
     demo: bool,
+    no_scheduler: bool,
+    no_controllers: bool,
+    scheduler_config: Path | None,
     verbose: bool,
 ) -> int:
-    """Starts a Kubernetes-compatible API server with everything in one folder, and stops it on Ctrl-C.
+    """Starts a Kubernetes-compatible control plane (API server, scheduler, controllers) with everything in one folder,
+    and stops it on Ctrl-C.
 
     Writes a kubeconfig into the folder and prints how to use it. Starting again goes on where it stopped.
 
     \b
-    Exit code: 0 stopped by Ctrl-C, SIGTERM or a closed terminal, 1 could not start.
+    Exit code: 0 stopped by Ctrl-C, SIGTERM or a closed terminal, 1 could not start, or a part of it failed.
     """
     import uvloop
 
     from allotment.apiserver.server import Options
+    from allotment.cli.components import Wanted
     from allotment.cli.data_folder import folder_of
     from allotment.cli.log import set_up
+    from allotment.cli.scheduler_config import configuration_of
+    from allotment.controllers.suite import NAMES, SIMULATION
 
     if not host or not all(names):
         raise click.UsageError("--host and --name need a name or an address")
+    if demo and no_controllers:
+        raise click.UsageError("--demo needs the controllers, which play its nodes")
+    if no_scheduler and scheduler_config is not None:
+        raise click.UsageError("--scheduler-config has no use with --no-scheduler")
     if host in _EVERYWHERE:
         names = (*names, *_own_names())
     set_up(logging.INFO if verbose else logging.WARNING)
     sys.setswitchinterval(SWITCH_SECONDS)
     _return_large_memory()
+    wanted = Wanted(
+        None if no_scheduler else configuration_of(scheduler_config),
+        [name for name in NAMES if not no_controllers and (demo or name != SIMULATION)],
+    )
     tokens = _tokens(token_file) if token_file is not None else {}
     options = Options(folder_of(data_dir).path.resolve(), host, port, names, tokens)
-    uvloop.run(_serve(options, demo))
+    uvloop.run(_serve(options, wanted, demo))
     return 0
 
 
@@ -123,19 +145,23 @@ def _own_names() -> set[str]:
     return {name, *(str(address[0]).partition("%")[0] for *_, address in found)}
 
 
-async def _serve(options: Options, demo: bool) -> None:
+async def _serve(options: Options, wanted: Wanted, demo: bool) -> None:
     from allotment.apiserver.server import ApiServer
+    from allotment.cli.components import ComponentFailed
+    from allotment.cli.embedded import components_of
+    from allotment.cli.ending import run_until, told_to_end
+    from allotment.cli.failure import Failure
 
-    ended = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup: it is to stay
-            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    ended = told_to_end()
     server = ApiServer(options)
     await _start(server, options)
     try:
         await _prepare(server, demo)
-        _greet(server)
-        await ended.wait()
+        components = components_of(server, wanted)
+        try:
+            await run_until(ended, components.run(lambda: _begin(server, wanted, demo)))
+        except ComponentFailed as exc:
+            raise Failure(str(exc), "everything was stopped; the lines above tell more") from exc
         click.echo("stopping ...", err=True)
     finally:
         await server.stop()
@@ -172,7 +198,6 @@ def _cannot_listen(exc: OSError, options: Options) -> Failure:
 
 async def _prepare(server: ApiServer, demo: bool) -> None:
     """Writes what a person goes on with, or says why it cannot be written: a full disk, mostly."""
-    from allotment.api.status import StatusError
     from allotment.cli.failure import Failure
 
     try:
@@ -180,42 +205,42 @@ async def _prepare(server: ApiServer, demo: bool) -> None:
     except OSError as exc:
         raise Failure(f"{server.folder.kubeconfig} cannot be written: {exc.strerror or exc}") from exc
     if demo:
-        try:
-            await _apply_demo(server)
-        except StatusError as exc:
-            raise Failure(f"the demo's objects cannot be written: {exc}", "start without --demo") from exc
+        await _apply(server, "demo_fleet.yaml")
 
 
-async def _apply_demo(server: ApiServer) -> None:
-    """Puts the demo's objects in, as any client would; what is there already stays as it should be."""
-    from importlib.resources import files
+async def _apply(server: ApiServer, file: str) -> None:
+    from allotment.api.status import StatusError
+    from allotment.cli.embedded import apply_packaged
+    from allotment.cli.failure import Failure
 
-    import yaml
-
-    from allotment.apiserver.auth.identity import ADMINISTRATOR
-    from allotment.apiserver.server import now
-    from allotment.client.client import Client
-    from allotment.client.discovery import discover
-    from allotment.client.in_process import InProcessTransport
-
-    client = Client(InProcessTransport(server.app, {"identity": ADMINISTRATOR}), manager="allot-demo")
-    served, time = await discover(client), now()
-    text = (files("allotment.cli") / "demo_fleet.yaml").read_text()
-    for obj in yaml.load_all(text, Loader=yaml.CSafeLoader):
-        found = served.of_kind(obj["apiVersion"], obj["kind"])
-        collection = client.plain(found.api_version, found.plural, namespaced=found.namespaced)
-        await collection.apply(obj, force=True)
-        if "status" in obj:
-            for condition in obj["status"].get("conditions") or ():
-                condition.update(lastHeartbeatTime=time, lastTransitionTime=time)
-            await collection.apply(obj, force=True, subresource="status")
+    try:
+        await apply_packaged(server, file)
+    except StatusError as exc:
+        raise Failure(f"the demo's objects cannot be written: {exc}", "start without --demo") from exc
 
 
-def _greet(server: ApiServer) -> None:
+async def _begin(server: ApiServer, wanted: Wanted, demo: bool) -> None:
+    if demo:
+        await _apply(server, "demo_workloads.yaml")
+    _greet(server, wanted, demo)
+
+
+def _greet(server: ApiServer, wanted: Wanted, demo: bool) -> None:
+    absent = [
+        name
+        for name, there in (("scheduler", wanted.scheduler), ("controllers", wanted.controllers))
+        if not there
+    ]
+    note = f" There is no {' and no '.join(absent)}: run your own." if absent else ""
+    look = (
+        "kubectl get pods,resourceclaims -n demo -o wide"
+        if demo
+        else "kubectl get nodes,resourceslices,deviceclasses"
+    )
     told = (
-        f"Allotment serves the Kubernetes API at {server.url}; its data is in {server.folder.path}\n\n"
+        f"Allotment serves the Kubernetes API at {server.url}; its data is in {server.folder.path}.{note}\n\n"
         f"  export KUBECONFIG={server.folder.kubeconfig}\n"
-        "  kubectl get nodes,resourceslices,deviceclasses\n\n"
+        f"  {look}\n\n"
         "Ctrl-C stops it."
     )
     try:

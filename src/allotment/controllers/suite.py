@@ -1,7 +1,8 @@
 """All controllers by name, put together for a server: what it does not serve is left out.
 
-``claims`` and ``device-taints`` are what a cluster with devices cannot do without; the others are what kube-controller-manager does on a
-real cluster, so that there only the first two need to run. ``simulation`` plays the nodes that are marked as simulated.
+``claims`` and ``device-taints`` are what a cluster with devices cannot do without. ``workloads`` and ``nodes`` are what
+kube-controller-manager does on a real cluster, so that they need not run there. ``parameters`` translates vendors' parameters
+for the early form of claims. ``simulation`` plays the nodes that are marked as simulated.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry
 
@@ -25,37 +26,48 @@ from allotment.controllers.deployments import Deployments
 from allotment.controllers.device_taint_eviction import DeviceTaintEviction
 from allotment.controllers.disruption_budgets import DisruptionBudgets
 from allotment.controllers.jobs import Jobs
-from allotment.controllers.metrics import ClaimCreations
+from allotment.controllers.metrics import ClaimCreations, ClaimNumbers, SemanticNumbers
 from allotment.controllers.node_lifecycle import NodeLifecycle
 from allotment.controllers.orphaned_pods import OrphanedPods
+from allotment.controllers.parameters import Parameters
 from allotment.controllers.replica_sets import ReplicaSets
 from allotment.controllers.simulation.driver import SimulatedDrivers
 from allotment.controllers.simulation.heartbeat import SimulatedHeartbeat
 from allotment.controllers.simulation.kubelet import SimulatedKubelet
 from allotment.controllers.taint_eviction import TaintEviction
 from allotment.controllers.template_claims import TemplateClaims
+from allotment.controllers.translator import installed
+from allotment.controllers.vendor_kinds import VendorKinds
 
-CLAIMS, DEVICE_TAINTS, WORKLOADS, NODES, SIMULATION = (
+CLAIMS, DEVICE_TAINTS, PARAMETERS, WORKLOADS, NODES, SIMULATION = (
     "claims",
     "device-taints",
+    "parameters",
     "workloads",
     "nodes",
     "simulation",
 )
-NAMES = (CLAIMS, DEVICE_TAINTS, WORKLOADS, NODES, SIMULATION)
+NAMES = (CLAIMS, DEVICE_TAINTS, PARAMETERS, WORKLOADS, NODES, SIMULATION)
 CLAIM_WORKERS = 32
 """So many writes of claims may be on their way at once, for the server to commit them together."""
 
 
+class Runs(Protocol):
+    """A controller, or what one stands on."""
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What controllers are made of."""
+    """What controllers are made of. Their numbers go to ``registry``, if there is one."""
 
     client: Client
     informers: Informers
     recorder: Recorder
     served: Discovery
-    creations: ClaimCreations | None = None
+    registry: CollectorRegistry | None = None
 
     @property
     def groups(self) -> bool:
@@ -66,9 +78,13 @@ class Parts:
         return self.served.has(alpha2.API_VERSION, "noderesourceslices")
 
 
-def _claims(parts: Parts) -> list[Controller[Any]]:
+def _claims(parts: Parts) -> list[Runs]:
+    creations = None
+    if parts.registry is not None:
+        creations = ClaimCreations(parts.registry)
+        ClaimNumbers(parts.informers, parts.registry)
     made = TemplateClaims(
-        parts.client, parts.informers, parts.recorder, groups=parts.groups, creations=parts.creations
+        parts.client, parts.informers, parts.recorder, groups=parts.groups, creations=creations
     )
     return [
         Controller(made, workers=CLAIM_WORKERS),
@@ -78,22 +94,34 @@ def _claims(parts: Parts) -> list[Controller[Any]]:
 
 def _plain(
     *kinds: Callable[[Client, Informers, Recorder], Reconciler[Any]],
-) -> Callable[[Parts], list[Controller[Any]]]:
-    def make(parts: Parts) -> list[Controller[Any]]:
+) -> Callable[[Parts], list[Runs]]:
+    def make(parts: Parts) -> list[Runs]:
         return [Controller(kind(parts.client, parts.informers, parts.recorder)) for kind in kinds]
 
     return make
 
 
-def _simulation(parts: Parts) -> list[Controller[Any]]:
+def _parameters(parts: Parts) -> list[Runs]:
+    if not parts.semantic:
+        return []
+    translators = installed()
+    kinds = VendorKinds(parts.client, parts.informers, [each.kind for each in translators])
+    if parts.registry is not None:
+        SemanticNumbers(parts.informers, parts.registry, kinds.is_served)
+    made = Parameters(parts.client, parts.informers, parts.recorder, kinds, translators)
+    return [kinds, Controller(made)]
+
+
+def _simulation(parts: Parts) -> list[Runs]:
     kubelet = SimulatedKubelet(parts.client, parts.informers, parts.recorder, semantic=parts.semantic)
     others = _plain(SimulatedHeartbeat, SimulatedDrivers)
     return [Controller(kubelet, workers=CLAIM_WORKERS), *others(parts)]
 
 
-_MAKERS: dict[str, Callable[[Parts], Sequence[Controller[Any]]]] = {
+_MAKERS: dict[str, Callable[[Parts], Sequence[Runs]]] = {
     CLAIMS: _claims,
     DEVICE_TAINTS: _plain(DeviceTaintEviction),
+    PARAMETERS: _parameters,
     WORKLOADS: _plain(Deployments, ReplicaSets, Jobs, DisruptionBudgets),
     NODES: _plain(NodeLifecycle, OrphanedPods, TaintEviction),
     SIMULATION: _simulation,
@@ -106,15 +134,15 @@ async def controllers(
     informers: Informers,
     recorder: Recorder,
     registry: CollectorRegistry | None = None,
-) -> list[Controller[Any]]:
-    """The controllers of these names, not running yet. Their informers are asked for."""
-    creations = ClaimCreations(registry) if registry is not None else None
-    parts = Parts(client, informers, recorder, await discover(client), creations)
-    return [controller for name in names for controller in _MAKERS[name](parts)]
+) -> list[Runs]:
+    """The controllers of these names, not running yet. Their informers are asked for. Raises ImportError for a translator
+    that cannot be had."""
+    parts = Parts(client, informers, recorder, await discover(client), registry)
+    return [each for name in names for each in _MAKERS[name](parts)]
 
 
-async def run(made: Iterable[Controller[Any]]) -> None:
-    """Runs controllers until cancelled."""
+async def run(made: Iterable[Runs]) -> None:
+    """Runs controllers until cancelled. Their informers have to be running, and have their first lists."""
     async with asyncio.TaskGroup() as tasks:
-        for controller in made:
-            tasks.create_task(controller.run())
+        for each in made:
+            tasks.create_task(each.run())

@@ -36,9 +36,9 @@ from allotment.api.status import (
     NotFound,
     StatusError,
 )
-from allotment.client.client import Client, PatchType
+from allotment.client.client import Client, Collection, PatchType
 from allotment.client.discovery import Discovery, discover
-from allotment.client.form import Resource
+from allotment.client.form import Resource, Typed, resource_of
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.transport import Disconnected
@@ -303,6 +303,21 @@ class Driver:
         }
         await self._patch_pod(write.namespace, write.name, write.uid, {"status": {"conditions": [condition]}})
         await self._pods.delete(write.name, write.namespace, uid=write.uid)
+
+
+async def snapshot(client: Client) -> list[ApiStruct]:
+    """All that a scheduler looks at, listed once: for a dry run."""
+    served = await discover(client)
+    places = [(resource_of(type_), type_) for type_ in _ALWAYS]
+    for type_, candidates in _OPTIONAL:
+        there = [each for each in candidates if served.has(each.api_version, each.plural)]
+        places[-1:-1] = [
+            (each, type_) for each in there[:1]
+        ]  # pods come last, when everything is there for them
+    lists = await asyncio.gather(
+        *(Collection(client, resource, Typed(type_)).list() for resource, type_ in places)
+    )
+    return [obj for listing in lists for obj in listing.items]
 
 
 TAKEN = "DeviceTaken"

@@ -1,0 +1,106 @@
+"""Scheduler and controllers, put together over clients and run until something ends them.
+
+Both read through one set of informers, so that each kind is listed, watched and decoded once. A component never ends by
+itself: when one does, the others are stopped, the log has the whole story, and ``ComponentFailed`` says it in a sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from allotment.client.client import Client
+from allotment.client.informers import Informers
+from allotment.client.recorder import Recorder
+from allotment.controllers import suite
+from allotment.scheduler.cluster import Cluster
+from allotment.scheduler.configuration import Configuration
+from allotment.scheduler.core import Scheduler
+from allotment.scheduler.driver import Driver
+from allotment.scheduler.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+SCHEDULER, CONTROLLERS = "allotment:scheduler", "allotment:controllers"
+"""The users that components are on the embedded server, with a role of the same name each."""
+
+
+class ComponentFailed(Exception):
+    """A component ended, which it never should."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to run. No configuration: no scheduler."""
+
+    scheduler: Configuration | None = None
+    controllers: Sequence[str] = ()
+
+
+class Components:
+    """What runs in one process. ``reading`` may list and watch all that the others look at."""
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        *,
+        reading: Client,
+        scheduling: Client,
+        controlling: Client,
+        registry: CollectorRegistry,
+    ) -> None:
+        self._wanted = wanted
+        self._reading, self._scheduling, self._controlling = reading, scheduling, controlling
+        self._registry = registry
+        self.informers = Informers(reading)
+
+    async def run(self, begun: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Until cancelled; ``begun`` is called when everything runs and knows what is there. Raises ComponentFailed, what
+        ``begun`` raises, or what the server says to the first questions."""
+        told = Recorder(self._controlling, "allotment-controllers")
+        names = self._wanted.controllers
+        made = await suite.controllers(names, self._controlling, self.informers, told, self._registry)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_never_ending("following the server", self.informers.run()))
+                if self._wanted.scheduler is not None:
+                    tasks.create_task(self._schedule(self._wanted.scheduler))
+                await self.informers.synced()
+                if made:
+                    tasks.create_task(_never_ending("writing events", told.run()))
+                    tasks.create_task(_never_ending("the controllers", suite.run(made)))
+                if begun is not None:
+                    await begun()
+        except ExceptionGroup as group:
+            raise _first(group) from None
+
+    async def _schedule(self, configuration: Configuration) -> None:
+        core = Scheduler(Cluster(), configuration.rosters(), backoff=configuration.backoff)
+        told = Recorder(self._scheduling, next(iter(core.profiles)))
+        metrics = Metrics(self._registry)
+        driver = Driver(core, self._scheduling, self.informers, told, metrics=metrics)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_never_ending("writing events", told.run()))
+            tasks.create_task(_never_ending("the scheduler", driver.run()))
+
+
+async def _never_ending(name: str, work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except Exception as exc:
+        log.exception("%s failed", name)
+        first = _first(exc)
+        raise ComponentFailed(f"{name} failed: {type(first).__name__}: {first}") from exc
+    raise ComponentFailed(f"{name} ended")
+
+
+def _first(exc: BaseException) -> BaseException:
+    """The first that is no group of others."""
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return exc

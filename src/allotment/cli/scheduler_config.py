@@ -1,0 +1,37 @@
+"""The scheduler's configuration file, the same option for every command that runs a scheduler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from allotment.scheduler.configuration import Configuration
+
+MAX_SIZE = 1024 * 1024
+
+
+def configuration_of(file: Path | None) -> Configuration:
+    """What a file says, or the default. Tells on standard error what it says in vain."""
+    from allotment.cli.failure import Failure
+    from allotment.scheduler.profile import DEFAULT, ConfigurationError, load
+
+    if file is None:
+        return DEFAULT
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MAX_SIZE + 1)
+        if len(data) > MAX_SIZE:
+            raise Failure(f"{file}: more than {MAX_SIZE} bytes are no scheduler configuration")
+        configuration = load(data.decode(), str(file))
+    except OSError as exc:
+        raise Failure(f"{file} cannot be read: {exc.strerror or exc}") from exc
+    except UnicodeDecodeError as exc:
+        raise Failure(f"{file} is no text: {exc}") from exc
+    except ConfigurationError as exc:
+        raise Failure(str(exc), "docs/control-plane.md has all fields") from exc
+    for field in configuration.ignored:
+        click.echo(f"{file}: {field} has no meaning here and is ignored", err=True)
+    return configuration
