@@ -97,6 +97,14 @@ def test_requests_and_the_containers_that_they_serve(
     assert [f"{each.container_name}: {each.request_name}" for each in made.mappings] == mappings
 
 
+def test_a_limit_without_a_request_stands_for_one() -> None:
+    of = pod("p", containers=[container("a", limits={GPU: 2, "cpu": 1})])
+    (request,) = extended_claim(PodInfo(of), [GPU], CLASSES).claim.spec.devices.requests
+    assert request.name == "container-0-request-1"
+    assert request.exactly is not None
+    assert request.exactly.count == 2
+
+
 def test_several_resources_are_one_claim_of_the_pods() -> None:
     of = pod("p", containers=[wants("a", 1, nic=2)])
     made = extended_claim(PodInfo(of), [GPU, "vendor.com/nic"], CLASSES).claim

@@ -126,11 +126,11 @@ def _usable(
 
 def blocked(reference: Reference, pod: PodInfo, cluster: Cluster) -> str:
     """Why the pod must wait before it can use a claim, as a sentence; empty if it need not."""
-    flight = cluster.claims.flights.get(reference.key)
-    if flight is not None and flight.allocation is not None and not _ours(flight.users, pod, cluster):
+    flight, shown = cluster.claims.flights.get(reference.key), reference.claim.status
+    deciding = flight is not None and flight.allocation is not None and shown.allocation is None
+    if flight is not None and deciding and not _ours(flight.users, pod, cluster):
         return f"the pod's resource claim {reference.key} is being allocated for another pod"
-    shown = reference.claim.status.reserved_for
-    if flight is None and len(shown) < MAX_CONSUMERS:
+    if flight is None and len(shown.reserved_for) < MAX_CONSUMERS:
         return ""
     users = {user.uid for user in cluster.claims.reserved(reference.key).values()}
     if len(users) >= MAX_CONSUMERS and reference.consumer.uid not in users:

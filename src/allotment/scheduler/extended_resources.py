@@ -28,6 +28,7 @@ from allotment.api.resource import (
 
 if TYPE_CHECKING:
     from allotment.api.core import Container, Pod
+    from allotment.api.quantity import Quantity
     from allotment.scheduler.claims import Claims
     from allotment.scheduler.pod import PodInfo
 
@@ -146,7 +147,7 @@ class _Resource:
                 self._map(container, largest.name)
 
     def _request(self, number: int, container: Container, count: int) -> DeviceRequest:
-        order = sorted(container.resources.requests)
+        order = sorted(_asked(container))
         name = f"container-{number}-request-{order.index(self._resource)}"
         exactly = ExactDeviceRequest(device_class_name=self._class, allocation_mode="ExactCount", count=count)
         return DeviceRequest(name=name, exactly=exactly)
@@ -163,6 +164,11 @@ def _wanted(request: DeviceRequest) -> int:
     return (request.exactly.count or 0) if request.exactly is not None else 0
 
 
+def _asked(container: Container) -> dict[str, Quantity]:
+    """A container's requests; a limit without a request stands for one."""
+    return {**container.resources.limits, **container.resources.requests}
+
+
 def _count(container: Container, resource: str) -> int:
-    amount = container.resources.requests.get(resource)
+    amount = _asked(container).get(resource)
     return amount.nanos // _UNIT if amount is not None else 0

@@ -218,6 +218,17 @@ def test_a_claim_in_flight_for_another_pod_makes_this_one_wait() -> None:
     assert "claim default/c is being allocated for another pod" in world.refused(pod("q", claims=["c"]))
 
 
+def test_a_claim_whose_allocation_is_shown_need_not_be_waited_for() -> None:
+    """Even if the reply to the write is still on its way: no further change of the claim would wake the pod."""
+    world = World(*fleet("n1"), claim("c"))
+    _, steps = world.place(pod("p", claims=["c"]), "n1")
+    (write,) = writes(steps)
+    shown = allocated(claim("c"), *devices_of(write), users=[write.consumer])
+    world.cluster.change(claim("c"), shown)
+    assert "default/c" in world.cluster.claims.flights
+    assert world.cycle(pod("q", claims=["c"])).names == frozenset({"n1"})
+
+
 @pytest.mark.parametrize("volcano", [False, True], ids=["Kubernetes' group", "Volcano's group"])
 def test_a_claim_in_flight_for_the_gang_is_reused_with_its_node(volcano: bool) -> None:
     def member(name: str, team: str = "team") -> Pod:

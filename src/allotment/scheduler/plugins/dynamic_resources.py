@@ -62,7 +62,9 @@ if TYPE_CHECKING:
 STRATEGIES = {"keep-whole": BEST_FIT, "first-fit": FIRST_FIT}
 BINDING_SECONDS = 600.0
 
-_WISHES_KEPT = 256
+_MOST_WISHES, _FEWEST_WISHES = 256, 16
+_ANSWERS = 2_000_000
+"""What is remembered about nodes for all wishes together, roughly."""
 _EVERY = frozenset(Action)
 _KINDS: tuple[type[ApiStruct], ...] = (
     ResourceClaim,
@@ -242,7 +244,7 @@ class DynamicResources:
             claims = [each.claim for each in pending]
             wish = Wish(cluster.fleet, claims, self._strategy, self._budget, NAME)
         self._wishes[key] = wish  # last in, so the first is the one that was not wanted for longest
-        if len(self._wishes) > _WISHES_KEPT:
+        if len(self._wishes) > max(_FEWEST_WISHES, min(_MOST_WISHES, _ANSWERS // (1 + len(cluster.nodes)))):
             del self._wishes[next(iter(self._wishes))]
         return wish
 
