@@ -364,8 +364,10 @@ class Scheduler:
         return refusal
 
     def _deallocate(self, key: str) -> None:
-        meta = self.cluster.claims.objects[key].metadata
-        if EXTENDED in meta.annotations:
+        claim = self.cluster.claims.objects[key]
+        meta, status = claim.metadata, claim.status
+        if EXTENDED in meta.annotations and status.allocation is None and not status.reserved_for:
+            # Only now: nothing would take its finalizer away while a pod that exists seems to use it.
             self._send(lambda id: DeleteClaim(id, meta.namespace, meta.name, meta.uid))
             return
         patch = {"status": {"allocation": None, "reservedFor": None, "devices": None}}
