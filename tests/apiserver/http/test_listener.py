@@ -180,6 +180,55 @@ def test_a_request_that_does_not_arrive_ends_the_connection(
     asyncio.run(main())
 
 
+def test_an_idle_connection_is_closed_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "KEEP_ALIVE_SECONDS", 0.05)
+
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
+            assert (await client.request("GET", "/healthz"))[0] == 200
+            assert await client.ended() == b""
+
+    asyncio.run(main())
+
+
+def test_a_timer_that_rings_when_nothing_is_due_leaves_the_connection_alone(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
+            for _ in range(2):
+                assert (await client.request("GET", "/healthz"))[0] == 200
+                (connection,) = ours.server._listener.connections  # type: ignore[union-attr]  # it listens
+                connection._ring()  # set when the connection began; by now it is due much later
+
+    asyncio.run(main())
+
+
+def test_who_waits_to_be_told_to_go_on_is_told(tmp_path: Path) -> None:
+    body = json.dumps(configmap("a")).encode()
+    head = f"POST {CONFIGMAPS} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"
+
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
+            await client.say(head.encode())
+            assert b"100 Continue" in await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), PATIENCE)
+            await client.say(body)
+            assert (await client.reply())[0] == 201
+
+    asyncio.run(main())
+
+
+def test_a_head_without_a_body_and_an_old_client_whose_connection_ends(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
+            await client.say(f"HEAD {CONFIGMAPS} HTTP/1.0\r\n\r\n".encode())
+            head, _, body = (await client.ended()).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 ")
+            assert b"\r\nconnection: close" in head
+            assert b"\r\ncontent-length: " in head
+            assert body == b""
+
+    asyncio.run(main())
+
+
 def test_a_reader_that_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "STALLED_SECONDS", 0.05)
 
