@@ -191,6 +191,11 @@ class Claims:
             assert self.disputed.get(key, self.ledger.holdings(key)) == wanted, f"claim {key}: ledger differs"
         for key, flight in self.flights.items():
             assert flight.users, f"claim {key}: a flight without users"
+        owned: dict[str, set[str]] = {}
+        for key, claim in self.objects.items():
+            for owner in claim.metadata.owner_references:
+                owned.setdefault(owner.uid, set()).add(key)
+        assert owned == {uid: set(keys) for uid, keys in self.owned.items()}, "claims by owner"
 
 
 def version_of(claim: ResourceClaim) -> int:
