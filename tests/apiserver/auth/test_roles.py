@@ -150,6 +150,8 @@ FACTS = [
     ("system:kube-controller-manager", "update", "resource.k8s.io", "resourceclaims/status", True),
     ("allotment:scheduler", "update", "resource.k8s.io", "resourceclaims/binding", True),
     ("allotment:scheduler", "get", "", "secrets", False),
+    ("allotment:scheduler", "watch", "apiextensions.k8s.io", "customresourcedefinitions", True),
+    ("allotment:scheduler", "list", "scheduling.volcano.sh", "queues", True),
     ("allotment:controllers", "create", "resource.k8s.io", "resourceclaims", True),
     ("allotment:controllers", "update", "resource.k8s.io", "resourcepools/status", True),
     ("allotment:autoscaler", "create", "", "nodes", True),

@@ -21,6 +21,7 @@ ALL = f"{READ},{WRITE}"
 CHANGE = "patch,update"
 
 _RESOURCE, _SCHEDULING, _OWN = "resource.k8s.io", "scheduling.k8s.io", "allotment.dev"
+_VOLCANO = "scheduling.volcano.sh"
 _EVENTS = "create,patch,update: core,events.k8s.io: events"
 _DELEGATED = (
     "create: authentication.k8s.io: tokenreviews",
@@ -256,6 +257,10 @@ _COMPONENTS = (
             "create,get,list,update,watch: coordination.k8s.io: leases: allotment-scheduler",
             f"{READ}: {_RESOURCE},{_OWN}: {_DEVICES},resourceclaimparameters,resourceclaimtemplates",
             f"{READ}: {_SCHEDULING}: priorityclasses",
+            # Volcano's groups and queues, once they are served
+            f"{READ}: apiextensions.k8s.io: customresourcedefinitions",
+            f"{READ}: {_VOLCANO}: podgroups,queues",
+            f"{CHANGE}: {_VOLCANO}: podgroups/status",
             "create: core: pods/eviction",
         ),
     ),
