@@ -99,6 +99,45 @@ def test_reads_see_only_what_is_durable_and_the_head_sees_all(file: Path) -> Non
     asyncio.run(run())
 
 
+def test_writes_of_one_turn_are_committed_together(file: Path) -> None:
+    async def run() -> None:
+        async with opened(file) as store:
+            disk = Disk(store)
+            await asyncio.gather(*(put(store, f"p{i}", i) for i in range(50)))
+            assert disk.transactions == [50]
+
+    asyncio.run(run())
+
+
+def test_a_store_that_is_closed_at_once_keeps_what_was_written(file: Path) -> None:
+    async def write() -> None:
+        async with opened(file) as store:
+            store.put(key("a"), thing("a", 1))
+
+    async def read() -> None:
+        async with opened(file) as store:
+            assert values(store.list("pods")) == {"a": 1}
+
+    asyncio.run(write())
+    asyncio.run(read())
+
+
+def test_followers_may_look_at_the_object_while_they_are_told(file: Path) -> None:
+    async def run() -> None:
+        async with opened(file) as store:
+            seen = []
+            store.follow("pods", lambda before, after: seen.append(after and after.at_hand))
+            obj = thing("a", 1)
+            pending = store.put(key("a"), obj)
+            assert seen == [obj]
+            assert seen[0] is obj
+            assert pending.record.at_hand is None
+            assert pending.record.peek() == obj
+            assert pending.record.peek() is not obj
+
+    asyncio.run(run())
+
+
 def test_writes_that_meet_a_busy_disk_are_committed_together(file: Path) -> None:
     async def run() -> None:
         async with opened(file) as store:

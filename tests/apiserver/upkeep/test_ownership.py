@@ -162,6 +162,28 @@ def test_a_waiting_owner_is_looked_at_when_a_dependent_goes() -> None:
     assert due(ownership) == ["a"]
 
 
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        pytest.param([record("a"), record("b", "a!")], [], id="an owner that stays"),
+        pytest.param([record("b", "a")], ["b", "a"], id="an owner that is not there"),
+        pytest.param([record("a", **WAITING), record("b", "a")], ["a", "b"], id="an owner that waits"),
+        pytest.param([record("a", **WAITING)], ["a"], id="no owner, but going"),
+    ],
+)
+def test_an_object_is_looked_at_if_something_could_be_done_about_it(
+    records: list[Record], expected: list[str]
+) -> None:
+    assert due(family(*records)) == expected
+
+
+def test_an_owner_that_an_object_no_longer_has_is_looked_at() -> None:
+    before, after = record("b", "a", "c"), record("b", "a")
+    ownership = family(record("a"), record("c"), before)
+    ownership.changed(before, after)
+    assert "c" in due(ownership)
+
+
 FAMILIES = st.lists(
     st.tuples(
         st.lists(st.sampled_from(["0", "1", "2", "3", "9", "0!", "1!", "2!"]), max_size=3),

@@ -178,6 +178,8 @@ _NARROWED = {
 
 
 def _node_of(record: Record) -> str:
+    if b'"nodeName":' not in record.data:
+        return ""
     try:
         bound = _BOUND.decode(record.data)
     except msgspec.ValidationError:

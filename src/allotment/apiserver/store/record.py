@@ -35,7 +35,7 @@ _NONE: Mapping[str, str] = {}
 class Record:
     """An object as it was stored by one write. Immutable; what is derived from ``data`` is computed when asked for."""
 
-    __slots__ = ("_labels", "data", "fields", "key", "revision")
+    __slots__ = ("_labels", "at_hand", "data", "fields", "key", "revision")
 
     def __init__(self, key: Key, revision: int, data: bytes) -> None:
         self.key = key
@@ -44,12 +44,19 @@ class Record:
         self.fields: Mapping[str, str] | None = (
             None  # selectable fields, kept by the registry once it worked them out
         )
+        self.at_hand: Obj | None = (
+            None  # decoded, while followers are told of the write: not to be kept or changed
+        )
         self._labels: Mapping[str, str] | None = None
 
     def load(self) -> Obj:
         """The object, decoded anew for the caller to keep."""
         obj: Obj = msgspec.json.decode(self.data)
         return obj
+
+    def peek(self) -> Obj:
+        """The object to look at, not to keep or change."""
+        return self.load() if self.at_hand is None else self.at_hand
 
     @property
     def labels(self) -> Mapping[str, str]:

@@ -2,8 +2,8 @@
 
 Two views. *Durable* is what is fsynced: all reads and watches see it and only it. *Head* is durable plus the writes on
 their way to disk: decisions about writes are made on it, without an await between decision and write, so there are no
-races to retry. Writes that arrive while the disk is busy are committed together; then, in order, they become durable,
-watchers hear of them, and the writers are answered.
+races to retry. Writes of one turn of the event loop go to the writer together, and those that arrive while the disk is
+busy are committed together; then, in order, they become durable, watchers hear of them, and the writers are answered.
 
 A commit that fails takes back everything that is on its way: the head is the durable state again, followers are told the
 inverse of each write, newest first, and every waiter gets :class:`CommitFailed`. Later writes start from there.
@@ -90,6 +90,7 @@ class Store:
         self._ahead: dict[Key, Pending] = {}  # the newest write on its way, by key
         self._in_flight: deque[Pending] = deque()
         self._in_flight_bytes = 0
+        self._unsent: list[Pending] = []  # of those in flight, what the writer is to get when the loop turns
         self._epoch = 0
         self._followers: dict[str, list[Follower]] = {}
         self._watches = Watches(lambda: self.revision)
@@ -137,6 +138,7 @@ class Store:
         self._watches.close()
         self._collect(at_least=1)
         self._bind()
+        self._send()
         self._writer.submit(Stop())
         await asyncio.to_thread(self._writer.join)
 
@@ -227,7 +229,7 @@ class Store:
             raise Closed("the store was closed")
         if self._in_flight_bytes > MAX_PENDING_BYTES or len(self._in_flight) >= MAX_PENDING_WRITES:
             raise Overloaded(f"{len(self._in_flight)} writes wait for the disk")
-        self._bind()
+        loop = self._bind()
         revision = self._head_revision + 1
         obj["metadata"]["resourceVersion"] = str(revision)
         key = previous.key if previous else Key(sys.intern(key.resource), sys.intern(key.namespace), key.name)
@@ -239,9 +241,19 @@ class Store:
         self._ahead[key] = pending
         self._in_flight.append(pending)
         self._in_flight_bytes += len(record.data)
-        self._writer.submit(pending)
+        if not self._unsent:
+            loop.call_soon(self._send)
+        self._unsent.append(pending)
+        record.at_hand = obj
         self._tell(key.resource, previous, _after(pending.change))
+        record.at_hand = None
         return pending
+
+    def _send(self) -> None:
+        """Hands writes to the writer: all of a turn at once, as a commit for each would cost more than the writes."""
+        for pending in self._unsent:
+            self._writer.submit(pending)
+        self._unsent.clear()
 
     def _tell(self, resource: str, before: Record | None, after: Record | None) -> None:
         for follower in self._followers.get(resource, ()):
@@ -249,10 +261,11 @@ class Store:
         for follower in self._followers.get("", ()):
             follower(before, after)
 
-    def _bind(self) -> None:
+    def _bind(self) -> asyncio.AbstractEventLoop:
         """Results go to the loop that writes; a store may outlive a loop as long as nothing is on its way."""
-        if not self._in_flight:
+        if self._loop is None or not self._in_flight:
             self._loop = asyncio.get_running_loop()
+        return self._loop
 
     # What the writer reports, first on its thread, then on the loop
 
@@ -350,6 +363,7 @@ class Store:
         self._trim(self._history.compact(revision))
         self._collect(at_least=1)
         self._bind()
+        self._send()
         passed = asyncio.get_running_loop().create_future()
         self._writer.submit(Barrier(lambda: self._call(lambda: _resolve(passed))))
         await passed

@@ -49,7 +49,8 @@ class Collector(Upkeep[str]):
 
     def _changed(self, previous: Record | None, current: Record | None) -> None:
         self.ownership.changed(previous, current)
-        self.wake()
+        if self.ownership.any_due:
+            self.wake()
 
     def _resolvable(self, member: Member, owner: Owner) -> bool:
         served = self._catalogue.of_kind(owner.api_version, owner.kind)

@@ -5,7 +5,8 @@ owner left only loses the references to the others. An owner deleted in the fore
 for the dependents that block it; one deleted with ``orphan`` first lets go of its dependents. A reference to a kind that is not
 served, or from a cluster-scoped object to a namespaced kind, can never be resolved: such an object is left alone.
 
-Invariants, re-derived by ``validate``: ``dependents[u]`` is the set of objects that name ``u`` as an owner.
+Invariants, re-derived by ``validate``: ``dependents[u]`` is the set of objects that name ``u`` as an owner; every object
+is known by its key as it is known by its uid.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ class Ownership:
     def __init__(self, resolvable: Resolvable) -> None:
         self._resolvable = resolvable
         self._members: dict[str, Member] = {}
+        self._by_key: dict[Key, Member] = {}
         self._dependents: dict[str, set[str]] = {}
         self._due: OrderedDict[str, None] = (
             OrderedDict()
@@ -110,12 +112,14 @@ class Ownership:
 
     def changed(self, previous: Record | None, current: Record | None) -> None:
         """One object came, changed or went."""
-        before = read(previous) if previous is not None else None
+        before = self._by_key.get(previous.key) if previous is not None else None
         after = read(current) if current is not None else None
         if before is not None:
             self._remove(before)
         if after is not None:
             self._add(after)
+            if self._at_rest(after) and (before is None or before.owners == after.owners):
+                return
         if before is not None:  # an owner that it no longer has may have waited for it
             self._mark(owner.uid for owner in before.owners)
         if after is None and before is not None:
@@ -125,6 +129,17 @@ class Ownership:
             self._mark(owner.uid for owner in after.owners)
             if after.waits_for_dependents:
                 self._mark(self._dependents.get(after.uid, ()))
+
+    def _at_rest(self, member: Member) -> bool:
+        """Whether an object is to stay, with all its owners: nothing is to be done about it, or about them because of it."""
+        if member.deleting:
+            return False
+        owners = [self._members.get(owner.uid) for owner in member.owners]
+        return all(owner is not None and not owner.deleting for owner in owners)
+
+    @property
+    def any_due(self) -> bool:
+        return bool(self._due)
 
     def due(self) -> str | None:
         """The next object to look at, if any; looking at it takes it off the list."""
@@ -175,12 +190,13 @@ class Ownership:
         return any(known.blocks and known.uid == owner for known in self._members[dependent].owners)
 
     def _add(self, member: Member) -> None:
-        self._members[member.uid] = member
+        self._members[member.uid] = self._by_key[member.key] = member
         for owner in member.owners:
             self._dependents.setdefault(owner.uid, set()).add(member.uid)
 
     def _remove(self, member: Member) -> None:
         self._members.pop(member.uid, None)
+        self._by_key.pop(member.key, None)
         for owner in member.owners:
             dependents = self._dependents.get(owner.uid)
             if dependents is not None:
@@ -199,6 +215,7 @@ class Ownership:
             for owner in member.owners:
                 expected.setdefault(owner.uid, set()).add(member.uid)
         assert self._dependents == expected, "dependents do not follow from the owner references"
+        assert self._by_key == {member.key: member for member in self._members.values()}
 
 
 def _asked_for(member: Member) -> Policy:
@@ -232,7 +249,10 @@ _NO_FINALIZERS: frozenset[str] = frozenset()
 
 def read(record: Record) -> Member:
     """What ownership needs of a record, without decoding the rest."""
-    meta = _OBJECTS.decode(record.data).metadata
+    if record.at_hand is not None:
+        meta = msgspec.convert(record.at_hand["metadata"], _Meta)
+    else:
+        meta = _OBJECTS.decode(record.data).metadata
     owners = tuple(
         [
             Owner(reference.uid, reference.api_version, reference.kind, bool(reference.block_owner_deletion))
