@@ -41,6 +41,31 @@ def test_an_object_that_fits_is_returned_as_it_came() -> None:
     assert conform(POD, obj).obj is obj
 
 
+def test_what_is_shared_with_an_object_that_fits_is_not_looked_at() -> None:
+    known = pod(spec={"containers": [{"not": "looked at"}]}, metadata={"name": "a"})
+    assert conform(POD, {**known, "metadata": {"name": "b"}}, known).unknown == []
+    assert conform(POD, {**known, "metadata": {"nope": "b"}}, known).unknown != []
+    assert conform(POD, known).unknown != []
+
+
+@SLOW
+@given(SCHEMAS.flatmap(lambda schema: st.tuples(st.just(schema), values(schema))), st.data())
+def test_beside_an_object_that_fits_a_change_of_it_conforms_as_ever(
+    drawn: tuple[Schema, Any], data: st.DataObject
+) -> None:
+    schema, known = drawn
+    changed = data.draw(spoiled(known))
+    assert outcome(schema, changed, known) == outcome(schema, changed, None)
+
+
+def outcome(schema: Schema, obj: Any, known: Any) -> Any:
+    try:
+        conformed = conform(schema, obj, known)
+    except BadRequest as exc:
+        return str(exc)
+    return conformed.obj, conformed.unknown
+
+
 @pytest.mark.parametrize(
     ("obj", "unknown"),
     [

@@ -47,10 +47,13 @@ class Conformed:
     unknown: list[str]
 
 
-def conform(schema: Schema, obj: Obj) -> Conformed:
-    """The object as the schema has it. Raises BadRequest for a value of the wrong type."""
+def conform(schema: Schema, obj: Obj, known: Obj | None = None) -> Conformed:
+    """The object as the schema has it. Raises BadRequest for a value of the wrong type.
+
+    ``known`` is an object that is as the schema has it: the very parts of it that are in ``obj`` too are taken as they are.
+    """
     try:
-        if _check(schema)(obj):
+        if _fits_beside(known, obj, schema):
             return Conformed(obj, [])
         walk = _Walk(lenient=not schema.name)
         try:
@@ -124,6 +127,24 @@ def _check(schema: Schema) -> Fits:
         schema.fits = lambda value: schema.fits(value)  # type: ignore[misc]  # while it is made, for schemas that contain themselves
         schema.fits = _compiled(schema)
     return schema.fits
+
+
+def _fits_beside(known: Any, value: Any, schema: Schema) -> bool:
+    """Whether a value fits, given that ``known`` does: what they share is not looked at again."""
+    is_open = schema.type == "object" and schema.additional is None
+    if not is_open or known.__class__ is not dict or value.__class__ is not dict:
+        return _check(schema)(value)
+    for name, item in value.items():
+        before = known.get(name)
+        if before is item and item is not None:
+            continue
+        field = schema.properties.get(name)
+        if field is None:
+            if not schema.preserve_unknown:
+                return False
+        elif not _fits_beside(before, item, field):
+            return False
+    return True
 
 
 def _compiled(schema: Schema) -> Fits:

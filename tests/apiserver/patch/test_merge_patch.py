@@ -34,6 +34,16 @@ def test_a_merge_patch_changes_a_copy(document: Any, patch: Any, expected: Any) 
     assert (document, patch) == before
 
 
+def test_what_a_patch_leaves_alone_is_shared_and_what_it_brings_is_not() -> None:
+    document: Any = {"a": {"b": [1]}, "c": {"d": {}, "e": [2]}}
+    patch = {"c": {"d": {"f": [3]}}}
+    merged = merge_patch(document, patch)
+    assert merged["a"] is document["a"]
+    assert merged["c"]["e"] is document["c"]["e"]
+    merged["c"]["d"]["f"].append(4)
+    assert (document["c"]["d"], patch) == ({}, {"c": {"d": {"f": [3]}}})
+
+
 @pytest.mark.parametrize("patch", [None, [], "x", 1, True])
 def test_a_patch_that_is_no_object_is_a_bad_request(patch: Any) -> None:
     with pytest.raises(BadRequest):

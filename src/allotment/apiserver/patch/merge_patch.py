@@ -8,28 +8,37 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from allotment.api.status import BadRequest
-from allotment.apiserver.patch.value import copied
+from allotment.apiserver.patch.value import encoded
 from allotment.apiserver.store.record import Obj
+
+_decode = msgspec.json.Decoder().decode
 
 
 def merge_patch(obj: Obj, patch: Any) -> Obj:
-    """``obj`` after ``patch``; both stay as they are. Raises BadRequest for a patch that is no object."""
+    """``obj`` after ``patch``, as a new object that shares what the patch leaves alone; both stay as they are.
+
+    Raises BadRequest for a patch that is no object, or nests too deeply.
+    """
     if not isinstance(patch, dict):
         raise BadRequest("error decoding patch: a merge patch is an object")
-    merged: Obj = copied(obj, "the object")
-    _merge(merged, copied(patch, "the patch"))
-    return merged
+    text = encoded(patch, "the patch")
+    return _merged(obj, _decode(text), with_nulls=b"null" in text)
 
 
-def _merge(target: dict[str, Any], patch: dict[str, Any]) -> None:
+def _merged(obj: Obj, patch: Obj, with_nulls: bool) -> Obj:
+    """``patch`` is nobody else's, so what it brings is taken as it is where there are no nulls to leave out."""
+    merged = obj.copy()
     for key, value in patch.items():
         if value is None:
-            target.pop(key, None)
-        elif isinstance(value, dict) and isinstance(current := target.get(key), dict):
-            _merge(current, value)
+            merged.pop(key, None)
+        elif isinstance(value, dict) and isinstance(current := obj.get(key), dict):
+            merged[key] = _merged(current, value, with_nulls)
         else:
-            target[key] = without_nulls(value)
+            merged[key] = without_nulls(value) if with_nulls else value
+    return merged
 
 
 def without_nulls(value: Any) -> Any:

@@ -49,10 +49,15 @@ class Served:
         own = self.resource.schemas.get(self.version)
         return own if own is not None else schema_of(self.api_version, self.resource.kind)
 
-    def conform(self, obj: Obj) -> Conformed:
-        """What becomes of a body in this form. Raises BadRequest for what cannot be one."""
+    def conform(self, obj: Obj, stored: Obj | None = None) -> Conformed:
+        """What becomes of a body in this form. Raises BadRequest for what cannot be one.
+
+        ``stored`` is a stored object in this form: what the body shares with it was looked at when it was stored.
+        """
         own = self.resource.readers.get(self.version)
-        return own(obj) if own is not None else conform(self.schema, obj)
+        if own is not None:
+            return own(obj)
+        return conform(self.schema, obj, stored if self.hub else None)
 
     @property
     def id(self) -> str:

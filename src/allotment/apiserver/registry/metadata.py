@@ -25,6 +25,7 @@ from allotment.apiserver.store.record import Obj
 ANNOTATIONS_SIZE = 256 * 1024
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
+_CONTENT = ("labels", "annotations", "ownerReferences", "finalizers")
 _IMMUTABLE = "field is immutable"
 _META = FieldPath("metadata")
 
@@ -45,8 +46,11 @@ def metadata_errors(resource: Resource, metadata: Obj) -> list[FieldError]:
 
 
 def metadata_change_errors(resource: Resource, new: Obj, old: Obj) -> list[FieldError]:
-    """Everything that is wrong with changed metadata."""
-    return [*_finalizer_additions(new, old), *_changes(new, old), *_content_errors(resource, new)]
+    """Everything that is wrong with changed metadata. Content that is as it was stored was looked at then."""
+    errors = [*_finalizer_additions(new, old), *_changes(new, old)]
+    if any(new.get(name) != old.get(name) for name in _CONTENT):
+        errors += _content_errors(resource, new)
+    return errors
 
 
 def _name_errors(resource: Resource, metadata: Obj) -> Iterator[FieldError]:

@@ -76,7 +76,7 @@ class Patches:
             if made.get(field) != obj[field]:
                 raise BadRequest(f"the {field} of an object cannot be patched")
         try:
-            conformed = served.conform(made)
+            conformed = served.conform(made, obj)
         except BadRequest as exc:  # the patch is well, what it leads to is not
             error = FieldPath("patch").invalid(exc.message, _shown(patch))
             raise invalid(served.resource.kind, name, [error], served.group) from exc

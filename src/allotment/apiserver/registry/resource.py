@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 from allotment.api.conform import Conformed
@@ -158,11 +159,11 @@ class Resource:
     )
     doc: str = ""  # what the kind is, for `kubectl explain`, where no type in api/ says it
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The plural with its group, as RBAC and error messages have it, and the store's key."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    @property
+    @cached_property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
