@@ -17,6 +17,7 @@ from allotment.api.names import (
     label_key_problem,
     label_value_problem,
 )
+from allotment.api.remembered import remembered
 from allotment.api.validation.container import check_containers, check_requirements, one_of
 from allotment.api.validation.lists import named, repeated
 from allotment.api.validation.node_selector import check_node_selector
@@ -40,7 +41,12 @@ _OPERATORS: Final = ("Equal", "Exists", "Gt", "Lt")
 
 def validate_pod(pod: Plain) -> list[FieldError]:
     """Everything that is wrong with a new pod, metadata aside. The pod has its defaults."""
-    return list(check_pod_spec(pod.get("spec") or {}, _SPEC))
+    return list(_spec_errors(pod.get("spec") or {}))
+
+
+@remembered
+def _spec_errors(spec: Plain) -> tuple[FieldError, ...]:
+    return tuple(check_pod_spec(spec, _SPEC))
 
 
 def validate_pod_update(pod: Plain, old: Plain) -> list[FieldError]:

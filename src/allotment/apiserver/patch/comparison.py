@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from allotment.api.remembered import remembered
 from allotment.api.schema import Schema
 from allotment.apiserver.patch.element import of_item
 from allotment.apiserver.patch.fieldset import LEAF, SELF, FieldSet, Node
@@ -139,6 +140,29 @@ def _by_step(value: list[Any], schema: Schema) -> dict[str, list[Any]]:
 
 def compare(old: Obj, new: Obj, schema: Schema) -> Comparison:
     """How ``new`` differs from ``old``. Raises BadElement for an element of a list that has no key."""
+    if old is blank(schema) and "spec" in new:
+        return _compare_new(old, new, schema)
+    return _compare(old, new, schema)
+
+
+def _compare_new(nothing: Obj, new: Obj, schema: Schema) -> Comparison:
+    """A new object against a blank one: many have one spec, so that is compared apart."""
+    rest = _compare(_all_but_spec(nothing), _all_but_spec(new), schema)
+    spec = _compare_new_spec(new["spec"], schema)
+    return Comparison(*(FieldSet(one.fields | other.fields) for one, other in zip(rest, spec, strict=True)))
+
+
+def _all_but_spec(obj: Obj) -> Obj:
+    return {name: value for name, value in obj.items() if name != "spec"}
+
+
+@remembered
+def _compare_new_spec(spec: Any, schema: Schema) -> Comparison:
+    nothing = blank(schema)
+    return _compare({"spec": nothing["spec"]} if "spec" in nothing else {}, {"spec": spec}, schema)
+
+
+def _compare(old: Obj, new: Obj, schema: Schema) -> Comparison:
     removed: Node = {}
     modified: Node = {}
     added: Node = {}
@@ -166,18 +190,21 @@ def _differ(
     step: str, old: Any, new: Any, schema: Schema, removed: Node, modified: Node, added: Node
 ) -> None:
     """Two unequal values of one field. A value that is taken apart against one that is not: all its parts differ."""
-    parts_before = old if old and opens(old, schema) else None
-    parts_after = new if new and opens(new, schema) else None
+    opened, opens_now = opens(old, schema), opens(new, schema)
+    if not opened and not opens_now:
+        modified[step] = LEAF
+        return
+    before, after = (old if opened else None), (new if opens_now else None)
     gone: Node = {}
     changed: Node = {}
     come: Node = {}
-    if isinstance(parts_before, dict) or isinstance(parts_after, dict):
-        _compare_maps(_map(parts_before), _map(parts_after), schema, gone, changed, come)
-    if isinstance(parts_before, list) or isinstance(parts_after, list):
-        _compare_lists(_list(parts_before), _list(parts_after), schema, gone, changed, come)
-    if _is_one(old, schema) or _is_one(new, schema) or (parts_before is None and parts_after is None):
-        changed = {SELF: LEAF, **changed} if changed else LEAF
-        modified[step] = changed
+    if isinstance(before, dict) or isinstance(after, dict):
+        _compare_maps(_map(before), _map(after), schema, gone, changed, come)
+    if isinstance(before, list) or isinstance(after, list):
+        _compare_lists(_list(before), _list(after), schema, gone, changed, come)
+    is_one = (old is not None and not opened) or (new is not None and not opens_now)
+    if is_one or not (before or after):
+        modified[step] = {SELF: LEAF, **changed} if changed else LEAF
     elif changed:
         modified[step] = changed
     if gone:
@@ -192,10 +219,6 @@ def _map(value: Any) -> Obj:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _is_one(value: Any, schema: Schema) -> bool:
-    return value is not None and not opens(value, schema)
 
 
 def _compare_lists(
@@ -238,13 +261,16 @@ _ZEROS: Mapping[str, Any] = {
 }
 
 
+_NOTHING: Final[Obj] = {}
+
+
 def blank(schema: Schema) -> Obj:
     """An object of a kind before anybody wrote it: not nothing, but what a Go struct is when it is written out.
 
     Nobody comes to own these by creating an object, so they matter: ``spec`` and ``spec.containers`` of a pod, for
     example. Custom kinds have no such fields. The result is shared and must not be changed.
     """
-    return _blank(schema) if schema.name else {}
+    return _blank(schema) if schema.name else _NOTHING
 
 
 @lru_cache(maxsize=512)
@@ -283,12 +309,14 @@ def reconciled(fields: FieldSet, schema: Schema) -> FieldSet:
 
 
 def _reconciled(parts: Node, schema: Schema) -> Node:
-    result = parts
+    result, properties = parts, schema.properties
     for step, node in parts.items():
-        if not node or step == SELF:
+        if not node:
             continue
-        is_field = step[:2] == "f:"
-        inside = part(schema, step[2:]) if is_field else items(schema)
+        if step[0] == "f":
+            inside = properties.get(step[2:]) or schema.additional or _UNTYPED
+        else:
+            inside = schema.items or _UNTYPED
         below = LEAF if _closed(inside) else _reconciled(node, inside)
         if below is not node:
             if result is parts:

@@ -155,11 +155,18 @@ class Books:
 
     def check(self, claim: str, promise: Promise) -> None:
         """Raises Refusal if the promise cannot stand beside the others. Changes nothing."""
-        held = Counter(self._ledger.holdings(claim))
-        fresh = [each for each in (Counter(promise.holdings) - held).elements() if not each.admin]
+        held = self._ledger.holdings(claim)
+        if promise.holdings == held and not promise.locks:
+            return
+        new = (Counter(promise.holdings) - Counter(held)).elements() if held else promise.holdings
+        fresh = [each for each in new if not each.admin]
         if not fresh and set(promise.locks) <= set(self._locked.get(claim, ())):
             return
         self._check_locks(claim, promise.locks)
+        if not held and self._are_simple(promise.holdings):
+            for each in fresh:
+                self._check_device(claim, each)
+            return
         refused: dict[DeviceID, str] = {}
         self._refused = refused
         try:
@@ -170,6 +177,15 @@ class Books:
                 self._try(claim, promise.holdings, fresh, refused)
         finally:
             self._refused = None
+
+    def _are_simple(self, holdings: tuple[Holding, ...]) -> bool:
+        """Whether these are whole devices, each once, that draw on no counters: trying them would show nothing more."""
+        return len({each.device for each in holdings}) == len(holdings) and all(
+            each.share is None
+            and not each.consumed
+            and not self._counted(each.device.of_pool).counts(each.device)
+            for each in holdings
+        )
 
     def _try(
         self,
@@ -327,6 +343,10 @@ class _PoolBooks:
     def left(self) -> list[int]:
         return self._counters.left
 
+    def counts(self, device: DeviceID) -> bool:
+        """Whether a device draws on counters, be they there or not."""
+        return device.device in self._positions or device.device in self._broken
+
     def problem(self, device: DeviceID) -> str | None:
         """Why nothing of a device should be given out now, though it may be in use already: one more share draws nothing
         from the counters, and still is a new promise."""
@@ -384,7 +404,7 @@ def promise_of(claim: Obj) -> Promise:
 
 
 def promise_of_record(record: Record) -> Promise:
-    return promise_of(record.load()) if b'"allocation":' in record.data else NOTHING
+    return promise_of(record.peek()) if b'"allocation":' in record.data else NOTHING
 
 
 def _locks(claim: Obj) -> Iterator[tuple[DeviceID, str]]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import dns_subdomain_problem
-from allotment.api.resource import AllocationResult, ResourceClaim, ResourceClaimStatus
+from allotment.api.resource import AllocationResult, ResourceClaimStatus
 from allotment.api.status import invalid
 from allotment.apiserver.auth.authorization import refusal
 from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
@@ -41,10 +41,10 @@ class ClaimBinding:
             return
         if old is None or obj.get("status") == old.get("status"):
             return
-        new, before = view(ResourceClaim, obj), view(ResourceClaim, old)
-        errors = self._binding_errors(new.status, before.status, write)
-        if new.status.allocation is not None:
-            errors += self._device_errors(new, before.status, write)
+        new, before = (view(ResourceClaimStatus, each.get("status") or {}) for each in (obj, old))
+        errors = self._binding_errors(new, before, write)
+        if new.allocation is not None:
+            errors += self._device_errors(new, before, obj["metadata"]["namespace"], write)
         if errors:
             raise invalid(resource.kind, obj["metadata"]["name"], errors, resource.group)
 
@@ -61,14 +61,17 @@ class ClaimBinding:
         return [_STATUS.child("allocation").forbidden(why)]
 
     def _device_errors(
-        self, claim: ResourceClaim, old: ResourceClaimStatus, write: Write
+        self, new: ResourceClaimStatus, old: ResourceClaimStatus, namespace: str, write: Write
     ) -> list[FieldError]:
+        drivers = _changed_drivers(new, old)
+        if not drivers:
+            return []
         verbs = [f"arbitrary-node:{write.verb}"]
-        if _associated(write.identity, _node_of(claim.status.allocation)):
+        if _associated(write.identity, _node_of(new.allocation)):
             verbs.insert(0, f"associated-node:{write.verb}")
         errors = []
-        for driver in _changed_drivers(claim.status, old):
-            refused = self._first_refusal(write.identity, verbs, claim.metadata.namespace, driver)
+        for driver in drivers:
+            refused = self._first_refusal(write.identity, verbs, namespace, driver)
             if refused is not None:
                 needed = f'resource="resourceclaims/driver", verb="[{" ".join(verbs)}]" permission'
                 why = f"changing status.devices requires {needed}: {refused}"
@@ -98,6 +101,8 @@ def _attributes(
 
 def _changed_drivers(new: ResourceClaimStatus, old: ResourceClaimStatus) -> list[str]:
     """Those with an entry that came, went or changed."""
+    if new.devices == old.devices:
+        return []
     before = {(each.driver, each.pool, each.device, each.share_id or ""): each for each in old.devices}
     after = {(each.driver, each.pool, each.device, each.share_id or ""): each for each in new.devices}
     return sorted({key[0] for key in before.keys() | after.keys() if before.get(key) != after.get(key)})

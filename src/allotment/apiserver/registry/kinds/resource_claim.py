@@ -13,6 +13,7 @@ from allotment.api import alpha2, resource
 from allotment.api.conversion import v1alpha2
 from allotment.api.fields import FieldError
 from allotment.api.plain_defaults import default_claim
+from allotment.api.remembered import remembered
 from allotment.api.validation import (
     validate_claim,
     validate_claim_status,
@@ -53,9 +54,11 @@ class _ClaimStrategy(Strategy):
         carried = v1alpha2.as_carried(obj)
         if carried is not None:
             return content_errors(validate_semantic_claim(view(alpha2.ResourceClaim, carried)))
-        return content_errors(validate_claim(view(resource.ResourceClaim, obj), check=check_expression))
+        return list(_spec_errors(obj.get("spec") or {}))
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
+        if obj.get("spec") == old.get("spec"):
+            return []
         new, before = view(resource.ResourceClaim, obj), view(resource.ResourceClaim, old)
         return content_errors(validate_claim_update(new, before))
 
@@ -67,9 +70,20 @@ class _ClaimStrategy(Strategy):
                     view(alpha2.ResourceClaim, carried), view(alpha2.ResourceClaim, before)
                 )
             )
-        return content_errors(
-            validate_claim_status(view(resource.ResourceClaim, obj), view(resource.ResourceClaim, old))
-        )
+        return content_errors(validate_claim_status(_looked_at(obj), _looked_at(old)))
+
+
+def _looked_at(claim: Obj) -> resource.ResourceClaim:
+    """What the rules of a status need of a claim: of its metadata, whether it is being deleted."""
+    going = claim["metadata"].get("deletionTimestamp")
+    metadata = {"deletionTimestamp": going} if going else {}
+    return view(resource.ResourceClaim, {**claim, "metadata": metadata})
+
+
+@remembered
+def _spec_errors(spec: Obj) -> tuple[FieldError, ...]:
+    claim = view(resource.ResourceClaim, {"apiVersion": "resource.k8s.io/v1", "spec": spec})
+    return tuple(content_errors(validate_claim(claim, check=check_expression)))
 
 
 def _settle_annotation(obj: Obj, name: str, value: object) -> None:
