@@ -4,8 +4,9 @@ httptools reads HTTP; here it is told to whom a connection belongs (the peer's c
 becomes of peers that send or read too slowly. A request goes to the application as soon as its head is there. A listener
 stops gracefully: it accepts no more, lets requests under way finish, then closes.
 
-There is no ASGI between the parser and the application: its messages, and a task and two timers for each of them, cost more
-than most answers. A connection has one timer, which looks when it rings whether its time has been put off meanwhile.
+There is no ASGI between the parser and the application: its scopes and messages, with timers that were set and cancelled for
+each request, were a third of what a small request cost apart from TLS. A connection has one timer, which looks when it
+rings whether its time has been put off meanwhile.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ GOODBYE_SECONDS = 5.0  # that a peer may take to end TLS properly
 BACKLOG = 2048
 
 _REFUSAL = b"HTTP/1.1 %b\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
-_STATUS_LINES = {each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus}
+_PHRASES = {each.value: each.phrase for each in HTTPStatus}
+_STATUS_LINES = [f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\n".encode() for code in range(600)]
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
