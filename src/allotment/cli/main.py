@@ -20,8 +20,11 @@ _COMMANDS = {
         "choose devices for claims and pods; say why the rest does not fit",
     ),
     "cel": ("allotment.cli.cel", "which devices an expression selects, and what it read on the others"),
+    "demo": ("allotment.cli.demo", "see it all at work: a simulated fleet, workloads, and who gets what"),
     "up": ("allotment.cli.up", "start a Kubernetes-compatible control plane on this machine"),
     "kubeconfig": ("allotment.cli.kubeconfig", "issue credentials for the server that `up` started"),
+    "scheduler": ("allotment.cli.scheduler", "run the scheduler alone, on any Kubernetes cluster"),
+    "controllers": ("allotment.cli.controllers", "run controllers alone, on any Kubernetes cluster"),
     "backup": ("allotment.cli.backup", "copy the server's store, also while it runs"),
     "restore": ("allotment.cli.restore", "put a backup in place of the server's store"),
 }

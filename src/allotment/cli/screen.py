@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import click
 
 if TYPE_CHECKING:
+    from rich.table import Table
     from rich.text import Text
 
 Span = tuple[str, str]
@@ -87,20 +89,32 @@ class TerminalScreen:
         self._console.print(f"\n{printable(text)}", style="bold")
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        from rich.table import Table
+        self._console.print(_rich_table(columns, rows))
 
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for column in columns:
-            table.add_column(column, overflow="fold")
-        for row in rows:
-            table.add_row(*map(_styled, row))
-        self._console.print(table)
+    @contextmanager
+    def live_table(self, columns: Sequence[str]) -> Iterator[Callable[[Sequence[Sequence[Cell]]], None]]:
+        """A table that changes in place while the context lasts, and goes with it: call what it gives with new rows."""
+        from rich.live import Live
+
+        with Live(console=self._console, auto_refresh=False, transient=True) as live:
+            yield lambda rows: live.update(_rich_table(columns, rows), refresh=True)
 
     def line(self, *spans: Cell, indent: int = 0) -> None:
         from rich.padding import Padding
         from rich.text import Text
 
         self._console.print(Padding(Text.assemble(*map(_styled, spans)), (0, 0, 0, indent)))
+
+
+def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*map(_styled, row))
+    return table
 
 
 def _text(cell: Cell) -> str:

@@ -9,14 +9,14 @@ import os
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from allotment.cli.data_folder import data_dir_option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
 
     from allotment.apiserver.auth.identity import Identity
     from allotment.apiserver.server import ApiServer, Options
@@ -198,6 +198,7 @@ def _cannot_listen(exc: OSError, options: Options) -> Failure:
 
 async def _prepare(server: ApiServer, demo: bool) -> None:
     """Writes what a person goes on with, or says why it cannot be written: a full disk, mostly."""
+    from allotment.cli.embedded import bring_fleet
     from allotment.cli.failure import Failure
 
     try:
@@ -205,23 +206,24 @@ async def _prepare(server: ApiServer, demo: bool) -> None:
     except OSError as exc:
         raise Failure(f"{server.folder.kubeconfig} cannot be written: {exc.strerror or exc}") from exc
     if demo:
-        await _apply(server, "demo_fleet.yaml")
+        await _demo_objects(bring_fleet(server))
 
 
-async def _apply(server: ApiServer, file: str) -> None:
+async def _demo_objects(brought: Coroutine[Any, Any, None]) -> None:
     from allotment.api.status import StatusError
-    from allotment.cli.embedded import apply_packaged
     from allotment.cli.failure import Failure
 
     try:
-        await apply_packaged(server, file)
+        await brought
     except StatusError as exc:
         raise Failure(f"the demo's objects cannot be written: {exc}", "start without --demo") from exc
 
 
 async def _begin(server: ApiServer, wanted: Wanted, demo: bool) -> None:
+    from allotment.cli.embedded import bring_workloads
+
     if demo:
-        await _apply(server, "demo_workloads.yaml")
+        await _demo_objects(bring_workloads(server))
     _greet(server, wanted, demo)
 
 

@@ -1,0 +1,165 @@
+"""``allot demo``: a whole control plane with a simulated fleet in this process, workloads that arrive, and what comes of them.
+
+Everything is as in ``allot up --demo``, but in a temporary folder, without a port, and it ends when the last pod has come
+where it should: within seconds. On a terminal the table is alive; in a pipe it is printed once, at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from allotment.cli.components import Components
+    from allotment.cli.demo_table import Row
+
+PATIENCE = 45.0
+REFRESH = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Everything as it is at one moment."""
+
+    nodes: int
+    devices: int
+    rows: tuple[Row, ...]
+    missing: tuple[str, ...]  # what is not yet as it should be
+    seconds: float
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "nodes": self.nodes,
+            "devices": self.devices,
+            "pods": [row.json() for row in self.rows],
+            "asExpected": not self.missing,
+            "missing": list(self.missing),
+            "seconds": round(self.seconds, 1),
+        }
+
+
+@click.command(name="demo")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def command(output: str) -> int:
+    """Shows in a few seconds what Allotment does: a simulated fleet appears, workloads arrive and get their devices, and
+    the one that cannot fit says why. Needs and leaves nothing: all is in memory and a temporary folder.
+
+    \b
+    Exit code: 0 everything ended as it should, 1 it did not.
+    """
+    import logging
+    import tempfile
+
+    import uvloop
+
+    from allotment.cli.log import set_up
+    from allotment.cli.up import SWITCH_SECONDS
+
+    set_up(logging.WARNING)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    with tempfile.TemporaryDirectory(prefix="allot-demo-") as folder, _stage(output) as show:
+        last = uvloop.run(_play(Path(folder), show))
+    if last is None:
+        return 130
+    if output == "json":
+        import json
+
+        click.echo(json.dumps(last.json(), indent=2, ensure_ascii=False))
+    else:
+        _tell(last)
+    return 1 if last.missing else 0
+
+
+@contextmanager
+def _stage(output: str) -> Iterator[Callable[[Picture], None]]:
+    """Where pictures are shown while things move: a live table on a terminal, else nowhere."""
+    from allotment.cli.demo_table import COLUMNS
+    from allotment.cli.screen import TerminalScreen, open_screen
+
+    screen = open_screen()
+    if output != "table" or not isinstance(screen, TerminalScreen):
+        yield lambda picture: None
+        return
+    with screen.live_table(COLUMNS) as update:
+        yield lambda picture: update([row.cells() for row in picture.rows])
+
+
+def _tell(last: Picture) -> None:
+    from allotment.cli.demo_table import COLUMNS
+    from allotment.cli.screen import open_screen
+
+    screen = open_screen()
+    screen.heading(f"{len(last.rows)} pods on {last.nodes} simulated nodes with {last.devices} devices")
+    screen.table(COLUMNS, [row.cells() for row in last.rows])
+    screen.line("")
+    for row in last.rows:
+        if row.why:
+            screen.line((row.pod, "bold yellow"), f" waits: {row.why}")
+    for sentence in last.missing:
+        screen.line(("not as expected: ", "bold red"), sentence)
+    screen.line(f"All this took {last.seconds:.1f} s. Have it stay: allot up --demo")
+
+
+async def _play(folder: Path, show: Callable[[Picture], None]) -> Picture | None:
+    """Runs everything until the story is told; None if somebody did not want to see its end."""
+    from allotment.apiserver.server import ApiServer, Options
+    from allotment.cli.components import ComponentFailed, Wanted
+    from allotment.cli.embedded import bring_fleet, bring_workloads, components_of
+    from allotment.cli.ending import run_until, told_to_end
+    from allotment.cli.failure import Failure
+    from allotment.controllers.suite import NAMES
+    from allotment.scheduler.configuration import DEFAULT
+
+    ended = told_to_end()
+    seen: list[Picture] = []
+
+    async def story() -> None:
+        await bring_workloads(server)
+        seen.append(await _watch(components, show))
+        ended.set()
+
+    server = ApiServer(Options(folder))
+    await server.start()
+    try:
+        await bring_fleet(server)
+        components = components_of(server, Wanted(DEFAULT, NAMES))
+        await run_until(ended, components.run(story))
+    except ComponentFailed as exc:
+        raise Failure(str(exc)) from exc
+    finally:
+        await server.stop()
+    return seen[0] if seen else None
+
+
+async def _watch(components: Components, show: Callable[[Picture], None]) -> Picture:
+    """Shows the pods as they settle, until all have or patience is over."""
+    from allotment.api.core import Node, Pod
+    from allotment.api.resource import ResourceClaim, ResourceSlice
+    from allotment.cli.demo_table import rows, unexpected
+
+    informers = components.informers
+    nodes, slices = informers.of(Node), informers.of(ResourceSlice)
+    pods, claims = informers.of(Pod), informers.of(ResourceClaim)
+    began = time.monotonic()
+    while True:
+        found = rows(pods.all(), claims.all())
+        picture = Picture(
+            len(nodes),
+            sum(len(each.spec.devices) for each in slices.all()),
+            tuple(found),
+            tuple(unexpected(found)),
+            time.monotonic() - began,
+        )
+        show(picture)
+        if not picture.missing or picture.seconds > PATIENCE:
+            return picture
+        await asyncio.sleep(REFRESH)
