@@ -74,7 +74,7 @@ class Plan:
             place = cluster.fleet.places.get(node.metadata.name)
             if place is None:
                 return Status(Code.UNRESOLVABLE, self.plugin, "are not known to the devices")
-            if not self.wish.fits(place):
+            if self.wish.draft(place) is None:
                 return self.wish.refusal(place)
         return self._judge_carried(cluster, node) if self.carried else SUCCESS
 

@@ -46,6 +46,9 @@ class Wish:
         self._left = 0
         self._refusals: dict[Hashable, Status] = {}
         self._early: dict[int, tuple[Draft, float]] = {}
+        self._asked: Place | None = None  # last, and at which position of the fleet's log
+        self._asked_at = -1
+        self._draft: Draft | None = None
 
     def of(self, fleet: Fleet) -> bool:
         return self._fleet is fleet
@@ -67,20 +70,25 @@ class Wish:
         """What is wrong with the claims, wherever they are asked for; empty if nothing is."""
         return self.view.fault
 
-    def fits(self, place: Place) -> bool:
-        return self.view.draft(place) is not None
+    def draft(self, place: Place) -> Draft | None:
+        """How the claims fit on a node; None if they do not. Asked twice in a row, it is looked up once."""
+        fleet = self._fleet
+        now = fleet.log_start + len(fleet.log)
+        if self._asked is not place or self._asked_at != now:
+            self._draft = self.view.draft(place)
+            self._asked, self._asked_at = place, now
+        return self._draft
 
     def write(self, place: Place, claims: Sequence[ResourceClaim]) -> list[AllocationResult] | None:
         """The allocations of these very claims on a node; None if they do not fit (any more)."""
-        draft = self.view.draft(place)
+        draft = self.draft(place)
         if draft is None:
             return None
         return draft.write(self._fleet.site(place).devices, place.name, named_shares(claims))
 
     def score(self, place: Place, sizes: Sizes) -> int:
         """How good the node is, from 0 to 100; 0 where the claims do not fit."""
-        view = self.view
-        draft = view.draft(place)
+        draft = self.draft(place)
         if draft is None:
             return 0
         taken = draft.taken()
@@ -88,7 +96,7 @@ class Wish:
         if known is None or known[0] is not draft:
             if len(self._early) >= _KEPT:
                 self._early.clear()
-            known = self._early[id(draft)] = (draft, early(view.demand, taken))
+            known = self._early[id(draft)] = (draft, early(self.view.demand, taken))
         fleet = self._fleet
         return score(taken, known[1], fleet.site(place), fleet.use(place), sizes)
 

@@ -59,6 +59,8 @@ class ExtendedClaim:
 
 def served(pod: PodInfo, classes: Mapping[str, str]) -> dict[str, str]:
     """The pod's resources that a device class can serve, with that class. ``classes`` has the class of each resource."""
+    if classes.keys().isdisjoint(pod.requests):
+        return {}
     return {
         name: classes[name] for name, amount in sorted(pod.requests.items()) if amount and name in classes
     }
