@@ -253,14 +253,15 @@ class Collection(Generic[T]):
         patch: Mapping[str, Any],
         namespace: str = "",
         *,
+        type_: PatchType = PatchType.MERGE,
         subresource: str = "",
         uid: str = "",
         version: str | int = "",
     ) -> Identity:
-        """A merge :meth:`patch` for who wants to know of the result only which version it is: it is not read as a whole,
+        """A :meth:`patch` for who wants to know of the result only which version it is: it is not read as a whole,
         which for a large object takes longer than all the rest of the call."""
         path, query = self.resource.path(namespace, name, subresource), self.client.writing(False)
-        reply = await self._patched(path, query, patch, PatchType.MERGE, uid, version)
+        reply = await self._patched(path, query, patch, type_, uid, version)
         meta = _decoded(_HEADS, reply.body, "object").metadata
         return Identity(meta.namespace, meta.name, meta.uid, int(meta.resource_version or 0))
 

@@ -293,7 +293,7 @@ class TemplateClaims:
         ]
         if not news:
             return
-        written = await self._writers[owner.key.kind].patch(
+        written = await self._writers[owner.key.kind].amend(
             owner.key.name,
             {"status": {"resourceClaimStatuses": news}},
             owner.key.namespace,
@@ -301,7 +301,7 @@ class TemplateClaims:
             subresource="status",
             uid=owner.uid,
         )
-        self._told[owner.key.kind].wrote(owner.key, written["metadata"]["resourceVersion"])
+        self._told[owner.key.kind].wrote(owner.key, written.version)
 
     def _tell(self, owner: Owner, message: str) -> None:
         self._recorder.tell(owner.subject(), EventType.WARNING, REASON, message)

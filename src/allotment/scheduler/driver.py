@@ -91,6 +91,8 @@ _OPTIONAL: tuple[tuple[type[ApiStruct], tuple[Resource, ...]], ...] = (
     ),
 )
 """Kinds that a server may not have, and where each may be."""
+DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions", False)
+"""Those tell when a kind comes to be served."""
 
 
 class Driver:
@@ -141,7 +143,7 @@ class Driver:
         for type_ in _ALWAYS:
             self._informers.of(type_).on_change(self._changed)
         self._informers.plain(
-            "apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False
+            DEFINITIONS.api_version, DEFINITIONS.plural, namespaced=DEFINITIONS.namespaced
         ).on_change(self._definition_changed)
         self._watch_optional(await discover(self._client))
 
@@ -257,7 +259,7 @@ class Driver:
     async def _perform(self, write: Write) -> Done:
         match write:
             case PatchClaim():
-                claim = await self._claims.patch(
+                claim = await self._claims.amend(
                     write.name,
                     write.patch,
                     write.namespace,
@@ -265,7 +267,7 @@ class Driver:
                     uid=write.uid,
                     version=write.version,
                 )
-                return Done(write.id, int(claim.metadata.resource_version), claim.metadata.uid)
+                return Done(write.id, claim.version, claim.uid)
             case Bind():
                 target = {"apiVersion": "v1", "kind": "Node", "name": write.node}
                 meta = {"name": write.name, "namespace": write.namespace, "uid": write.uid}
@@ -288,7 +290,7 @@ class Driver:
         return Done(write.id)
 
     async def _patch_pod(self, namespace: str, name: str, uid: str, patch: dict[str, Any]) -> None:
-        await self._pods.patch(
+        await self._pods.amend(
             name, patch, namespace, type_=PatchType.STRATEGIC, subresource="status", uid=uid
         )
 
@@ -305,18 +307,18 @@ class Driver:
         await self._pods.delete(write.name, write.namespace, uid=write.uid)
 
 
+def followed(served: Discovery) -> list[tuple[Resource, type[ApiStruct]]]:
+    """What a scheduler reads on a server, and as what; pods last."""
+    *first, last = ((resource_of(type_), type_) for type_ in _ALWAYS)
+    for type_, places in _OPTIONAL:
+        first += [(each, type_) for each in places if served.has(each.api_version, each.plural)][:1]
+    return [*first, last]
+
+
 async def snapshot(client: Client) -> list[ApiStruct]:
-    """All that a scheduler looks at, listed once: for a dry run."""
-    served = await discover(client)
-    places = [(resource_of(type_), type_) for type_ in _ALWAYS]
-    for type_, candidates in _OPTIONAL:
-        there = [each for each in candidates if served.has(each.api_version, each.plural)]
-        places[-1:-1] = [
-            (each, type_) for each in there[:1]
-        ]  # pods come last, when everything is there for them
-    lists = await asyncio.gather(
-        *(Collection(client, resource, Typed(type_)).list() for resource, type_ in places)
-    )
+    """All that a scheduler looks at, listed once, pods last: for a dry run."""
+    kinds = followed(await discover(client))
+    lists = await asyncio.gather(*(Collection(client, where, Typed(type_)).list() for where, type_ in kinds))
     return [obj for listing in lists for obj in listing.items]
 
 
