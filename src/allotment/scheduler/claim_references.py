@@ -9,8 +9,7 @@ What is wrong with a claim is a sentence for the pod's condition. It names the p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from allotment.api.batch import PodGroup
 from allotment.api.resource import ResourceClaimConsumerReference
@@ -31,8 +30,7 @@ class Unusable(Exception):
     """A claim that the pod needs is not there, or not for it. The text is a sentence for the pod's condition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """A claim that a pod needs. ``consumer`` is the pod, or its group."""
 
     entries: tuple[str, ...]  # its names among the pod's resourceClaims

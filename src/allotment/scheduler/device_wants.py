@@ -10,6 +10,7 @@ from allotment.allocator.nodeselector import selects
 from allotment.allocator.suits import NODE_OPERATIONS
 from allotment.scheduler.carried_claim import IMMEDIATE, carried
 from allotment.scheduler.framework import SUCCESS, Code, Status
+from allotment.scheduler.gang import group_key
 from allotment.scheduler.node_allocatable import Costs
 
 if TYPE_CHECKING:
@@ -123,8 +124,13 @@ def in_use_by_others(reference: Reference, cycle: Cycle) -> bool:
 
 
 def only_user(given: Given, cycle: Cycle) -> bool:
-    """Whether nobody but the pod uses a claim, it is on the server as it is here, and may be allocated anew."""
-    if given.in_flight or given.shared or given.reference.consumer.uid != cycle.pod.uid:
+    """Whether nobody but the pod uses a claim, or but its group, of which no pod has a node yet; it is on the server as it is
+    here; and it may be allocated anew."""
+    if given.in_flight or given.shared:
         return False
+    if given.reference.consumer.uid != cycle.pod.uid:
+        members = cycle.cluster.members.get(group_key(cycle.pod.pod), {})
+        if any(member.node for member in members.values()):
+            return False
     found = carried(given.reference.claim)
     return found is None or found.spec.allocation_mode != IMMEDIATE

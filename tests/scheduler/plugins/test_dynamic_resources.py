@@ -405,6 +405,20 @@ def test_claims_that_nobody_else_uses_are_given_back_where_that_helps(
     assert "default/given" in world.cluster.fleet.ledger, "it is only asked for"
 
 
+@pytest.mark.parametrize("begun", [False, True], ids=["no member has a node", "a member runs already"])
+def test_a_groups_claim_is_given_back_only_before_the_group_has_begun(begun: bool) -> None:
+    team = ResourceClaimConsumerReference(
+        api_group="scheduling.k8s.io", resource="podgroups", name="team", uid="g"
+    )
+    shared = allocated(of_group(claim("shared")), "d0", on="n1", users=[team])
+    world = World(*fleet("n1", devices=["d0"]), *fleet("n2"), group(), shared, claim("more"))
+    if begun:
+        world.show(pod("a", group="team", node="n1"))
+    member = pod("b", templates={"gpu": "t"}, claims=["more"], group="team")
+    release = world.plugin.post_filter(world.cycle(member), {})
+    assert (release is None) == begun
+
+
 # --- shapes ---
 
 SHAPES = {
