@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from allotment.api.batch import PodGroup
 from allotment.api.core import Pod
-from allotment.api.meta import ApiStruct, ObjectMeta
-from allotment.api.resource import DeviceTaintRule, ResourceClaim
+from allotment.api.meta import ApiStruct, Condition, ObjectMeta
+from allotment.api.resource import DeviceTaintRule, DeviceTaintRuleStatus, ResourceClaim
 from allotment.scheduler.device_wakes import released
 from tests.allocator import build
 from tests.scheduler.builders import claim, node, pod, slice_
@@ -45,6 +45,7 @@ CHANGES: dict[str, Change] = {
     "its own status": (pod("p"), WAITING, True),
     "another pod's status": (pod("q"), pod("q", phase="Running"), False),
     "a slice appears": (None, slice_("n1", "d0"), True),
+    "a slice changes": (slice_("n1", "d0"), slice_("n1", "d0", "d1"), True),
     "a slice goes": (slice_("n1", "d0"), None, False),
     "a class appears": (None, build.class_("gpu"), True),
     "a node comes": (None, node("n1"), True),
@@ -83,6 +84,14 @@ NOBODY: dict[str, tuple[ApiStruct | None, ApiStruct | None]] = {
         replace(node("n1"), metadata=replace(node("n1").metadata, annotations={"beat": "2"})),
     ),
     "a pod that goes": (pod("q"), None),
+    "a slice that is published again": (slice_("n1", "d0"), slice_("n1", "d0")),
+    "how far the eviction of a taint rule is": (
+        DeviceTaintRule(metadata=ObjectMeta(name="r")),
+        DeviceTaintRule(
+            metadata=ObjectMeta(name="r"),
+            status=DeviceTaintRuleStatus(conditions=(Condition(type="EvictionInProgress", status="True"),)),
+        ),
+    ),
 }
 
 

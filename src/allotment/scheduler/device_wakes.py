@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from allotment.allocator.pool import DeviceID
+from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.batch import PodGroup
 from allotment.api.core import Node, Pod
-from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -24,11 +25,14 @@ if TYPE_CHECKING:
 
 def helps_anyone(old: ApiStruct | None, new: ApiStruct | None) -> bool:
     """Most changes are claims on their way to being allocated: they help only pods that wait for that very claim, and a
-    finalizer helps nobody."""
+    finalizer helps nobody, nor does what is said about slices, classes and rules beyond what they are."""
     if isinstance(old, ResourceClaim) and isinstance(new, ResourceClaim):
         return old.status != new.status or _standing(old) != _standing(new)
     if isinstance(old, Node) and isinstance(new, Node):
         return _other_node(old, new)
+    for kind in (ResourceSlice, DeviceClass, DeviceTaintRule, NodeResourceSlice):
+        if isinstance(old, kind) and isinstance(new, kind):
+            return bool(old.spec != new.spec)
     return not isinstance(old, Pod) or isinstance(new, Pod)
 
 
