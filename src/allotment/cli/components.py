@@ -64,7 +64,10 @@ class Components:
         ``begun`` raises, or what the server says to the first questions."""
         told = Recorder(self._controlling, "allotment-controllers")
         names = self._wanted.controllers
-        made = await suite.controllers(names, self._controlling, self.informers, told, self._registry)
+        try:
+            made = await suite.controllers(names, self._controlling, self.informers, told, self._registry)
+        except ImportError as exc:
+            raise ComponentFailed(str(exc)) from exc
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(_never_ending("following the server", self.informers.run()))

@@ -48,6 +48,10 @@ class Informers:
                 self._start(informer)
         return cast(Informer[T], informer)
 
+    def resources(self) -> list[Resource]:
+        """What is followed."""
+        return [resource for resource, _ in self._informers]
+
     async def synced(self) -> None:
         """Returns when every informer that was asked for has its first list."""
         await asyncio.gather(*(informer.synced() for informer in self._informers.values()))

@@ -284,6 +284,8 @@ _COMPONENTS = (
             f"{CHANGE}: {_RESOURCE},{_OWN}: resourcepools/status",
             f"{CHANGE},{READ}: {_SCHEDULING}: podgroups,podgroups/status",
             f"update: {_SCHEDULING}: podgroups/finalizers",
+            # in `allot up` the scheduler reads through the controllers' informers
+            f"{READ}: {_VOLCANO}: podgroups,queues",
             # nodes that fall silent, and simulated ones
             f"{READ}: coordination.k8s.io: leases",
             "patch: core: nodes,nodes/status",

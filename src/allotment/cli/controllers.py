@@ -1,0 +1,137 @@
+"""``allot controllers``: controllers alone, on any cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from allotment.cli.service import connection_options, service_options
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from allotment.cli.rights import Right
+    from allotment.cli.service import Service
+    from allotment.client.client import Client
+
+NAME = "controllers"
+CHOICES = ("claims", "device-taints", "parameters", "workloads", "nodes", "simulation")
+WRITES = {
+    "claims": (
+        "create,delete,patch: resource.k8s.io: resourceclaims",
+        "patch: resource.k8s.io: resourceclaims/status",
+        "patch: core: pods/status",
+    ),
+    "device-taints": ("delete: core: pods", "patch: core: pods/status"),
+    "parameters": ("create,delete,patch: resource.k8s.io: resourceclaimparameters,resourceclassparameters",),
+    "workloads": (
+        "create,delete,patch: core: pods",
+        "create,delete,patch: apps: replicasets",
+        "patch: apps: deployments/status,replicasets/status",
+        "patch: batch: jobs/status",
+    ),
+    "nodes": ("patch: core: nodes,nodes/status,pods/status", "delete: core: pods"),
+    "simulation": ("patch: core: nodes/status,pods/status", "delete: core: pods"),
+}
+"""What each does besides reading and writing events, as in ``rights.writing``."""
+
+
+def _names(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(part.strip() for part in (value or "").split(",") if part.strip()))
+    for name in names:
+        if name not in CHOICES:
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(CHOICES)}")
+    if value is not None and not names:
+        raise click.BadParameter(f"name some of {', '.join(CHOICES)}")
+    return names
+
+
+@click.command(name="controllers")
+@connection_options
+@click.option(
+    "--only", metavar="NAME,…", callback=_names, help="these controllers, in place of the usual ones"
+)
+@service_options
+def command(
+    kubeconfig: Path | None,
+    context: str | None,
+    only: tuple[str, ...],
+    leader_elect: bool,
+    metrics_host: str,
+    metrics_port: int | None,
+    verbose: bool,
+) -> int:
+    """Does for claims, and on request for more, what has to be done besides scheduling.
+
+    \b
+    claims         make claims from templates; free, deallocate and delete what is not used any more
+    device-taints  evict pods from devices with a NoExecute taint
+    parameters     translate vendors' parameters for claims in the early form (embedded server only)
+    workloads      Deployments, ReplicaSets, Jobs, PodDisruptionBudgets
+    nodes          notice nodes that fall silent, evict from tainted ones, remove pods of nodes that are gone
+    simulation     play the nodes with the label allotment.dev/simulated
+
+    On a real cluster claims and device-taints run unless --only says otherwise: kube-controller-manager does the rest.
+    Have it leave these two to us with --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller.
+    On the server of `allot up --no-controllers` all but simulation run.
+
+    \b
+    Exit code: 0 stopped by Ctrl-C or SIGTERM, 1 could not start or failed.
+    """
+    import uvloop
+
+    from allotment.cli.log import set_up
+    from allotment.cli.service import Service, log_level
+
+    set_up(log_level(verbose))
+    service = Service(NAME, kubeconfig, context, leader_elect, metrics_host, metrics_port)
+    uvloop.run(_run(service, only))
+    return 0
+
+
+async def _run(service: Service, only: tuple[str, ...]) -> None:
+    from allotment.cli.components import Components, Wanted
+    from allotment.cli.service import check_rights, connected, serve
+
+    async with connected(service.kubeconfig, service.context, service.lease) as client:
+        names = only or await _usual(client)
+        await check_rights(client, service.name, await _rights(service, client, names))
+        click.echo(f"controllers: {', '.join(names)}", err=True)
+
+        async def work(registry: CollectorRegistry) -> None:
+            await Components(
+                Wanted(None, names), reading=client, scheduling=client, controlling=client, registry=registry
+            ).run()
+
+        await serve(service, client, work)
+
+
+async def _usual(client: Client) -> tuple[str, ...]:
+    """Only the embedded server has the early form in Kubernetes' own API group; it has no kube-controller-manager either."""
+    from allotment.api import alpha2
+    from allotment.client.discovery import discover
+    from allotment.controllers.suite import CLAIMS, DEVICE_TAINTS, NAMES, SIMULATION
+
+    embedded = (await discover(client)).has(alpha2.API_VERSION, "noderesourceslices")
+    return tuple(name for name in NAMES if name != SIMULATION) if embedded else (CLAIMS, DEVICE_TAINTS)
+
+
+async def _rights(service: Service, client: Client, names: tuple[str, ...]) -> list[Right]:
+    """Put together once without running, controllers ask for the informers that they need."""
+    from allotment.cli.failure import Failure
+    from allotment.cli.rights import leading, reading, writing
+    from allotment.cli.service import NAMESPACE
+    from allotment.client.informers import Informers
+    from allotment.client.recorder import Recorder
+    from allotment.controllers import suite
+
+    informers = Informers(client)
+    try:
+        await suite.controllers(names, client, informers, Recorder(client, service.lease))
+    except ImportError as exc:
+        raise Failure(str(exc), "repair or remove the package that has it") from exc
+    rights = reading(informers.resources()) + writing(("create,patch: core: events",))
+    rights += [right for name in names for right in writing(WRITES[name])]
+    return rights + (leading(service.lease, NAMESPACE) if service.leader_elect else [])

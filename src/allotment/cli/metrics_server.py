@@ -1,0 +1,48 @@
+"""``/metrics`` and ``/healthz`` of a component that runs alone: a few lines of HTTP, enough for Prometheus and a probe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+MAX_HEAD = 16 * 1024
+SECONDS = 5.0
+
+
+@asynccontextmanager
+async def serving_metrics(
+    host: str, port: int, registry: Callable[[], CollectorRegistry]
+) -> AsyncIterator[int]:
+    """Serves while the context lasts; gives the port. Raises OSError if it cannot be had."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            async with asyncio.timeout(SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(_reply(head, registry()))
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, host, port, limit=MAX_HEAD)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def _reply(head: bytes, registry: CollectorRegistry) -> bytes:
+    method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
+    path = rest.partition(" ")[0].partition("?")[0]
+    if method not in ("GET", "HEAD"):
+        return _http("405 Method Not Allowed", b"only GET\n")
+    if path == "/metrics":
+        return _http("200 OK", generate_latest(registry), CONTENT_TYPE_LATEST)
+    if path == "/healthz":
+        return _http("200 OK", b"ok\n")
+    return _http("404 Not Found", b"there are /metrics and /healthz\n")
+
+
+def _http(status: str, body: bytes, content_type: str = "text/plain; charset=utf-8") -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body

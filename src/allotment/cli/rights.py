@@ -1,0 +1,93 @@
+"""What a component must be allowed to do, asked of the server before it starts: one message in place of endless retries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from allotment.client.client import Client
+from allotment.client.form import Resource
+
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """As RBAC has it; ``resource`` may name a subresource after a slash."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def thing(self) -> str:
+        where = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{where} {self.name}" if self.name else where
+
+
+def words(rights: Iterable[Right]) -> list[str]:
+    """Rights for people, those on one thing together: ``list,watch pods``."""
+    verbs: dict[str, list[str]] = {}
+    for right in rights:
+        verbs.setdefault(right.thing, []).append(right.verb)
+    return [f"{','.join(found)} {thing}" for thing, found in verbs.items()]
+
+
+def reading(resources: Iterable[Resource]) -> list[Right]:
+    """To follow these in all namespaces."""
+    return [
+        Right(verb, each.api_version.rpartition("/")[0], each.plural)
+        for each in resources
+        for verb in ("list", "watch")
+    ]
+
+
+def writing(table: Sequence[str]) -> list[Right]:
+    """From lines ``verb,verb: group: resource,resource``, the core group as ``core``."""
+    found = []
+    for line in table:
+        verbs, group, resources = line.split(": ")
+        group = "" if group == "core" else group
+        found += [Right(verb, group, each) for verb in verbs.split(",") for each in resources.split(",")]
+    return found
+
+
+def leading(lease: str, namespace: str) -> list[Right]:
+    """To take part in the election for a lease."""
+    group = "coordination.k8s.io"
+    return [
+        Right("create", group, "leases", namespace),
+        *(Right(verb, group, "leases", namespace, lease) for verb in ("get", "update")),
+    ]
+
+
+async def missing(client: Client, rights: Iterable[Right]) -> list[Right]:
+    """Those that the client does not have. Raises what the server says if it does not answer such questions."""
+    reviews = client.plain("authorization.k8s.io/v1", "selfsubjectaccessreviews", namespaced=False)
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def allowed(right: Right) -> bool:
+        resource, _, subresource = right.resource.partition("/")
+        asked = {
+            "verb": right.verb,
+            "group": right.group,
+            "resource": resource,
+            "subresource": subresource,
+            "namespace": right.namespace,
+            "name": right.name,
+        }
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {name: value for name, value in asked.items() if value}},
+        }
+        async with gate:
+            answer = await reviews.create(review)
+        return bool((answer.get("status") or {}).get("allowed"))
+
+    unique = list(dict.fromkeys(rights))
+    answers = await asyncio.gather(*map(allowed, unique))
+    return [right for right, yes in zip(unique, answers, strict=True) if not yes]

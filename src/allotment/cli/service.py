@@ -1,0 +1,218 @@
+"""A component as a process of its own, against any cluster: connect, check its rights, serve its numbers, lead, work.
+
+Whatever keeps it from starting is one sentence with the next step. Afterwards it stays: a server that goes away is waited for,
+a lead that is lost is stood for again, with a fresh component each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from allotment.cli.rights import Right
+    from allotment.client.client import Client
+    from allotment.client.connection import Connection
+
+F = TypeVar("F", bound=Callable[..., Any])
+Work = Callable[["CollectorRegistry"], Awaitable[None]]
+"""Runs a fresh component, whose numbers go to a registry, until cancelled."""
+
+NAMESPACE = "kube-system"
+"""Of the leases."""
+_LAG_SECONDS = 0.25
+_LAG_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """How to run a component alone."""
+
+    name: str  # in messages and metrics; the lease is allotment-NAME
+    kubeconfig: Path | None
+    context: str | None
+    leader_elect: bool
+    metrics_host: str
+    metrics_port: int | None
+
+    @property
+    def lease(self) -> str:
+        return f"allotment-{self.name}"
+
+
+def connection_options(function: F) -> F:
+    """Passes ``kubeconfig: Path | None`` and ``context: str | None``."""
+    for option in (
+        click.option("--context", metavar="NAME", help="of the kubeconfig; default: its current one"),
+        click.option(
+            "--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+            help="default: KUBECONFIG, else ~/.kube/config, else the service account of the pod that this runs in",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def service_options(function: F) -> F:
+    """Passes what ``Service`` has besides: ``leader_elect``, ``metrics_host``, ``metrics_port``, and ``verbose``."""
+    for option in (
+        click.option("--verbose", is_flag=True, help="log what it does, not only what goes wrong"),
+        click.option("--metrics-host", metavar="ADDRESS", default="127.0.0.1", show_default=True),
+        click.option(
+            "--metrics-port", type=click.IntRange(0, 65535), metavar="PORT",
+            help="serve /metrics and /healthz there; 0 takes any port that is free",
+        ),
+        click.option(
+            "--leader-elect/--no-leader-elect", default=True, show_default=True,
+            help=f"work only while holding a lease in {NAMESPACE}, so that several may run",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+@asynccontextmanager
+async def connected(kubeconfig: Path | None, context: str | None, name: str) -> AsyncIterator[Client]:
+    """A client to the cluster that answers there. Raises Failure, also for what the block could not handle itself."""
+    from allotment.api.status import Forbidden, StatusError, Unauthorized
+    from allotment.cli.failure import Failure
+    from allotment.client.client import Client
+    from allotment.client.connection import KubeconfigError
+    from allotment.client.over_http import HttpTransport
+    from allotment.client.transport import Disconnected
+
+    connection = _connection(kubeconfig, context)
+    try:
+        async with Client(HttpTransport(connection, user_agent=name), manager=name) as client:
+            yield client
+    except Disconnected as exc:
+        raise Failure(
+            f"cannot reach {connection.server}: {exc}", "is it running, and is this the right --context?"
+        ) from exc
+    except (Unauthorized, KubeconfigError) as exc:
+        raise Failure(f"{connection.server}: {exc}", "the kubeconfig's credentials are not accepted") from exc
+    except Forbidden as exc:
+        raise Failure(f"{connection.server}: {exc}", _GRANT) from exc
+    except StatusError as exc:
+        raise Failure(f"{connection.server}: {exc}") from exc
+
+
+_GRANT = 'docs/control-plane.md, "Components alone", has a role to grant'
+
+
+def _connection(kubeconfig: Path | None, context: str | None) -> Connection:
+    from allotment.cli.failure import Failure
+    from allotment.client.connection import KubeconfigError, load
+
+    try:
+        return load(kubeconfig, context)
+    except KubeconfigError as exc:
+        raise Failure(str(exc)) from exc
+
+
+async def check_rights(client: Client, name: str, rights: Sequence[Right]) -> None:
+    """Raises Failure that lists what is not allowed."""
+    from allotment.cli.failure import Failure
+    from allotment.cli.rights import missing, words
+
+    lacking = words(await missing(client, rights))
+    if lacking:
+        more = f", and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+        raise Failure(f"{name} lacks rights: it may not {'; '.join(lacking[:_SHOWN])}{more}", _GRANT)
+
+
+async def serve(service: Service, client: Client, work: Work) -> None:
+    """Works until a signal ends it. Raises Failure if it cannot go on."""
+    from allotment.cli.components import ComponentFailed
+    from allotment.cli.ending import run_until, told_to_end
+    from allotment.cli.failure import Failure
+
+    ended = told_to_end()
+    numbers = _Numbers()
+    try:
+        async with numbers.served(service):
+            await run_until(ended, _lead(service, client, lambda: work(numbers.fresh())))
+    except ComponentFailed as exc:
+        raise Failure(str(exc), "the lines above tell more") from exc
+    click.echo("stopping ...", err=True)
+
+
+async def _lead(service: Service, client: Client, work: Callable[[], Awaitable[None]]) -> None:
+    from allotment.client.leader import LeaderElection
+
+    async def lead() -> None:
+        click.echo(f"{service.name} works", err=True)
+        await work()
+
+    if not service.leader_elect:
+        await lead()
+        return
+    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+    click.echo(f"{service.name} stands for election: lease {NAMESPACE}/{service.lease}", err=True)
+    await LeaderElection(client, service.lease, NAMESPACE, identity).run(lead)
+
+
+class _Numbers:
+    """The present component's numbers, and how late the event loop runs."""
+
+    def __init__(self) -> None:
+        self._registry = self.fresh()
+
+    def fresh(self) -> CollectorRegistry:
+        """An empty registry, from now on the one that is shown."""
+        from prometheus_client import CollectorRegistry, Histogram
+
+        self._registry = CollectorRegistry()
+        self._lag = Histogram(
+            "allotment_event_loop_lag_seconds",
+            "How much later than planned the event loop ran.",
+            buckets=_LAG_BUCKETS,
+            registry=self._registry,
+        )
+        return self._registry
+
+    @asynccontextmanager
+    async def served(self, service: Service) -> AsyncIterator[None]:
+        from allotment.cli.failure import Failure
+        from allotment.cli.metrics_server import serving_metrics
+
+        if service.metrics_port is None:
+            yield
+            return
+        measuring = asyncio.ensure_future(self._measure())
+        try:
+            async with serving_metrics(
+                service.metrics_host, service.metrics_port, lambda: self._registry
+            ) as port:
+                click.echo(f"metrics are at http://{service.metrics_host}:{port}/metrics", err=True)
+                yield
+        except OSError as exc:
+            place = f"{service.metrics_host}:{service.metrics_port}"
+            raise Failure(
+                f"cannot listen on {place}: {exc.strerror or exc}", "choose another with --metrics-port"
+            ) from exc
+        finally:
+            measuring.cancel()
+
+    async def _measure(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            planned = loop.time() + _LAG_SECONDS
+            await asyncio.sleep(_LAG_SECONDS)
+            self._lag.observe(max(loop.time() - planned, 0.0))
+
+
+def log_level(verbose: bool) -> int:
+    return logging.INFO if verbose else logging.WARNING
