@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 45.0
 REFRESH = 0.1
+PAUSE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,14 @@ class Picture:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where pictures are shown while things move, and how long to pause between workloads, in seconds."""
+
+    show: Callable[[Picture], None]
+    pause: float = 0.0
+
+
 @click.command(name="demo")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def command(output: str) -> int:
@@ -66,8 +75,8 @@ def command(output: str) -> int:
 
     set_up(logging.WARNING)
     sys.setswitchinterval(SWITCH_SECONDS)
-    with tempfile.TemporaryDirectory(prefix="allot-demo-") as folder, _stage(output) as show:
-        last = uvloop.run(_play(Path(folder), show))
+    with tempfile.TemporaryDirectory(prefix="allot-demo-") as folder, _stage(output) as stage:
+        last = uvloop.run(_play(Path(folder), stage))
     if last is None:
         return 130
     if output == "json":
@@ -80,17 +89,17 @@ def command(output: str) -> int:
 
 
 @contextmanager
-def _stage(output: str) -> Iterator[Callable[[Picture], None]]:
-    """Where pictures are shown while things move: a live table on a terminal, else nowhere."""
+def _stage(output: str) -> Iterator[Stage]:
+    """A live table on a terminal, on which workloads come one after the other for the eye; else nothing and no pause."""
     from allotment.cli.demo_table import COLUMNS
     from allotment.cli.screen import TerminalScreen, open_screen
 
     screen = open_screen()
     if output != "table" or not isinstance(screen, TerminalScreen):
-        yield lambda picture: None
+        yield Stage(lambda picture: None)
         return
     with screen.live_table(COLUMNS) as update:
-        yield lambda picture: update([row.cells() for row in picture.rows])
+        yield Stage(lambda picture: update([row.cells() for row in picture.rows]), PAUSE)
 
 
 def _tell(last: Picture) -> None:
@@ -109,7 +118,7 @@ def _tell(last: Picture) -> None:
     screen.line(f"All this took {last.seconds:.1f} s. Have it stay: allot up --demo")
 
 
-async def _play(folder: Path, show: Callable[[Picture], None]) -> Picture | None:
+async def _play(folder: Path, stage: Stage) -> Picture | None:
     """Runs everything until the story is told; None if somebody did not want to see its end."""
     from allotment.apiserver.server import ApiServer, Options
     from allotment.cli.components import ComponentFailed, Wanted
@@ -123,8 +132,9 @@ async def _play(folder: Path, show: Callable[[Picture], None]) -> Picture | None
     seen: list[Picture] = []
 
     async def story() -> None:
-        await bring_workloads(server)
-        seen.append(await _watch(components, show))
+        arriving = asyncio.ensure_future(bring_workloads(server, pause=stage.pause))
+        seen.append(await _watch(components, stage.show))
+        await arriving
         ended.set()
 
     server = ApiServer(Options(folder))

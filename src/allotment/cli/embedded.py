@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from importlib.resources import files
@@ -55,11 +56,12 @@ async def bring_fleet(server: ApiServer) -> None:
             await collection.apply(obj, force=True, subresource="status")
 
 
-async def bring_workloads(server: ApiServer) -> None:
-    """The demo's workloads; those that are there already stay as they are."""
+async def bring_workloads(server: ApiServer, *, pause: float = 0.0) -> None:
+    """The demo's workloads, with a pause after each; those that are there already stay as they are."""
     async for collection, obj in _packaged(server, "demo_workloads.yaml"):
         with suppress(AlreadyExists):
             await collection.create(obj)
+        await asyncio.sleep(pause)
 
 
 async def _packaged(server: ApiServer, file: str) -> AsyncIterator[tuple[Collection[Obj], Obj]]:

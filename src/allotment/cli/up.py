@@ -228,19 +228,20 @@ async def _begin(server: ApiServer, wanted: Wanted, demo: bool) -> None:
 
 
 def _greet(server: ApiServer, wanted: Wanted, demo: bool) -> None:
-    absent = [
-        name
-        for name, there in (("scheduler", wanted.scheduler), ("controllers", wanted.controllers))
-        if not there
-    ]
-    note = f" There is no {' and no '.join(absent)}: run your own." if absent else ""
+    parts = (("scheduler", wanted.scheduler), ("controllers", wanted.controllers))
+    absent = [name for name, there in parts if not there]
+    note = (
+        f"\nWithout {' and '.join(absent)}: run {', '.join(f'allot {name}' for name in absent)} or others."
+        if absent
+        else ""
+    )
     look = (
         "kubectl get pods,resourceclaims -n demo -o wide"
         if demo
         else "kubectl get nodes,resourceslices,deviceclasses"
     )
     told = (
-        f"Allotment serves the Kubernetes API at {server.url}; its data is in {server.folder.path}.{note}\n\n"
+        f"Allotment serves the Kubernetes API at {server.url}; its data is in {server.folder.path}{note}\n\n"
         f"  export KUBECONFIG={server.folder.kubeconfig}\n"
         f"  {look}\n\n"
         "Ctrl-C stops it."
