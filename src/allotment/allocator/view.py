@@ -8,7 +8,7 @@ when it changes, so that finding a node costs as much as what changed since, and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -27,10 +27,13 @@ from allotment.allocator.terms import Terms
 
 if TYPE_CHECKING:
     from allotment.allocator.fleet import Fleet, Place
+    from allotment.allocator.held import Holdings
     from allotment.allocator.request import Demand
     from allotment.api.resource import ResourceClaim
 
 _ANSWERS_KEPT = 20_000
+_ORDERS_KEPT = 256
+"""Per sight: orders of devices that depend on use."""
 _STRANGERS = 64
 """How many nodes may look different before it matters that most do."""
 
@@ -53,7 +56,7 @@ class _No:
 
 @dataclass(slots=True)
 class _Order:
-    """The order of a strategy other than upstream's, where it does not depend on use."""
+    """The devices of a node in the order of a strategy other than upstream's."""
 
     positions: list[int]  # in upstream's order, of each device in this one
     terms: Terms  # with the devices in this order
@@ -78,7 +81,24 @@ class _Sight:
     terms: Terms | None  # of one such node, and as good for the others
     words: str = ""  # instead of terms: why there are none
     plain: bool = False  # the strategy's order is upstream's
-    order: _Order | None = None  # else, if it is always the same
+    fixed: bool = False  # else: it does not depend on use
+    orders: dict[tuple[int, int], _Order] = field(default_factory=dict)  # by what it depends on
+
+
+def _drawn_from(site: Site, use: Use, held: Holdings) -> int:
+    """The counter sets that something in use draws from."""
+    sets = 0
+    if site.drawing:
+        in_use, plan = use.used | use.shared, site.plan
+        for position, draw in plan.draws.items():
+            if in_use >> position & 1:
+                for index, _ in draw.groups:
+                    sets |= 1 << index
+        for device, draw in plan.elsewhere:
+            if held.exclusive(device) or held.shared(device):
+                for index, _ in draw.groups:
+                    sets |= 1 << index
+    return sets
 
 
 class View:
@@ -202,14 +222,26 @@ class View:
         relevant = sight.relevant
         if relevant & site.shareable or (site.drawing and any(relevant >> p & 1 for p in site.plan.draws)):
             return
-        devices = arrange(site.pools, self._strategy, NOTHING_HELD)
-        base = {device.id: position for position, device in enumerate(site.devices)}
-        positions = [base[device.id] for device in devices]
-        mine = [position for position in positions if relevant >> position & 1]
+        sight.fixed = True
+        order = sight.orders[0, 0] = self._arranged(site, NOTHING_HELD)
+        mine = [position for position in order.positions if relevant >> position & 1]
         sight.plain = mine == sorted(mine)
-        if not sight.plain:
-            arranged = Site(site.node, site.pools, devices, site.features)
-            sight.order = _Order(positions, Terms(arranged, self._demand))
+
+    def _arranged(self, site: Site, held: Holdings) -> _Order:
+        devices = arrange(site.pools, self._strategy, held)
+        base = {device.id: position for position, device in enumerate(site.devices)}
+        arranged = Site(site.node, site.pools, devices, site.features)
+        return _Order([base[device.id] for device in devices], Terms(arranged, self._demand))
+
+    def _order(self, sight: _Sight, site: Site, use: Use) -> _Order:
+        """The strategy's order as things are. It depends on which devices are shared, and which counter sets are drawn from."""
+        key = (0, 0) if sight.fixed else (use.shared, _drawn_from(site, use, self._fleet.ledger))
+        order = sight.orders.get(key)
+        if order is None:
+            if len(sight.orders) >= _ORDERS_KEPT:
+                sight.orders.clear()
+            order = sight.orders[key] = self._arranged(site, self._fleet.ledger)
+        return order
 
     def _bits(self, site: Site, terms: Terms) -> tuple[tuple[object, ...] | None, int]:
         """A fingerprint made only of which devices suit, if nothing else matters; and the devices whose use does."""
@@ -249,27 +281,16 @@ class View:
             if sight.plain or sight.terms is None:
                 found = self._search(sight, use)
             else:
-                found = self._search_arranged(sight.order, use, place, site)
+                order = self._order(sight, site, use)
+                found = self._search(_Sight(0, 0, order.terms), order.use(use))
+                if isinstance(found, Draft):
+                    found = found.renumbered(order.positions.__getitem__)
             if place.reaches and isinstance(found, Draft):
                 # Only there can node selectors be, and one that no result can name is an error of this node.
                 found.write(site.devices, place.name, numbered_shares)
             return found
         except AllocationError as exc:
             return _No(str(exc))
-
-    def _search_arranged(self, order: _Order | None, use: Use, place: Place, site: Site) -> Draft | _No:
-        """As ``_search``, in the order of another strategy, which may depend on use."""
-        if order is not None:
-            found = self._search(_Sight(0, 0, order.terms), order.use(use))
-            return found if isinstance(found, _No) else found.renumbered(order.positions.__getitem__)
-        fleet = self._fleet
-        devices = arrange(site.pools, self._strategy, fleet.ledger)
-        arranged = Site(place.node, site.pools, devices, fleet.features)
-        found = self._search(_Sight(0, 0, Terms(arranged, self._demand)), Use.of(arranged, fleet.ledger))
-        if isinstance(found, _No):
-            return found
-        base = {device.id: position for position, device in enumerate(site.devices)}
-        return found.renumbered(lambda position: base[devices[position].id])
 
     def _search(self, sight: _Sight, use: Use) -> Draft | _No:
         if sight.terms is None:
