@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from allotment.allocator.outcome import Allocated
 from allotment.allocator.pool import DeviceID
+from allotment.allocator.semantic import SemanticBook, allocate_semantic
 from allotment.api import alpha2
 from allotment.api.codec import decode, to_builtins
 from allotment.api.conversion.v1alpha2 import from_v1, to_v1
@@ -15,7 +20,7 @@ from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.carried_claim import carried, carried_holdings, is_carrier
-from allotment.scheduler.framework import Code
+from allotment.scheduler.framework import Code, Cycle
 from allotment.scheduler.step import WriteClaim
 from tests.allocator import build
 from tests.allocator.trees import (
@@ -286,3 +291,45 @@ def test_seed_0_objects_wake_pods() -> None:
         assert type(changed) in kinds
         assert there.plugin.helps(info, None, changed, there.cluster)
     assert alpha2.NodeResourceSlice in kinds
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32))
+def test_verdicts_are_those_of_a_fresh_allocator(seed: int) -> None:
+    random = Random(seed)
+    trees = {f"n{number}": random.randint(0, 2) for number in range(1, 4)}
+    slices = [
+        slice_of(*[card(f"card-{number}") for number in range(count)], on=name, name=f"s-{name}")
+        for name, count in trees.items()
+        if count
+    ]
+    wishes = {"big": BIG, "half": 'quantities["memory"] == "16Gi"', "small": SMALL}
+    objects = [parameters(name, request(*[wish] * random.randint(1, 2))) for name, wish in wishes.items()]
+    there = World(resource_class(), *objects, *slices, *[node(name) for name in trees])
+    book = SemanticBook([resource_class()], [], objects)
+    held: dict[str, tuple[Cycle, str, list[DeviceID]]] = {}
+    for number in range(12):
+        if held and random.random() < 0.3:
+            cycle, name, _ = held.pop(random.choice(list(held)))
+            there.plugin.unreserve(cycle, there.cluster.nodes[name])
+            there.cluster.validate()
+            continue
+        wanted = claim(f"c{number}", random.choice(list(wishes)))
+        there.show(wanted)
+        of = user_pod(f"p{number}", f"c{number}")
+        in_use = [id for _, _, ids in held.values() for id in ids]
+        read = carried(wanted)
+        assert read is not None
+        fitting = [
+            name
+            for name in trees
+            if isinstance(allocate_semantic(node(name), slices, book, [read], in_use), Allocated)
+        ]
+        assert there.fitting(of) == fitting
+        if fitting:
+            name = random.choice(fitting)
+            cycle, steps = there.place(of, name)
+            given_ = written(steps).allocation
+            assert given_ is not None
+            ids = [DeviceID(each.driver, each.pool, each.device) for each in given_.devices.results]
+            held[of.metadata.name] = (cycle, name, ids)
