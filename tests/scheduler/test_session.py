@@ -19,7 +19,7 @@ from allotment.api.resource import ResourceClaim
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.configuration import DEFAULT
 from allotment.scheduler.diagnosis import Refusal
-from allotment.scheduler.gang import Gang
+from allotment.scheduler.gang import Gang, Need
 from allotment.scheduler.placement import Placement, Placer
 from allotment.scheduler.session import Session
 from tests.allocator import build
@@ -61,7 +61,7 @@ def attempt(
 ) -> list[Placement] | Refusal:
     session = Session(made, Placer(made, DEFAULT.rosters()))
     pods = [made.pods[f"default/{each.pod.metadata.name}"] for each in members]
-    result = session.place(Gang("default/gang", need, None, "", topology), pods, need, now=0.0)
+    result = session.place(Gang("default/gang", need, None, "", topology), pods, Need(need), now=0.0)
     made.validate()
     return result
 

@@ -82,9 +82,10 @@ class PodGroup(ApiStruct, frozen=True, kw_only=True):
 class VolcanoPodGroupSpec(ApiStruct, frozen=True, kw_only=True):
     """A gang of ``min_member`` pods that draws on a queue."""
 
-    NOT_READ: ClassVar[frozenset[str]] = frozenset({"minTaskMember", "networkTopology", "subGroupPolicy"})
+    NOT_READ: ClassVar[frozenset[str]] = frozenset({"networkTopology", "subGroupPolicy"})
 
     min_member: Int64 | None = None
+    min_task_member: dict[str, Int64] = msgspec.field(default_factory=dict)  # the same for each task
     queue: str | None = None  # ``default`` when absent
     priority_class_name: str | None = None
     min_resources: dict[str, Quantity] = msgspec.field(default_factory=dict)

@@ -18,6 +18,9 @@ class Absence:
         self._cluster = cluster
         self._away: dict[str, tuple[PodInfo, dict[str, int] | None]] = {}
 
+    def __contains__(self, pod: PodInfo) -> bool:
+        return pod.key in self._away
+
     def take(self, pod: PodInfo) -> None:
         """Takes a pod off its node, and with it the claims that nobody else uses."""
         node = self._cluster.nodes[pod.node]

@@ -1,13 +1,15 @@
 """What a batch session does about a gang, in Volcano's words: allocate, or preempt or reclaim so that it can be allocated later.
 
-* **allocate** places it, within what its queue may use. A queue that has more than its due waits while others want something.
-* **backfill**: single pods that ask for nothing are never held back by a queue; they are placed by the ordinary cycle.
-* **preempt**: pods of lower priority go; of Volcano's gangs, only those of the same queue.
-* **reclaim**: pods of other queues that use more than they deserve go, for a queue that uses less.
+* **allocate** places it, within what its queue may use.
+* **backfill**: members that ask for nothing at all (no amounts, no claims) take nothing of a queue's quota, so they are placed even
+  where the quota holds others of their gang back. They are not exempt from the gang's minimum and do not count for it before
+  they are placed: Volcano counts them as ready at once, and with them pods that have claims but no amounts.
+* **preempt**: pods of lower priority go; of Volcano's gangs, only those of other groups in the same queue.
+* **reclaim**: pods of other queues that use more than their due go, down to their due, for a queue that stays within its own.
 
 Who goes is found by taking all that may go away in thought, placing the gang, and bringing back everybody for whom there is still
-room beside it, the most important first. So nobody goes whose going frees nothing that the gang needs; and of a gang that would fall
-below its minimum nobody is taken unless all of it may go.
+room beside it, the most important first. So nobody goes whose going frees nothing that the gang needs. A gang's members above its
+minimum go one by one; the others only all together, and with them those above.
 """
 
 from __future__ import annotations
@@ -20,18 +22,24 @@ from allotment.scheduler.absence import Absence, claims_of, without
 from allotment.scheduler.budgets import Budgets
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import VOLCANO, gang_of, group_key
-from allotment.scheduler.queues import Queues, demand_of, queue_of
+from allotment.scheduler.node import PODS
+from allotment.scheduler.queues import QUEUE, Queues, add, demand_of, queue_of
 
 if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
-    from allotment.scheduler.gang import Gang
+    from allotment.scheduler.gang import Gang, Need
     from allotment.scheduler.placement import Placement, Placer
     from allotment.scheduler.pod import PodInfo
+    from allotment.scheduler.requests import Amounts
     from allotment.scheduler.session import Session
 
-QUEUE = "Queue"
-"""Stands for a plugin where a queue's quota turns a gang away."""
 MOST_VICTIMS = 512
+MOST_TRIALS = 32
+"""Units brought back one at a time with the gang placed anew each time, where the quick way does not work out."""
+
+MayGo = Callable[["PodInfo"], bool]
+Placed = dict[str, str]
+"""Where each member would be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +47,32 @@ class Clearing:
     """There will be room for a gang once ``victims`` are gone: ``places`` says where each member would go."""
 
     victims: tuple[PodInfo, ...]
-    places: dict[str, str]
+    places: Placed
     words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Pods that stay or go together. ``core``: when they go, so does the rest of their group."""
+
+    pods: tuple[PodInfo, ...]
+    group: str = ""
+    core: bool = False
+
+    @property
+    def rank(self) -> tuple[int, int, str]:
+        """Sorts the most important first; of equals, the core of a gang before what is above its minimum."""
+        return -max(pod.priority for pod in self.pods), not self.core, self.pods[0].key
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A gang that needs room."""
+
+    gang: Gang
+    pods: Sequence[PodInfo]
+    need: Need
+    now: float
 
 
 class Actions:
@@ -50,119 +82,246 @@ class Actions:
         self._cluster = cluster
         self._placer = placer
         self._session = session
+        self.queues = Queues(cluster)
+
+    # --- allocate ---
 
     def allocate(
-        self, gang: Gang, pods: Sequence[PodInfo], need: int, now: float
+        self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float
     ) -> list[Placement] | Refusal:
         """Places a gang, or says why not."""
         if gang.key.startswith(VOLCANO):
             pods, words = self._within_quota(gang, pods, need)
             if words:
-                return Refusal(words, frozenset((QUEUE,)), resolvable=False)
+                closed = bool(self.queues.closed(gang.queue))
+                return Refusal(f"gang {gang.name}: {words}", frozenset((QUEUE,)), resolvable=not closed)
         return self._session.place(gang, pods, need, now)
 
-    def _within_quota(self, gang: Gang, pods: Sequence[PodInfo], need: int) -> tuple[Sequence[PodInfo], str]:
-        """As many of the pods as the queue may take, but not fewer than needed; or why not."""
-        queues = Queues(self._cluster)
+    def _within_quota(self, gang: Gang, pods: Sequence[PodInfo], need: Need) -> tuple[Sequence[PodInfo], str]:
+        """The pods that the queue may take, as many as needed at least; or why not."""
+        queues, cluster = self.queues, self._cluster
         words = queues.closed(gang.queue)
         if words:
-            return pods, words
-        if not queues.beyond(gang.queue, demand_of(pods, self._cluster)):
+            return (), words
+        if not queues.beyond(gang.queue, demand_of(pods, cluster)) and not self._lacks(gang, pods, need):
             return pods, ""
-        fewest = max(need, 1)
-        return pods[:fewest], queues.beyond(gang.queue, demand_of(pods[:fewest], self._cluster))
+        taken: list[PodInfo] = []
+        for pod in pods:
+            beyond = queues.beyond(gang.queue, demand_of([*taken, pod], cluster))
+            words = words or beyond
+            if not beyond:
+                taken.append(pod)
+        if need.met_by(taken):
+            words = self._lacks(gang, taken, need)
+        return taken, words
 
-    def clear(self, gang: Gang, pods: Sequence[PodInfo], need: int, now: float) -> Clearing | None:
+    def _lacks(self, gang: Gang, pods: Sequence[PodInfo], need: Need) -> str:
+        """Why a queue cannot give what a gang says its minimum takes, if so; asked before any of it is placed."""
+        if not gang.resources or need.count < gang.minimum:
+            return ""
+        least = demand_of(pods, self._cluster)
+        for name, amount in gang.resources.items():
+            least[name] = max(amount, least.get(name, 0))
+        return self.queues.beyond(gang.queue, least)
+
+    # --- preempt, reclaim ---
+
+    def clear(self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float) -> Clearing | None:
         """Preempt, then reclaim: whose going makes room for a gang; None if nobody's does."""
-        priority = gang.priority if gang.priority is not None else max(pod.priority for pod in pods)
         volcano = gang.key.startswith(VOLCANO)
-        clearing = self._clear(
-            gang,
-            pods,
-            need,
-            now,
-            lambda other: other.priority < priority and (not volcano or self._same(gang, other)),
-        )
-        if clearing is None and volcano:
-            clearing = self._reclaim(gang, pods, need, now)
-        return clearing
+        for some in (_least(pods, need), pods):  # room is made for what is needed, whichever pods that are
+            case = _Case(gang, some, need, now)
+            clearing = self._preempt(case, volcano=volcano)
+            if clearing is None and volcano:
+                clearing = self._reclaim(case)
+            if clearing is not None or len(some) == len(pods):
+                return clearing
+        return None
 
-    def _same(self, gang: Gang, other: PodInfo) -> bool:
-        return queue_of(other, self._cluster) == gang.queue
-
-    def _reclaim(self, gang: Gang, pods: Sequence[PodInfo], need: int, now: float) -> Clearing | None:
-        queues = Queues(self._cluster)
-        if queues.share(gang.queue, demand_of(pods[: max(need, 1)], self._cluster)) > 1:
+    def _preempt(self, case: _Case, *, volcano: bool) -> Clearing | None:
+        gang, pods = case.gang, case.pods
+        if not gang.preempts or any(pod.pod.spec.preemption_policy == "Never" for pod in pods):
             return None
-        over = {
-            name
-            for name in queues.used
-            if name != gang.queue and queues.reclaimable(name) and queues.share(name) > 1
-        }
-        return self._clear(gang, pods, need, now, lambda other: queue_of(other, self._cluster) in over)
+        priority = gang.priority if gang.priority is not None else max(pod.priority for pod in pods)
 
-    def _clear(
-        self, gang: Gang, pods: Sequence[PodInfo], need: int, now: float, may_go: Callable[[PodInfo], bool]
-    ) -> Clearing | None:
-        candidates = self._candidates(pods, may_go)
-        if not candidates:
-            return None
-        with without(self._cluster, candidates) as absence:
-            placed = self._session.place(gang, pods, need, now)
-            if isinstance(placed, Refusal):
-                return None
-            places = {each.cycle.pod.key: each.node for each in placed}
-            victims = [other for other in candidates if not self._can_stay(absence, other)]
-            for each in reversed(placed):
-                self._placer.unreserve(each.cycle, each.node)
-        if not victims:
-            return None
-        victims = self._with_their_gangs(victims)
-        count = "1 pod goes" if len(victims) == 1 else f"{len(victims)} pods go"
-        return Clearing(tuple(victims), places, f"{count} to make room for the gang")
+        def may_go(other: PodInfo) -> bool:
+            same_queue = not volcano or queue_of(other.pod, self._cluster) == gang.queue
+            return other.priority < priority and same_queue and group_key(other.pod) != gang.key
 
-    def _candidates(self, pods: Sequence[PodInfo], may_go: Callable[[PodInfo], bool]) -> list[PodInfo]:
-        """Those who may go, the most important first. Of a gang either all may, or none does."""
-        cluster, budgets = self._cluster, Budgets(self._cluster)
-        mine = {pod.key for pod in pods}
+        return self._clear(case, self._units(case, may_go))
+
+    def _reclaim(self, case: _Case) -> Clearing | None:
+        """Takes back what other queues use beyond their due, as long as this queue stays within its own."""
+        queues, cluster, mine = self.queues, self._cluster, case.gang.queue
+        wanted = demand_of(case.pods[: max(case.need.count, 1)], cluster)
+        due, used = queues.due(wanted), queues.used
+        already, own = used.get(mine, {}), due.get(mine, {})
+        if any(
+            already.get(name, 0) + more > own.get(name, 0) for name, more in wanted.items() if name != PODS
+        ):
+            return None
+        over: dict[str, Amounts] = {}
+        for name, amounts in used.items():
+            more = {r: amounts.get(r, 0) - due[name].get(r, 0) for r in wanted if r != PODS}
+            if name != mine and queues.reclaimable(name) and any(amount > 0 for amount in more.values()):
+                over[name] = more
+        if not over:
+            return None
+        units = self._units(case, lambda other: queue_of(other.pod, cluster) in over)
+        return self._clear(case, self._within_excess(units, over))
+
+    def _within_excess(self, units: list[Unit], over: dict[str, Amounts]) -> list[Unit]:
+        """The units whose going leaves their queue at least its due, the least important first."""
+        chosen = []
+        for unit in sorted(units, key=lambda unit: unit.rank, reverse=True):
+            left = over[queue_of(unit.pods[0].pod, self._cluster)]
+            freed = demand_of(unit.pods, self._cluster)
+            theirs = {name: amount for name, amount in freed.items() if amount and name in left}
+            if theirs and all(left[name] >= amount for name, amount in theirs.items()):
+                add(left, theirs, -1)
+                chosen.append(unit)
+        kept = {unit.group for unit in units if unit not in chosen}
+        return [unit for unit in chosen if not unit.core or unit.group not in kept]
+
+    # --- who may go ---
+
+    def _units(self, case: _Case, may_go: MayGo) -> list[Unit]:
+        """All that may go, each with whom it goes together."""
+        cluster, mine = self._cluster, {pod.key for pod in case.pods}
 
         def may(other: PodInfo) -> bool:
             settled = bool(other.node) and other.key not in cluster.assumed
             return settled and other.key not in mine and not other.leaving and may_go(other)
 
-        found = [other for other in cluster.pods.values() if may(other)]
-        found = [other for other in found if all(map(may, self._partners(other)))]
-        found.sort(key=lambda other: (other.priority, other.key))
-        found = [other for other in found[:MOST_VICTIMS] if budgets.spend(other)]
-        return found[::-1]
+        alone: list[PodInfo] = []
+        groups: dict[str, list[PodInfo]] = {}
+        for other in filter(may, cluster.pods.values()):
+            key = group_key(other.pod)
+            group = cluster.groups.get(key) if key else None
+            if group is not None and gang_of(key, group) is not None:
+                groups.setdefault(key, []).append(other)
+            else:
+                alone.append(other)
+        units = [Unit((pod,)) for pod in alone]
+        for key, members in groups.items():
+            units += self._units_of(key, members)
+        units.sort(key=lambda unit: unit.rank, reverse=True)
+        return self._affordable(units)
 
-    def _partners(self, pod: PodInfo) -> list[PodInfo]:
-        """The placed members of a pod's gang that would not be enough without it."""
-        key = group_key(pod.pod)
-        group = self._cluster.groups.get(key)
-        gang = gang_of(key, group) if group is not None else None
-        if gang is None:
-            return []
-        placed = [other for other in self._cluster.members[key].values() if other.node]
-        return placed if len(placed) <= gang.minimum else []
+    def _units_of(self, key: str, members: list[PodInfo]) -> list[Unit]:
+        """The units of a gang of which these members may go."""
+        gang = gang_of(key, self._cluster.groups[key])
+        assert gang is not None
+        placed = [pod for pod in self._cluster.members[key].values() if pod.node]
+        surplus = max(0, len(placed) - gang.minimum) if not gang.tasks else 0
+        members.sort(key=lambda pod: (pod.priority, pod.key))
+        units = [Unit((pod,), key) for pod in members[:surplus]]
+        if len(members) == len(placed) and members[surplus:]:
+            units.append(Unit(tuple(members[surplus:]), key, core=True))
+        return units
 
-    def _with_their_gangs(self, victims: Sequence[PodInfo]) -> list[PodInfo]:
-        """And the members of gangs that are broken up by that: they would run in vain."""
-        every = {victim.key: victim for victim in victims}
-        for victim in victims:
-            every.update((partner.key, partner) for partner in self._partners(victim))
-        return list(every.values())
+    def _affordable(self, units: list[Unit]) -> list[Unit]:
+        """The units, the least important first, that disruption budgets let go, and not too many pods. Where one of a gang must
+        stay, its core stays too."""
+        budgets, chosen, kept, count = Budgets(self._cluster), [], set(), 0
+        for unit in units:
+            count += len(unit.pods)
+            if count <= MOST_VICTIMS and not (unit.core and unit.group in kept) and budgets.spend(*unit.pods):
+                chosen.append(unit)
+            else:
+                kept.add(unit.group)
+        return [unit for unit in chosen if not unit.core or unit.group not in kept]
 
-    def _can_stay(self, absence: Absence, other: PodInfo) -> bool:
-        """Whether a pod fits beside the gang, with the very devices that it has."""
-        cluster = self._cluster
-        absence.bring(other.key)
-        node = cluster.nodes[other.node]
-        crowded = any(
-            node.taken.get(name, 0) > node.offered.get(name, 0) for name in (*other.requests, "pods")
-        )
-        robbed = any(key in cluster.claims.disputed for key in claims_of(cluster, other))
-        if crowded or robbed:
-            absence.take(other)
+    # --- who has to go ---
+
+    def _clear(self, case: _Case, units: list[Unit]) -> Clearing | None:
+        if not units:
+            return None
+        units = sorted(units, key=lambda unit: unit.rank)
+        everybody = [pod for unit in units for pod in unit.pods]
+        with without(self._cluster, everybody) as absence:
+            placed = self._placed(case)
+            if placed is None:
+                return None
+            going = self._bring_back(units, lambda unit: self._stays(absence, unit))
+            for each in reversed(placed):
+                self._placer.unreserve(each.cycle, each.node)
+            places = self._places(case) if going else None
+            if places is None:  # room is not all that matters: ports, neighbours
+                going, places = self._one_at_a_time(case, absence, units)
+        victims = tuple(pod for unit in going for pod in unit.pods)
+        if not victims or places is None:
+            return None
+        count = "1 pod goes" if len(victims) == 1 else f"{len(victims)} pods go"
+        return Clearing(victims, places, f"{count} to make room for the gang")
+
+    def _bring_back(self, units: Sequence[Unit], stays: Callable[[Unit], bool]) -> list[Unit]:
+        """Brings back every unit that can stay; returns those that have to go."""
+        going: list[Unit] = []
+        broken: set[str] = set()
+        for unit in units:
+            if unit.group in broken or not stays(unit):
+                going.append(unit)
+                if unit.core:
+                    broken.add(unit.group)
+        return going
+
+    def _stays(self, absence: Absence, unit: Unit) -> bool:
+        """Whether pods fit beside the gang, with the very devices that they have; they are back then."""
+        for pod in unit.pods:
+            absence.bring(pod.key)
+        if any(self._crowded(pod) for pod in unit.pods):
+            for pod in unit.pods:
+                absence.take(pod)
             return False
         return True
+
+    def _crowded(self, pod: PodInfo) -> bool:
+        cluster = self._cluster
+        node = cluster.nodes[pod.node]
+        full = any(node.taken.get(name, 0) > node.offered.get(name, 0) for name in (*pod.requests, PODS))
+        robbed = any(key in cluster.claims.disputed for key in claims_of(cluster, pod))
+        return full or robbed or self.queues.full(queue_of(pod.pod, cluster))
+
+    def _one_at_a_time(
+        self, case: _Case, absence: Absence, units: Sequence[Unit]
+    ) -> tuple[list[Unit], Placed | None]:
+        """As ``_bring_back``, with the whole gang placed again after each unit. Nobody goes where that would take too long."""
+        for pod in (pod for unit in units for pod in unit.pods):
+            if pod not in absence:
+                absence.take(pod)
+        if len(units) > MOST_TRIALS:
+            return [], None
+
+        def stays(unit: Unit) -> bool:
+            for pod in unit.pods:
+                absence.bring(pod.key)
+            if self._places(case) is not None:
+                return True
+            for pod in unit.pods:
+                absence.take(pod)
+            return False
+
+        going = self._bring_back(units, stays)
+        return going, self._places(case)
+
+    def _placed(self, case: _Case) -> list[Placement] | None:
+        placed = self.allocate(case.gang, case.pods, case.need, case.now)
+        return None if isinstance(placed, Refusal) else placed
+
+    def _places(self, case: _Case) -> Placed | None:
+        """Where the members would be now; None if they do not fit."""
+        placed = self._placed(case)
+        if placed is None:
+            return None
+        for each in reversed(placed):
+            self._placer.unreserve(each.cycle, each.node)
+        return {each.cycle.pod.key: each.node for each in placed}
+
+
+def _least(pods: Sequence[PodInfo], need: Need) -> Sequence[PodInfo]:
+    """As few of the pods as are enough, the first ones; all where it is not as simple."""
+    for count in range(max(need.count, 1), len(pods)):
+        if need.met_by(pods[:count]):
+            return pods[:count]
+    return pods

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from allotment.scheduler.selector import pods_selected
@@ -18,9 +19,18 @@ class Budgets:
         self._budgets = [(budget, pods_selected(budget.spec.selector)) for budget in cluster.budgets.values()]
         self._left = [budget.status.disruptions_allowed for budget, _ in self._budgets]
 
-    def spend(self, pod: PodInfo) -> bool:
-        """Whether a pod may go; if so, that is counted."""
-        mine = [
+    def spend(self, *pods: PodInfo) -> bool:
+        """Whether pods may go, all of them; if so, that is counted."""
+        cost = Counter(number for pod in pods for number in self._of(pod))
+        if any(self._left[number] < count for number, count in cost.items()):
+            return False
+        for number, count in cost.items():
+            self._left[number] -= count
+        return True
+
+    def _of(self, pod: PodInfo) -> list[int]:
+        """The budgets that a pod counts for. One that was evicted already is counted in what is left."""
+        return [
             number
             for number, (budget, selector) in enumerate(self._budgets)
             if budget.metadata.namespace == pod.namespace
@@ -28,8 +38,3 @@ class Budgets:
             and selector is not None
             and selector.matches(pod.pod.metadata.labels)
         ]
-        if any(self._left[number] <= 0 for number in mine):
-            return False
-        for number in mine:
-            self._left[number] -= 1
-        return True

@@ -54,8 +54,12 @@ class Cluster:
         self.nodes: dict[str, NodeInfo] = {}
         self.known = 0  # how many of the nodes have an object
         self.pods: dict[str, PodInfo] = {}  # those that are not finished
+        self.priorities: dict[int, int] = {}  # priority → how many of the pods have it
         self.assumed: dict[str, str] = {}  # pod → node
         self.members: dict[str, dict[str, PodInfo]] = {}  # group → its pods
+        self.finished: dict[
+            str, dict[str, str]
+        ] = {}  # group → those of its pods that ended, with their phase
         self.users: dict[str, set[str]] = {}  # claim → pods that name it, in their spec or status
         self.classes: dict[str, DeviceClass] = {}
         self.epoch = 0  # changes when classes do, and with them what resources mean
@@ -120,16 +124,22 @@ class Cluster:
         key = _key(new if new is not None else old)
         before = self.pods.get(key)
         self._note_users(key, before.pod if before is not None else None, new)
+        self._note_end(key, old, new)
         if new is None or new.status.phase in FINISHED:
             if before is not None:
                 self._leave(before)
                 del self.pods[key]
                 self._leave_group(before)
+                self._count_priority(before.priority, -1)
             self.assumed.pop(key, None)
             self.nominate(key, "")
             self.neighbours.wishful.discard(key)
             return
         info = PodInfo(new, before)
+        if before is None or before.priority != info.priority:
+            self._count_priority(info.priority, 1)
+            if before is not None:
+                self._count_priority(before.priority, -1)
         if group := group_key(new):
             self.members.setdefault(group, {})[key] = info
         if has_wishes(new):
@@ -168,6 +178,22 @@ class Cluster:
                 self.users.pop(claim, None)
         for claim in after:
             self.users.setdefault(claim, set()).add(key)
+
+    def _note_end(self, key: str, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and (group := group_key(old)) in self.finished:
+            ended = self.finished[group]
+            ended.pop(key, None)
+            if not ended:
+                del self.finished[group]
+        if new is not None and new.status.phase in FINISHED and (group := group_key(new)):
+            self.finished.setdefault(group, {})[key] = new.status.phase or ""
+
+    def _count_priority(self, priority: int, sign: int) -> None:
+        left = self.priorities.get(priority, 0) + sign
+        if left:
+            self.priorities[priority] = left
+        else:
+            del self.priorities[priority]
 
     def _leave(self, pod: PodInfo) -> None:
         if pod.node:
@@ -318,6 +344,10 @@ class Cluster:
         for key, node in self.nominated.items():
             assert key in self.nominees[node], f"pod {key} waits for node {node}, which does not know"
         assert sum(map(len, self.nominees.values())) == len(self.nominated), "nominees"
+        priorities: dict[int, int] = {}
+        for pod in self.pods.values():
+            priorities[pod.priority] = priorities.get(pod.priority, 0) + 1
+        assert priorities == self.priorities, "priorities"
         users: dict[str, set[str]] = {}
         for pod in self.pods.values():
             for claim in claims_named(pod.pod):

@@ -283,11 +283,26 @@ class Driver:
             case DeletePod():
                 await self._evict(write)
             case PatchGroup():
-                groups = self._client.plain(write.api_version, "podgroups")
-                await groups.patch(
-                    write.name, write.patch, write.namespace, subresource="status", uid=write.uid
-                )
+                return await self._patch_group(write)
         return Done(write.id)
+
+    async def _patch_group(self, write: PatchGroup) -> Done:
+        """Volcano's own CRD has no separate status: there it is a part of the group like others."""
+        groups = self._client.plain(write.api_version, "podgroups")
+        try:
+            made = await groups.amend(
+                write.name,
+                write.patch,
+                write.namespace,
+                subresource="status",
+                uid=write.uid,
+                version=write.version,
+            )
+        except NotFound:
+            made = await groups.amend(
+                write.name, write.patch, write.namespace, uid=write.uid, version=write.version
+            )
+        return Done(write.id, made.version)
 
     async def _patch_pod(self, namespace: str, name: str, uid: str, patch: dict[str, Any]) -> None:
         await self._pods.amend(

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.api.batch import PodGroup, VolcanoPodGroup
-from allotment.scheduler.pod import GROUP_ANNOTATION
+from allotment.scheduler.pod import GROUP_ANNOTATIONS
+from allotment.scheduler.requests import Amounts, amounts
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod
+    from allotment.scheduler.pod import PodInfo
 
 VOLCANO = "volcano:"
 """The prefix of keys of Volcano's groups, whose names are apart from those of Kubernetes' own."""
+GANG = "Gang"
+"""Stands for a plugin where a pod waits for others of its gang."""
 DEFAULT_QUEUE = "default"
+TASK = "volcano.sh/task-spec"
+"""The annotation by which Volcano's job controller says which task of a job a pod is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +31,48 @@ class Gang:
     minimum: int
     priority: int | None  # None: the highest of its pods
     queue: str  # Volcano's; empty for Kubernetes' own
-    topology: tuple[str, ...]  # node labels of which all members must see one value
+    topology: tuple[str, ...] = ()  # node labels of which all members must see one value
+    tasks: Mapping[str, int] = field(default_factory=dict)  # the minimum of each task (Volcano)
+    resources: Amounts = field(default_factory=dict)  # what its queue must be able to give before any starts
+    preempts: bool = True
 
     @property
     def name(self) -> str:
         return self.key.removeprefix(VOLCANO)
+
+    def need(self, there: Iterable[PodInfo], done: int = 0) -> Need:
+        """What is still needed when these members have their place, and so many have done their work."""
+        left = dict(self.tasks)
+        count = done
+        for pod in there:
+            count += 1
+            task = task_of(pod)
+            if task in left:
+                left[task] -= 1
+        return Need(max(0, self.minimum - count), {task: more for task, more in left.items() if more > 0})
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """How many more members a gang needs at least, and of which tasks."""
+
+    count: int
+    tasks: Mapping[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self.count > 0 or bool(self.tasks)
+
+    def met_by(self, pods: Iterable[PodInfo]) -> bool:
+        """Whether these members are enough. To place nobody is never enough."""
+        found = list(pods)
+        tasks = [task_of(pod) for pod in found] if self.tasks else []
+        return len(found) >= max(self.count, 1) and all(
+            tasks.count(task) >= least for task, least in self.tasks.items()
+        )
+
+
+def task_of(pod: PodInfo) -> str:
+    return pod.pod.metadata.annotations.get(TASK, "")
 
 
 def group_key(pod: Pod) -> str:
@@ -36,18 +80,40 @@ def group_key(pod: Pod) -> str:
     group = pod.spec.scheduling_group
     if group is not None and group.pod_group_name:
         return f"{pod.metadata.namespace}/{group.pod_group_name}"
-    name = pod.metadata.annotations.get(GROUP_ANNOTATION)
-    return f"{VOLCANO}{pod.metadata.namespace}/{name}" if name else ""
+    annotations = pod.metadata.annotations
+    if annotations:
+        for annotation in GROUP_ANNOTATIONS:
+            if name := annotations.get(annotation):
+                return f"{VOLCANO}{pod.metadata.namespace}/{name}"
+    return ""
+
+
+def key_of(group: PodGroup | VolcanoPodGroup) -> str:
+    """The key of a group."""
+    prefix = VOLCANO if isinstance(group, VolcanoPodGroup) else ""
+    return f"{prefix}{group.metadata.namespace}/{group.metadata.name}"
 
 
 def gang_of(key: str, group: PodGroup | VolcanoPodGroup) -> Gang | None:
     """The gang that a group is; None for one whose pods go on their own."""
     if isinstance(group, VolcanoPodGroup):
         spec = group.spec
-        return Gang(key, spec.min_member or 1, None, spec.queue or DEFAULT_QUEUE, ())
+        minimum = spec.min_member or 1
+        tasks = {task: least for task, least in spec.min_task_member.items() if least > 0}
+        if sum(tasks.values()) > minimum:  # Volcano's rule: such minimums of tasks do not count
+            tasks = {}
+        return Gang(
+            key,
+            minimum,
+            None,
+            spec.queue or DEFAULT_QUEUE,
+            tasks=tasks,
+            resources=amounts(spec.min_resources),
+        )
     policy = group.spec.scheduling_policy.gang
     if policy is None:
         return None
     constraints = group.spec.scheduling_constraints
     topology = tuple(each.key for each in constraints.topology) if constraints is not None else ()
-    return Gang(key, policy.min_count, group.spec.priority, "", topology)
+    preempts = group.spec.preemption_policy != "Never"
+    return Gang(key, policy.min_count, group.spec.priority, "", topology, preempts=preempts)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
+from math import prod
 
 Bundle = tuple[int, ...]
 """How many members of each class."""
@@ -23,9 +24,12 @@ class GaveUp(Exception):
     """The budget of steps ran out before it was known whether the gang fits."""
 
 
-def frontier(limit: Bundle, fits: Callable[[Bundle], bool]) -> list[Bundle]:
-    """The largest bundles within ``limit`` that fit on a node: none of them is part of another."""
+def frontier(limit: Bundle, fits: Callable[[Bundle], bool], budget: int = 100_000) -> list[Bundle]:
+    """The largest bundles within ``limit`` that fit on a node: none of them is part of another. Raises GaveUp when there are
+    too many that might."""
     most = [_most(limit, place, fits) for place in range(len(limit))]
+    if prod(count + 1 for count in most[:-1]) > budget:
+        raise GaveUp
     found: list[Bundle] = []
     for head in product(*[range(count, -1, -1) for count in most[:-1]]):
         if any(
@@ -112,7 +116,7 @@ class Assignments:
         found: set[Bundle] = set()
         for largest in self._frontiers[node]:
             limits = [min(a, b) for a, b in zip(largest, left, strict=True)]
-            self._spend(1)
+            self._spend(prod(limit + 1 for limit in limits))
             found.update(product(*[range(limit + 1) for limit in limits]))
         return sorted(found, key=lambda bundle: (-sum(bundle), tuple(-count for count in bundle)))
 

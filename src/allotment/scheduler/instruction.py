@@ -78,13 +78,14 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class PatchGroup:
-    """Change the status of a pod group."""
+    """Change the status of a pod group, if it is still at ``version``."""
 
     id: int
     api_version: str
     namespace: str
     name: str
     uid: str
+    version: str
     patch: Json
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from allotment.scheduler.diagnosis import Refusal, refused_by, refused_everywhere
 from allotment.scheduler.framework import Code, Cycle, Filter, Status
+from allotment.scheduler.gang import group_key
 from allotment.scheduler.index import Index
-from allotment.scheduler.pod import GROUP_ANNOTATION
 
 if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
@@ -76,7 +76,7 @@ class Placer:
             if not status.ok and status.code is not Code.SKIP:
                 return refused_by(status)
             seen = profile.devices.shape(cycle)
-        shape = (profile.name, pod.asks, seen, pod.pod.metadata.annotations.get(GROUP_ANNOTATION))
+        shape = (profile.name, pod.asks, seen, group_key(pod.pod))
         index = self._index(shape, profile, cycle)
         if index.refusal is not None:
             return refused_by(index.refusal)
@@ -159,6 +159,9 @@ class Placer:
     def rejections(self, attempt: Attempt) -> dict[str, Status]:
         """What each node says that does not fit."""
         nodes = self._cluster.nodes
+        if attempt.cycle.names is None and not attempt.filters:
+            found = attempt.index.verdicts().items()
+            return {name: verdict for name, verdict in found if isinstance(verdict, Status)}
         names = nodes if attempt.cycle.names is None else sorted(attempt.cycle.names & nodes.keys())
         verdicts = {name: self.verdict(attempt, nodes[name]) for name in names}
         return {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Status)}

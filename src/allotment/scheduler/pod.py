@@ -12,8 +12,8 @@ from allotment.scheduler.requests import Amounts, requests_of
 if TYPE_CHECKING:
     from allotment.api.core import Pod
 
-GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
-"""Volcano's: names the PodGroup that a pod belongs to."""
+GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+"""Volcano's: each names the PodGroup that a pod belongs to."""
 FINISHED = ("Succeeded", "Failed")
 
 

@@ -1,127 +1,278 @@
 """Volcano's queues: how much each tenant uses, may use at most (capability), and deserves when others want it too (weight).
 
-Amounts are those of nodes (cpu, memory, …) and of device classes, as ``deviceclass/<class>``: how many devices of the class the pods'
-claims ask for. A shared claim counts once in a queue. What a queue deserves is its part by weight of what all nodes offer, or of all
-devices of a class; an explicit ``deserved`` counts instead.
+Amounts are those of nodes (cpu, memory, …), ``pods``, and devices of a class as ``deviceclass/<class>``: how many the pods ask for,
+in claims or as extended resources. A claim that several pods share counts once in a queue; one for all devices of a node counts
+once it is known how many those are.
+
+Three measures, each for its purpose:
+
+* ``beyond``: a hard limit, the queue's ``capability``. Nothing is placed above it.
+* ``share``: whose turn it is. What a queue uses of what it may expect, by ``deserved`` or else by weight; the smallest is served first.
+* ``due``: what can be reclaimed for a queue. Explicitly ``deserved``, or else everything is parted by weight among those that want it,
+  and what one does not want goes to the others.
+
+What is used is kept up to date by the cluster's log of changed nodes, so a question costs what changed since the last one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from allotment.api.batch import VolcanoPodGroup
-from allotment.scheduler.gang import DEFAULT_QUEUE, VOLCANO, gang_of, group_key
+from allotment.api.batch import Queue, VolcanoPodGroup
+from allotment.api.core import Pod
+from allotment.api.quantity import Format, Quantity
+from allotment.scheduler.extended_resources import ANNOTATION, served
+from allotment.scheduler.framework import Action, Wake
+from allotment.scheduler.gang import DEFAULT_QUEUE, VOLCANO, group_key
 from allotment.scheduler.node import PODS
 from allotment.scheduler.requests import Amounts, amounts
 
 if TYPE_CHECKING:
-    from allotment.api.batch import Queue
-    from allotment.api.resource import ResourceClaim
+    from allotment.api.meta import ApiStruct
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.pod import PodInfo
 
+QUEUE = "Queue"
+"""Stands for a plugin where a queue turns a gang away."""
 DEVICE_CLASS = "deviceclass/"
+INQUEUE = "Inqueue"
 _ONE = 10**9
 _MOST_OF_ONE_REQUEST = 32
 
 
+def queue_of(pod: Pod, cluster: Cluster) -> str:
+    """The queue that a pod draws on through its group; empty if it draws on none."""
+    key = group_key(pod)
+    group = cluster.groups.get(key) if key.startswith(VOLCANO) else None
+    return queue_name(group) if isinstance(group, VolcanoPodGroup) else ""
+
+
+def queue_name(group: VolcanoPodGroup) -> str:
+    return group.spec.queue or DEFAULT_QUEUE
+
+
+# --- demand ---
+
+
 def demand_of(pods: Iterable[PodInfo], cluster: Cluster) -> Amounts:
-    """What pods take, or would take, of a queue."""
+    """What pods take, or would take, of a queue together."""
     total: Amounts = {}
-    claims: dict[str, ResourceClaim] = {}
+    claims: set[str] = set()
     for pod in pods:
-        _add(total, pod.requests)
-        _add(total, {PODS: _ONE})
-        for key in cluster.used_by(pod):
-            if key in cluster.claims.objects:
-                claims[key] = cluster.claims.objects[key]
-    for claim in claims.values():
-        _add(total, _devices(claim))
+        add(total, own_demand(pod, cluster))
+        claims.update(_claims(pod, cluster))
+    for key in claims:
+        add(total, claimed(key, cluster))
     return total
 
 
-def _devices(claim: ResourceClaim) -> Amounts:
-    """How many devices of each class a claim asks for; of alternatives, the first."""
+def own_demand(pod: PodInfo, cluster: Cluster) -> Amounts:
+    """What a pod takes of a queue, its claims aside."""
+    total = dict(pod.requests)
+    total[PODS] = total.get(PODS, 0) + _ONE
+    if cluster.extended:
+        node = cluster.nodes.get(pod.node)
+        for resource, name in served(pod, cluster.extended).items():
+            if node is None or not node.offered.get(resource):  # else a device plugin of the node serves it
+                key = DEVICE_CLASS + name
+                total[key] = total.get(key, 0) + pod.requests.get(resource, 0)
+    return total
+
+
+def _claims(pod: PodInfo, cluster: Cluster) -> list[str]:
+    """The claims that count beside ``own_demand``, which has those for extended resources."""
+    if not pod.pod.spec.resource_claims:
+        return []
+    claims = cluster.claims.objects
+    return [
+        key
+        for key in cluster.used_by(pod)
+        if key in claims and claims[key].metadata.annotations.get(ANNOTATION) != "true"
+    ]
+
+
+def claimed(key: str, cluster: Cluster) -> Amounts:
+    """How many devices of each class a claim asks for; of alternatives, the one it got, or else the first."""
     asked: Amounts = {}
-    given = claim.status.allocation.devices.results if claim.status.allocation is not None else ()
-    for request in claim.spec.devices.requests:
+    allocation = cluster.claims.allocation(key)
+    given = [result.request for result in allocation.devices.results] if allocation is not None else []
+    for request in cluster.claims.objects[key].spec.devices.requests:
         wish = request.exactly or next(iter(request.first_available), None)
         if wish is None or (request.exactly is not None and request.exactly.admin_access):
             continue
         for other in request.first_available:
-            if any(result.request == f"{request.name}/{other.name}" for result in given):
+            if f"{request.name}/{other.name}" in given:
                 wish = other
         count = wish.count or 1
-        if wish.allocation_mode == "All":  # known once it is allocated
-            count = sum(result.request.partition("/")[0] == request.name for result in given)
+        if wish.allocation_mode == "All":
+            count = sum(each.partition("/")[0] == request.name for each in given)
         name = DEVICE_CLASS + wish.device_class_name
         asked[name] = asked.get(name, 0) + min(count, _MOST_OF_ONE_REQUEST) * _ONE
     return asked
 
 
+# --- queues ---
+
+
 class Queues:
-    """All queues as they stand now. Made anew for each question: what is placed changes with every decision."""
+    """All queues as they stand now, pods that are only assumed to be placed included."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self.used: dict[str, Amounts] = {}
-        for key, members in cluster.members.items():
-            group = cluster.groups.get(key)
-            if key.startswith(VOLCANO) and isinstance(group, VolcanoPodGroup):
-                queue = group.spec.queue or DEFAULT_QUEUE
-                placed = [pod for pod in members.values() if pod.node]
-                _add(self.used.setdefault(queue, {}), demand_of(placed, cluster))
+        self._read = -1
+        self._used: dict[str, Amounts] = {}
+        self._on: dict[
+            str, list[tuple[str, Amounts, list[str]]]
+        ] = {}  # node → what each pod there counts for
+        self._shared: dict[tuple[str, str], tuple[int, Amounts]] = {}  # (queue, claim) → by how many pods
+
+    def reset(self) -> None:
+        """Pods may belong to other queues now."""
+        self._read = -1
+
+    @property
+    def used(self) -> dict[str, Amounts]:
+        """What the placed pods of each queue take. Not to be changed."""
+        log = self._cluster.log
+        changed: Iterable[str] | None = log.since(self._read) if self._read >= 0 else None
+        if changed is None:
+            self._used, self._on, self._shared = {}, {}, {}
+            changed = self._cluster.nodes
+        self._read = log.end
+        for name in dict.fromkeys(changed):
+            self._count(name)
+        return self._used
+
+    def _count(self, name: str) -> None:
+        for queue, own, claims in self._on.pop(name, ()):
+            add(self._used[queue], own, -1)
+            for claim in claims:
+                self._release(queue, claim)
+        node = self._cluster.nodes.get(name)
+        entries = []
+        for pod in node.pods.values() if node is not None else ():
+            queue = queue_of(pod.pod, self._cluster)
+            if queue:
+                own, claims = own_demand(pod, self._cluster), _claims(pod, self._cluster)
+                entries.append((queue, own, claims))
+                add(self._used.setdefault(queue, {}), own)
+                for claim in claims:
+                    self._hold(queue, claim)
+        if entries:
+            self._on[name] = entries
+
+    def _hold(self, queue: str, claim: str) -> None:
+        users, held = self._shared.get((queue, claim), (0, {}))
+        if not users:
+            held = claimed(claim, self._cluster)
+            add(self._used[queue], held)
+        self._shared[queue, claim] = (users + 1, held)
+
+    def _release(self, queue: str, claim: str) -> None:
+        users, held = self._shared.pop((queue, claim))
+        if users > 1:
+            self._shared[queue, claim] = (users - 1, held)
+        else:
+            add(self._used[queue], held, -1)
+
+    # --- questions ---
 
     def closed(self, name: str) -> str:
         """Why a queue takes no gangs, if so."""
         queue = self._cluster.queues.get(name)
         if queue is None:
             return "" if name == DEFAULT_QUEUE else f"there is no queue {name}"
-        return (
-            f"the queue {name} is {queue.status.state}" if queue.status.state in ("Closed", "Closing") else ""
-        )
+        state = queue.status.state
+        return f"the queue {name} is {state}" if state in ("Closed", "Closing") else ""
 
-    def beyond(self, name: str, more: Mapping[str, int]) -> str:
-        """Which capability of a queue would be exceeded, if any, in words."""
+    def beyond(self, name: str, more: Mapping[str, int], kept: Mapping[str, int] | None = None) -> str:
+        """Which capability of a queue would be exceeded, if any, in words. ``kept`` is what others wait to use."""
         queue = self._cluster.queues.get(name)
         used = self.used.get(name, {})
         for resource, limit in amounts(queue.spec.capability if queue is not None else {}).items():
-            wanted = more.get(resource, 0)
-            if wanted and used.get(resource, 0) + wanted > limit:
+            wanted, others = more.get(resource, 0), (kept or {}).get(resource, 0)
+            if wanted and used.get(resource, 0) + others + wanted > limit:
+                waiting = f", others wait for {told(others, resource)}" if others else ""
                 return (
-                    f"queue {name} may use {_told(limit)} of {resource}, uses {_told(used.get(resource, 0))}, "
-                    f"and this needs {_told(wanted)} more"
+                    f"queue {name} may use {told(limit, resource)} of {resource}, uses "
+                    f"{told(used.get(resource, 0), resource)}{waiting}, and this needs {told(wanted, resource)} more"
                 )
         return ""
 
-    def share(self, name: str, more: Mapping[str, int] | None = None) -> float:
-        """The largest part that a queue uses of what it deserves; above 1 it has more than its due."""
-        used = dict(self.used.get(name, {}))
-        _add(used, more or {})
-        deserved = self.deserved(name, used)
-        return max((amount / deserved[r] for r, amount in used.items() if deserved.get(r)), default=0.0)
+    def full(self, name: str) -> bool:
+        """Whether a queue uses more than it may."""
+        queue, used = self._cluster.queues.get(name), self.used.get(name, {})
+        limits = amounts(queue.spec.capability) if queue is not None else {}
+        return any(used.get(resource, 0) > limit for resource, limit in limits.items())
 
-    def deserved(self, name: str, resources: Iterable[str]) -> Amounts:
-        """What a queue may have while others want the rest."""
+    def kept(self) -> dict[str, Amounts]:
+        """What the groups that each queue let in still wait to use, by their ``minResources``."""
+        found: dict[str, Amounts] = {}
+        for key, group in self._cluster.groups.items():
+            if isinstance(group, VolcanoPodGroup) and group.status.phase == INQUEUE:
+                placed = [pod for pod in self._cluster.members.get(key, {}).values() if pod.node]
+                there = demand_of(placed, self._cluster)
+                least = amounts(group.spec.min_resources)
+                more = {name: max(0, amount - there.get(name, 0)) for name, amount in least.items()}
+                add(found.setdefault(queue_name(group), {}), more)
+        return found
+
+    def admit(self, group: VolcanoPodGroup, kept: dict[str, Amounts]) -> str:
+        """Volcano's enqueue: why a queue cannot take the least that a group needs beside what is ``kept`` for others, if so.
+        If it can, that is kept too."""
+        name, least = queue_name(group), amounts(group.spec.min_resources)
+        words = self.closed(name) or self.beyond(name, least, kept.get(name))
+        if not words:
+            add(kept.setdefault(name, {}), least)
+        return words
+
+    def share(self, name: str) -> float:
+        """The largest part that a queue uses of what it may expect. Of two queues, the one with less is to be served first."""
+        used = self.used.get(name, {})
         queue = self._cluster.queues.get(name)
-        names = {*self._cluster.queues, *self.used, name}
-        weights = sum(_weight(self._cluster.queues.get(each)) for each in names)
-        part = _weight(queue) / weights
-        totals = self._totals(resources)
-        fair = {resource: int(total * part) for resource, total in totals.items()}
-        if queue is not None:
-            fair |= {
-                r: min(fair[r], limit) for r, limit in amounts(queue.spec.capability).items() if r in fair
+        deserved = amounts(queue.spec.deserved) if queue is not None else {}
+        totals = self._totals(
+            [resource for resource, amount in used.items() if amount and resource not in deserved]
+        )
+        parts = [amount / deserved[r] for r, amount in used.items() if deserved.get(r)]
+        parts += [used[r] / (total * self._weight(name)) for r, total in totals.items() if total]
+        return max(parts, default=0.0)
+
+    def due(self, wanted: Iterable[str]) -> dict[str, Amounts]:
+        """What each queue may have of some resources while all want something."""
+        cluster, demand = self._cluster, {name: dict(used) for name, used in self.used.items()}
+        for key, members in cluster.members.items():
+            group = cluster.groups.get(key)
+            if isinstance(group, VolcanoPodGroup):
+                waiting = [pod for pod in members.values() if not pod.node]
+                add(demand.setdefault(queue_name(group), {}), demand_of(waiting, cluster))
+        found: dict[str, Amounts] = {name: {} for name in demand}
+        for resource, total in self._totals(wanted).items():
+            limits = {
+                name: self._most(name, resource, mine.get(resource, 0)) for name, mine in demand.items()
             }
-            fair |= amounts(queue.spec.deserved)
-        return fair
+            for name, amount in parted(total, limits, {each: self._weight(each) for each in limits}).items():
+                queue = cluster.queues.get(name)
+                explicit = amounts(queue.spec.deserved) if queue is not None else {}
+                found[name][resource] = explicit.get(resource, amount)
+        return found
+
+    def _most(self, name: str, resource: str, wanted: int) -> int:
+        queue = self._cluster.queues.get(name)
+        limit = amounts(queue.spec.capability).get(resource) if queue is not None else None
+        return wanted if limit is None else min(wanted, limit)
 
     def reclaimable(self, name: str) -> bool:
         queue = self._cluster.queues.get(name)
         return queue is None or queue.spec.reclaimable is not False
 
+    def _weight(self, name: str) -> int:
+        queue = self._cluster.queues.get(name)
+        return max(1, queue.spec.weight or 1) if queue is not None else 1
+
     def _totals(self, resources: Iterable[str]) -> Amounts:
+        """What there is of each in the cluster."""
         totals: Amounts = {}
         for resource in resources:
             if resource.startswith(DEVICE_CLASS):
@@ -130,23 +281,58 @@ class Queues:
                 totals[resource] = sum(node.offered.get(resource, 0) for node in self._cluster.nodes.values())
         return totals
 
-
-def queue_of(pod: PodInfo, cluster: Cluster) -> str:
-    """The queue that a pod draws on through its group; empty if it draws on none."""
-    key = group_key(pod.pod)
-    group = cluster.groups.get(key)
-    gang = gang_of(key, group) if group is not None else None
-    return gang.queue if gang is not None else ""
+    def validate(self) -> None:
+        """Raises AssertionError where what is kept is not what the placed pods take."""
+        fresh = Queues(self._cluster).used
+        for name in {*fresh, *self.used}:
+            assert _nonzero(fresh.get(name, {})) == _nonzero(self.used.get(name, {})), f"queue {name}"
 
 
-def _weight(queue: Queue | None) -> int:
-    return max(1, queue.spec.weight or 1) if queue is not None else 1
+class Quota:
+    """What may help a gang that its queue turned away: the queue changed, or somebody leaves it."""
+
+    name = QUEUE
+    wakes: Sequence[Wake] = (
+        Wake(Queue, frozenset(Action)),
+        Wake(Pod, frozenset((Action.DELETE,))),
+    )
+
+    def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+        mine = queue_of(pod.pod, cluster)
+        changed = new if new is not None else old
+        if isinstance(changed, Queue):
+            return changed.metadata.name == mine
+        return isinstance(old, Pod) and queue_of(old, cluster) == mine
 
 
-def _told(amount: int) -> str:
-    return f"{amount / _ONE:g}"
+def parted(total: int, wanted: Mapping[str, int], weights: Mapping[str, int]) -> Amounts:
+    """A total parted by weight; nobody gets more than wanted, and what one does not want goes to the others."""
+    parts: Amounts = {}
+    open_ = {name for name, amount in wanted.items() if amount > 0}
+    left = total
+    while open_:
+        weight = sum(weights[name] for name in open_)
+        content = {name for name in open_ if wanted[name] * weight <= left * weights[name]}
+        if not content:
+            return parts | {name: left * weights[name] // weight for name in open_}
+        parts.update((name, wanted[name]) for name in content)
+        left -= sum(wanted[name] for name in content)
+        open_ -= content
+    return parts
 
 
-def _add(total: Amounts, more: Mapping[str, int]) -> None:
+def told(amount: int, resource: str) -> str:
+    """An amount as people write it."""
+    whole = amount % _ONE == 0
+    if whole and resource in ("memory", "ephemeral-storage"):
+        return str(Quantity.of(amount // _ONE, Format.BINARY_SI))
+    return str(Quantity.of(amount // _ONE)) if whole else str(Quantity.parse(f"{amount}n"))
+
+
+def add(total: Amounts, more: Mapping[str, int], sign: int = 1) -> None:
     for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount
+        total[name] = total.get(name, 0) + sign * amount
+
+
+def _nonzero(given: Amounts) -> Amounts:
+    return {name: amount for name, amount in given.items() if amount}

@@ -4,6 +4,10 @@ First the members are taken one after another, each to its best node; that nearl
 needs find a place so, the order or the choice of devices may be to blame, and the search is joint: members that ask for the
 same are one class, what fits together on a node is asked of the allocator for all their claims at once, and ``gang_search``
 puts the nodes together. So whether a gang fits does not depend on the order of its pods.
+
+What the joint search cannot see: other devices for the members on one node, where that would leave the right ones of a pool that
+several nodes reach; and members that fit on a node only because of others elsewhere (affinity, spreading). There the best
+assignments are tried for real, and if none works out, the answer is that the search was given up, not that the gang cannot fit.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from allotment.allocator.outcome import Allocated
 from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.gang import GANG, task_of
 from allotment.scheduler.gang_search import Assignments, Bundle, GaveUp, frontier
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.statement import Statement
@@ -23,13 +28,16 @@ from allotment.scheduler.statement import Statement
 if TYPE_CHECKING:
     from allotment.api.resource import AllocationResult, ResourceClaim
     from allotment.scheduler.cluster import Cluster
-    from allotment.scheduler.gang import Gang
+    from allotment.scheduler.gang import Gang, Need
+    from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
 
-STEPS = 20_000
+STEPS = 100_000
 MOST_NODES = 256
-MOST_TRIALS = 256
+MOST_TRIALS = 64
 """Assignments tried for real, where nodes depend on each other."""
+MOST_PLACED = 20_000
+"""Members placed on trial, all in all: about a second's work. A gang of many kinds of pods could take for ever."""
 
 Names = frozenset[str] | None
 
@@ -49,46 +57,58 @@ class Session:
         self._cluster = cluster
         self._placer = placer
 
-    def place(self, gang: Gang, pods: Sequence[PodInfo], need: int, now: float) -> list[Placement] | Refusal:
-        """Places at least ``need`` of the pods, and as many more as fit; or none, and says why."""
-        best: Refusal | None = None
+    def place(self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float) -> list[Placement] | Refusal:
+        """Places as many of the pods as is needed, and as many more as fit; or none, and says why."""
+        if not need.met_by(pods):
+            return Refusal(f"gang {gang.name}: {len(pods)} pods are not enough", frozenset((GANG,)))
+        refusals: list[Refusal] = []
         for domain in self._domains(gang):
             statement = Statement(self._placer)
             trial = _Trial(self._cluster, self._placer, statement, domain.names, now)
             refusal = trial.one_by_one(pods)
-            if len(statement.placements) >= max(need, 1):
+            if need.met_by(placed.cycle.pod for placed in statement.placements):
                 return statement.commit()
             fitted = len(statement.placements)
             statement.discard()
-            if need > 0 and refusal is not None and trial.jointly(pods, need):
+            if need and refusal is not None and trial.jointly(pods, need):
                 return statement.commit()
-            best = best or self._refusal(gang, need, fitted, refusal, domain, trial.gave_up)
-        return best or Refusal(
-            f"no node has the labels {', '.join(gang.topology)}", frozenset(("NodeAffinity",))
-        )
+            assert refusal is not None, "every pod has its place, and that is not enough"
+            refusals.append(self._refusal(gang, need, fitted, refusal, domain, gave_up=trial.gave_up))
+            if trial.gave_up:
+                return refusals[-1]
+        if not refusals:
+            return Refusal(f"no node has the labels {', '.join(gang.topology)}", frozenset(("NodeAffinity",)))
+        return refusals[0]
 
     def _domains(self, gang: Gang) -> list[Domain]:
+        """Where all members may be. Those that are placed already decide for the others."""
         if not gang.topology:
             return [Domain(None)]
+        nodes = self._cluster.nodes
+        placed = [pod.node for pod in self._cluster.members.get(gang.key, {}).values() if pod.node]
+        taken = {_values(nodes[name], gang.topology) for name in placed}
         found: dict[tuple[str, ...], set[str]] = {}
-        for name, node in self._cluster.nodes.items():
-            values = tuple(node.labels.get(key, "") for key in gang.topology)
-            if node.node is not None and all(values):
+        for name, node in nodes.items():
+            values = _values(node, gang.topology)
+            if node.node is not None and all(values) and taken <= {values}:
                 found.setdefault(values, set()).add(name)
         return [Domain(frozenset(names), ", ".join(values)) for values, names in sorted(found.items())]
 
     def _refusal(
-        self, gang: Gang, need: int, fitted: int, why: Refusal | None, domain: Domain, gave_up: bool
+        self, gang: Gang, need: Need, fitted: int, why: Refusal, domain: Domain, *, gave_up: bool
     ) -> Refusal:
-        assert why is not None
         where = f" in {domain.words}" if domain.words else ""
-        told = (
-            "gave up the search"
-            if gave_up
-            else f"only {fitted} of {max(need, 1)} pods that it needs fit{where}"
-        )
+        told = f"only {fitted} of {max(need.count, 1)} pods that it needs fit{where}"
+        if fitted >= max(need.count, 1):
+            told = f"too few pods of a task fit{where}"
+        if gave_up:
+            told = f"gave up the search; one after another {told}"
         words = f"gang {gang.name}: {told}; for the next one {why.words}"
         return Refusal(words, why.plugins, why.error, why.resolvable)
+
+
+def _values(node: NodeInfo, topology: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(node.labels.get(key, "") for key in topology)
 
 
 class _Trial:
@@ -103,7 +123,8 @@ class _Trial:
         self._names = names
         self._now = now
         self._known: dict[tuple[str, Bundle], bool] = {}
-        self.gave_up = False
+        self._left = MOST_PLACED
+        self.gave_up = False  # that no way was found does not mean that there is none
 
     def begin(self, pod: PodInfo) -> Attempt | Refusal:
         attempt = self._placer.begin(pod, self._now)
@@ -133,21 +154,33 @@ class _Trial:
 
     # --- jointly ---
 
-    def jointly(self, pods: Sequence[PodInfo], need: int) -> bool:
-        """Searches for a way to place at least ``need`` of the pods; True if it is in the statement now."""
+    def jointly(self, pods: Sequence[PodInfo], need: Need) -> bool:
+        """Searches for a way to place what is needed of the pods; True if it is in the statement now."""
         classes = self._classes(pods)
-        counts = tuple(len(members) for members in classes)
-        nodes = self._candidates(classes)
-        if sum(counts) < need or not nodes:
+        if not need.met_by(pod for members in classes for pod in members):
             return False
+        nodes = self._candidates(classes)
+        counts = tuple(len(members) for members in classes)
         try:
             frontiers = [frontier(counts, partial(self._fits, node, classes)) for node in nodes]
-            for assignment in islice(Assignments(counts, frontiers, need, STEPS), MOST_TRIALS):
-                if self._realise(nodes, classes, assignment) >= need:
-                    return True
-                self._statement.discard()
+            return self._first_that_works(
+                nodes, classes, Assignments(counts, frontiers, need.count, STEPS), need
+            )
         except GaveUp:
             self.gave_up = True
+            self._statement.discard()
+        return False
+
+    def _first_that_works(
+        self, nodes: list[str], classes: list[list[PodInfo]], ways: Assignments, need: Need
+    ) -> bool:
+        enough = (way for way in ways if need.met_by(_chosen(classes, way)))
+        for way in islice(enough, MOST_TRIALS):
+            for order in (list(zip(nodes, way, strict=True)), list(zip(nodes, way, strict=True))[::-1]):
+                if self._realise(order, classes, need):
+                    return True
+                self._statement.discard()
+                self.gave_up = True  # each node could take its part, but not beside the others
         return False
 
     def _classes(self, pods: Sequence[PodInfo]) -> list[list[PodInfo]]:
@@ -157,7 +190,8 @@ class _Trial:
             attempt = self.begin(pod)
             if isinstance(attempt, Attempt):
                 labels = tuple(sorted(pod.pod.metadata.labels.items())) if attempt.filters else ()
-                classes.setdefault((attempt.shape, labels), []).append(pod)
+                classes.setdefault((attempt.shape, labels, task_of(pod)), []).append(pod)
+                self.gave_up |= bool(attempt.filters)  # what is elsewhere may help a member here
         return list(classes.values())
 
     def _candidates(self, classes: Sequence[Sequence[PodInfo]]) -> list[str]:
@@ -169,7 +203,7 @@ class _Trial:
                 for score, name in self._fitting(attempt):
                     scores[name] = max(scores.get(name, 0), score)
         names = sorted(scores, key=lambda name: (-scores[name], name))
-        self.gave_up = len(names) > MOST_NODES
+        self.gave_up |= len(names) > MOST_NODES
         return names[:MOST_NODES]
 
     def _fitting(self, attempt: Attempt) -> list[tuple[int, str]]:
@@ -184,19 +218,20 @@ class _Trial:
             self._statement.discard()
         return known
 
-    def _realise(
-        self, nodes: Sequence[str], classes: Sequence[Sequence[PodInfo]], assignment: Sequence[Bundle]
-    ) -> int:
-        """Places an assignment for real; returns how many got their place."""
+    def _realise(self, way: Sequence[tuple[str, Bundle]], classes: list[list[PodInfo]], need: Need) -> bool:
+        """Places an assignment for real; whether what is needed got its place."""
         used = [0] * len(classes)
-        for node, bundle in zip(nodes, assignment, strict=True):
+        for node, bundle in way:
             members = _members([c[u:] for c, u in zip(classes, used, strict=True)], bundle)
             used = [u + count for u, count in zip(used, bundle, strict=True)]
             self._place_bundle(node, members)
-        return len(self._statement.placements)
+        return need.met_by(placed.cycle.pod for placed in self._statement.placements)
 
     def _place_bundle(self, node: str, members: Sequence[PodInfo]) -> bool:
         """Places members on one node, together if not one after another. Leaves nothing of them behind if it fails."""
+        self._left -= 1 + len(members)
+        if self._left < 0:
+            raise GaveUp
         before = len(self._statement.placements)
         if all(self._place_one(node, pod) for pod in members):
             return True
@@ -244,6 +279,11 @@ class _Trial:
         placed = isinstance(verdict, int) and isinstance(self._statement.place(attempt, node), Placement)
         devices.prescribe(attempt.cycle, self._cluster.nodes[node], None)
         return placed
+
+
+def _chosen(classes: Sequence[Sequence[PodInfo]], way: Sequence[Bundle]) -> list[PodInfo]:
+    """The members that have a place in an assignment."""
+    return _members(classes, tuple(map(sum, zip(*way, strict=True)))) if way else []
 
 
 def _members(classes: Sequence[Sequence[PodInfo]], bundle: Bundle) -> list[PodInfo]:
