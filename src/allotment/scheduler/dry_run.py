@@ -8,7 +8,7 @@ to ``HORIZON``, so the answer comes at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +19,11 @@ from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.core import Scheduler
-from allotment.scheduler.event import Changed, Done, Event, Tick, Turn
+from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
 from allotment.scheduler.instruction import (
     Bind,
     CreateClaim,
     DeleteClaim,
-    DeletePod,
     Instruction,
     PatchClaim,
     PatchPod,
@@ -62,6 +61,7 @@ class DryRun:
         self._until = now + HORIZON
         self._version = 0
         self._events: list[Event] = []
+        self._claims: dict[str, ResourceClaim] = {}  # as a server would have them
         self._asked: dict[str, PodInfo] = {}  # the pods that are to be decided about
         self._nodes: dict[str, str] = {}
         self._why: dict[str, str] = {}
@@ -70,12 +70,18 @@ class DryRun:
         """Decides about every pod that waits for one of the core's profiles, in the order of their names."""
         self._handle(Tick(self._now))
         for obj in objects:
-            self._version = max(self._version, int(obj.metadata.resource_version or 0))  # type: ignore[attr-defined]  # all have it
-            self._handle(Changed(None, obj))
+            self._take_in(obj)
         self._asked = {key: pod for key, pod in self._core.cluster.pods.items() if self._is_asked(pod)}
         while self._step():
             pass
         return [self._decision(key, pod) for key, pod in sorted(self._asked.items())]
+
+    def _take_in(self, obj: ApiStruct) -> None:
+        if isinstance(obj, ResourceClaim | Pod):
+            self._version = max(self._version, int(obj.metadata.resource_version or 0))
+        if isinstance(obj, ResourceClaim):
+            self._claims[f"{obj.metadata.namespace}/{obj.metadata.name}"] = obj
+        self._handle(Changed(None, obj))
 
     def _is_asked(self, pod: PodInfo) -> bool:
         ours = (pod.pod.spec.scheduler_name or "") in self._core.profiles
@@ -114,28 +120,32 @@ class DryRun:
                 self._why[f"{instruction.namespace}/{instruction.name}"] = words
 
     def _echo(self, write: Write) -> list[Event]:
-        """What a server would let us know of a write."""
+        """What a server would let us know of a write: first the change, then the reply."""
         self._version += 1
-        version = str(self._version)
         match write:
             case PatchClaim():
-                claim = self._core.cluster.claims.objects[f"{write.namespace}/{write.name}"]
-                return [
-                    Done(write.id, self._version, claim.metadata.uid),
-                    Changed(claim, _patched(claim, write, version)),
-                ]
+                return self._patch(write)
             case CreateClaim():
-                made = _made(write, version)
-                return [Done(write.id, self._version, made.metadata.uid), Changed(None, made)]
+                made = _made(write, str(self._version))
+                self._claims[f"{made.metadata.namespace}/{made.metadata.name}"] = made
+                return [Changed(None, made), Done(write.id, self._version, made.metadata.uid)]
             case DeleteClaim():
-                gone = self._core.cluster.claims.objects[f"{write.namespace}/{write.name}"]
-                return [Done(write.id), Changed(gone, None)]
+                gone = self._claims.pop(f"{write.namespace}/{write.name}", None)
+                return [*([Changed(gone, None)] if gone is not None else []), Done(write.id)]
             case Bind():
                 pod = self._core.cluster.pods[f"{write.namespace}/{write.name}"].pod
-                return [Done(write.id), Changed(pod, _bound(pod, write.node, version))]
-            case DeletePod():  # it stays, and whoever it makes room for waits: nobody here gives its devices back
-                return [Done(write.id)]
-        return [Done(write.id)]
+                return [Changed(pod, _bound(pod, write.node, str(self._version))), Done(write.id)]
+        return [Done(write.id)]  # what pods and groups say of themselves does not matter here
+
+    def _patch(self, write: PatchClaim) -> list[Event]:
+        key = f"{write.namespace}/{write.name}"
+        old = self._claims.get(key)
+        if old is None:
+            return [Failed(write.id, Failure.GONE)]
+        if old.metadata.resource_version != write.version:
+            return [Failed(write.id, Failure.CONFLICT)]
+        new = self._claims[key] = _patched(old, write, str(self._version))
+        return [Changed(old, new), Done(write.id, self._version, new.metadata.uid)]
 
     def _decision(self, key: str, pod: PodInfo) -> Decision:
         binding = self._core.bindings.get(key)
@@ -146,20 +156,22 @@ class DryRun:
         devices = tuple(self._devices(self._core.cluster.pods.get(key, pod))) if node else ()
         return Decision(pod.namespace, pod.name, node, devices, why)
 
-    def _devices(self, pod: PodInfo) -> Iterable[str]:
-        """What the claims have that a pod uses, itself or through its group."""
-        users = {pod.uid}
+    def _devices(self, pod: PodInfo) -> Iterator[str]:
+        """What the claims have that are reserved for a pod, or for its group."""
         group = pod.pod.spec.scheduling_group
-        for claim in self._core.cluster.claims.objects.values():
-            if claim.metadata.namespace != pod.namespace or claim.status.allocation is None:
+        for claim in self._claims.values():
+            allocation = claim.status.allocation
+            if claim.metadata.namespace != pod.namespace or allocation is None:
                 continue
-            if any(
-                user.uid in users
-                or (group is not None and user.resource == "podgroups" and user.name == group.pod_group_name)
-                for user in claim.status.reserved_for
-            ):
-                for result in claim.status.allocation.devices.results:
-                    yield f"{result.driver}/{result.pool}/{result.device}"
+            for user in claim.status.reserved_for:
+                of_group = group is not None and (user.resource, user.name) == (
+                    "podgroups",
+                    group.pod_group_name,
+                )
+                if user.uid == pod.uid or of_group:
+                    yield from (
+                        f"{each.driver}/{each.pool}/{each.device}" for each in allocation.devices.results
+                    )
 
 
 def _patched(claim: ResourceClaim, write: PatchClaim, version: str) -> ResourceClaim:
