@@ -239,6 +239,11 @@ class Queues:
         parts += [used[r] / (total * self._weight(name)) for r, total in totals.items() if total]
         return max(parts, default=0.0)
 
+    def turn(self, name: str) -> tuple[int, float]:
+        """Of two queues, the one with the lower is served first: by the queue's own priority, then by its share."""
+        queue = self._cluster.queues.get(name)
+        return -(queue.spec.priority or 0) if queue is not None else 0, self.share(name)
+
     def due(self, wanted: Iterable[str]) -> dict[str, Amounts]:
         """What each queue may have of some resources while all want something."""
         cluster, demand = self._cluster, {name: dict(used) for name, used in self.used.items()}
