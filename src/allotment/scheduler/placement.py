@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from allotment.scheduler.diagnosis import Refusal, refused_by, refused_everywhere
@@ -46,6 +47,26 @@ class Attempt:
     index: Index
     filters: list[Filter]  # those that look at other nodes
     scores: list[Everywhere]
+
+
+class Rejections(Mapping[str, Status]):
+    """What nodes say, made when somebody wants to know: mostly nobody does."""
+
+    def __init__(self, work_out: Callable[[], dict[str, Status]]) -> None:
+        self._work_out = work_out
+
+    @cached_property
+    def _all(self) -> dict[str, Status]:
+        return self._work_out()
+
+    def __getitem__(self, name: str) -> Status:
+        return self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
 
 
 class Placer:
@@ -156,15 +177,21 @@ class Placer:
                     return status
         return verdict
 
-    def rejections(self, attempt: Attempt) -> dict[str, Status]:
-        """What each node says that does not fit."""
-        nodes = self._cluster.nodes
-        if attempt.cycle.names is None and not attempt.filters:
-            found = attempt.index.verdicts().items()
-            return {name: verdict for name, verdict in found if isinstance(verdict, Status)}
-        names = nodes if attempt.cycle.names is None else sorted(attempt.cycle.names & nodes.keys())
-        verdicts = {name: self.verdict(attempt, nodes[name]) for name in names}
-        return {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Status)}
+    def rejections(self, attempt: Attempt) -> Mapping[str, Status]:
+        """What each node says that does not fit; worked out when first looked at."""
+        return Rejections(lambda: self._rejections(attempt))
+
+    def _rejections(self, attempt: Attempt) -> dict[str, Status]:
+        nodes, names = self._cluster.nodes, attempt.cycle.names
+        known = attempt.index.verdicts() if names is None else {}
+        found: dict[str, Status] = {}
+        for name in sorted(nodes if names is None else names & nodes.keys()):
+            verdict = known.get(name)
+            if not isinstance(verdict, Status):
+                verdict = self.verdict(attempt, nodes[name])
+            if isinstance(verdict, Status):
+                found[name] = verdict
+        return found
 
     def _fitting(self, attempt: Attempt) -> tuple[list[tuple[int, str]], dict[Status, int]]:
         cycle, index, nodes = attempt.cycle, attempt.index, self._cluster.nodes
