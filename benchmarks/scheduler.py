@@ -1,0 +1,208 @@
+"""How fast pods with devices are placed, end to end and in the scheduler's core alone: ``make bench``.
+
+**In memory**: the core with the default profile, shown the events of a server that was played before (``rehearsal``), so that
+nothing but the core is measured: processor time, best of several rounds. A pod costs its events (it, its claim and its
+status appear, the claim is written, the pod is bound) and its decision. The first look at all nodes is part of it.
+
+**End to end** (``pipeline``): API server, claim controllers and scheduler in one process as ``allot up`` runs them, all writes
+durable; the load comes over TLS from this process and shares the machine. Pods per second from the first pod's creation
+to the last one's binding, as the load's own watch sees it. ``--tool burst.py`` has another load client measured instead.
+
+``--only WORD`` measures the scenarios whose name has the word in it. ``--profile`` prints where a pod's time goes, from
+separate runs, which a profiler slows down several times: read shares and not times. Times vary on a shared machine: compare within a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import stages
+from benchmarks.rehearsal import Asker, PlayedServer, asker, best_replay, fresh_core, group, replay
+
+ROUNDS = 3
+PODS = 40_000
+FLEET, LARGE_FLEET = 5_000, 50_000
+DEVICES = 8
+GANG = 512
+WAITING = 5_000
+SHAPES = 100
+
+
+@dataclass(slots=True)
+class Row:
+    """One line of the table."""
+
+    scenario: str
+    goal: str
+    value: float
+    unit: str
+    note: str = ""
+
+
+# --- in memory ---
+
+
+@dataclass(slots=True)
+class Rehearsed:
+    """A run against the played server, and where in its log the pods came that are to be measured."""
+
+    server: PlayedServer
+    start: int
+    pods: int
+
+    def cost(self, rounds: int) -> float:
+        """Processor seconds a pod."""
+        return best_replay(self.server.log, self.start, rounds) / self.pods
+
+
+def filled(nodes: int, pods: int = PODS) -> Rehearsed:
+    server = PlayedServer()
+    server.add_nodes(nodes, DEVICES)
+    start = len(server.log)
+    server.add(asker(f"p{number}") for number in range(pods))
+    server.settle()
+    server.check()
+    assert len(server.bound) == pods, f"{len(server.bound)} of {pods} pods are bound"
+    return Rehearsed(server, start, pods)
+
+
+def filling(rounds: int) -> Iterator[Row]:
+    small = filled(FLEET).cost(rounds)
+    yield Row(f"core: {FLEET:,} nodes × {DEVICES}, {PODS:,} pods", "≥ 5,000 pods/s", 1 / small, "pods/s")
+    large = filled(LARGE_FLEET).cost(min(rounds, 2))
+    yield Row(
+        f"core: {LARGE_FLEET:,} nodes × {DEVICES}, {PODS:,} pods",
+        f"cost ≤ 2 × that at {FLEET:,} nodes",
+        1 / large,
+        "pods/s",
+        f"{large / small:.2f} × the cost",
+    )
+
+
+def ganging(rounds: int) -> Iterator[Row]:
+    server = PlayedServer()
+    server.add_nodes(GANG // DEVICES, DEVICES)
+    start = len(server.log)
+    server.show(None, group("gang", GANG))
+    server.add(asker(f"p{number:03d}", group="gang") for number in range(GANG))
+    server.settle()
+    server.check()
+    assert len(server.bound) == GANG, f"{len(server.bound)} of {GANG} members are bound"
+    seconds = best_replay(server.log, start, rounds)
+    yield Row(f"core: a gang of {GANG} pods on {GANG // DEVICES} nodes × {DEVICES}", "≤ 1 s", seconds, "s")
+
+
+def beside(waiting: list[Asker], *, releases: bool, nodes: int = 500, pods: int = 3_000) -> Rehearsed:
+    """Pods that are placed while others wait that cannot fit; with releases, each that comes takes the place of one."""
+    server = PlayedServer()
+    server.add_nodes(nodes, DEVICES)
+    server.add(asker(f"old{number}") for number in range(pods if releases else 0))
+    server.add(waiting)
+    server.settle()
+    start = len(server.log)
+    before = list(server.bound)
+
+    def release() -> None:
+        for name in before[:16]:
+            server.remove(name)
+        del before[:16]
+
+    server.add(asker(f"new{number}") for number in range(pods))
+    server.settle(release)
+    server.check()
+    assert sum(name.startswith("new") for name in server.bound) == pods
+    return Rehearsed(server, start, pods)
+
+
+def crowd(shapes: int) -> list[Asker]:
+    """Pods that ask for more devices than any node has, in so many shapes."""
+    return [
+        asker(f"big{number}", devices=DEVICES + 1, cpu=f"{100 + number % shapes}m")
+        for number in range(WAITING)
+    ]
+
+
+def waiting(rounds: int) -> Iterator[Row]:
+    for releases in (False, True):
+        words = "others being deleted" if releases else "nothing released"
+        alone = beside([], releases=releases)
+        for shapes in (1, SHAPES):
+            among = beside(crowd(shapes), releases=releases)
+            # side by side, as the machine's speed changes
+            costs = [(among.cost(1), alone.cost(1)) for _ in range(rounds)]
+            least = min(each for each, _ in costs) / min(each for _, each in costs)
+            yield Row(
+                f"core: {WAITING:,} pods in {shapes} shape{'s' * (shapes > 1)} that cannot fit wait, {words}",
+                "others slowed by ≤ 20 %",
+                100 * (least - 1),
+                "%",
+            )
+
+
+# --- all of it ---
+
+SCENARIOS: dict[str, Callable[[int], Iterator[Row]]] = {
+    "core-filling": filling,
+    "core-gang": ganging,
+    "core-waiting": waiting,
+}
+
+
+def profile_core() -> None:
+    run = filled(1_000, 4_000)
+    log, profiler = run.server.log, cProfile.Profile()
+    core = fresh_core()
+    for event in log[: run.start]:
+        core.handle(event)
+    profiler.enable()
+    for event in log[run.start :]:
+        core.handle(event)
+    profiler.disable()
+    seconds = replay(log[: run.start], log[run.start :])
+    stages.show(
+        profiler, run.pods, f"core alone: {seconds / run.pods * 1e6:.0f} µs a pod without the profiler"
+    )
+
+
+def shown(row: Row) -> str:
+    value = f"{row.value:,.0f}" if abs(row.value) >= 100 else f"{row.value:.3g}"
+    return f"{value} {row.unit}" + (f" ({row.note})" if row.note else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", type=Path, help="write the rows there as well")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--only", default="", metavar="WORD", help=f"of {', '.join(SCENARIOS)}")
+    parser.add_argument("--profile", action="store_true", help="print where the time goes instead")
+    options = parser.parse_args()
+    if options.profile:
+        profile_core()
+        return
+    rows: list[Row] = []
+    for name, scenario in SCENARIOS.items():
+        if options.only in name:
+            print(f"measuring: {name} ...", file=sys.stderr, flush=True)
+            rows += scenario(options.rounds)
+    print("| scenario | goal | measured |\n|---|---|---:|")
+    for row in rows:
+        print(f"| {row.scenario} | {row.goal} | {shown(row)} |")
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        found = {"cores": os.cpu_count(), "rows": [asdict(row) for row in rows]}
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
