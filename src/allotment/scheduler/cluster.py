@@ -7,7 +7,6 @@ taken back.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +52,6 @@ class Cluster:
         self.semantic = SemanticFleet(self.fleet.ledger, self.log.note)
         self.claims = Claims(self.fleet.ledger, self.semantic.holdings)
         self.nodes: dict[str, NodeInfo] = {}
-        self.priorities: dict[int, int] = {}  # how many pods of each priority are on nodes
         self.known = 0  # how many of the nodes have an object
         self.pods: dict[str, PodInfo] = {}  # those that are not finished
         self.priorities: dict[int, int] = {}  # priority → how many of the pods have it
@@ -106,7 +104,7 @@ class Cluster:
     def node(self, name: str) -> NodeInfo:
         found = self.nodes.get(name)
         if found is None:
-            found = self.nodes[name] = NodeInfo(name, self.priorities)
+            found = self.nodes[name] = NodeInfo(name)
         return found
 
     def _node(self, old: Node | None, new: Node | None) -> None:
@@ -346,8 +344,6 @@ class Cluster:
                 assert pod.node == info.name, f"{pod!r} is on node {info.name}"
         for pod in self.pods.values():
             assert not pod.node or pod.key in self.nodes[pod.node].pods, f"{pod!r} is not on its node"
-        placed = Counter(pod.priority for info in self.nodes.values() for pod in info.pods.values())
-        assert placed == self.priorities, "priorities of placed pods"
         for key, node in self.nominated.items():
             assert key in self.nominees[node], f"pod {key} waits for node {node}, which does not know"
         assert sum(map(len, self.nominees.values())) == len(self.nominated), "nominees"

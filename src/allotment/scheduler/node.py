@@ -22,11 +22,10 @@ class NodeInfo:
     plus what their devices take of it (``extra``).
     """
 
-    __slots__ = ("extra", "name", "node", "offered", "pods", "ports", "priorities", "taken")
+    __slots__ = ("extra", "name", "node", "offered", "pods", "ports", "taken")
 
-    def __init__(self, name: str, priorities: dict[int, int] | None = None) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.priorities = priorities if priorities is not None else {}  # how many pods of each, on all nodes
         self.node: Node | None = None
         self.offered: Amounts = {}
         self.pods: dict[str, PodInfo] = {}
@@ -61,11 +60,6 @@ class NodeInfo:
             taken[name] = taken.get(name, 0) + sign * amount
         for name, amount in extra.items():
             taken[name] = taken.get(name, 0) + sign * amount
-        left = self.priorities.get(pod.priority, 0) + sign
-        if left:
-            self.priorities[pod.priority] = left
-        else:
-            del self.priorities[pod.priority]
         for port in pod.ports:
             left = self.ports.get(port, 0) + sign
             if left:
