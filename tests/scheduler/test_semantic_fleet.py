@@ -193,6 +193,15 @@ def test_what_is_wrong_with_a_claim_is_said(objects: list[ApiStruct], words: str
     assert words in there.refused(user_pod())
 
 
+def test_a_tree_that_cannot_be_read_is_said_of_its_node() -> None:
+    broken = slice_of(leaf("a"), leaf("a"), on="n2", name="twice")
+    there = world(claim(), node("n2"), broken)
+    (words,) = there.words(user_pod()).values()
+    assert words.startswith("cannot judge the pod's claims: ")
+    assert "'a' is defined twice" in words
+    assert "ns/c" not in words
+
+
 def test_class_parameters_narrow_and_changes_are_heard() -> None:
     there = World(node("n1"), slice_of(leaf("small", "8Gi"), leaf("big", "32Gi"), on="n1"), claim(ref=None))
     there.show(resource_class(parameters="narrow"), class_parameters("narrow", BIG))

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from allotment.allocator.outcome import Allocated, Unsatisfiable
+from allotment.allocator.outcome import Allocated
 from allotment.scheduler.binding_conditions import awaited, timestamp
 from allotment.scheduler.carried_claim import FINALIZER as CARRIED_FINALIZER
 from allotment.scheduler.carried_claim import IMMEDIATE, carried_status
 from allotment.scheduler.device_score import EARLY, FILLED, SMALL
-from allotment.scheduler.device_words import GENERIC, refusal
 from allotment.scheduler.framework import SUCCESS, Code, Status
 from allotment.scheduler.step import MakeClaim, WriteClaim
 
@@ -120,25 +119,21 @@ class Plan:
 
     def _judge_carried(self, cluster: Cluster, node: Node) -> Status:
         claims = [each.claim for each in self.carried]
-        outcome = cluster.semantic.ask(node, self.key, claims, self.strategy)
-        if isinstance(outcome, Allocated):
+        verdict = cluster.semantic.ask(node, self.key, claims, self.strategy)
+        if isinstance(verdict, Allocated):
             return SUCCESS
-        if not isinstance(outcome, Unsatisfiable):
-            return Status(Code.UNRESOLVABLE, self.plugin, GENERIC)
-        found = refusal(outcome.problem)
-        code = Code.UNSCHEDULABLE if found.by_use else Code.UNRESOLVABLE
-        return Status(code, self.plugin, found.words)
+        return Status(Code.UNSCHEDULABLE if verdict.by_use else Code.UNRESOLVABLE, self.plugin, verdict.words)
 
     def _carried_grants(self, cluster: Cluster, node: Node) -> list[Grant] | None:
         if not self.carried:
             return []
         claims = [each.claim for each in self.carried]
-        outcome = cluster.semantic.ask(node, self.key, claims, self.strategy)
-        if not isinstance(outcome, Allocated):
+        verdict = cluster.semantic.ask(node, self.key, claims, self.strategy)
+        if not isinstance(verdict, Allocated):
             return None
-        written = cluster.semantic.results(claims, outcome)
+        written = cluster.semantic.results(claims, verdict)
         grants = []
-        for each, allocation, (told, driver) in zip(self.carried, outcome.results, written, strict=True):
+        for each, allocation, (told, driver) in zip(self.carried, verdict.results, written, strict=True):
             document: dict[str, Any] = carried_status(each.claim, told, driver)
             step = WriteClaim(
                 each.reference.key,

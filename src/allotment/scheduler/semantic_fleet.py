@@ -11,10 +11,12 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from allotment.allocator.outcome import Allocated
+from allotment.allocator.errors import NodeError
+from allotment.allocator.outcome import Allocated, Invalid, Unsatisfiable
 from allotment.allocator.semantic import SemanticBook, allocate_semantic, semantic_results
 from allotment.api import alpha2
 from allotment.scheduler.carried_claim import carried_holdings
+from allotment.scheduler.device_words import GENERIC, Refusal, refusal
 
 if TYPE_CHECKING:
     from allotment.allocator.ledger import Holding, Ledger
@@ -25,13 +27,14 @@ if TYPE_CHECKING:
     from allotment.api.resource import ResourceClaim
 
 _SHAPES_KEPT = 64
+_LONGEST = 300  # characters of what is wrong with a node
 
 
 @dataclass(slots=True)
 class _Answer:
     node: Node
     version: tuple[int, int]  # of classes and parameters, of the node's slices and their use
-    outcome: Outcome
+    verdict: Allocated | Refusal
 
 
 class SemanticFleet:
@@ -142,7 +145,7 @@ class SemanticFleet:
 
     def ask(
         self, node: Node, key: Hashable, claims: Sequence[alpha2.ResourceClaim], strategy: str
-    ) -> Outcome:
+    ) -> Allocated | Refusal:
         """The answer of one node. ``key`` is equal for claims that ask for the same."""
         name = node.metadata.name
         answers = self._answers.setdefault(key, {})
@@ -157,8 +160,8 @@ class SemanticFleet:
             outcome = allocate_semantic(
                 node, slices, self.book, claims, held, holdings=self._ledger, strategy=strategy
             )
-            known = answers[name] = _Answer(node, version, outcome)
-        return known.outcome
+            known = answers[name] = _Answer(node, version, _verdict(outcome, bool(held)))
+        return known.verdict
 
     def results(
         self, claims: Sequence[alpha2.ResourceClaim], allocated: Allocated
@@ -183,3 +186,15 @@ class SemanticFleet:
         assert kept == held, "instances in use are not those that the ledger knows"
         for name, node in self._home.items():
             assert name in self._slices[node], f"slice {name} is not with node {node}"
+
+
+def _verdict(outcome: Outcome, in_use: bool) -> Allocated | Refusal:
+    """An outcome without all that it was found out with. Only what is wrong with the node is told: the claims' own errors may
+    name them, and whoever asks next has others."""
+    if isinstance(outcome, Allocated):
+        return outcome
+    if isinstance(outcome, Unsatisfiable):
+        return refusal(outcome.problem)
+    if isinstance(outcome, Invalid) and isinstance(outcome.error, NodeError):
+        return Refusal(f"cannot judge the pod's claims: {outcome.error}"[:_LONGEST], in_use)
+    return Refusal(GENERIC, in_use)
