@@ -132,9 +132,9 @@ async def _play(folder: Path, stage: Stage) -> Picture | None:
     seen: list[Picture] = []
 
     async def story() -> None:
-        arriving = asyncio.ensure_future(bring_workloads(server, pause=stage.pause))
-        seen.append(await _watch(components, stage.show))
-        await arriving
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(bring_workloads(server, pause=stage.pause))
+            seen.append(await _watch(components, stage.show))
         ended.set()
 
     server = ApiServer(Options(folder))
