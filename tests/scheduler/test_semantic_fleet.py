@@ -216,6 +216,18 @@ def test_class_parameters_narrow_and_changes_are_heard() -> None:
     assert there.fitting(user_pod()) == ["n1"]
 
 
+def test_a_node_without_trees_says_the_same_when_parameters_go() -> None:
+    """Nobody is told of such nodes when parameters change, and what is remembered of them must stay true."""
+    there = world(claim(), node("n2"))
+    cycle = there.cycle(user_pod())
+    before = there.verdicts(cycle)["n2"]
+    assert before.words == "have no cards"
+    position = there.cluster.log.end
+    there.cluster.change(parameters("p", request(BIG)), None)
+    assert "n2" not in (there.cluster.log.since(position) or ())
+    assert there.verdicts(cycle)["n2"] == before
+
+
 def test_slices_come_move_and_go() -> None:
     there = world(claim(), node("n2"))
     assert there.fitting(user_pod()) == ["n1"]

@@ -160,7 +160,11 @@ class SemanticFleet:
             outcome = allocate_semantic(
                 node, slices, self.book, claims, held, holdings=self._ledger, strategy=strategy
             )
-            known = answers[name] = _Answer(node, version, _verdict(outcome, bool(held)))
+            verdict = _verdict(outcome, bool(held))
+            if not slices and not isinstance(verdict, Allocated):
+                # the same whatever becomes of parameters: those who remember it are told of nodes with trees only
+                verdict = Refusal(f"have no {claims[0].spec.resource_class_name}", False)
+            known = answers[name] = _Answer(node, version, verdict)
         return known.verdict
 
     def results(
