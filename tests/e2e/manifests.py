@@ -13,6 +13,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 DEMOS = CHECKOUT.parent / "shared" / "manifests"
 FEATURES = CHECKOUT / "examples" / "features"
 FLEET = CHECKOUT / "tests" / "manifests_fleet.yaml"
+VOLCANO = CHECKOUT / "src" / "allotment" / "scheduler" / "volcano_crds.yaml"
+DEMO = CHECKOUT / "src" / "allotment" / "cli"
 
 Obj = dict[str, Any]
 
@@ -37,3 +39,7 @@ def fleet(*profiles: str) -> list[Obj]:
         for each in every
         if not profiles or each["metadata"].get("labels", {}).get("profile") in {None, *profiles}
     ]
+
+
+def demo_fleet() -> list[Obj]:
+    return objects((DEMO / "demo_fleet.yaml").read_text())

@@ -22,7 +22,7 @@ from allotment.api.status import NotFound
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
 from allotment.client.client import Client, Collection
 from allotment.client.connection import load
-from allotment.client.discovery import discover
+from allotment.client.discovery import Discovery, discover
 from allotment.client.form import Obj
 from allotment.client.in_process import InProcessTransport
 from allotment.client.over_http import HttpTransport
@@ -110,7 +110,6 @@ class Plane:
         self.namespaces = self.seen.of(Namespace)
         admin.run()
         await self.seen.synced()
-        self._served = await discover(self.admin)
         part = self._part(CONTROLLERS)
         made = await suite.controllers(controllers, part.client, part.informers, part.recorder)
         part.run(suite.run(made))
@@ -157,8 +156,9 @@ class Plane:
         """As the administrator; a status that an object has is written too."""
 
         async def write() -> None:
+            served = await discover(self.admin)
             for obj in objects:
-                kind = self._kind(obj)
+                kind = self._kind(obj, served)
                 await kind.apply(obj, force=True)
                 if "status" in obj:
                     await kind.apply(obj, force=True, subresource="status")
@@ -169,17 +169,18 @@ class Plane:
         """Creates many objects as fast as the server takes them."""
 
         async def write() -> None:
-            await asyncio.gather(*(self._kind(obj).create(obj) for obj in objects))
+            served = await discover(self.admin)
+            await asyncio.gather(*(self._kind(obj, served).create(obj) for obj in objects))
 
         self._call(write())
 
     def remove(self, objects: Iterable[Obj]) -> None:
         async def write() -> None:
+            served = await discover(self.admin)
             for obj in objects:
                 with contextlib.suppress(NotFound):
-                    await self._kind(obj).delete(
-                        obj["metadata"]["name"], obj["metadata"].get("namespace", "")
-                    )
+                    name, namespace = obj["metadata"]["name"], obj["metadata"].get("namespace", "")
+                    await self._kind(obj, served).delete(name, namespace)
 
         self._call(write())
 
@@ -230,8 +231,8 @@ class Plane:
 
         self._call(check())
 
-    def _kind(self, obj: Obj) -> Collection[Obj]:
-        found = self._served.of_kind(obj["apiVersion"], obj["kind"])
+    def _kind(self, obj: Obj, served: Discovery) -> Collection[Obj]:
+        found = served.of_kind(obj["apiVersion"], obj["kind"])
         return self.admin.plain(found.api_version, found.plural, namespaced=found.namespaced)
 
 
