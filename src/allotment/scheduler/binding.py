@@ -12,13 +12,14 @@ order, the failing one too, and only when the server has shown that is the pod g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from allotment.scheduler.claim_writer import FIRST_REST, LONGEST_REST, ClaimWriter, Draft
 from allotment.scheduler.event import Done, Failed, Failure
+from allotment.scheduler.gang import group_key
 from allotment.scheduler.instruction import Bind, PatchPod
 from allotment.scheduler.step import AwaitConditions, MakeClaim, PatchStatus, Step, WriteClaim
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.framework import Cycle
     from allotment.scheduler.pod import PodInfo
+
+
+MOST_SILENCES = 16
+"""So often is a binding repeated that may have taken effect without an answer, when it is refused since."""
 
 
 class Stage(Enum):
@@ -67,8 +72,10 @@ class Party:
     group: str
     minimum: int  # how many of these must be ready, those bound before not counted
     members: dict[str, Binding] = field(default_factory=dict)
-    bound: set[str] = field(default_factory=set)
+    bound: dict[str, str] = field(default_factory=dict)  # pod → uid
     open: bool = False
+    broken: str = ""  # why the minimum cannot be reached any more; it is given up
+    evicts: bool = False  # and what is bound of it is not to stay
 
     def ready(self) -> int:
         return len(self.bound) + sum(
@@ -92,8 +99,8 @@ class Verdicts(Protocol):
     def unreserve(self, binding: Binding) -> None:
         """What the pod holds in memory is to be given back."""
 
-    def broken(self, party: Party, binding: Binding) -> None:
-        """A gang was partly bound and cannot reach its minimum any more."""
+    def broken(self, party: Party, bound: Mapping[str, str]) -> None:
+        """A gang cannot reach its minimum any more, and these members (with their uids) are bound."""
 
 
 class Bindings:
@@ -118,15 +125,23 @@ class Bindings:
     def get(self, key: str) -> Binding | None:
         return self._of_pod.get(key)
 
+    def undoing(self, pod: PodInfo) -> bool:
+        """Whether a pod is on a node only until what was written for it is taken back."""
+        binding = self._of_pod.get(pod.key)
+        return binding is not None and binding.stage is Stage.UNDOING
+
     def all(self) -> list[Binding]:
         return list(self._of_pod.values())
 
-    def start(self, binding: Binding) -> None:
-        """A pod was decided and reserved. All members of a party have to be started before the next event."""
-        self._of_pod[binding.pod.key] = binding
-        if binding.party is not None:
-            binding.party.members[binding.pod.key] = binding
-        self._advance(binding)
+    def start(self, *decided: Binding) -> None:
+        """A pod was decided and reserved, or several members of a gang."""
+        for binding in decided:
+            self._of_pod[binding.pod.key] = binding
+            if binding.party is not None:
+                binding.party.members[binding.pod.key] = binding
+        for binding in decided:
+            if self._of_pod.get(binding.pod.key) is binding:  # not given up because of another
+                self._advance(binding)
 
     # --- events ---
 
@@ -174,12 +189,12 @@ class Bindings:
             self._advance(binding)
 
     def pod_changed(self, pod: PodInfo) -> None:
-        """The pod changed, in its status mostly."""
+        """A pod that is not bound changed, in its status mostly. One that is being deleted cannot be bound any more."""
         binding = self._of_pod.get(pod.key)
         if binding is not None and binding.pod.uid == pod.uid:
             binding.pod = pod
-            if pod.leaving and binding.stage is not Stage.BINDING:
-                self._fail(binding, "the pod is being deleted", gone=True)
+            if pod.leaving:
+                self._lose(binding, "the pod is being deleted")
 
     def pod_bound(self, key: str, node: str) -> None:
         """The server shows the pod on a node, whoever put it there."""
@@ -188,15 +203,14 @@ class Bindings:
             return
         if node == binding.node and binding.stage in (Stage.BINDING, Stage.READY):
             self._bound(binding)
-        elif node != binding.node:
-            self._fail(binding, "another scheduler bound the pod elsewhere", gone=True)
+        else:
+            self._overtaken(binding)
 
     def pod_gone(self, key: str) -> None:
         """The pod was deleted, or has finished."""
         binding = self._of_pod.get(key)
         if binding is not None:
-            binding.sent = False
-            self._fail(binding, "the pod is gone", gone=True)
+            self._lose(binding, "the pod is gone")
 
     def tick(self) -> None:
         """Time has passed."""
@@ -294,17 +308,19 @@ class Bindings:
 
     def _ready(self, binding: Binding) -> None:
         binding.stage = Stage.READY
-        party = binding.party
-        if party is None:
+        if binding.party is None:
             binding.stage = Stage.BINDING
-            return
+        else:
+            self._open(binding.party)
+
+    def _open(self, party: Party) -> None:
+        """Has the members of a gang bound that are ready, once enough of them are."""
         if party.open or party.ready() >= party.minimum:
             party.open = True
             for member in list(party.members.values()):
                 if member.stage is Stage.READY:
                     member.stage = Stage.BINDING
-                    if member is not binding:
-                        self._bind(member)
+                    self._bind(member)
 
     def _bind(self, binding: Binding) -> None:
         if not binding.sent and self.now >= binding.rests_until:
@@ -316,43 +332,76 @@ class Bindings:
         self._of_write[self._send(draft)] = (binding, None)
 
     def _bound(self, binding: Binding) -> None:
-        if binding.party is not None:
-            binding.party.bound.add(binding.pod.key)
+        party, key = binding.party, binding.pod.key
+        if party is not None:
+            party.bound[key] = binding.pod.uid
         self._end(binding)
         self._verdicts.bound(binding)
+        if party is not None and party.evicts:
+            self._verdicts.broken(party, {key: binding.pod.uid})
+
+    def _overtaken(self, binding: Binding) -> None:
+        """Somebody else bound the pod. What was written for it is its own by now, and stays."""
+        self._verdicts.unreserve(binding)
+        party = binding.party
+        if party is not None:
+            party.bound[binding.pod.key] = binding.pod.uid
+        self._end(binding)
+        if party is not None and not party.broken:
+            self._open(party)
 
     def _pod_write_failed(self, binding: Binding, event: Failed) -> None:
         binding.sent = False
         if binding.stage is Stage.UNDOING:
             return
-        repeated = bool(binding.silences)  # a conflict may be with our own write, whose reply was lost
-        if event.why is Failure.UNKNOWN or (repeated and event.why is Failure.CONFLICT):
+        if event.why is Failure.UNKNOWN or (
+            binding.stage is Stage.BINDING and self._undecided(binding, event)
+        ):
             binding.rests_until = self.now + min(FIRST_REST * 2 ** min(binding.silences, 10), LONGEST_REST)
             binding.silences += 1
             self._timed[binding] = None
             return
         self._fail(binding, event.message or event.why.value, gone=event.why is Failure.GONE)
 
+    def _undecided(self, binding: Binding, event: Failed) -> bool:
+        """Whether the pod may be bound although a binding failed, so that nothing may be taken from it. A conflict says that
+        it is bound, perhaps by our own write whose reply was lost, or is being deleted: it will be seen which. Any other
+        refusal means little after a write without an answer."""
+        if event.why is Failure.CONFLICT:
+            return True
+        return event.why is not Failure.GONE and 0 < binding.silences <= MOST_SILENCES
+
     # --- backward ---
 
+    def _lose(self, binding: Binding, why: str) -> None:
+        """The pod goes: whatever becomes of a write of the pod itself does not matter any more."""
+        binding.sent = False
+        self._fail(binding, why, gone=True)
+        self._advance(binding)
+
     def _fail(self, binding: Binding, why: str, *, gone: bool = False) -> None:
-        """It cannot succeed any more: everything is undone in reverse."""
+        """It cannot succeed any more: everything is undone in reverse. What it holds in memory stays held until then, since
+        a write on its way may still take effect."""
         if binding.stage is Stage.UNDOING:
             binding.gone |= gone
             return
-        partly = binding.party is not None and bool(binding.party.bound)
         binding.stage, binding.why, binding.gone = Stage.UNDOING, why, gone
-        self._verdicts.unreserve(binding)
         for writer in binding.writers:
             writer.undo()
         party = binding.party
-        if party is not None and party.possible() < party.minimum:
-            for member in list(party.members.values()):
-                if member.stage is not Stage.UNDOING and not member.sent:
-                    self._fail(member, f"the gang {party.group} cannot be placed whole: {why}")
-            if partly and not gone:
-                self._verdicts.broken(party, binding)
+        if party is not None and not party.broken and party.possible() < party.minimum:
+            self._break(party, why, evicts=not gone)
         self._advance_undo(binding)
+
+    def _break(self, party: Party, why: str, *, evicts: bool) -> None:
+        """A gang cannot reach its minimum any more: members give up, but those that may be bound already."""
+        party.broken, party.evicts = why, evicts
+        for member in list(party.members.values()):
+            perhaps_bound = member.stage is Stage.BINDING and (member.sent or member.silences)
+            if not perhaps_bound:
+                self._fail(member, f"the gang {party.group} cannot be placed whole: {why}")
+        if evicts and party.bound:
+            self._verdicts.broken(party, party.bound)
 
     def _advance_undo(self, binding: Binding) -> None:
         if binding.sent:
@@ -365,17 +414,20 @@ class Bindings:
                 self._timed[binding] = None
             if not writer.finished:
                 return
+        self._verdicts.unreserve(binding)
         self._end(binding)
         self._verdicts.given_up(binding)
+        for writer in binding.writers:
+            self.claim_changed(writer.claim)  # others of its gang may have waited for it to write a claim
 
     def _shared_in_group(self, binding: Binding, writer: ClaimWriter) -> bool:
         """Whether the claim is reserved for a whole group of which others are placed."""
         if not writer.for_group:
             return False
-        flight = self._cluster.claims.flights.get(writer.claim)
-        others = (other for other in self._of_claim.get(writer.claim, ()) if other is not binding)
-        in_use = binding.party is not None and bool(binding.party.bound)
-        return in_use or bool(flight and flight.users) or any(o.stage is not Stage.UNDOING for o in others)
+        members = self._cluster.members.get(group_key(binding.pod.pod), {}).values()
+        return any(
+            member.node and member.key != binding.pod.key and not self.undoing(member) for member in members
+        )
 
     def _end(self, binding: Binding) -> None:
         self._of_pod.pop(binding.pod.key, None)

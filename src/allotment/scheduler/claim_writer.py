@@ -49,6 +49,9 @@ class ClaimWriter:
         self._uid = ""  # of a claim that we made
         self._version = 0  # after our last write
         self._finalized = self._unseen = False
+        self._made = False  # the claim is ours, or may be: a creation had no answer
+        self._written = False  # our reservation is in it
+        self._unsure = 0  # our reservation may be in it, if it is newer than this
         self._conflicts = self._silences = 0
         self._stale = 0  # a copy as old as this is not worth looking at
         self._undoing = False
@@ -63,12 +66,15 @@ class ClaimWriter:
         self._version = max(self._version, version)
         self._silences = 0
         if sent == "make":
-            self._uid = uid
+            self._uid, self._made = uid, True
         self._unseen = sent != "finalizer"  # after that, the next write need not wait for the informer
         if sent == "finalizer":
             self._finalized = True
         elif sent == "status":
+            self._written, self._unsure = True, 0
             self._claims.acknowledged(self.claim, version)
+        elif sent == "release":
+            self._written, self._unsure = False, 0
         elif sent == "delete":
             self.finished = True
 
@@ -84,6 +90,9 @@ class ClaimWriter:
             if self._conflicts > MOST_CONFLICTS and not self._undoing:
                 self.error = f"could not be written after {self._conflicts} conflicts"
         elif why is Failure.UNKNOWN:
+            self._made = self._made or sent == "make"
+            if sent == "status":
+                self._unsure = self._based
             self.rests_until = now + min(FIRST_REST * 2 ** min(self._silences, 10), LONGEST_REST)
             self._silences += 1
         elif self._undoing:
@@ -129,11 +138,8 @@ class ClaimWriter:
         if self.error:
             return None
         if self._mine(claim):
-            if self.claim in self._claims.disputed:
-                self.error = "was promised a device that another claim had first"
-            else:
-                self._claims.acknowledged(self.claim, version_of(claim))
-                self.finished = True
+            self._claims.acknowledged(self.claim, version_of(claim))
+            self.finished = True
             return None
         if self._step.finalizer not in claim.metadata.finalizers and not self._finalized:
             finalizers = [*claim.metadata.finalizers, self._step.finalizer]
@@ -160,6 +166,8 @@ class ClaimWriter:
         shown, wanted = claim.status.allocation, self._step.allocation
         if claim.metadata.deletion_timestamp is not None:
             return "is being deleted"
+        if self.claim in self._claims.disputed:
+            return "was promised a device that another claim had first"
         if self._mine(claim):
             same = wanted is None or shown is None or shown.devices.results == wanted.devices.results
             return (
@@ -167,7 +175,7 @@ class ClaimWriter:
                 if shown is not None and (same or self._step.document)
                 else "was allocated differently meanwhile"
             )
-        if wanted is not None and shown is not None:
+        if wanted is not None and shown is not None and shown.devices.results != wanted.devices.results:
             return "was allocated by somebody else meanwhile"
         if wanted is None and shown is None:
             return "was deallocated meanwhile"
@@ -182,20 +190,23 @@ class ClaimWriter:
         step = self._step
         users = [*claim.status.reserved_for, step.consumer]
         status: dict[str, Any] = {"reservedFor": [to_builtins(user) for user in users]}
-        if step.document is not None:
+        if claim.status.allocation is not None:
+            pass  # an allocation that is there cannot be changed
+        elif step.document is not None:
             status |= step.document
         elif step.allocation is not None:
             status["allocation"] = to_builtins(step.allocation)
         return self._patch("status", claim, {"status": status}, status=True)
 
     def _backward(self, claim: ResourceClaim | None) -> Draft | None:
-        if claim is None:
-            self.finished = True
-            return None
-        if self._mine(claim):
-            return self._release(claim)
-        if self._make is not None and claim.metadata.deletion_timestamp is None:
-            uid = claim.metadata.uid
+        """Takes back what this writer wrote, and not what another scheduler wrote for the same pod. After a write without an
+        answer, releasing at the version it was based on tells whether it took effect: if so, that is a conflict."""
+        if claim is not None:
+            mine = self._mine(claim) and (self._written or self._unsure)
+            if mine or self._unsure >= version_of(claim):
+                return self._release(claim)
+        uid = self._uid if claim is None else claim.metadata.uid
+        if self._made and uid and (claim is None or claim.metadata.deletion_timestamp is None):
             self._sent = "delete"
             return lambda id: DeleteClaim(id, self._namespace, self._name, uid)
         self.finished = True

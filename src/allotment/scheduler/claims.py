@@ -29,6 +29,7 @@ class Flight:
 
     allocation: AllocationResult | None  # None: the claim is allocated, and only reservations are new
     users: dict[str, ResourceClaimConsumerReference] = field(default_factory=dict)  # by the pod's uid
+    author: str = ""  # uid of the pod that brought the allocation, and writes it
     version: int = 0  # of the last write that the server acknowledged
 
 
@@ -93,7 +94,7 @@ class Claims:
         """A pod reserves a claim, with a new allocation if it has none. Raises Conflict if a device is taken."""
         flight = self.flights.get(key)
         if flight is None:
-            flight = Flight(allocation)
+            flight = Flight(allocation, author=uid)
             if allocation is not None:
                 self.ledger.commit(key, allocation)
             self.flights[key] = flight
@@ -110,11 +111,12 @@ class Claims:
                 self._enter(key)
 
     def cancel(self, key: str, uid: str) -> None:
-        """A pod no longer reserves a claim. What the server has shown meanwhile counts again."""
+        """A pod no longer reserves a claim. What the server has shown meanwhile counts again. Others that counted on the
+        allocation that this pod was to write have none then."""
         flight = self.flights.get(key)
         if flight is None or flight.users.pop(uid, None) is None:
             return
-        if not flight.users:
+        if not flight.users or uid == flight.author:
             del self.flights[key]
             self._enter(key)
 
@@ -167,10 +169,29 @@ class Claims:
     def _hold(self, key: str, wanted: tuple[Holding, ...]) -> None:
         if not wanted:
             return
+        ousted = [] if key in self.flights else self._oust(wanted)
         free = tuple([each for each in wanted if self._free(each)])
         self.ledger.hold(key, free)
         if len(free) < len(wanted):
             self.disputed[key] = wanted
+        for other in ousted:
+            self._hold(other, self._holdings(other))
+
+    def _oust(self, wanted: tuple[Holding, ...]) -> list[str]:
+        """The server shows a claim with these devices: others that were only decided to have them, and are not shown yet, came
+        later. They lose theirs here, and are returned."""
+        taken = [each for each in wanted if not self._free(each)]
+        holders = {holder: None for each in taken for holder in self.ledger.holders(each.device)}
+        ousted = [holder for holder in holders if self._undecided(holder)]
+        for holder in ousted:
+            self.ledger.release(holder)
+        return ousted
+
+    def _undecided(self, key: str) -> bool:
+        """Whether a claim's allocation is in flight, and the server has shown none."""
+        flight, shown = self.flights.get(key), self.objects.get(key)
+        decided = flight is not None and flight.allocation is not None
+        return decided and (shown is None or shown.status.allocation is None)
 
     def _free(self, held: Holding) -> bool:
         taken = self.ledger.exclusive(held.device)

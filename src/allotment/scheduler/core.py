@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from allotment.api.batch import PodGroup, VolcanoPodGroup
+from allotment.api.batch import Queue as VolcanoQueue
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.actions import Actions
@@ -25,11 +26,13 @@ from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn
 from allotment.scheduler.framework import SUCCESS, Code, Release, Room, Status
-from allotment.scheduler.gang import VOLCANO, Gang, gang_of, group_key
+from allotment.scheduler.gang import GANG, VOLCANO, Gang, Need, gang_of, group_key, key_of
+from allotment.scheduler.group_status import GroupStatuses, Verdict
 from allotment.scheduler.instruction import DeleteClaim, DeletePod, Instruction, PatchClaim, PatchPod, Tell
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.pod import FINISHED, PodInfo
-from allotment.scheduler.queue import GATED, Backoff, Entry, Queue
+from allotment.scheduler.queue import ACTIVE, GATED, Backoff, Entry, Queue
+from allotment.scheduler.queues import Quota, queue_of
 from allotment.scheduler.session import Session
 from allotment.scheduler.step import MakeClaim, WriteClaim
 
@@ -43,10 +46,10 @@ REVISIT_EVERY = 10.0
 PATIENCE = 60.0
 """Seconds after which victims that do not go are no longer waited for."""
 MAX_MESSAGE = 1024
-GANG = "Gang"
-"""Stands for a plugin where a pod waits for others of its gang."""
 GANG_PREFIX = "gang:"
 """Of the keys of gangs in the queue, to tell them from pods."""
+INCOMPLETE = "allotment.dev/GangIncomplete"
+"""The condition of a bound pod whose gang could not be bound whole, and which no controller would make anew."""
 EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of claims that were made for a pod's extended resources."""
 
@@ -61,9 +64,10 @@ class Scheduler:
         self.profiles = profiles
         self.placer = Placer(cluster, profiles)
         plugins = {plugin.name: plugin for profile in profiles.values() for plugin in profile.plugins}
-        self.queue = Queue(plugins.values(), backoff)
+        self.queue = Queue([*plugins.values(), Quota()], backoff)
         self.actions = Actions(cluster, self.placer, Session(cluster, self.placer))
         self.bindings = Bindings(cluster, self._send, self)
+        self.statuses = GroupStatuses(cluster, self._send, self.actions.queues)
         self._parties: dict[str, Party] = {}  # group → its members that are being bound
         self._cleared: dict[
             str, tuple[frozenset[str], float]
@@ -75,6 +79,7 @@ class Scheduler:
         self._out: list[Instruction] = []
         self._unsaid: dict[str, tuple[float, Status]] = {}  # at a gate → when to say why; oldest first
         self._revisited = 0.0
+        self._failures: dict[str, int] = {}  # entry → how often its binding failed
 
     # --- events ---
 
@@ -84,9 +89,9 @@ class Scheduler:
             case Changed():
                 self._changed(event.old, event.new)
             case Done():
-                self.bindings.done(event)
+                self.bindings.done(event) or self.statuses.done(event)
             case Failed():
-                self.bindings.failed(event)
+                self.bindings.failed(event) or self.statuses.failed(event, self.now)
             case Tick():
                 self._tick(event.now)
             case Turn():
@@ -97,7 +102,8 @@ class Scheduler:
     def next_time(self) -> float | None:
         """When a ``Tick`` would change something, if nothing else happens."""
         unsaid = next(iter(self._unsaid.values()), None)  # the oldest is the first
-        times = [self.queue.next_time(), self.bindings.next_time(), unsaid[0] if unsaid is not None else None]
+        times = [self.queue.next_time(), self.bindings.next_time(), self.statuses.next_time()]
+        times.append(unsaid[0] if unsaid is not None else None)
         return min((time for time in times if time is not None), default=None)
 
     def _tick(self, now: float) -> None:
@@ -112,6 +118,9 @@ class Scheduler:
                 return
             del self._unsaid[key]
             entry = self.queue.get(key)
+            if key.startswith(GANG_PREFIX):
+                verdict = Verdict(status.words, incomplete=True)
+                self.statuses.refused(key.removeprefix(GANG_PREFIX), verdict)
             for pod in entry.pods if entry is not None else ():
                 self._say_unschedulable(pod, Refusal(status.words, frozenset()))
 
@@ -127,9 +136,11 @@ class Scheduler:
                 return
         elif isinstance(new, ResourceClaim) or isinstance(old, ResourceClaim):
             meta = (new if isinstance(new, ResourceClaim) else old).metadata  # type: ignore[union-attr]  # one is there
-            self.bindings.claim_changed(f"{meta.namespace}/{meta.name}")
+            self._claim_changed(f"{meta.namespace}/{meta.name}", old, new)
         elif isinstance(new, PodGroup | VolcanoPodGroup) or isinstance(old, PodGroup | VolcanoPodGroup):
-            self._group_changed(new if new is not None else old)
+            self._group_changed(old, new)
+        elif isinstance(new, VolcanoQueue) or isinstance(old, VolcanoQueue):
+            self.statuses.stir()
         self._wake(old, new)
 
     def _where_it_was(self, pod: Pod) -> Pod:
@@ -139,24 +150,38 @@ class Scheduler:
             replace(pod, spec=replace(pod.spec, node_name=node)) if node and not pod.spec.node_name else pod
         )
 
+    def _claim_changed(self, key: str, old: Any, new: Any) -> None:
+        self.bindings.claim_changed(key)
+        if (old is None or old.status.allocation is None) == (new is None or new.status.allocation is None):
+            return
+        for pod in sorted(
+            self.cluster.users.get(key, ())
+        ):  # by this, they ask for something else than they did
+            if pod in self.queue:
+                self.queue.activate(pod)
+
     def _pod_changed(self, new: Pod | None, old: Pod | None) -> Pod | None:
         """Returns the pod as the queue is to hear of it: one that finished is gone."""
         meta = (new if new is not None else old).metadata  # type: ignore[union-attr]  # one of the two is there
         key = f"{meta.namespace}/{meta.name}"
+        for pod in (old, new):
+            if pod is not None and (group := group_key(pod)):
+                self._dirty[group] = None
         if new is None or new.status.phase in FINISHED:
+            self._failures.pop(key, None)
             self._drop(key)
             self.bindings.pod_gone(key)
             return None
-        pod = self.cluster.pods[key]
+        info = self.cluster.pods[key]
         if new.spec.node_name:
             self._drop(key)
             self.bindings.pod_bound(key, new.spec.node_name)
         elif key in self.bindings:
-            self.bindings.pod_changed(pod)
-        elif pod.leaving or (new.spec.scheduler_name or "") not in self.profiles:
+            self.bindings.pod_changed(info)
+        elif info.leaving or (new.spec.scheduler_name or "") not in self.profiles:
             self._drop(key)
         else:
-            self._queue(pod)
+            self._queue(info)
         return new
 
     # --- the queue ---
@@ -219,12 +244,21 @@ class Scheduler:
         found = self.cluster.groups.get(group)
         return gang_of(group, found) if found is not None else None
 
-    def _group_changed(self, group: ApiStruct | None) -> None:
-        assert isinstance(group, PodGroup | VolcanoPodGroup)
-        meta = group.metadata
-        key = f"{VOLCANO if isinstance(group, VolcanoPodGroup) else ''}{meta.namespace}/{meta.name}"
+    def _group_changed(self, old: Any, new: Any) -> None:
+        key = key_of(new if new is not None else old)
+        asks_anew = old is None or new is None or old.spec != new.spec
+        if new is None:
+            self.statuses.gone(key)
+        else:
+            self.statuses.look(key)
+        if not asks_anew:
+            return
+        self.actions.queues.reset()
+        self.statuses.stir()
         if self._gang(key) is None:
             self._drop(GANG_PREFIX + key)
+        elif GANG_PREFIX + key in self.queue:
+            self.queue.activate(GANG_PREFIX + key)
         for pod in list(self.cluster.members.get(key, {}).values()):
             if self._waits(pod):
                 self._queue(pod)
@@ -240,6 +274,8 @@ class Scheduler:
         waiting = [pod for pod in self.cluster.members.get(group, {}).values() if self._waits(pod)]
         if gang is None or not waiting:
             self._drop(key)
+            if group not in self.cluster.members:
+                self._failures.pop(key, None)
             return
         statuses = [(pod, self._admit(pod)) for pod in waiting]
         admitted = tuple(sorted((pod for pod, status in statuses if status.ok), key=lambda pod: pod.key))
@@ -247,41 +283,45 @@ class Scheduler:
         entry = self.queue.get(key)
         if entry is None:
             entry = self.queue.add(key, priority, admitted or tuple(waiting), self.now)
+            if key in self._failures:
+                entry.attempts = self._failures[key] - 1
+                self.queue.park(key, None, (), self.now)
         elif [pod.key for pod in entry.pods] != [pod.key for pod in admitted]:
             entry.pods = admitted or tuple(waiting)
             self.queue.activate(key)
         else:
             entry.pods = admitted or tuple(waiting)
-        missing = gang.minimum - self._placed(group) - len(admitted)
+        need = self._need(gang)
         refused = next((status for _, status in statuses if not status.ok), None)
-        if not admitted or missing > 0:
-            self._gate(entry, refused or _incomplete(gang, missing))
+        if not need.met_by(admitted):
+            self._gate(entry, refused or _incomplete(gang, need.count - len(admitted)))
         else:
             self._gate(entry, SUCCESS)
 
-    def _placed(self, group: str) -> int:
-        return sum(bool(pod.node) for pod in self.cluster.members.get(group, {}).values())
+    def _need(self, gang: Gang) -> Need:
+        """How many more members must have a place. Those whose work is done had theirs."""
+        members = self.cluster.members.get(gang.key, {}).values()
+        placed = [pod for pod in members if pod.node and not self.bindings.undoing(pod)]
+        return gang.need(placed, list(self.cluster.finished.get(gang.key, {}).values()).count("Succeeded"))
 
     def _decide_gang(self, entry: Entry) -> None:
         group = entry.key.removeprefix(GANG_PREFIX)
         gang = self._gang(group)
         assert gang is not None
         party = self._parties.get(group)
-        need = max(0, gang.minimum - self._placed(group))
+        need = self._need(gang)
         placed = self.actions.allocate(gang, entry.pods, need, self.now)
         if isinstance(placed, Refusal):
             self._refuse_gang(entry, gang, need, placed)
             return
         self._drop(entry.key)
-        if party is None or not party.members:
-            party = self._parties[group] = Party(gang.name, need)
-        for placement in placed:  # all are members before the first goes on
-            party.members[placement.cycle.pod.key] = self._binding(placement, party)
-        for placement in placed:
-            self.bindings.start(party.members[placement.cycle.pod.key])
+        self.statuses.placed(group)
+        if party is None or not party.members or party.broken:
+            party = self._parties[group] = Party(gang.name, need.count)
+        self.bindings.start(*[self._binding(placement, party) for placement in placed])
         self._dirty[group] = None
 
-    def _refuse_gang(self, entry: Entry, gang: Gang, need: int, refusal: Refusal) -> None:
+    def _refuse_gang(self, entry: Entry, gang: Gang, need: Need, refusal: Refusal) -> None:
         if refusal.resolvable and need and not self._evicting(gang.key):
             clearing = self.actions.clear(gang, entry.pods, need, self.now)
             if clearing is not None:
@@ -292,6 +332,7 @@ class Scheduler:
                 for victim in clearing.victims:
                     self._evict(victim, f"preempted to make room for a gang of {len(clearing.places)} pods")
         self.queue.park(entry.key, entry.key, () if refusal.error else refusal.plugins, self.now)
+        self.statuses.refused(gang.key, Verdict(refusal.words[:MAX_MESSAGE], refusal.error))
         for pod in entry.pods:
             self._say_unschedulable(pod, refusal)
 
@@ -310,11 +351,35 @@ class Scheduler:
         dirty, self._dirty = self._dirty, {}
         for group in dirty:
             self._queue_gang(group)
-        for _ in range(pods):
-            entry = self.queue.pop(self.now)
+            self.statuses.look(group)
+        self.statuses.update(self.now)
+        while pods > 0:
+            entry = self._next()
             if entry is None:
                 return
+            pods -= len(entry.pods)
             self._decide(entry)
+
+    def _next(self) -> Entry | None:
+        """Who is to be tried next. Of Volcano's gangs of equal priority, that of the queue which has least of what it may expect."""
+        first = self.queue.pop(self.now)
+        if first is None or not first.key.startswith(GANG_PREFIX + VOLCANO):
+            return first
+        rivals = [first]
+        for group in self.cluster.members:
+            entry = self.queue.get(GANG_PREFIX + group) if group.startswith(VOLCANO) else None
+            if entry is not None and entry.place == ACTIVE and entry.priority == first.priority:
+                rivals.append(entry)
+        if len(rivals) == 1:
+            return first
+        turns = {name: self.actions.queues.turn(name) for name in {self._queue_of(each) for each in rivals}}
+        best = min(rivals, key=lambda entry: (turns[self._queue_of(entry)], entry.rank))
+        if best is not first:
+            self.queue.exchange(first, best)
+        return best
+
+    def _queue_of(self, entry: Entry) -> str:
+        return queue_of(entry.pods[0].pod, self.cluster)
 
     def _decide(self, entry: Entry) -> None:
         self.decided += 1
@@ -391,10 +456,17 @@ class Scheduler:
     # --- how bindings end ---
 
     def bound(self, binding: Binding) -> None:
+        self._failures.pop(binding.pod.key, None)
+        party, group = binding.party, group_key(binding.pod.pod)
+        if party is not None and not party.members and self._parties.get(group) is party:
+            del self._parties[group]
+            if not party.broken:
+                self._failures.pop(GANG_PREFIX + group, None)
         self._tell(binding.pod, "Scheduled", f"Assigned {binding.pod.key} to {binding.node}")
 
     def unreserve(self, binding: Binding) -> None:
-        binding.cycle.pod = self.cluster.pods.get(binding.pod.key, binding.pod)
+        current = self.cluster.pods.get(binding.pod.key)
+        binding.cycle.pod = current if current is not None and current.uid == binding.pod.uid else binding.pod
         self.placer.unreserve(binding.cycle, binding.node)
         self._wake_by_release(binding)
 
@@ -415,19 +487,34 @@ class Scheduler:
 
     def given_up(self, binding: Binding) -> None:
         pod = self.cluster.pods.get(binding.pod.key)
-        if pod is None or binding.gone or pod.node or pod.leaving:
+        if pod is None or not self._waits(pod):
             return
         self._queue(pod)
-        entry = self.queue.get(pod.key)
-        if entry is not None and entry.place != GATED:
-            self.queue.park(entry.key, None, (), self.now)
-        self._say_unschedulable(pod, Refusal(f"binding to {binding.node} failed: {binding.why}", frozenset()))
+        if pod.uid == binding.pod.uid:  # not another one by the same name, which has waited for this
+            self._rest(pod)
+            words = f"binding to {binding.node} failed: {binding.why}"
+            self._say_unschedulable(pod, Refusal(words, frozenset()))
 
-    def broken(self, party: Party, binding: Binding) -> None:
-        for key in party.bound:
+    def _rest(self, pod: PodInfo) -> None:
+        """A pod that could not be bound is tried again after a while, a longer one each time; so is its gang."""
+        group = group_key(pod.pod)
+        key = GANG_PREFIX + group if group in self._dirty else pod.key
+        self._failures[key] = self._failures.get(key, 0) + 1
+        entry = self.queue.get(key)
+        if entry is not None and entry.place != GATED:
+            entry.attempts = self._failures[key] - 1
+            self.queue.park(key, None, (), self.now)
+
+    def broken(self, party: Party, bound: Mapping[str, str]) -> None:
+        why = f"the gang {party.group} could not be bound whole: {party.broken}"
+        for key, uid in bound.items():
             pod = self.cluster.pods.get(key)
-            if pod is not None:
-                self._evict(pod, f"the gang {party.group} could not be bound whole: {binding.why}")
+            if pod is None or pod.uid != uid or pod.leaving:
+                continue
+            if any(owner.controller for owner in pod.pod.metadata.owner_references):
+                self._evict(pod, why)
+            else:  # nobody would make another one
+                self._say(pod, INCOMPLETE, "True", "GangBroken", why)
 
     # --- telling people ---
 
@@ -441,16 +528,19 @@ class Scheduler:
                 message,
             ):
                 return
-        condition_patch = {
-            "type": "PodScheduled",
-            "status": "False",
+        self._say(pod, "PodScheduled", "False", reason, message)
+        self._tell(pod, "FailedScheduling", message, warning=True)
+
+    def _say(self, pod: PodInfo, type_: str, status: str, reason: str, message: str) -> None:
+        condition = {
+            "type": type_,
+            "status": status,
             "reason": reason,
-            "message": message,
+            "message": message[:MAX_MESSAGE],
             "lastTransitionTime": timestamp(self.now),
         }
-        patch = {"status": {"conditions": [condition_patch]}}
+        patch = {"status": {"conditions": [condition]}}
         self._send(lambda id: PatchPod(id, pod.namespace, pod.name, pod.uid, patch))
-        self._tell(pod, "FailedScheduling", message, warning=True)
 
     def _tell(self, pod: PodInfo, reason: str, message: str, *, warning: bool = False) -> None:
         self._out.append(Tell("v1", "Pod", pod.namespace, pod.name, pod.uid, warning, reason, message))
@@ -468,20 +558,24 @@ class Scheduler:
         self.queue.validate()
         self.bindings.validate()
         self.placer.validate()
+        self.actions.queues.validate()
         for key in self.cluster.assumed:
             pod = self.cluster.pods[key]
             assert key in self.bindings or pod.node, f"pod {key} is assumed, and nobody binds it"
         for pod in self.cluster.pods.values():
             ours = (pod.pod.spec.scheduler_name or "") in self.profiles
             if ours and not pod.node and not pod.leaving:
-                gang = GANG_PREFIX + group_key(pod.pod)
-                if group_key(pod.pod) in self._dirty:
+                group = group_key(pod.pod)
+                if group in self._dirty:
                     continue
-                places = (pod.key in self.queue) + (gang in self.queue) + (pod.key in self.bindings)
+                ganged = GANG_PREFIX + group in self.queue and pod.key not in self.bindings
+                places = (pod.key in self.queue) + ganged + (pod.key in self.bindings)
                 assert places == 1, f"pod {pod.key} is in {places} places"
 
 
 def _incomplete(gang: Gang, missing: int) -> Status:
+    if missing <= 0:
+        return Status(Code.UNRESOLVABLE, GANG, "waits for more pods of a task of its gang")
     more = "1 more pod" if missing == 1 else f"{missing} more pods"
     return Status(Code.UNRESOLVABLE, GANG, f"waits for {more} of its gang, which needs {gang.minimum}")
 

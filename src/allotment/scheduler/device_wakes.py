@@ -50,6 +50,13 @@ def concerns(old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> 
     return found | cluster.users.get(f"{meta.namespace}/{meta.name}", set())
 
 
+def helps_others(old: ApiStruct | None, new: ApiStruct | None) -> bool:
+    """Whether pods may be helped that a change does not concern: by what was released, or came new."""
+    if isinstance(old, ResourceClaim):
+        return released(old, new if isinstance(new, ResourceClaim) else None)
+    return left_node(old, new) or not isinstance(new, ResourceClaim | Pod)
+
+
 def helps(pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
     changed = new if new is not None else old
     if isinstance(changed, ResourceClaim):

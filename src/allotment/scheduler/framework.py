@@ -132,6 +132,10 @@ class Concerns(Protocol):
         """Keys of the pods; None: any pod."""
         ...
 
+    def helps_others(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:
+        """Whether a change may also help pods that were turned away and that it does not concern."""
+        ...
+
 
 @runtime_checkable
 class PreEnqueue(Protocol):

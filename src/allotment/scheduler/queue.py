@@ -15,7 +15,7 @@ the others stay where they are. So ten thousand equal pods that do not fit cost 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
@@ -96,6 +96,19 @@ class _Bucket:
         return None
 
 
+_Happening = tuple["type[ApiStruct]", bool, bool]
+"""A kind, whether an object of it appeared, and whether it went; neither: it changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Interest:
+    """A plugin that a change may concern, and the questions that it can answer about that."""
+
+    plugin: Plugin
+    picky: HelpsAnyone | None
+    precise: Concerns | None
+
+
 class Queue:
     """See the module. ``plugins`` are all plugins of all profiles, by name."""
 
@@ -108,12 +121,19 @@ class Queue:
         self._buckets: dict[Hashable, _Bucket] = {}
         self._gated: dict[str, dict[str, Entry]] = {}  # by the plugin whose gate it is
         self._numbers = 0
-        self._interested: dict[type[ApiStruct], list[tuple[Plugin, frozenset[Action]]]] = {}
+        self._blamed: dict[str, dict[Hashable, None]] = {}  # plugin → shapes that it turned away, some gone
+        self._gangs: dict[Hashable, None] = {}  # shapes of which an entry is more than one pod, some gone
+        self._interested: dict[_Happening, list[_Interest]] = {}
         for plugin in self.plugins.values():
+            interest = _Interest(
+                plugin,
+                plugin if isinstance(plugin, HelpsAnyone) else None,
+                plugin if isinstance(plugin, Concerns) else None,
+            )
             for wake in plugin.wakes:
-                self._interested.setdefault(wake.kind, []).append((plugin, wake.actions))
-        self._picky = {name: each for name, each in self.plugins.items() if isinstance(each, HelpsAnyone)}
-        self._precise = {name: each for name, each in self.plugins.items() if isinstance(each, Concerns)}
+                for action in wake.actions:
+                    happening = (wake.kind, action is Action.ADD, action is Action.DELETE)
+                    self._interested.setdefault(happening, []).append(interest)
 
     def __contains__(self, key: str) -> bool:
         return key in self._entries
@@ -148,10 +168,7 @@ class Queue:
         if entry is None:
             return
         self._leave(entry)
-        bucket = self._buckets.get(entry.shape)
-        if bucket is not None and bucket.scout == key:
-            bucket.scout = ""
-            self._send_scout(bucket)
+        self._relieve(entry)
 
     def gate(self, key: str, plugin: str) -> None:
         """Keeps an entry from being tried until an event that can help the plugin's pods."""
@@ -159,18 +176,24 @@ class Queue:
         self._leave(entry)
         entry.place, entry.plugins = GATED, frozenset((plugin,))
         self._gated.setdefault(plugin, {})[key] = entry
+        self._relieve(entry)
 
     def open(self, key: str) -> None:
-        """The gate of an entry is open."""
+        """The gate of an entry is open; a backoff still counts."""
         entry = self._entries[key]
         if entry.place == GATED:
             self._leave(entry)
-            self._activate(entry)
+            if entry.attempts:
+                self._rest(entry, entry.tried + self._backoff.after(entry))
+            else:
+                self._activate(entry)
 
     def activate(self, key: str) -> None:
         """Has an entry tried soon, wherever it is; a backoff still counts."""
         entry = self._entries[key]
         if entry.place == PARKED:
+            bucket = self._buckets[entry.shape]
+            bucket.scout = bucket.scout or key
             self._unpark(entry)
         elif entry.place == GATED:
             self.open(key)
@@ -188,6 +211,12 @@ class Queue:
                 return entry
         return None
 
+    def exchange(self, taken: Entry, other: Entry) -> None:
+        """Takes another entry, which is active, instead of one that was popped."""
+        assert other.place == ACTIVE, f"{other.key} instead of {taken.key}"
+        other.place = TAKEN
+        self._activate(taken)
+
     def park(self, key: str, shape: Hashable, plugins: Collection[str], now: float) -> None:
         """An attempt failed. With no plugin to blame (an error, a write that failed) it rests and is tried again."""
         entry = self._entries[key]
@@ -198,11 +227,17 @@ class Queue:
         if not plugins:
             self._rest(entry, now + self._backoff.after(entry))
             return
+        if entry.shape != shape:
+            self._relieve(entry)  # what it found out is about another shape than it was sent for
         bucket = self._buckets.setdefault(shape, _Bucket())
         if bucket.scout == key:
             bucket.scout = ""
         entry.place, entry.shape = PARKED, shape
         bucket.add(entry)
+        for plugin in entry.plugins:
+            self._blamed.setdefault(plugin, {})[shape] = None
+        if entry.pods[0].key != key:
+            self._gangs[shape] = None
 
     def next_time(self) -> float | None:
         """When ``pop`` may have something that it has not now, by time alone."""
@@ -218,45 +253,62 @@ class Queue:
 
     def wake(self, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> list[Entry]:
         """Something changed: sends scouts where it can help. Returns the gated entries that it may help."""
-        action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
         shown = new if new is not None else old
         assert shown is not None
         helpful = {
-            plugin.name: plugin
-            for plugin, actions in self._interested.get(type(shown), ())
-            if action in actions
-            and (plugin.name not in self._picky or self._picky[plugin.name].helps_anyone(old, new))
+            each.plugin.name: each
+            for each in self._interested.get((type(shown), old is None, new is None), ())
+            if self._has_turned_away(each.plugin.name)
+            and (each.picky is None or each.picky.helps_anyone(old, new))
         }
         if not helpful:
             return []
 
         def helps(entry: Entry) -> bool:
             return any(
-                plugin.helps(pod, old, new, cluster)
-                for name, plugin in helpful.items()
+                each.plugin.helps(pod, old, new, cluster)
+                for name, each in helpful.items()
                 if name in entry.plugins
                 for pod in entry.pods
             )
 
-        for bucket in list(self._buckets.values()):
-            if not bucket.scout and not bucket.plugins.isdisjoint(helpful):
+        found: dict[str, Entry] = {}
+        for name, each in helpful.items():
+            precise = each.precise
+            keys = None if precise is None else precise.concerns(old, new, cluster)
+            gated = self._gated.get(name, {})
+            found.update(gated if keys is None else {key: gated[key] for key in sorted(keys) if key in gated})
+            narrow = keys is not None and precise is not None and not precise.helps_others(old, new)
+            for bucket in self._turned_away(name, keys if narrow else None):
                 first = bucket.first()
                 if first is not None and helps(first):
                     self._send_scout(bucket)
-        return [entry for entry in self._concerned(helpful, old, new, cluster) if helps(entry)]
+        return [entry for entry in found.values() if helps(entry)]
 
-    def _concerned(
-        self, helpful: Iterable[str], old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster
-    ) -> list[Entry]:
-        """The gated entries that have to be asked about a change."""
-        found: dict[str, Entry] = {}
-        for name in helpful:
-            gated = self._gated.get(name)
-            if gated:
-                precise = self._precise.get(name)
-                keys = precise.concerns(old, new, cluster) if precise is not None else None
-                found.update(gated if keys is None else {key: gated[key] for key in keys if key in gated})
-        return list(found.values())
+    def _has_turned_away(self, plugin: str) -> bool:
+        return bool(self._gated.get(plugin) or self._blamed.get(plugin))
+
+    def _turned_away(self, plugin: str, keys: Iterable[str] | None) -> list[_Bucket]:
+        """The buckets of a plugin that have no scout; with ``keys``, only those of these pods, and of gangs."""
+        blamed = self._blamed.get(plugin)
+        if not blamed:
+            return []
+        shapes: Collection[Hashable] = blamed
+        if keys is not None:
+            entries = [self._entries[key] for key in sorted(keys) if key in self._entries]
+            shapes = {**dict.fromkeys(each.shape for each in entries if each.place == PARKED), **self._gangs}
+        found, gone = [], []
+        for shape in shapes:
+            bucket = self._buckets.get(shape)
+            if bucket is None or plugin not in bucket.plugins:
+                gone.append(shape)
+            elif not bucket.scout:
+                found.append(bucket)
+        for shape in gone:
+            blamed.pop(shape, None)
+            if shape not in self._buckets:
+                self._gangs.pop(shape, None)
+        return found
 
     def revisit(self, now: float) -> None:
         """Sends scouts of buckets that nothing has woken for long."""
@@ -264,10 +316,6 @@ class Queue:
             first = bucket.first()
             if first is not None and not bucket.scout and now - first.tried >= REVISIT_SECONDS:
                 self._send_scout(bucket)
-
-    def each_parked(self, wanted: Callable[[Entry], bool]) -> list[Entry]:
-        """The parked entries that satisfy a condition."""
-        return [entry for entry in self._entries.values() if entry.place == PARKED and wanted(entry)]
 
     # --- places ---
 
@@ -284,13 +332,23 @@ class Queue:
 
     def _leave(self, entry: Entry) -> None:
         if entry.place == PARKED:
-            self._buckets[entry.shape].entries.pop(entry.key, None)
+            bucket = self._buckets[entry.shape]
+            bucket.entries.pop(entry.key, None)
+            if not bucket.entries and not bucket.scout:
+                del self._buckets[entry.shape]
         elif entry.place == GATED:
             for plugin in entry.plugins:
                 self._gated[plugin].pop(entry.key, None)
+
+    def _relieve(self, entry: Entry) -> None:
+        """If an entry was the scout of its shape, the next one follows."""
         bucket = self._buckets.get(entry.shape)
-        if bucket is not None and not bucket.entries and bucket.scout in ("", entry.key):
-            del self._buckets[entry.shape]
+        if bucket is not None and bucket.scout == entry.key:
+            bucket.scout = ""
+            self._send_scout(bucket)
+            if not bucket.scout:
+                del self._buckets[entry.shape]
+        entry.shape = None
 
     def _activate(self, entry: Entry) -> None:
         entry.place = ACTIVE
@@ -319,5 +377,11 @@ class Queue:
             assert entry.place != ACTIVE or key in active, f"{key}: not among the active"
             assert entry.place != BACKOFF or key in resting, f"{key}: not among those that rest"
         for shape, bucket in self._buckets.items():
+            for plugin in bucket.plugins if bucket.entries else ():
+                assert shape in self._blamed[plugin], f"nobody wakes {shape!r} for {plugin}"
             assert bucket.entries or bucket.scout, f"an empty bucket for {shape!r}"
-            assert not bucket.scout or bucket.scout in self._entries, "a scout that is gone"
+            if bucket.scout:
+                assert bucket.scout in self._entries, "a scout that is gone"
+                scout = self._entries[bucket.scout]
+                assert scout.shape == shape, f"{scout.key}: a scout of another shape"
+                assert scout.place in (ACTIVE, BACKOFF, TAKEN), f"{scout.key}: a scout that is {scout.place}"

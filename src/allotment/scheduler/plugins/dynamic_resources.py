@@ -425,5 +425,8 @@ class DynamicResources:
     ) -> Iterable[str] | None:
         return device_wakes.concerns(old, new, cluster)
 
+    def helps_others(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:
+        return device_wakes.helps_others(old, new)
+
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         return device_wakes.helps(pod, old, new, cluster)
