@@ -120,6 +120,72 @@ def test_the_demo_has_nodes_and_devices_and_can_be_started_again(tmp_path: Path)
             process.wait(PATIENCE)
 
 
+def test_the_demo_brings_workloads_that_run(tmp_path: Path) -> None:
+    with up(tmp_path / "data", "--demo") as process:
+        assert "kubectl get pods,resourceclaims -n demo -o wide" in greeting(process)
+
+        async def notebook_runs(client: Client) -> str:
+            async with asyncio.timeout(PATIENCE):
+                pods = client.plain("v1", "pods")
+                async with pods.watch("demo", initial_events=True) as events:
+                    async for event in events:
+                        pod = event.object or {"metadata": {"name": ""}}
+                        if (
+                            pod["metadata"]["name"] == "notebook-1"
+                            and pod["status"].get("phase") == "Running"
+                        ):
+                            return str(pod["spec"]["nodeName"])
+            raise AssertionError("the watch ended")
+
+        assert ask(tmp_path / "data" / "kubeconfig", notebook_runs)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+
+
+REFUSED = {
+    "a demo without controllers": (["--demo", "--no-controllers"], "--demo needs the controllers"),
+    "a configuration for no scheduler": (
+        ["--no-scheduler", "--scheduler-config", "x"],
+        "--scheduler-config has no use",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_options_that_contradict_each_other(tmp_path: Path, name: str) -> None:
+    arguments, words = REFUSED[name]
+    tried = allot("up", "--data-dir", tmp_path / "data", *arguments)
+    assert tried.returncode == 2
+    assert words in tried.stderr
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        ("allotment.scheduler.driver.Driver.run", "the scheduler failed: ZeroDivisionError: oh"),
+        ("allotment.controllers.controller.Controller.run", "the controllers failed: ZeroDivisionError: oh"),
+        ("allotment.client.recorder.Recorder.run", "writing events failed: ZeroDivisionError: oh"),
+    ],
+)
+def test_a_part_that_fails_ends_it_all_and_says_so(tmp_path: Path, broken: str, words: str) -> None:
+    owner, _, method = broken.rpartition(".")
+    module, _, name = owner.rpartition(".")
+    code = (
+        f"import sys; from {module} import {name}\n"
+        f"async def fail(self): raise ZeroDivisionError('oh')\n"
+        f"{name}.{method} = fail\n"
+        f"from allotment.cli.main import main\n"
+        f"sys.exit(main(['up', '--port', '0', '--data-dir', {str(tmp_path)!r}]))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert ran.returncode == 1
+    *_, error, hint = ran.stderr.strip().splitlines()
+    assert error == f"Error: {words}"
+    assert "everything was stopped" in hint
+
+
 def test_a_second_instance_is_told_who_has_the_folder(tmp_path: Path) -> None:
     with up(tmp_path / "data") as process:
         greeting(process)

@@ -103,15 +103,15 @@ def command(
         raise click.UsageError("--scheduler-config has no use with --no-scheduler")
     if host in _EVERYWHERE:
         names = (*names, *_own_names())
-    set_up(logging.INFO if verbose else logging.WARNING)
-    sys.setswitchinterval(SWITCH_SECONDS)
-    _return_large_memory()
     wanted = Wanted(
         None if no_scheduler else configuration_of(scheduler_config),
         [name for name in NAMES if not no_controllers and (demo or name != SIMULATION)],
     )
     tokens = _tokens(token_file) if token_file is not None else {}
     options = Options(folder_of(data_dir).path.resolve(), host, port, names, tokens)
+    set_up(logging.INFO if verbose else logging.WARNING)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    _return_large_memory()
     uvloop.run(_serve(options, wanted, demo))
     return 0
 

@@ -1,0 +1,70 @@
+"""``allot controllers``: alone against a server."""
+
+from __future__ import annotations
+
+import urllib.request
+
+import pytest
+
+from allotment.cli import controllers
+from allotment.controllers import suite
+from tests.cli.conftest import Allot
+from tests.cli.served import Served, component, gpu_class, interrupted, pod, said, served, template
+
+__all__ = ["served"]  # a fixture
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that run in this process leave its logs alone."""
+    monkeypatch.setattr("allotment.cli.log.set_up", lambda level: None)
+
+
+def test_alone_they_make_claims_and_serve_their_numbers(served: Served) -> None:
+    served.create(gpu_class(), template("one"), pod("p", "nobody", resourceClaimTemplateName="one"))
+    kubeconfig = served.kubeconfig("allotment:controllers")
+    with component("controllers", "--kubeconfig", kubeconfig, "--metrics-port", "0") as process:
+        assert (
+            said(process, "controllers: ")
+            == "controllers: claims, device-taints, parameters, workloads, nodes"
+        )
+        url = said(process, "metrics are at").split()[-1]
+        made = served.until("resourceclaims", lambda obj: True, "resource.k8s.io/v1")
+        assert made["metadata"]["ownerReferences"][0]["name"] == "p"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            numbers = answer.read().decode()
+        assert 'allotment_resource_claims{state="pending"} ' in numbers
+        assert "allotment_semantic_parameter_kinds" in numbers
+        assert interrupted(process) == 0
+
+
+def test_only_those_that_are_named_need_rights(allot: Allot, quiet: None, served: Served) -> None:
+    ran = allot(
+        "controllers", "--kubeconfig", served.kubeconfig("jane"), "--only", "claims", "--no-leader-elect"
+    )
+    assert ran.code == 1
+    assert (
+        "controllers lacks rights: it may not list,watch,create,delete,patch resourceclaims.resource.k8s.io"
+        in ran.err
+    )
+    assert "deployments" not in ran.err
+    assert "leases" not in ran.err
+
+
+WRONG = {
+    "unknown": ("claims,pools", "'pools' is not one of claims, device-taints, parameters"),
+    "none": (",", "name some of claims"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_names_that_are_wrong(allot: Allot, name: str) -> None:
+    given, words = WRONG[name]
+    ran = allot("controllers", "--only", given)
+    assert ran.code == 2
+    assert words in ran.err
+
+
+def test_every_controller_can_be_named_and_says_what_it_writes() -> None:
+    assert controllers.CHOICES == suite.NAMES
+    assert tuple(controllers.WRITES) == suite.NAMES
