@@ -200,6 +200,7 @@ class GroupStatuses:
         self._marked: dict[str, None] = {}
         self._held_back: set[str] = set()  # Volcano's groups that their queue cannot take yet
         self._writing: dict[int, str] = {}
+        self._refused: dict[str, str] = {}  # group → the version of it for which the server does not take our word
         self._written: dict[str, int] = {}  # group → the version that our last write gave it
         self._rests: dict[str, float] = {}
 
@@ -217,7 +218,7 @@ class GroupStatuses:
 
     def gone(self, key: str) -> None:
         """There is no such group any more."""
-        for known in (self._verdicts, self._marked, self._written, self._rests):
+        for known in (self._verdicts, self._marked, self._written, self._rests, self._refused):
             known.pop(key, None)
         self._held_back.discard(key)
 
@@ -239,8 +240,12 @@ class GroupStatuses:
         """A write failed; False if it was none of ours. After a conflict the change that was in the way is still to come, or
         has marked the group already."""
         key = self._writing.pop(event.id, None)
-        if key is not None and event.why is Failure.UNKNOWN:
-            self._rests[key] = now + REST
+        group = self._cluster.groups.get(key) if key is not None else None
+        if key is not None and group is not None:
+            if event.why is Failure.UNKNOWN:
+                self._rests[key] = now + REST
+            elif event.why is not Failure.CONFLICT:
+                self._refused[key] = group.metadata.resource_version
         return key is not None
 
     def update(self, now: float) -> None:
@@ -271,7 +276,7 @@ class GroupStatuses:
         else:
             gang = gang_of(key, group)
             status = kubernetes_status(group, gang.minimum, found, verdict, now) if gang is not None else None
-        if status is not None:
+        if status is not None and self._refused.get(key) != group.metadata.resource_version:
             meta, patch = group.metadata, {"status": status}
             write = self._send(
                 lambda id: PatchGroup(
