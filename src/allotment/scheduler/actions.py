@@ -7,15 +7,16 @@
 * **preempt**: pods of lower priority go; of Volcano's gangs, only those of other groups in the same queue.
 * **reclaim**: pods of other queues that use more than their due go, down to their due, for a queue that stays within its own.
 
-Who goes is found by taking all that may go away in thought, placing the gang, and bringing back everybody for whom there is still
-room beside it, the most important first. So nobody goes whose going frees nothing that the gang needs. A gang's members above its
-minimum go one by one; the others only all together, and with them those above.
+Who goes is found in thought: the least important are taken away until the gang fits; everybody comes back for whom there is still
+room beside it; and of the rest, the most important first, everybody without whose going the gang finds another way. So nobody goes
+whose going frees nothing that the gang needs. A gang's members above its minimum go one by one; the others only all together, and
+with them those above.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from allotment.scheduler.absence import Absence, claims_of, without
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from allotment.scheduler.session import Session
 
 MOST_VICTIMS = 512
-MOST_TRIALS = 32
-"""Units brought back one at a time with the gang placed anew each time, where the quick way does not work out."""
+MOST_TRIALS = 64
+"""How often the gang is placed anew to see who can come back. Where that is not enough to be sure, nobody goes."""
 
 MayGo = Callable[["PodInfo"], bool]
 Placed = dict[str, str]
@@ -73,6 +74,7 @@ class _Case:
     pods: Sequence[PodInfo]
     need: Need
     now: float
+    jointly: bool = False  # taking members one after another does not place it, even where all are away
 
 
 class Actions:
@@ -87,7 +89,7 @@ class Actions:
     # --- allocate ---
 
     def allocate(
-        self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float
+        self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float, *, jointly: bool = True
     ) -> list[Placement] | Refusal:
         """Places a gang, or says why not."""
         if gang.key.startswith(VOLCANO):
@@ -95,7 +97,7 @@ class Actions:
             if words:
                 closed = bool(self.queues.closed(gang.queue))
                 return Refusal(f"gang {gang.name}: {words}", frozenset((QUEUE,)), resolvable=not closed)
-        return self._session.place(gang, pods, need, now)
+        return self._session.place(gang, pods, need, now, jointly=jointly)
 
     def _within_quota(self, gang: Gang, pods: Sequence[PodInfo], need: Need) -> tuple[Sequence[PodInfo], str]:
         """The pods that the queue may take, as many as needed at least; or why not."""
@@ -238,43 +240,69 @@ class Actions:
         if not units:
             return None
         units = sorted(units, key=lambda unit: unit.rank)
-        everybody = [pod for unit in units for pod in unit.pods]
-        with without(self._cluster, everybody) as absence:
+        with without(self._cluster, [pod for unit in units for pod in unit.pods]) as absence:
+            if self._places(case) is None:
+                case = replace(case, jointly=True)
+                if self._places(case) is None:
+                    return None
+            units = self._fewest(case, absence, units)
             placed = self._placed(case)
-            if placed is None:
-                return None
-            going = self._bring_back(units, lambda unit: self._stays(absence, unit))
+            assert placed is not None, "the gang fits without these"
+            rest = self._bring_back(absence, units, lambda unit: not any(map(self._crowded, unit.pods)))
             for each in reversed(placed):
                 self._placer.unreserve(each.cycle, each.node)
-            places = self._places(case) if going else None
-            if places is None:  # room is not all that matters: ports, neighbours
-                going, places = self._one_at_a_time(case, absence, units)
+            if len(rest) > MOST_TRIALS:
+                return None
+            if self._places(case) is None:  # room is not all that matters: ports, neighbours
+                self._take(absence, units)
+                rest = units if len(units) <= MOST_TRIALS else []
+            going = self._bring_back(absence, rest, lambda unit: self._places(case) is not None)
+            places = self._places(case)
         victims = tuple(pod for unit in going for pod in unit.pods)
         if not victims or places is None:
             return None
         count = "1 pod goes" if len(victims) == 1 else f"{len(victims)} pods go"
         return Clearing(victims, places, f"{count} to make room for the gang")
 
-    def _bring_back(self, units: Sequence[Unit], stays: Callable[[Unit], bool]) -> list[Unit]:
+    def _fewest(self, case: _Case, absence: Absence, units: list[Unit]) -> list[Unit]:
+        """As few of the units as have to be away, of the least important; all are away, and in the end only they are."""
+        first, most = 0, len(units) - 1  # of units[first:] it is known that it is enough
+        while first < most and not case.jointly:
+            middle = (first + most + 1) // 2
+            self._bring(absence, units[first:middle])
+            if self._places(case) is not None:
+                first = middle
+            else:
+                self._take(absence, units[first:middle])
+                most = middle - 1
+        return units[first:]
+
+    def _bring_back(
+        self, absence: Absence, units: Sequence[Unit], can_stay: Callable[[Unit], bool]
+    ) -> list[Unit]:
         """Brings back every unit that can stay; returns those that have to go."""
         going: list[Unit] = []
         broken: set[str] = set()
         for unit in units:
-            if unit.group in broken or not stays(unit):
-                going.append(unit)
-                if unit.core:
-                    broken.add(unit.group)
+            if unit.group not in broken:
+                self._bring(absence, [unit])
+                if can_stay(unit):
+                    continue
+                self._take(absence, [unit])
+            going.append(unit)
+            if unit.core:
+                broken.add(unit.group)
         return going
 
-    def _stays(self, absence: Absence, unit: Unit) -> bool:
-        """Whether pods fit beside the gang, with the very devices that they have; they are back then."""
-        for pod in unit.pods:
-            absence.bring(pod.key)
-        if any(self._crowded(pod) for pod in unit.pods):
-            for pod in unit.pods:
+    def _bring(self, absence: Absence, units: Sequence[Unit]) -> None:
+        for pod in (pod for unit in units for pod in unit.pods):
+            if pod in absence:
+                absence.bring(pod.key)
+
+    def _take(self, absence: Absence, units: Sequence[Unit]) -> None:
+        for pod in (pod for unit in units for pod in unit.pods):
+            if pod not in absence:
                 absence.take(pod)
-            return False
-        return True
 
     def _crowded(self, pod: PodInfo) -> bool:
         cluster = self._cluster
@@ -283,30 +311,8 @@ class Actions:
         robbed = any(key in cluster.claims.disputed for key in claims_of(cluster, pod))
         return full or robbed or self.queues.full(queue_of(pod.pod, cluster))
 
-    def _one_at_a_time(
-        self, case: _Case, absence: Absence, units: Sequence[Unit]
-    ) -> tuple[list[Unit], Placed | None]:
-        """As ``_bring_back``, with the whole gang placed again after each unit. Nobody goes where that would take too long."""
-        for pod in (pod for unit in units for pod in unit.pods):
-            if pod not in absence:
-                absence.take(pod)
-        if len(units) > MOST_TRIALS:
-            return [], None
-
-        def stays(unit: Unit) -> bool:
-            for pod in unit.pods:
-                absence.bring(pod.key)
-            if self._places(case) is not None:
-                return True
-            for pod in unit.pods:
-                absence.take(pod)
-            return False
-
-        going = self._bring_back(units, stays)
-        return going, self._places(case)
-
     def _placed(self, case: _Case) -> list[Placement] | None:
-        placed = self.allocate(case.gang, case.pods, case.need, case.now)
+        placed = self.allocate(case.gang, case.pods, case.need, case.now, jointly=case.jointly)
         return None if isinstance(placed, Refusal) else placed
 
     def _places(self, case: _Case) -> Placed | None:

@@ -57,8 +57,11 @@ class Session:
         self._cluster = cluster
         self._placer = placer
 
-    def place(self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float) -> list[Placement] | Refusal:
-        """Places as many of the pods as is needed, and as many more as fit; or none, and says why."""
+    def place(
+        self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float, *, jointly: bool = True
+    ) -> list[Placement] | Refusal:
+        """Places as many of the pods as is needed, and as many more as fit; or none, and says why. ``jointly``: with the joint
+        search, where one after another does not work."""
         if not need.met_by(pods):
             return Refusal(f"gang {gang.name}: {len(pods)} pods are not enough", frozenset((GANG,)))
         refusals: list[Refusal] = []
@@ -70,7 +73,7 @@ class Session:
                 return statement.commit()
             fitted = len(statement.placements)
             statement.discard()
-            if need and refusal is not None and trial.jointly(pods, need):
+            if jointly and need and refusal is not None and trial.jointly(pods, need):
                 return statement.commit()
             assert refusal is not None, "every pod has its place, and that is not enough"
             refusals.append(self._refusal(gang, need, fitted, refusal, domain, gave_up=trial.gave_up))
