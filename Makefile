@@ -21,8 +21,8 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(READY) ## allocate the examples and show who got what, and why the rest does not fit
-	@$(BIN)/python examples/demo.py
+demo: $(READY) ## a simulated fleet, workloads that arrive, who gets what, and why one does not fit (seconds)
+	@$(BIN)/allot demo
 
 test: $(READY) ## run the tests (under five minutes)
 	@$(BIN)/pytest -n auto -m "not soak and not upstream and not kubernetes"

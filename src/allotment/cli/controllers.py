@@ -97,7 +97,7 @@ async def _run(service: Service, only: tuple[str, ...]) -> None:
 
     async with connected(service.kubeconfig, service.context, service.lease) as client:
         names = only or await _usual(client)
-        await check_rights(client, service.name, await _rights(service, client, names))
+        await check_rights(client, service.name, await rights_of(service, client, names))
         click.echo(f"controllers: {', '.join(names)}", err=True)
 
         async def work(registry: CollectorRegistry) -> None:
@@ -118,8 +118,9 @@ async def _usual(client: Client) -> tuple[str, ...]:
     return tuple(name for name in NAMES if name != SIMULATION) if embedded else (CLAIMS, DEVICE_TAINTS)
 
 
-async def _rights(service: Service, client: Client, names: tuple[str, ...]) -> list[Right]:
-    """Put together once without running, controllers ask for the informers that they need."""
+async def rights_of(service: Service, client: Client, names: tuple[str, ...]) -> list[Right]:
+    """What they must be allowed to do on this server: put together once without running, they ask for the informers that
+    they need."""
     from allotment.cli.failure import Failure
     from allotment.cli.rights import leading, reading, writing
     from allotment.cli.service import NAMESPACE

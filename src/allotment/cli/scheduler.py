@@ -13,7 +13,9 @@ from allotment.cli.service import connection_options, service_options
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from allotment.cli.rights import Right
     from allotment.cli.service import Service
+    from allotment.client.client import Client
     from allotment.scheduler.configuration import Configuration
     from allotment.scheduler.dry_run import Decision
 
@@ -94,16 +96,10 @@ def _named(configuration: Configuration, name: str | None) -> Configuration:
 
 async def _run(service: Service, configuration: Configuration) -> None:
     from allotment.cli.components import Components, Wanted
-    from allotment.cli.rights import leading, reading, writing
-    from allotment.cli.service import NAMESPACE, check_rights, connected, serve
-    from allotment.client.discovery import discover
-    from allotment.scheduler.driver import DEFINITIONS, followed
+    from allotment.cli.service import check_rights, connected, serve
 
     async with connected(service.kubeconfig, service.context, service.lease) as client:
-        resources = [resource for resource, _ in followed(await discover(client))]
-        rights = reading([*resources, DEFINITIONS]) + writing(WRITES)
-        rights += leading(service.lease, NAMESPACE) if service.leader_elect else []
-        await check_rights(client, service.name, rights)
+        await check_rights(client, service.name, await rights_of(service, client))
 
         async def work(registry: CollectorRegistry) -> None:
             await Components(
@@ -115,6 +111,18 @@ async def _run(service: Service, configuration: Configuration) -> None:
             ).run()
 
         await serve(service, client, work)
+
+
+async def rights_of(service: Service, client: Client) -> list[Right]:
+    """What it must be allowed to do on this server."""
+    from allotment.cli.rights import leading, reading, writing
+    from allotment.cli.service import NAMESPACE
+    from allotment.client.discovery import discover
+    from allotment.scheduler.driver import DEFINITIONS, followed
+
+    resources = [resource for resource, _ in followed(await discover(client))]
+    rights = reading([*resources, DEFINITIONS]) + writing(WRITES)
+    return rights + (leading(service.lease, NAMESPACE) if service.leader_elect else [])
 
 
 # --- what it would do ---

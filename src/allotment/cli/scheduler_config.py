@@ -31,7 +31,7 @@ def configuration_of(file: Path | None) -> Configuration:
     except UnicodeDecodeError as exc:
         raise Failure(f"{file} is no text: {exc}") from exc
     except ConfigurationError as exc:
-        raise Failure(str(exc), "docs/control-plane.md has all fields") from exc
+        raise Failure(str(exc), "docs/scheduling.md has examples") from exc
     for field in configuration.ignored:
         click.echo(f"{file}: {field} has no meaning here and is ignored", err=True)
     return configuration

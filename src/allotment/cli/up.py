@@ -63,7 +63,7 @@ LARGE_MEMORY = 128 * 1024
     "--scheduler-config",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="the scheduler's profiles; see docs/control-plane.md",
+    help="the scheduler's profiles; see docs/scheduling.md",
 )
 @click.option("--verbose", is_flag=True, help="log every request, not only what goes wrong")
 def command(

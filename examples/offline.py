@@ -1,4 +1,4 @@
-"""What Allotment does, on the example cluster in this folder. Run it with `make demo`.
+"""What Allotment does without any server, on the example cluster in this folder: `.venv/bin/python examples/offline.py`.
 
 Every step is an ordinary command, printed before its output, so that you can go on from there by yourself.
 """

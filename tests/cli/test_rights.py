@@ -1,0 +1,82 @@
+"""What components may do with the roles in examples/kubernetes: enough to start, and nothing that they do not need."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
+from allotment.apiserver.server import ApiServer, Options
+from allotment.cli import controllers, scheduler
+from allotment.cli.rights import Right, missing, words, writing
+from allotment.cli.service import Service
+from allotment.client.client import Client
+from allotment.client.discovery import discover
+from allotment.client.in_process import InProcessTransport
+from tests.cli.conftest import CHECKOUT
+
+MANIFEST = CHECKOUT / "examples" / "kubernetes" / "components.yaml"
+FORBIDDEN = (
+    "get,list: core: secrets",
+    "create,patch: core: pods",
+    "delete: core: nodes",
+    "create: rbac.authorization.k8s.io: clusterrolebindings",
+    "delete: coordination.k8s.io: leases",
+)
+
+
+def as_account(name: str, folder: Path, ask: Callable[[Client], Awaitable[list[Right]]]) -> list[Right]:
+    """Asks as a service account of the manifest, on a server where it has been applied."""
+
+    async def run() -> list[Right]:
+        server = ApiServer(Options(folder))
+        await server.start()
+        try:
+            admin = Client(InProcessTransport(server.app, {"identity": ADMINISTRATOR}))
+            served = await discover(admin)
+            for obj in yaml.safe_load_all(MANIFEST.read_text()):
+                kind = served.of_kind(obj["apiVersion"], obj["kind"])
+                await admin.plain(kind.api_version, kind.plural, namespaced=kind.namespaced).create(obj)
+            groups = ("system:serviceaccounts", "system:authenticated")
+            identity = Identity(f"system:serviceaccount:kube-system:{name}", groups)
+            return await ask(Client(InProcessTransport(server.app, {"identity": identity})))
+        finally:
+            await server.stop()
+
+    return asyncio.run(run())
+
+
+def service(name: str) -> Service:
+    return Service(name, None, None, True, "127.0.0.1", None)
+
+
+async def of_scheduler(client: Client) -> list[Right]:
+    return await scheduler.rights_of(service("scheduler"), client)
+
+
+async def of_controllers(client: Client) -> list[Right]:
+    return await controllers.rights_of(service("controllers"), client, ("claims", "device-taints"))
+
+
+@pytest.mark.parametrize(
+    ("account", "needed"), [("allotment-scheduler", of_scheduler), ("allotment-controllers", of_controllers)]
+)
+def test_the_roles_for_a_real_cluster_suffice_and_no_more(
+    tmp_path: Path, account: str, needed: Callable[[Client], Awaitable[list[Right]]]
+) -> None:
+    async def ask(client: Client) -> list[Right]:
+        rights = await needed(client)
+        assert len(rights) > 20
+        assert await missing(client, rights) == []
+        return await missing(client, writing(FORBIDDEN))
+
+    assert as_account(account, tmp_path, ask) == writing(FORBIDDEN)
+
+
+def test_rights_on_one_thing_are_told_together() -> None:
+    told = words([*writing(["list,watch: core: pods", "patch: resource.k8s.io: resourceclaims/status"])])
+    assert told == ["list,watch pods", "patch resourceclaims/status.resource.k8s.io"]
