@@ -15,6 +15,7 @@ FEATURES = CHECKOUT / "examples" / "features"
 FLEET = CHECKOUT / "tests" / "manifests_fleet.yaml"
 VOLCANO = CHECKOUT / "src" / "allotment" / "scheduler" / "volcano_crds.yaml"
 DEMO = CHECKOUT / "src" / "allotment" / "cli"
+SEED0 = "resource.k8s.io/v1alpha2"
 
 Obj = dict[str, Any]
 
@@ -41,5 +42,19 @@ def fleet(*profiles: str) -> list[Obj]:
     ]
 
 
-def demo_fleet() -> list[Obj]:
-    return objects((DEMO / "demo_fleet.yaml").read_text())
+def demo_fleet(real: bool) -> list[Obj]:
+    """The fleet of ``allot up --demo``; on Kubernetes without seed 0's kinds, which it does not have."""
+    every = objects((DEMO / "demo_fleet.yaml").read_text())
+    return [each for each in every if not (real and each["apiVersion"] == SEED0)]
+
+
+def demo_workloads(real: bool) -> str:
+    """What arrives on that fleet, for kubectl; on Kubernetes without the pod whose claim is seed 0's."""
+    every = objects((DEMO / "demo_workloads.yaml").read_text())
+    return yaml.safe_dump_all(
+        [
+            each
+            for each in every
+            if not (real and (each["apiVersion"] == SEED0 or each["metadata"]["name"] == "early"))
+        ]
+    )

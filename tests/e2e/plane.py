@@ -38,7 +38,7 @@ from tests.controllers.cluster import Awake
 from tests.kubectl.command import Kubectl
 
 T = TypeVar("T")
-PATIENCE = 8.0
+PATIENCE = 25.0
 ADMIN, SCHEDULER, CONTROLLERS = "admin", "scheduler", "controllers"
 _OWNERS = (
     ("apps/v1", "deployments"),
@@ -84,9 +84,14 @@ class Plane:
     """See the module. ``connect`` gives a new transport for one of ADMIN, SCHEDULER, CONTROLLERS."""
 
     def __init__(
-        self, kubectl: Kubectl, loop: asyncio.AbstractEventLoop, connect: Callable[[str], Transport]
+        self,
+        kubectl: Kubectl,
+        loop: asyncio.AbstractEventLoop,
+        connect: Callable[[str], Transport],
+        real: bool = False,
     ) -> None:
         self.kubectl = kubectl
+        self.real = real  # whether the server is Kubernetes' own
         self.cores: list[Scheduler] = []
         self._loop, self._connect = loop, connect
         self._parts: list[Part] = []
@@ -264,6 +269,7 @@ def remote_plane(
         Kubectl(program, kubeconfig, folder),
         loop,
         lambda name: HttpTransport(load(kubeconfig), user_agent=name),
+        real=True,
     )
     try:
         with contextlib.ExitStack() as stack:

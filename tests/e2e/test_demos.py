@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.corpus import unavailable
 from tests.e2e import demos, manifests
 from tests.e2e.demos import Demo, Step
 from tests.e2e.outcome import Outcomes, reach
-from tests.e2e.plane import Plane, embedded_plane
+from tests.e2e.plane import Plane
 
 EVERY = [pytest.param(demo, id=demo.name) for demo in demos.DEMOS]
-
-
-@pytest.fixture(scope="module")
-def plane(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    with embedded_plane(program, tmp_path_factory.mktemp("plane")) as plane:
-        yield plane
 
 
 def test_no_manifest_is_left_out() -> None:

@@ -103,8 +103,10 @@ class ControlPlane:
 
 
 @contextlib.contextmanager
-def control_plane(folder: Path) -> Iterator[ControlPlane]:
-    """Starts everything, waits until it is ready, and ends everything. Raises Absent where the programs are not."""
+def control_plane(folder: Path, controllers: Sequence[str] = CONTROLLERS) -> Iterator[ControlPlane]:
+    """Starts everything, waits until it is ready, and ends everything. Raises Absent where the programs are not.
+
+    ``controllers`` are as kube-controller-manager takes them: ``*`` are those that run by default, ``-name`` is without one."""
     where = programs()
     authority = Authority(folder, datetime.datetime.now(datetime.UTC))
     admin = authority.client("admin", ["system:masters"])
@@ -124,7 +126,7 @@ def control_plane(folder: Path) -> Iterator[ControlPlane]:
         trust = client_context(plane.ca, admin)
         process = start("kube-apiserver", _apiserver_flags(folder, plane, api_port))
         start.wait(process, "kube-apiserver", lambda: _answers(f"{plane.url}/readyz", trust))
-        process = start("kube-controller-manager", _controller_flags(folder, plane))
+        process = start("kube-controller-manager", _controller_flags(folder, plane, controllers))
         start.wait(process, "kube-controller-manager", lambda: _has_default_account(plane.url, trust))
         yield plane
 
@@ -188,10 +190,10 @@ def _apiserver_flags(folder: Path, plane: ControlPlane, port: int) -> list[str]:
     ]
 
 
-def _controller_flags(folder: Path, plane: ControlPlane) -> list[str]:
+def _controller_flags(folder: Path, plane: ControlPlane, controllers: Sequence[str]) -> list[str]:
     return [
         f"--kubeconfig={plane.kubeconfig}",
-        f"--controllers={','.join(CONTROLLERS)}",
+        f"--controllers={','.join(controllers)}",
         "--leader-elect=false",
         "--secure-port=0",
         f"--cert-dir={folder}",
