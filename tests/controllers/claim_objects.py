@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from allotment.api.claim_marks import FINALIZER
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.client.client import PatchType
 from allotment.client.form import Obj
 from allotment.controllers.claim_release import ClaimRelease
-from allotment.controllers.claims import FINALIZER
 from allotment.controllers.template_claims import TemplateClaims
 from tests.controllers.cluster import Cluster, Component
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
 from allotment.api.codec import decode
 from allotment.api.core import Pod, PodSpec, PodStatus
 from allotment.api.meta import ObjectMeta
@@ -19,8 +20,6 @@ from allotment.api.resource import (
 )
 from allotment.controllers.claim_release import Delete, Release, Step, Unprotect, next_step
 from allotment.controllers.claims import (
-    FINALIZER,
-    SEMANTIC_FINALIZER,
     claim_name,
     finalizer_for,
     is_done,

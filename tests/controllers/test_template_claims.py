@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
 from allotment.api.core import Pod
 from allotment.client.transport import Call, Stream, Transport
-from allotment.controllers.claims import FINALIZER, SEMANTIC_FINALIZER, claim_name
+from allotment.controllers.claims import claim_name
 from allotment.controllers.metrics import ClaimCreations
 from allotment.controllers.template_claims import Key, TemplateClaims
 from tests.controllers.claim_objects import (

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from allotment.api.claim_marks import EXTENDED
 from allotment.api.core import Container, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceClass
-from allotment.scheduler.extended_resources import ANNOTATION, extended_claim, served
+from allotment.scheduler.extended_resources import extended_claim, served
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.step import MakeClaim, PatchStatus
 from tests.allocator import build
@@ -114,7 +115,7 @@ def test_several_resources_are_one_claim_of_the_pods() -> None:
     ]
     (owner,) = made.metadata.owner_references
     assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Pod", "p", "uid-default-p", True)
-    assert made.metadata.annotations == {ANNOTATION: "true"}
+    assert made.metadata.annotations == {EXTENDED: "true"}
     assert made.metadata.name.startswith("p-extended-resources-")
 
 
@@ -196,7 +197,7 @@ def test_equal_pods_have_one_shape_and_other_containers_another() -> None:
 
 def test_a_claim_that_an_earlier_attempt_left_is_deleted_first() -> None:
     of = asking()
-    left = owned(claim("left"), of, **{ANNOTATION: "true"})
+    left = owned(claim("left"), of, **{EXTENDED: "true"})
     world = World(gpu_class(), *fleet("n1"), allocated(left, "d0", users=[user(of)]))
     cycle = world.cycle(of)
     assert world.words(of) == {"n1": "have to wait until a claim of an earlier attempt is deleted"}

@@ -22,6 +22,7 @@ from allotment.api.batch import (
     PodGroupSchedulingPolicy,
     PodGroupSpec,
 )
+from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Node, Pod, PodResourceClaim, PodResourceClaimStatus
 from allotment.api.meta import ApiStruct, Condition, LabelSelector, ObjectMeta, OwnerReference
 from allotment.api.resource import (
@@ -32,7 +33,6 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
-from allotment.scheduler.claim_references import POD_CLAIM_NAME
 from allotment.scheduler.configuration import Configuration
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.event import Tick

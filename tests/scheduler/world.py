@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from allotment.allocator.ledger import Conflict as Twice
 from allotment.allocator.ledger import Ledger, holding
 from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
+from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.codec import decode, to_builtins
 from allotment.api.core import Namespace, Node, Pod, PodResourceClaimStatus
 from allotment.api.meta import ApiStruct, ObjectMeta, OwnerReference
@@ -35,7 +36,6 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.apiserver.patch.merge_patch import merge_patch
-from allotment.scheduler.claim_references import POD_CLAIM_NAME
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.configuration import DEFAULT, Configuration
 from allotment.scheduler.core import Scheduler

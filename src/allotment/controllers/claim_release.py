@@ -27,6 +27,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from allotment.api.claim_marks import FINALIZERS
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
 from allotment.api.status import NotFound
@@ -35,7 +36,7 @@ from allotment.client.form import Obj
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import claims
-from allotment.controllers.claims import CONSUMER, FINALIZERS, MEMBERS, OWNER
+from allotment.controllers.claims import CONSUMER, MEMBERS, OWNER
 from allotment.controllers.controller import Again
 
 Key = tuple[str, str]

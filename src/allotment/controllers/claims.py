@@ -18,20 +18,11 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
 from allotment.api.conversion.v1alpha2 import CARRIER
 from allotment.api.core import Pod
 from allotment.api.meta import OwnerReference
 from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
-
-FINALIZER = "resource.kubernetes.io/delete-protection"
-SEMANTIC_FINALIZER = "semantic.dra.k8s.io/delete-protection"
-"""Seed 0's, for claims that v1 only carries."""
-FINALIZERS = frozenset((FINALIZER, SEMANTIC_FINALIZER))
-
-ENTRY = "resource.kubernetes.io/pod-claim-name"
-"""Annotation of a claim that was made from a template: for which entry of its owner's ``resourceClaims``."""
-EXTENDED = "resource.kubernetes.io/extended-resource-claim"
-"""Annotation, ``"true"`` on claims that the scheduler makes for a pod's extended resources."""
 
 GROUPS = "scheduling.k8s.io"
 GROUP_VERSION = f"{GROUPS}/v1beta1"

@@ -15,10 +15,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from allotment.api.alpha2 import ResourceClass
+from allotment.api.claim_marks import EXTENDED, POD_CLAIM_NAME
 from allotment.api.conversion.v1alpha2 import CARRIER
 from allotment.api.resource import ResourceClaim
 from allotment.client.informers import Informers
-from allotment.controllers.claims import ENTRY, EXTENDED
 
 _UPSTREAM = "dynamic_resource_allocation"
 Kind = tuple[str, str]
@@ -131,7 +131,7 @@ def _source(claim: ResourceClaim) -> str:
     annotations = claim.metadata.annotations
     if annotations.get(EXTENDED) == "true":
         return "extended_resource"
-    return "resource_claim_template" if annotations.get(ENTRY) else ""
+    return "resource_claim_template" if annotations.get(POD_CLAIM_NAME) else ""
 
 
 def _admin(claim: ResourceClaim) -> bool:

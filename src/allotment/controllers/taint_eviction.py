@@ -10,10 +10,10 @@ leave the time out; then they count from when we first saw it.
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 
 from allotment.api.core import Node, Pod, Taint, Toleration
+from allotment.api.toleration import tolerates
 from allotment.client.client import Client
 from allotment.client.informer import Key
 from allotment.client.informers import Informers
@@ -29,7 +29,6 @@ _WORDS = Words(
     "DeletionByTaintManager",
     "its node has a NoExecute taint that it does not tolerate, or no longer",
 )
-_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 
 
 class TaintEviction:
@@ -113,28 +112,3 @@ def _since(pod: Pod, taint: Taint, noticed: datetime) -> datetime:
     if added is None or scheduled is None:
         return noticed
     return min(max(added, scheduled), noticed)
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """No effect tolerates every effect, no key every key. ``Lt`` and ``Gt`` compare the taint's value as a number with the
-    toleration's."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    match toleration.operator:
-        case None | "" | "Equal":
-            return (toleration.value or "") == (taint.value or "")
-        case "Exists":
-            return True
-        case "Lt":
-            return _less(taint.value, toleration.value)
-        case "Gt":
-            return _less(toleration.value, taint.value)
-        case _:
-            return False
-
-
-def _less(one: str | None, other: str | None) -> bool:
-    """Whether both are whole numbers and one is the smaller."""
-    return all(_INTEGER.fullmatch(text or "") for text in (one, other)) and int(one or "") < int(other or "")

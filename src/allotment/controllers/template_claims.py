@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Pod
 from allotment.api.resource import API_VERSION, ResourceClaim
 from allotment.api.status import AlreadyExists, Conflict, NotFound, StatusError
@@ -34,7 +35,7 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import claims
-from allotment.controllers.claims import ENTRY, MEMBERS, OWNER
+from allotment.controllers.claims import MEMBERS, OWNER
 from allotment.controllers.controller import Again
 from allotment.controllers.metrics import ClaimCreations
 from allotment.controllers.own_writes import OwnWrites
@@ -232,7 +233,7 @@ class TemplateClaims:
     async def _make(self, owner: Owner, entry: str, template: str) -> str | None:
         """The name of the claim for an entry, which now exists; None if the template does not."""
         for claim in self._seen.by(OWNER, owner.uid):
-            if claim.metadata.annotations.get(ENTRY) == entry:
+            if claim.metadata.annotations.get(POD_CLAIM_NAME) == entry:
                 return claim.metadata.name
         found = await self._template(owner, template)
         if found is None:
@@ -344,7 +345,7 @@ def manifest(owner: Owner, entry: str, template: Obj) -> Obj:
     metadata: Obj = {
         "name": claims.claim_name(owner.key.name, entry, owner.uid),
         "namespace": owner.key.namespace,
-        "annotations": {**(given.get("annotations") or {}), ENTRY: entry},
+        "annotations": {**(given.get("annotations") or {}), POD_CLAIM_NAME: entry},
         "ownerReferences": [owner.reference()],
         "finalizers": [claims.finalizer_for(spec.get("spec") or {})],
     }

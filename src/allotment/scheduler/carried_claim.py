@@ -17,7 +17,6 @@ from allotment.api.conversion.v1alpha2 import CARRIER, as_carried, to_v1
 if TYPE_CHECKING:
     from allotment.api.resource import ResourceClaim
 
-FINALIZER = "semantic.dra.k8s.io/delete-protection"
 IMMEDIATE = "Immediate"
 
 

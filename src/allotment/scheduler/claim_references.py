@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from allotment.api.batch import PodGroup
+from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.resource import ResourceClaimConsumerReference
 from allotment.scheduler.claims import MAX_CONSUMERS
 from allotment.scheduler.gang import group_key
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from allotment.api.resource import ResourceClaim
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.pod import PodInfo
-
-POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
-"""The annotation of a claim made from a template: which entry of the pod it is for."""
 
 
 class Unusable(Exception):

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.batch import Queue as VolcanoQueue
+from allotment.api.claim_marks import EXTENDED
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.actions import Actions
@@ -50,8 +51,6 @@ GANG_PREFIX = "gang:"
 """Of the keys of gangs in the queue, to tell them from pods."""
 INCOMPLETE = "allotment.dev/GangIncomplete"
 """The condition of a bound pod whose gang could not be bound whole, and which no controller would make anew."""
-EXTENDED = "resource.kubernetes.io/extended-resource-claim"
-"""The annotation of claims that were made for a pod's extended resources."""
 
 
 class Scheduler:

@@ -11,11 +11,12 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from allotment.allocator.outcome import Allocated
+from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
 from allotment.scheduler.binding_conditions import awaited, timestamp
-from allotment.scheduler.carried_claim import FINALIZER as CARRIED_FINALIZER
 from allotment.scheduler.carried_claim import IMMEDIATE, carried_status
 from allotment.scheduler.device_score import EARLY, FILLED, SMALL
 from allotment.scheduler.framework import SUCCESS, Code, Status
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from allotment.scheduler.device_score import Sizes
     from allotment.scheduler.device_wish import Wish
     from allotment.scheduler.extended_resources import ExtendedClaim
-
-FINALIZER = "resource.kubernetes.io/delete-protection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +138,7 @@ class Plan:
                 each.reference.key,
                 allocation,
                 each.reference.consumer,
-                CARRIED_FINALIZER,
+                SEMANTIC_FINALIZER,
                 keep=each.claim.spec.allocation_mode == IMMEDIATE,
                 document=document,
             )

@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from allotment.api.claim_marks import EXTENDED
 from allotment.api.codec import to_builtins
 from allotment.api.core import ContainerExtendedResourceRequest
 from allotment.api.meta import ObjectMeta, OwnerReference
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from allotment.api.quantity import Quantity
     from allotment.scheduler.claims import Claims
     from allotment.scheduler.pod import PodInfo
-
-ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
-"""Marks the claim that serves a pod's extended resources, with the value ``true``."""
 
 _UNIT = 10**9
 _LONGEST_BASE = 58  # characters of a generated name before its random part, as Kubernetes has it
@@ -70,7 +68,7 @@ def existing(pod: PodInfo, claims: Claims) -> ResourceClaim | None:
     """The claim that an earlier attempt made for the pod, if it is still there."""
     for key in claims.owned.get(pod.uid, ()):
         found = claims.objects[key]
-        if found.metadata.annotations.get(ANNOTATION) == "true":
+        if found.metadata.annotations.get(EXTENDED) == "true":
             return found
     return None
 
@@ -88,7 +86,7 @@ def extended_claim(pod: PodInfo, resources: Collection[str], classes: Mapping[st
     meta = ObjectMeta(
         name=_name(pod),
         namespace=pod.namespace,
-        annotations={ANNOTATION: "true"},
+        annotations={EXTENDED: "true"},
         owner_references=(owner,),
     )
     spec = ResourceClaimSpec(devices=DeviceClaim(requests=tuple(requests)))

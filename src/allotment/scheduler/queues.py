@@ -20,9 +20,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.batch import Queue, VolcanoPodGroup
+from allotment.api.claim_marks import EXTENDED
 from allotment.api.core import Pod
 from allotment.api.quantity import Format, Quantity
-from allotment.scheduler.extended_resources import ANNOTATION, served
+from allotment.scheduler.extended_resources import served
 from allotment.scheduler.framework import Action, Wake
 from allotment.scheduler.gang import DEFAULT_QUEUE, VOLCANO, group_key
 from allotment.scheduler.node import PODS
@@ -88,7 +89,7 @@ def _claims(pod: PodInfo, cluster: Cluster) -> list[str]:
     return [
         key
         for key in cluster.used_by(pod)
-        if key in claims and claims[key].metadata.annotations.get(ANNOTATION) != "true"
+        if key in claims and claims[key].metadata.annotations.get(EXTENDED) != "true"
     ]
 
 

@@ -21,16 +21,16 @@ from allotment.allocator.search import DEFAULT_BUDGET
 from allotment.allocator.strategy import BEST_FIT, FIRST_FIT
 from allotment.api import alpha2
 from allotment.api.batch import PodGroup
+from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
 from allotment.api.codec import encode
 from allotment.api.core import Node, Pod
 from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.scheduler import device_wakes, extended_resources
 from allotment.scheduler.binding_conditions import Readiness, awaited, readiness
-from allotment.scheduler.carried_claim import FINALIZER as CARRIED_FINALIZER
 from allotment.scheduler.carried_claim import carried, is_carrier
 from allotment.scheduler.claim_references import Reference, Unusable, blocked, own_reference, references
 from allotment.scheduler.device_costs import afford, bearing
-from allotment.scheduler.device_plan import FINALIZER, Carried, Grant, Plan
+from allotment.scheduler.device_plan import Carried, Grant, Plan
 from allotment.scheduler.device_wants import (
     NAME,
     NOTHING,
@@ -398,7 +398,7 @@ class DynamicResources:
             return []
         steps: list[Step] = [grant.step for grant in wants.grants]
         for given in wants.joined:
-            finalizer = CARRIED_FINALIZER if is_carrier(given.reference.claim) else FINALIZER
+            finalizer = SEMANTIC_FINALIZER if is_carrier(given.reference.claim) else FINALIZER
             steps.append(WriteClaim(given.reference.key, None, given.reference.consumer, finalizer))
         patch: dict[str, Any] = {}
         if any(isinstance(grant.step, MakeClaim) for grant in wants.grants):
