@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +24,18 @@ from allotment.scheduler.gang import Gang, Need
 from allotment.scheduler.placement import Placement, Placer
 from allotment.scheduler.session import Session
 from tests.allocator import build
-from tests.scheduler.builders import ZONE, claim, cluster, node, pod, slice_
+from tests.scheduler.builders import (
+    HOSTNAME,
+    ZONE,
+    claim,
+    cluster,
+    near,
+    node,
+    pod,
+    pod_affinity,
+    slice_,
+    spread,
+)
 
 ANY = build.class_("any")
 BIG = build.class_("big", f'{build.mine("size")} == "big"')
@@ -240,3 +252,124 @@ def test_many_gangs_fit_if_and_only_if_there_is_a_way(problem: Problem, shuffle:
     made = world([device_node(f"n{n}", *size) for n, size in enumerate(problem.nodes)], members)
 
     assert isinstance(attempt(made, members, problem.need), list) == (most >= problem.need)
+
+
+# --- where nodes depend on each other ---
+
+
+def fabric(count: int) -> ApiStruct:
+    """Devices that every node reaches."""
+    return build.slice_(*build.devices(count, "f"), name="fabric", pool="fabric", on=None, everywhere=True)
+
+
+@st.composite
+def fabrics(draw: st.DrawFn) -> tuple[list[int], int, list[int], int]:
+    """Devices of each node, devices that all reach, devices that each member wants, and how many members are needed."""
+    local = draw(st.lists(st.integers(0, 2), min_size=1, max_size=3))
+    wanted = draw(st.lists(st.integers(1, 2), min_size=1, max_size=5))
+    return local, draw(st.integers(0, 3)), wanted, draw(st.integers(1, len(wanted)))
+
+
+def fits_with_fabric(local: Sequence[int], shared: int, wanted: Sequence[int], need: int) -> bool:
+    """By trying everything: what a node's members want beyond its own devices comes from the fabric."""
+    for choice in product(range(-1, len(local)), repeat=len(wanted)):
+        if sum(place >= 0 for place in choice) >= need:
+            here = [
+                sum(w for w, at in zip(wanted, choice, strict=True) if at == n) for n in range(len(local))
+            ]
+            if sum(max(0, want - have) for want, have in zip(here, local, strict=True)) <= shared:
+                return True
+    return False
+
+
+@settings(max_examples=60, deadline=None)
+@given(fabrics())
+def test_with_devices_that_all_nodes_reach_a_no_is_sure_or_said_to_be_given_up(
+    problem: tuple[list[int], int, list[int], int],
+) -> None:
+    local, shared, wanted, need = problem
+    members = [member(f"p{n}", count=count) for n, count in enumerate(wanted)]
+    nodes = [device_node(f"n{n}", 0, count) for n, count in enumerate(local)]
+    made = world([*nodes, [fabric(shared)]], members)
+
+    placed = attempt(made, members, need)
+
+    if fits_with_fabric(local, shared, wanted, need):
+        assert isinstance(placed, list) or "gave up the search" in placed.words
+    else:
+        assert isinstance(placed, Refusal)
+
+
+def test_a_member_leaves_the_devices_that_all_reach_to_those_who_have_no_others() -> None:
+    members = [member(f"p{n}") for n in range(4)]
+    made = world([device_node("a", 0, 2), device_node("b", 0, 0), [fabric(2)]], members)
+
+    placed = attempt(made, members, 4)
+
+    assert isinstance(placed, list)
+
+
+APART = pod_affinity(apart=[near({"app": "x"}, HOSTNAME)])
+TOGETHER = pod_affinity(near=[near({"app": "x"}, ZONE)])
+SPREAD = [spread(ZONE, {"app": "x"}, skew=1)]
+
+
+@st.composite
+def neighbourhoods(draw: st.DrawFn) -> tuple[list[tuple[str, int]], int, int, str]:
+    """Zones and cpus of nodes, how many members of one cpu there are and are needed, and which rule they have."""
+    nodes = draw(
+        st.lists(st.tuples(st.sampled_from(["east", "west"]), st.integers(0, 3)), min_size=1, max_size=4)
+    )
+    count = draw(st.integers(1, 5))
+    return nodes, count, draw(st.integers(1, count)), draw(st.sampled_from(["apart", "together", "spread"]))
+
+
+def fits_with_neighbours(nodes: Sequence[tuple[str, int]], need: int, rule: str) -> bool:
+    """By trying how many members each node could have. Spreading: zones differ by one at most, in some order of placing."""
+    for counts in product(*[range(cpus + 1) for _, cpus in nodes]):
+        if sum(counts) != need:
+            continue
+        zones = {zone: 0 for zone, _ in nodes}
+        for (zone, _), count in zip(nodes, counts, strict=True):
+            zones[zone] += count
+        if rule == "apart" and max(counts) <= 1:
+            return True
+        if rule == "together" and sum(bool(count) for count in zones.values()) <= 1:
+            return True
+        if rule == "spread" and max(zones.values()) - min(zones.values()) <= 1:
+            return True
+    return False
+
+
+@settings(max_examples=80, deadline=None)
+@given(neighbourhoods())
+def test_with_rules_about_neighbours_a_no_is_sure_or_said_to_be_given_up(
+    problem: tuple[list[tuple[str, int]], int, int, str],
+) -> None:
+    nodes, count, need, rule = problem
+    rules: dict[str, Any] = {
+        "apart": {"affinity": APART},
+        "together": {"affinity": TOGETHER},
+        "spread": {"spread": SPREAD},
+    }[rule]
+    members = [
+        Member(pod(f"p{n}", cpu=1, labels={"app": "x"}, group="gang", **rules), None) for n in range(count)
+    ]
+    made = world([[node(f"n{n}", cpu=cpu, zone=zone)] for n, (zone, cpu) in enumerate(nodes)], members)
+
+    placed = attempt(made, members, need)
+
+    if fits_with_neighbours(nodes, need, rule):
+        assert isinstance(placed, list) or "gave up the search" in placed.words
+    else:
+        assert isinstance(placed, Refusal)
+
+
+def test_a_gang_of_many_kinds_of_pods_does_not_take_for_ever() -> None:
+    members = [member(f"p{n}", cpu=n + 1, count=1) for n in range(24)]
+    made = world([device_node(f"n{n}", 2, 2, cpu=30) for n in range(6)], members)
+
+    refused = attempt(made, members, 24)
+
+    assert isinstance(refused, Refusal)
+    assert "gave up the search; one after another only" in refused.words
