@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 MOST_SILENCES = 16
 """So often is a binding repeated that may have taken effect without an answer, when it is refused since."""
 
+_OF_CLAIMS = (WriteClaim, MakeClaim)
+
 
 class Stage(Enum):
     """Where a binding is; see the module."""
@@ -223,7 +225,8 @@ class Bindings:
         return min(times, default=None)
 
     def _due(self, binding: Binding) -> float | None:
-        times = [writer.rests_until for writer in binding.writers if writer.rests_until > self.now]
+        dues = [due for writer in binding.writers for due in (writer.rests_until, writer.patience)]
+        times = [due for due in dues if due > self.now]
         if binding.rests_until > self.now:
             times.append(binding.rests_until)
         if binding.stage is Stage.AWAITING:
@@ -240,8 +243,8 @@ class Bindings:
             pass
         if binding.stage is Stage.BINDING:
             self._bind(binding)
-        if self._due(binding) is None:
-            self._timed.pop(binding, None)
+        if binding in self._timed and self._due(binding) is None:
+            del self._timed[binding]
 
     def _one_step(self, binding: Binding) -> bool:
         """Works on the present step; True if the next may begin."""
@@ -249,7 +252,7 @@ class Bindings:
             self._ready(binding)
             return False
         step = binding.steps[binding.position]
-        if isinstance(step, WriteClaim | MakeClaim):
+        if isinstance(step, _OF_CLAIMS):
             return self._write_claims(binding)
         if isinstance(step, PatchStatus):
             self._patch_pod(binding, step)
@@ -259,16 +262,18 @@ class Bindings:
     def _write_claims(self, binding: Binding) -> bool:
         """All claims that follow one another, side by side."""
         end = binding.position
-        while end < len(binding.steps) and isinstance(binding.steps[end], WriteClaim | MakeClaim):
+        while end < len(binding.steps) and isinstance(binding.steps[end], _OF_CLAIMS):
             end += 1
         if len(binding.writers) < end:
             for step in binding.steps[len(binding.writers) : end]:
-                assert isinstance(step, WriteClaim | MakeClaim)
+                assert isinstance(step, _OF_CLAIMS)
                 writer = ClaimWriter(step, self._cluster.claims)
                 binding.writers.append(writer)
                 self._of_claim.setdefault(writer.claim, {})[binding] = None
         for writer in binding.writers:
             self._advance_writer(binding, writer)
+            if writer.patience > self.now:
+                self._timed[binding] = None
             if writer.error:
                 self._fail(binding, f"claim {writer.claim} {writer.error}")
                 return False
@@ -449,8 +454,6 @@ class Bindings:
             party = binding.party
             if party is not None and binding.stage is Stage.BINDING:
                 assert party.open, f"{key} is bound before its gang is ready"
-        for binding, _ in self._of_write.values():
-            assert self._of_pod.get(binding.pod.key) is binding or binding.stage is not Stage.WRITING
 
 
 def conditions_met(claim: ResourceClaim) -> bool:

@@ -77,10 +77,12 @@ class Claims:
         for owner in new:
             self.owned.setdefault(owner.uid, {})[key] = None
 
-    def _land(self, key: str) -> None:
+    def _land(self, key: str) -> bool:
         flight = self.flights.get(key)
-        if flight is not None and flight.version and version_of(self.objects[key]) >= flight.version:
-            del self.flights[key]
+        if flight is None or not flight.version or version_of(self.objects[key]) < flight.version:
+            return False
+        del self.flights[key]
+        return True
 
     # --- decisions ---
 
@@ -106,8 +108,7 @@ class Claims:
         flight = self.flights.get(key)
         if flight is not None:
             flight.version = max(flight.version, version)
-            if key in self.objects:
-                self._land(key)
+            if key in self.objects and self._land(key):
                 self._enter(key)
 
     def cancel(self, key: str, uid: str) -> None:

@@ -10,22 +10,21 @@ Event
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from allotment.api.meta import ApiStruct
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(msgspec.Struct, frozen=True, gc=False):
     """An object as it was and is; ``old`` is None if it appeared, ``new`` if it went."""
 
     old: ApiStruct | None
     new: ApiStruct | None
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True, gc=False):
     """The write that instruction ``id`` asked for took effect."""
 
     id: int
@@ -43,8 +42,7 @@ class Failure(Enum):
     UNKNOWN = "unknown"  # no answer; it may have taken effect
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True, gc=False):
     """The write that instruction ``id`` asked for failed."""
 
     id: int
@@ -52,15 +50,13 @@ class Failed:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True, gc=False):
     """The time, in seconds since 1970. It never goes back."""
 
     now: float
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True, gc=False):
     """Leave to decide about up to ``pods`` pods (a gang counts as its members)."""
 
     pods: int

@@ -6,22 +6,21 @@ Writes are independent of each other: where one must wait for another, the core 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class CreateClaim:
+class CreateClaim(msgspec.Struct, frozen=True, gc=False):
     """Make a claim for a pod's extended resources."""
 
     id: int
     claim: Json
 
 
-@dataclass(frozen=True, slots=True)
-class PatchClaim:
+class PatchClaim(msgspec.Struct, frozen=True, gc=False):
     """Change a claim, or its status, if it is still at ``version``."""
 
     id: int
@@ -33,8 +32,7 @@ class PatchClaim:
     status: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteClaim:
+class DeleteClaim(msgspec.Struct, frozen=True, gc=False):
     """Delete a claim that was made for a pod's extended resources."""
 
     id: int
@@ -43,8 +41,7 @@ class DeleteClaim:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(msgspec.Struct, frozen=True, gc=False):
     """Bind a pod to a node. Cannot be undone."""
 
     id: int
@@ -54,8 +51,7 @@ class Bind:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class PatchPod:
+class PatchPod(msgspec.Struct, frozen=True, gc=False):
     """Change a pod's status: its PodScheduled condition, the nominated node, what claims it got."""
 
     id: int
@@ -65,8 +61,7 @@ class PatchPod:
     patch: Json
 
 
-@dataclass(frozen=True, slots=True)
-class DeletePod:
+class DeletePod(msgspec.Struct, frozen=True, gc=False):
     """Delete a pod to make room for another, once its condition says so."""
 
     id: int
@@ -76,8 +71,7 @@ class DeletePod:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class PatchGroup:
+class PatchGroup(msgspec.Struct, frozen=True, gc=False):
     """Change the status of a pod group, if it is still at ``version``."""
 
     id: int
@@ -89,8 +83,7 @@ class PatchGroup:
     patch: Json
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(msgspec.Struct, frozen=True, gc=False):
     """Say something about an object to people: an Event. No outcome comes back."""
 
     api_version: str

@@ -104,6 +104,7 @@ _Happening = tuple["type[ApiStruct]", bool, bool]
 class _Interest:
     """A plugin that a change may concern, and the questions that it can answer about that."""
 
+    name: str
     plugin: Plugin
     picky: HelpsAnyone | None
     precise: Concerns | None
@@ -126,6 +127,7 @@ class Queue:
         self._interested: dict[_Happening, list[_Interest]] = {}
         for plugin in self.plugins.values():
             interest = _Interest(
+                plugin.name,
                 plugin,
                 plugin if isinstance(plugin, HelpsAnyone) else None,
                 plugin if isinstance(plugin, Concerns) else None,
@@ -255,10 +257,11 @@ class Queue:
         """Something changed: sends scouts where it can help. Returns the gated entries that it may help."""
         shown = new if new is not None else old
         assert shown is not None
+        gated, blamed = self._gated, self._blamed
         helpful = {
-            each.plugin.name: each
+            each.name: each
             for each in self._interested.get((type(shown), old is None, new is None), ())
-            if self._has_turned_away(each.plugin.name)
+            if (gated.get(each.name) or blamed.get(each.name))
             and (each.picky is None or each.picky.helps_anyone(old, new))
         }
         if not helpful:
@@ -276,17 +279,14 @@ class Queue:
         for name, each in helpful.items():
             precise = each.precise
             keys = None if precise is None else precise.concerns(old, new, cluster)
-            gated = self._gated.get(name, {})
-            found.update(gated if keys is None else {key: gated[key] for key in sorted(keys) if key in gated})
+            mine = gated.get(name, {})
+            found.update(mine if keys is None else {key: mine[key] for key in sorted(keys) if key in mine})
             narrow = keys is not None and precise is not None and not precise.helps_others(old, new)
             for bucket in self._turned_away(name, keys if narrow else None):
                 first = bucket.first()
                 if first is not None and helps(first):
                     self._send_scout(bucket)
         return [entry for entry in found.values() if helps(entry)]
-
-    def _has_turned_away(self, plugin: str) -> bool:
-        return bool(self._gated.get(plugin) or self._blamed.get(plugin))
 
     def _turned_away(self, plugin: str, keys: Iterable[str] | None) -> list[_Bucket]:
         """The buckets of a plugin that have no scout; with ``keys``, only those of these pods, and of gangs."""

@@ -6,15 +6,15 @@ one fails for good, every step is undone in reverse order, the failing one too: 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     from allotment.api.resource import AllocationResult, ResourceClaimConsumerReference
 
 
-@dataclass(frozen=True, slots=True)
-class WriteClaim:
+class WriteClaim(msgspec.Struct, frozen=True, gc=False):
     """Write a claim's finalizer (if it lacks it), then allocation (if it has none) and reservation.
 
     Undone by taking the reservation back and, if nobody else has one and ``keep`` is false, the allocation.
@@ -30,8 +30,7 @@ class WriteClaim:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class MakeClaim:
+class MakeClaim(msgspec.Struct, frozen=True, gc=False):
     """Create the claim that serves a pod's extended resources, then as ``WriteClaim``. Undone by deleting it."""
 
     claim: str  # namespace/name
@@ -39,15 +38,13 @@ class MakeClaim:
     write: WriteClaim
 
 
-@dataclass(frozen=True, slots=True)
-class PatchStatus:
+class PatchStatus(msgspec.Struct, frozen=True, gc=False):
     """Tell the pod in its status what it got. Needs no undo: the next attempt writes over it."""
 
     patch: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitConditions:
+class AwaitConditions(msgspec.Struct, frozen=True, gc=False):
     """Wait until the binding conditions of all devices of these claims are true, or one failed, or time is up."""
 
     claims: tuple[str, ...]
