@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import re
 import signal
@@ -27,7 +28,7 @@ def play(folder: Path, show: Stage | None = None) -> Picture | None:
 
 
 def test_the_whole_demo_ends_as_its_story_says_and_nothing_is_forbidden(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     numbers: list[str] = []
     stop = ApiServer.stop
@@ -44,6 +45,7 @@ def test_the_whole_demo_ends_as_its_story_says_and_nothing_is_forbidden(
     assert (last.nodes, len(last.rows)) == (12, sum(workload.pods for workload in STORY))
     _tells_a_story(last.rows)
     assert len({len(picture.rows) for picture in seen}) > 1  # they arrived one after the other
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
     (text,) = numbers
     assert not re.findall(r'^apiserver_request_total\{.*code="40[13]".*$', text, re.MULTILINE)
     assert 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 19.0' in text

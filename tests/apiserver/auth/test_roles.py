@@ -154,6 +154,14 @@ FACTS = [
     ("allotment:scheduler", "list", "scheduling.volcano.sh", "queues", True),
     ("allotment:controllers", "create", "resource.k8s.io", "resourceclaims", True),
     ("allotment:controllers", "update", "resource.k8s.io", "resourcepools/status", True),
+    (
+        "allotment:controllers",
+        "list",
+        "scheduling.volcano.sh",
+        "queues",
+        True,
+    ),  # for the scheduler in `allot up`
+    ("allotment:controllers", "update", "scheduling.volcano.sh", "podgroups/status", False),
     ("allotment:autoscaler", "create", "", "nodes", True),
     ("allotment:autoscaler", "update", "resource.k8s.io", "resourceclaims/status", False),
     ("allotment:viewer", "list", "resource.k8s.io", "resourceslices", True),
