@@ -1,0 +1,59 @@
+"""Two schedulers that know nothing of each other want the same pods and devices: no device is bound twice, and none is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import burst
+from tests.e2e.conftest import OURS, SERVERS
+from tests.e2e.plane import Plane, embedded_plane, remote_plane
+
+DEVICES = 30
+PODS = 45
+
+
+@pytest.fixture(params=SERVERS)
+def plane(request: pytest.FixtureRequest, program: Path, tmp_path: Path) -> Iterator[Plane]:
+    if request.param == "kubernetes":
+        kubeconfig = request.getfixturevalue("real").kubeconfig
+        with remote_plane(program, kubeconfig, tmp_path, OURS, schedulers=2) as plane:
+            yield plane
+    else:
+        with embedded_plane(program, tmp_path, schedulers=2) as plane:
+            yield plane
+
+
+def test_no_device_is_bound_twice(plane: Plane) -> None:
+    fleet = burst.fleet(nodes=3, devices=DEVICES // 3)
+    plane.apply(fleet)
+    plane.create(burst.pods(PODS))
+    plane.until(
+        lambda: len(burst.bound(plane)) == DEVICES and settled(plane),
+        lambda: (
+            f"{DEVICES} pods bound, but {len(burst.bound(plane))} are; {holders(plane)} claims hold a device"
+        ),
+    )
+    burst.check(plane)
+    first = burst.bound(plane)[: PODS - DEVICES]
+    plane.remove([pod for pod in burst.pods(PODS) if pod["metadata"]["name"] in first])
+    plane.until(
+        lambda: len(plane.pods.all()) == len(burst.bound(plane)) == DEVICES and settled(plane),
+        lambda: f"the others have their turn, but {len(burst.bound(plane))} of {len(plane.pods.all())} have",
+    )
+    burst.check(plane)
+    plane.clear(burst.NAMESPACE)
+    plane.delete_namespace(burst.NAMESPACE)
+    plane.validate()
+    plane.remove(fleet)
+
+
+def holders(plane: Plane) -> int:
+    return sum(claim.status.allocation is not None for claim in burst.claims(plane))
+
+
+def settled(plane: Plane) -> bool:
+    """Whether no claim holds a device but those of bound pods: what was taken twice is undone."""
+    return holders(plane) == len(burst.bound(plane))
