@@ -19,6 +19,12 @@ def test_what_is_written_is_read_again(indexes: set[int]) -> None:
 
 def test_what_is_no_index_or_beyond_the_end_is_left_out() -> None:
     assert parsed("0-99999999999,x,3-y,-1,,7", 5) == {0, 1, 2, 3, 4}
+    assert parsed("9" * 5000 + ",3", 5) == {3}
+
+
+def test_numbers_that_are_repeated_are_read_once() -> None:
+    assert parsed(",".join(["0-99999"] * 100_000), 100_000) == set(range(100_000))  # else takes minutes
+    assert parsed("3,1-4,2", 5) == {3, 4}
 
 
 def test_a_pod_is_told_its_index_unless_it_says_otherwise() -> None:

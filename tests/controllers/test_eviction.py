@@ -11,7 +11,7 @@ import pytest
 from allotment.api.core import Pod
 from allotment.api.status import Conflict
 from allotment.client.client import Client
-from allotment.client.transport import Transport
+from allotment.client.transport import Call, Reply, Transport
 from allotment.controllers.controller import Again
 from allotment.controllers.eviction import FAR, LONGEST_WAIT, Evictions, Words, later
 from tests.controllers.cluster import Cluster, in_cluster
@@ -45,6 +45,24 @@ def test_a_pod_is_evicted_once(tmp_path: Path) -> None:
         assert not await evictions.evict(copy)  # the copy does not show it yet
         path = "/api/v1/namespaces/default/pods/p"
         assert writes == [f"PATCH {path}/status", f"DELETE {path}"]
+
+    with_evictions(tmp_path, scenario)
+
+
+def test_a_pod_whose_end_is_seen_before_the_reply_is_forgotten(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster, evictions: Evictions, client: Client, writes: list[str]) -> None:
+        copy = await client.of(Pod).get("p", "default")
+        calls = client.transport.call
+
+        async def faster(call: Call) -> Reply:
+            reply = await calls(call)
+            if call.method == "DELETE":
+                evictions.forget(copy.metadata.uid)
+            return reply
+
+        client.transport.call = faster  # type: ignore[method-assign]  # the watch is faster than the reply
+        assert await evictions.evict(copy)
+        assert not evictions._evicted
 
     with_evictions(tmp_path, scenario)
 

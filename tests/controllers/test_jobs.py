@@ -24,6 +24,7 @@ from tests.controllers.workloads import (
     Kubelet,
     in_a_storm,
     job,
+    pod,
     template,
     with_each_write_failing,
 )
@@ -340,6 +341,29 @@ def test_an_old_copy_of_the_job_makes_nothing_too_many(tmp_path: Path) -> None:
         assert len((await cluster.admin.of(Pod).list(HERE)).items) == 2
         watch.release()
         await again
+
+    in_cluster(tmp_path, scenario)
+
+
+def test_a_pod_that_is_seen_before_its_job_stays_to_be_counted(tmp_path: Path) -> None:
+    """Another controller of jobs has made it, say, and was replaced by this one."""
+
+    async def scenario(cluster: Cluster) -> None:
+        watch = Held()
+        part = cluster.component(through=watch.through)
+        reconciler = Jobs(part.client, part.informers, part.recorder)
+        await part.start()
+        await cluster.create(job("first"))
+        await cluster.eventually(lambda: part.informers.plain(BATCH, "jobs").get("first", HERE))
+        watch.hold("/jobs")
+        (made,) = await cluster.create(job())
+        owner = {"apiVersion": BATCH, "kind": "Job", "name": "work", "uid": made["metadata"]["uid"]}
+        owners = [{**owner, "controller": True}]
+        await cluster.create(pod("seen", ownerReferences=owners, finalizers=[TRACKING]))
+        await cluster.eventually(lambda: part.informers.of(Pod).get("seen", HERE))
+        await reconciler.reconcile(KEY)
+        assert (await cluster.admin.of(Pod).get("seen", HERE)).metadata.finalizers == (TRACKING,)
+        watch.release()
 
     in_cluster(tmp_path, scenario)
 

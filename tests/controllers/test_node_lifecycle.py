@@ -117,6 +117,17 @@ def test_a_heartbeat_in_the_status_counts_as_well(tmp_path: Path) -> None:
     in_cluster(tmp_path, scenario)
 
 
+def test_leases_of_nodes_that_are_gone_are_not_remembered(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        judge = await lifecycle(cluster, Time())
+        await renew(cluster, "gone")
+        await cluster.eventually(lambda: "gone" in judge._heard)
+        await cluster.admin.plain("coordination.k8s.io/v1", "leases").delete("gone", LEASES)
+        await cluster.eventually(lambda: not judge._heard)
+
+    in_cluster(tmp_path, scenario)
+
+
 @pytest.mark.parametrize("status", ["True", "False", ""])
 def test_a_node_that_was_never_heard_of_is_left_alone(tmp_path: Path, status: str) -> None:
     async def scenario(cluster: Cluster) -> None:

@@ -9,20 +9,25 @@ from allotment.client.form import Obj
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 _VARIABLE = "JOB_COMPLETION_INDEX"
+_DIGITS = 18  # no index has as many
 
 
 def index_of(pod: Pod) -> int | None:
     text = pod.metadata.annotations.get(INDEX, "")
-    return int(text) if text.isdecimal() and len(text) < 11 else None
+    return int(text) if text.isdecimal() and len(text) < _DIGITS else None
 
 
 def parsed(text: str, completions: int) -> set[int]:
-    """The indexes that are meant, below the number of completions; what is no list of indexes is left out."""
+    """The indexes that are meant, below the number of completions. What is no list of growing indexes is left out, so that
+    whoever writes statuses cannot have the same numbers counted over and over."""
     found: set[int] = set()
+    begin = 0
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            found.update(range(int(first), min(int(last or first) + 1, completions)))
+        if all(each.isdecimal() and len(each) < _DIGITS for each in (first, last or first)):
+            end = min(int(last or first) + 1, completions)
+            found.update(range(max(int(first), begin), end))
+            begin = max(begin, end)
     return found
 
 

@@ -82,9 +82,7 @@ class Deployments:
     # --- what brings a key ---
 
     def _deployment_changed(self, old: Obj | None, new: Obj | None) -> None:
-        if new is None and old is not None:
-            self._writes.forget(old["metadata"]["uid"])
-        elif new is not None:
+        if new is not None:
             self.queue.add((new["metadata"]["namespace"], new["metadata"]["name"]))
 
     def _set_changed(self, old: Obj | None, new: Obj | None) -> None:

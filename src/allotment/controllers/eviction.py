@@ -88,12 +88,18 @@ class Evictions:
         if meta.uid in self._evicted:
             return False
         await self._mark(pod)
+        self._evicted.add(
+            meta.uid
+        )  # before the deletion: its end may be seen before its reply, and is forgotten then
         try:
             await self._pods.delete(meta.name, meta.namespace, uid=meta.uid)
         except NotFound:
+            self._evicted.discard(meta.uid)
             return False
+        except BaseException:
+            self._evicted.discard(meta.uid)
+            raise
         self._waiting.discard(meta.uid)
-        self._evicted.add(meta.uid)
         self._tell(pod, f"Deleting the pod: {self._words.message}")
         return True
 

@@ -91,7 +91,6 @@ class Jobs:
             return
         if new is None:
             self._offspring.forget(job["metadata"]["uid"])
-            self._writes.forget(job["metadata"]["uid"])
         self.queue.add((job["metadata"]["namespace"], job["metadata"]["name"]))
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
@@ -106,8 +105,7 @@ class Jobs:
         uid = "" if job is None else job["metadata"]["uid"]
         await self._writes.seen(uid)
         await self._offspring.settled(uid)
-        strays = [pod for pod in self._pods.by(_TRACKED, key) if not _made_by(pod, uid)]
-        await self._release(uid, [pod for pod in strays if tracked(pod)])
+        await self._release_strays(key, uid)
         job = self._seen.get(key[1], key[0])
         if job is None or job["metadata"]["uid"] != uid or job["spec"].get("managedBy", _OURS) != _OURS:
             return None
@@ -138,6 +136,21 @@ class Jobs:
         after = await self._resize(job, count, pods)
         waits = [each for each in (after, self._deadline(job)) if each is not None]
         return min(waits, key=lambda each: each.after, default=None)
+
+    async def _release_strays(self, key: Key, uid: str) -> None:
+        """Lets pods go that another job of this name has made. That it is not in the copy proves little: a pod may be seen
+        before its job, and would never be counted."""
+        strays = [pod for pod in self._pods.by(_TRACKED, key) if tracked(pod) and not _made_by(pod, uid)]
+        if any(controller_of(pod) is not None for pod in strays):
+            there = await self._uid_at_server(key)
+            strays = [pod for pod in strays if not _made_by(pod, there)]
+        await self._release(uid, strays)
+
+    async def _uid_at_server(self, key: Key) -> str | None:
+        try:
+            return str((await self._jobs.get(key[1], key[0]))["metadata"]["uid"])
+        except NotFound:
+            return None
 
     async def _release(self, owner: str, pods: list[Pod]) -> None:
         """Takes the finalizer from pods, which then may go."""
@@ -365,7 +378,7 @@ def _next_indexes(active: list[Pod], spec: Obj, count: Tally, missing: int) -> l
     return [index for index, _ in zip(free, range(min(missing, BURST)), strict=False)]
 
 
-def _made_by(pod: Pod, uid: str) -> bool:
+def _made_by(pod: Pod, uid: str | None) -> bool:
     owner = controller_of(pod)
     return owner is not None and owner.uid == uid
 

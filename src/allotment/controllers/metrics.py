@@ -39,7 +39,7 @@ class ClaimCreations:
     def count(self, succeeded: bool, claim: dict[str, Any]) -> None:
         owner = claim["metadata"]["ownerReferences"][0]
         group, slash, _ = owner["apiVersion"].partition("/")
-        requests = claim["spec"].get("devices", {}).get("requests") or ()
+        requests = (claim["spec"].get("devices") or {}).get("requests") or ()
         admin = any((request.get("exactly") or {}).get("adminAccess") for request in requests)
         outcome = "success" if succeeded else "failure"
         self._creates.labels(outcome, _text(admin), group if slash else "", owner["kind"]).inc()

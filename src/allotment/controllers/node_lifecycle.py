@@ -72,10 +72,14 @@ class NodeLifecycle:
         self.queue.add(new.metadata.name)
 
     def _lease_changed(self, old: Obj | None, new: Obj | None) -> None:
-        if new is None or new["metadata"]["namespace"] != LEASES:
+        lease = new or old
+        if lease is None or lease["metadata"]["namespace"] != LEASES:
             return
-        if old is None or old["spec"].get("renewTime") != new["spec"].get("renewTime"):
-            name = new["metadata"]["name"]
+        name = lease["metadata"]["name"]
+        if new is None:
+            if self._nodes.get(name) is None:  # it was renewed once more after its node had gone
+                self._heard.pop(name, None)
+        elif old is None or old["spec"].get("renewTime") != new["spec"].get("renewTime"):
             first = name not in self._heard
             self._heard[name] = self._clock()
             if first:

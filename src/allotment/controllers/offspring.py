@@ -148,47 +148,47 @@ class Offspring:
         somebody else; the next attempt has another.
         """
         prefix = prefix[:_LONGEST_PREFIX]
-        names = self._names.setdefault(owner, {}).setdefault(prefix, [])
-        name = self._untried(names, prefix, namespace)
+        name = self._untried(owner, prefix, namespace)
         meta = {**pod["metadata"], "name": name, "generateName": prefix}
         try:
             made = await self._plain.create({**pod, "metadata": meta}, namespace)
             version, new = made["metadata"]["resourceVersion"], True
         except AlreadyExists:
-            there = await self._find(names, name, namespace)
+            there = await self._find(owner, prefix, name, namespace)
             if there is None or controller_uid(there) != [owner]:
                 raise Conflict(f"the name {namespace}/{name} for a new pod is taken") from None
             version, new = there.metadata.resource_version, False
         except BaseException:
-            names.append(name)
+            self._keep(owner, prefix, name)
             raise
         self._writes.wrote(owner, version)
         return name if new else None
 
-    async def _find(self, names: list[str], name: str, namespace: str) -> Pod | None:
+    async def _find(self, owner: str, prefix: str, name: str, namespace: str) -> Pod | None:
         """The pod that has a name; None if it is gone again."""
         try:
             return await self._pods.get(name, namespace)
         except NotFound:
             return None
         except BaseException:
-            names.append(name)
+            self._keep(owner, prefix, name)
             raise
 
     async def delete(self, pod: Pod) -> bool:
         """Tells a pod to go. False if it was gone already; raises ``Conflict`` if another one has its name."""
-        meta = pod.metadata
+        meta, was_there, answered = pod.metadata, True, None
         self._told[meta.uid] = None
         try:
             await self._pods.delete(meta.name, meta.namespace, uid=meta.uid)
-            was_there = True
+            answered = self._now()
         except NotFound:
-            was_there = False
-        seen = self._seen.get(meta.name, meta.namespace)
-        if seen is not None and seen.metadata.uid == meta.uid:
-            self._told[meta.uid] = self._now()
-        else:
-            self._told.pop(meta.uid, None)
+            was_there, answered = False, self._now()
+        finally:
+            seen = self._seen.get(meta.name, meta.namespace)
+            if seen is not None and seen.metadata.uid == meta.uid:
+                self._told[meta.uid] = answered
+            else:
+                self._told.pop(meta.uid, None)
         return was_there
 
     async def patch(self, owner: str, pod: Pod, patch: dict[str, Any]) -> None:
@@ -201,11 +201,14 @@ class Offspring:
 
     def forget(self, owner: str) -> None:
         """The owner is gone."""
-        self._writes.forget(owner)
         self._names.pop(owner, None)
 
-    def _untried(self, names: list[str], prefix: str, namespace: str) -> str:
+    def _keep(self, owner: str, prefix: str, name: str) -> None:
+        self._names.setdefault(owner, {}).setdefault(prefix, []).append(name)
+
+    def _untried(self, owner: str, prefix: str, namespace: str) -> str:
         """A name to try: one that may exist already, unless the copy shows that it does, or else a new one."""
+        names = self._names.get(owner, {}).get(prefix, [])
         while names:
             name = names.pop()
             if self._seen.get(name, namespace) is None:

@@ -17,18 +17,28 @@ K = TypeVar("K", bound=Hashable)
 
 LONGEST_WAIT = 300.0
 """Seconds, as upstream's expectations: a write that is not seen by then was lost with a restored server."""
+_ROOM = 1024
 
 
 class OwnWrites(Generic[K]):
-    """The last version written for each key, of objects of one kind."""
+    """The last version written for each key, of objects of one kind.
+
+    What the copy shows by now is forgotten, so that keys whose objects are gone need not be told: there are never more than
+    ``_ROOM`` of them, or as many as are on their way.
+    """
 
     def __init__(self, informer: Informer[Any], *, longest_wait: float = LONGEST_WAIT) -> None:
         self._informer = informer
         self._longest_wait = longest_wait
         self._versions: dict[K, int] = {}
+        self._room = _ROOM
 
     def wrote(self, key: K, version: str | int) -> None:
         self._versions[key] = max(self._versions.get(key, 0), int(version or 0))
+        if len(self._versions) > self._room:
+            shown = self._informer.version
+            self._versions = {each: wrote for each, wrote in self._versions.items() if wrote > shown}
+            self._room = max(_ROOM, 2 * len(self._versions))
 
     async def seen(self, key: K) -> None:
         """Returns when the copy shows everything that was written for the key."""
@@ -40,7 +50,4 @@ class OwnWrites(Generic[K]):
                 await self._informer.reached(version)
         except (Expired, TimeoutError):  # restored to an older state: what the copy shows is what is
             pass
-        self._versions.pop(key, None)
-
-    def forget(self, key: K) -> None:
         self._versions.pop(key, None)

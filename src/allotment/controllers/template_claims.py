@@ -134,8 +134,6 @@ class TemplateClaims:
     # --- who is worth a look; called for every change of every pod ---
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        if new is None and old is not None:
-            self._forget(Key("Pod", old.metadata.namespace, old.metadata.name))
         if new is None or not new.spec.resource_claims:
             return
         if old is not None and old is not new and _same_claims(old, new):
@@ -145,8 +143,6 @@ class TemplateClaims:
             self.queue.add(owner.key)
 
     def _group_changed(self, old: Obj | None, new: Obj | None) -> None:
-        if new is None and old is not None:
-            self._forget(Key("PodGroup", old["metadata"]["namespace"], old["metadata"]["name"]))
         owner = None if new is None else _group(new)
         if owner is None or (old is not None and old is not new and _group(old) == owner):
             return
@@ -170,11 +166,6 @@ class TemplateClaims:
         owner = claims.controller_of(old)
         if owner is not None and (claims.is_pod(owner) or claims.is_group(owner)):
             self.queue.add(Key(owner.kind, old.metadata.namespace, owner.name))
-
-    def _forget(self, key: Key) -> None:
-        self._made.forget(key)
-        if key.kind in self._told:
-            self._told[key.kind].forget(key)
 
     def _lacks(self, owner: Owner, *, first: bool) -> bool:
         """Whether something can be done for an owner now. Of a template that is missing it is told at first sight, and not
@@ -207,7 +198,6 @@ class TemplateClaims:
             await self._told[key.kind].seen(key)
         owner = self._find(key)
         if owner is None:
-            self._forget(key)
             return None
         names, again = dict(owner.shared), None
         for entry, template in owner.wanted.items():

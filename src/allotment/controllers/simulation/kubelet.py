@@ -160,7 +160,7 @@ class SimulatedKubelet:
         self._blocked.set(_key(pod), found.cause)  # before the read: a change after it brings the pod back
         fresh = {name: await self._fetch(name, namespace) for _, name in claim_names(pod) if name is not None}
         found = find_obstacle(pod, node, fresh.get, self._published)
-        if found is not None:
+        if found is not None and self._seen_pods.get(pod.metadata.name, namespace) is not None:
             self._blocked.set(_key(pod), found.cause)
         return found
 
