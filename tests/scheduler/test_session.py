@@ -347,13 +347,14 @@ def test_with_rules_about_neighbours_a_no_is_sure_or_said_to_be_given_up(
     problem: tuple[list[tuple[str, int]], int, int, str],
 ) -> None:
     nodes, count, need, rule = problem
-    rules: dict[str, Any] = {
+    rules: dict[str, dict[str, Any]] = {
         "apart": {"affinity": APART},
         "together": {"affinity": TOGETHER},
         "spread": {"spread": SPREAD},
-    }[rule]
+    }
     members = [
-        Member(pod(f"p{n}", cpu=1, labels={"app": "x"}, group="gang", **rules), None) for n in range(count)
+        Member(pod(f"p{n}", cpu=1, labels={"app": "x"}, group="gang", **rules[rule]), None)
+        for n in range(count)
     ]
     made = world([[node(f"n{n}", cpu=cpu, zone=zone)] for n, (zone, cpu) in enumerate(nodes)], members)
 

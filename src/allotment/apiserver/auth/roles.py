@@ -260,7 +260,8 @@ _COMPONENTS = (
             # Volcano's groups and queues, once they are served
             f"{READ}: apiextensions.k8s.io: customresourcedefinitions",
             f"{READ}: {_VOLCANO}: podgroups,queues",
-            f"{CHANGE}: {_VOLCANO}: podgroups/status",
+            # (whose own definition of its groups has no separate status)
+            f"{CHANGE}: {_VOLCANO}: podgroups,podgroups/status",
             "create: core: pods/eviction",
         ),
     ),
