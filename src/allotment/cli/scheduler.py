@@ -118,7 +118,8 @@ async def rights_of(service: Service, client: Client) -> list[Right]:
     from allotment.cli.rights import leading, reading, writing
     from allotment.cli.service import NAMESPACE
     from allotment.client.discovery import discover
-    from allotment.scheduler.driver import DEFINITIONS, followed
+    from allotment.client.places import DEFINITIONS
+    from allotment.scheduler.driver import followed
 
     resources = [resource for resource, _ in followed(await discover(client))]
     rights = reading([*resources, DEFINITIONS]) + writing(WRITES)

@@ -15,19 +15,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from allotment.api import alpha2
-from allotment.api.batch import (
-    POLICY,
-    SCHEDULING,
-    VOLCANO,
-    PodDisruptionBudget,
-    PodGroup,
-    Queue,
-    VolcanoPodGroup,
-)
 from allotment.api.core import Namespace, Node, Pod
 from allotment.api.meta import ApiStruct
-from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from allotment.api.status import (
     AlreadyExists,
     Conflict,
@@ -40,6 +30,7 @@ from allotment.client.client import Client, Collection, PatchType
 from allotment.client.discovery import Discovery, discover
 from allotment.client.form import Resource, Typed, resource_of
 from allotment.client.informers import Informers
+from allotment.client.places import DEFINITIONS, PLACES, place_of
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.transport import Disconnected
 from allotment.scheduler.core import Scheduler, timestamp
@@ -65,34 +56,6 @@ EVENTS_A_TURN = 256
 WRITERS = 128
 
 _ALWAYS: tuple[type[ApiStruct], ...] = (Node, Namespace, DeviceClass, ResourceSlice, ResourceClaim, Pod)
-_OPTIONAL: tuple[tuple[type[ApiStruct], tuple[Resource, ...]], ...] = (
-    (
-        DeviceTaintRule,
-        tuple(Resource(f"resource.k8s.io/{v}", "devicetaintrules", False) for v in ("v1", "v1beta2")),
-    ),
-    (PodGroup, (Resource(SCHEDULING, "podgroups", True),)),
-    (PodDisruptionBudget, (Resource(POLICY, "poddisruptionbudgets", True),)),
-    (VolcanoPodGroup, (Resource(VOLCANO, "podgroups", True),)),
-    (Queue, (Resource(VOLCANO, "queues", False),)),
-    *(
-        (
-            type_,
-            tuple(
-                Resource(f"{group}/v1alpha2", plural, namespaced)
-                for group in ("resource.k8s.io", "allotment.dev")
-            ),
-        )
-        for type_, plural, namespaced in (
-            (alpha2.NodeResourceSlice, "noderesourceslices", False),
-            (alpha2.ResourceClass, "resourceclasses", False),
-            (alpha2.ResourceClassParameters, "resourceclassparameters", False),
-            (alpha2.ResourceClaimParameters, "resourceclaimparameters", True),
-        )
-    ),
-)
-"""Kinds that a server may not have, and where each may be."""
-DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions", False)
-"""Those tell when a kind comes to be served."""
 
 
 class Driver:
@@ -148,25 +111,24 @@ class Driver:
         self._watch_optional(await discover(self._client))
 
     def _watch_optional(self, served: Discovery) -> None:
-        for type_, places in _OPTIONAL:
-            for resource in places:
-                if type_ not in self._watched and served.has(resource.api_version, resource.plural):
-                    self._watched.add(type_)
-                    self._informers.at(resource, type_).on_change(self._changed)
+        for type_ in PLACES:
+            if (place := place_of(type_, served)) is not None:
+                self._watch_at(place, type_)
 
     def _definition_changed(self, old: Any, new: Any) -> None:
         """A kind of ours may have come to be served."""
         for condition in (new or {}).get("status", {}).get("conditions") or ():
             if condition.get("type") == "Established" and condition.get("status") == "True":
-                for type_, places in _OPTIONAL:
-                    for resource in places:
-                        group = resource.api_version.partition("/")[0]
-                        if (
-                            type_ not in self._watched
-                            and new["metadata"]["name"] == f"{resource.plural}.{group}"
-                        ):
-                            self._watched.add(type_)
-                            self._informers.at(resource, type_).on_change(self._changed)
+                for type_, places in PLACES.items():
+                    for place in places:
+                        group = place.api_version.partition("/")[0]
+                        if new["metadata"]["name"] == f"{place.plural}.{group}":
+                            self._watch_at(place, type_)
+
+    def _watch_at(self, place: Resource, type_: type[ApiStruct]) -> None:
+        if type_ not in self._watched:
+            self._watched.add(type_)
+            self._informers.at(place, type_).on_change(self._changed)
 
     def _changed(self, old: Any, new: Any) -> None:
         self._happened(Changed(old, new))
@@ -325,8 +287,7 @@ class Driver:
 def followed(served: Discovery) -> list[tuple[Resource, type[ApiStruct]]]:
     """What a scheduler reads on a server, and as what; pods last."""
     *first, last = ((resource_of(type_), type_) for type_ in _ALWAYS)
-    for type_, places in _OPTIONAL:
-        first += [(each, type_) for each in places if served.has(each.api_version, each.plural)][:1]
+    first += [(place, type_) for type_ in PLACES if (place := place_of(type_, served)) is not None]
     return [*first, last]
 
 

@@ -1,0 +1,56 @@
+"""Kinds that not every server has, and where each may be.
+
+What Kubernetes does not have is native in ``resource.k8s.io`` on the embedded server, and a custom resource of the same
+version in ``allotment.dev`` on a real one. What it has in several versions is looked for in each that reads alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from allotment.api import alpha2
+from allotment.api.batch import (
+    POLICY,
+    SCHEDULING,
+    VOLCANO,
+    PodDisruptionBudget,
+    PodGroup,
+    Queue,
+    VolcanoPodGroup,
+)
+from allotment.api.meta import ApiStruct
+from allotment.api.resource import DeviceTaintRule
+from allotment.client.discovery import Discovery
+from allotment.client.form import Resource, resource_of
+
+DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions", False)
+"""Those tell when a kind comes to be served."""
+
+
+def _also(type_: type[ApiStruct], api_version: str) -> tuple[Resource, ...]:
+    native = resource_of(type_)
+    return native, replace(native, api_version=api_version)
+
+
+PLACES: dict[type[ApiStruct], tuple[Resource, ...]] = {
+    DeviceTaintRule: _also(DeviceTaintRule, "resource.k8s.io/v1beta2"),
+    PodGroup: (Resource(SCHEDULING, "podgroups", True),),
+    PodDisruptionBudget: (Resource(POLICY, "poddisruptionbudgets", True),),
+    VolcanoPodGroup: (Resource(VOLCANO, "podgroups", True),),
+    Queue: (Resource(VOLCANO, "queues", False),),
+    **{
+        type_: _also(type_, "allotment.dev/v1alpha2")
+        for type_ in (
+            alpha2.NodeResourceSlice,
+            alpha2.ResourceClass,
+            alpha2.ResourceClassParameters,
+            alpha2.ResourceClaimParameters,
+        )
+    },
+}
+"""The best place first."""
+
+
+def place_of(type_: type[ApiStruct], served: Discovery) -> Resource | None:
+    """Where a server has one of these kinds; None: nowhere."""
+    return next((each for each in PLACES[type_] if served.has(each.api_version, each.plural)), None)
