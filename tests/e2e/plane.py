@@ -38,7 +38,7 @@ from tests.controllers.cluster import Awake
 from tests.kubectl.command import Kubectl
 
 T = TypeVar("T")
-PATIENCE = 25.0
+PATIENCE = 60.0
 ADMIN, SCHEDULER, CONTROLLERS = "admin", "scheduler", "controllers"
 _OWNERS = (
     ("apps/v1", "deployments"),
