@@ -1,4 +1,4 @@
-"""Kinds are followed while somebody refers to them and the server has them."""
+"""Kinds are followed while the server has them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-import pytest
-
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.client.form import Obj, Resource
 from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
-from allotment.controllers import vendor_kinds
 from allotment.controllers.vendor_kinds import VendorKind, VendorKinds
 from tests.controllers.cluster import Cluster, in_cluster
 
@@ -36,27 +33,6 @@ def definition(kind: str, *versions: str) -> Obj:
     }
 
 
-def class_of(name: str, kind: VendorKind) -> Obj:
-    return {
-        "apiVersion": "resource.k8s.io/v1alpha2",
-        "kind": "ResourceClass",
-        "metadata": {"name": name},
-        "driverName": "d.example.com",
-        "semanticParameters": True,
-        "parametersRef": {"apiGroup": kind.group, "kind": kind.kind, "name": "x"},
-    }
-
-
-def claim_of(name: str, kind: VendorKind) -> Obj:
-    reference = {"apiGroup": kind.group, "kind": kind.kind, "name": "x"}
-    return {
-        "apiVersion": "resource.k8s.io/v1alpha2",
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"resourceClassName": "c", "parametersRef": reference},
-    }
-
-
 def object_of(kind: str, name: str) -> Obj:
     return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}}
 
@@ -67,18 +43,17 @@ class Scene:
     def __init__(
         self,
         cluster: Cluster,
-        *always: VendorKind,
+        *kinds: VendorKind,
         through: Callable[[Transport], Transport] = lambda beneath: beneath,
     ) -> None:
         self.cluster = cluster
         self.component = cluster.component(ADMINISTRATOR, through)
-        self.kinds = VendorKinds(self.component.client, self.component.informers, always)
+        self.kinds = VendorKinds(self.component.client, self.component.informers, kinds)
         self.told: list[tuple[str, str]] = []
         self.kinds.on_change(self._hear)
         self.definitions = cluster.admin.plain(
             "apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False
         )
-        self.classes = cluster.admin.plain("resource.k8s.io/v1alpha2", "resourceclasses", namespaced=False)
 
     def _hear(self, resource: Resource, old: Obj | None, new: Obj | None) -> None:
         obj = new or old or {}
@@ -99,59 +74,26 @@ class Scene:
             await asyncio.sleep(0)
 
 
-def test_informers_start_and_stop_with_classes_and_definitions(tmp_path: Path) -> None:
+def test_informers_start_and_stop_with_definitions(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
-        scene = Scene(cluster)
+        scene = Scene(cluster, A)
         await scene.start()
-        await scene.classes.create(class_of("one", A))
-        await scene.classes.create(class_of("two", A))
-        await scene.until(lambda: scene.kinds.total == 1, "the kind is known")
+        await scene.until(lambda: scene.kinds.is_gone(A), "the kind is not there")
         assert scene.kinds.find(A) is None
-        assert scene.kinds.resolved == 0
-        await scene.definitions.create(definition("Alpha"))
+        for kind in ("Alpha", "Beta"):
+            await scene.definitions.create(definition(kind))
         await scene.until(lambda: scene.kinds.find(A), "it is followed once it is defined")
-        assert scene.kinds.resolved == 1
-        assert scene.kinds.is_served(GROUP, "Alpha")
+        await scene.until(lambda: scene.kinds.is_served(GROUP, "Beta"), "others are known")
+        assert scene.kinds.find(B) is None
         await cluster.admin.plain(f"{GROUP}/v1", "alphas").create(object_of("Alpha", "x"))
         await scene.until(lambda: scene.told == [("x", "there")], "its objects are told")
-        await scene.classes.delete("one")
-        await scene.until(lambda: scene.kinds._by_classes[A] == 1, "one class is left")
-        assert scene.kinds.find(A) is not None
-        await scene.classes.delete("two")
-        await scene.until(lambda: scene.kinds.find(A) is None, "nobody refers to it any more")
-        assert scene.told[1:] == [("x", "gone")]
-        assert scene.kinds.total == 0
-        await scene.classes.create(class_of("three", A))
-        await scene.until(lambda: scene.told[2:] == [("x", "there")], "and again")
         await scene.definitions.delete(f"alphas.{GROUP}")
         await scene.until(lambda: scene.kinds.find(A) is None, "the definition is gone")
-        assert scene.told[3:] == [("x", "gone")]
+        assert scene.told[1:] == [("x", "gone")]
         assert scene.kinds.is_gone(A)
-        assert (scene.kinds.total, scene.kinds.resolved) == (1, 0)
-
-    in_cluster(tmp_path, scenario)
-
-
-def test_claims_name_kinds_too_but_not_kubernetes_own_and_not_too_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        monkeypatch.setattr(vendor_kinds, "MAX_FROM_CLAIMS", 1)
-        scene = Scene(cluster)
         await scene.definitions.create(definition("Alpha"))
-        await scene.definitions.create(definition("Beta"))
-        claims = cluster.admin.plain("resource.k8s.io/v1alpha2", "resourceclaims")
-        secrets, pods = VendorKind("", "Secret"), VendorKind("metrics.k8s.io", "PodMetrics")
-        own = VendorKind("resource.k8s.io", "ResourceClaimParameters")
-        for number, kind in enumerate((secrets, pods, own, A, B)):
-            await claims.create(claim_of(f"c{number}", kind))
-        await scene.start()
-        await scene.until(lambda: scene.kinds.find(A), "a vendor's kind is followed")
-        assert all(scene.kinds.find(kind) is None for kind in (secrets, pods, own, B))
-        assert scene.kinds.total == 5
-        assert scene.kinds.resolved == 4  # all but metrics
-        await claims.delete("c3", "default")
-        await scene.until(lambda: scene.kinds.find(B), "there is room for the other")
+        await cluster.eventually(lambda: not scene.kinds.is_gone(A))
+        await scene.until(lambda: scene.kinds.find(A), "and again")
 
     in_cluster(tmp_path, scenario)
 
@@ -159,8 +101,7 @@ def test_claims_name_kinds_too_but_not_kubernetes_own_and_not_too_many(
 def test_a_version_that_somebody_names_is_shared_with_those_who_name_none(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         old, new = VendorKind(GROUP, "Alpha", "v1beta1"), VendorKind(GROUP, "Alpha", "v1")
-        scene = Scene(cluster, old, new)
-        await scene.classes.create(class_of("one", A))
+        scene = Scene(cluster, old, new, A)
         await scene.definitions.create(definition("Alpha", "v1", "v1beta1"))
         await scene.start()
         await scene.until(lambda: scene.kinds.find(A), "the kind is followed")

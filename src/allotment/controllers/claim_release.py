@@ -27,6 +27,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from allotment.api.batch import SCHEDULING
 from allotment.api.claim_marks import FINALIZERS
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
@@ -114,10 +115,10 @@ class ClaimRelease:
         self.queue: WorkQueue[Key] = WorkQueue()
         self._claims = client.of(ResourceClaim)
         self._live_pods = client.plain("v1", "pods")
-        self._live_groups = client.plain(claims.GROUP_VERSION, "podgroups")
+        self._live_groups = client.plain(SCHEDULING, "podgroups")
         self._gone: dict[str, None] = {}
         self._pods = informers.of(Pod)
-        self._groups = informers.plain(claims.GROUP_VERSION, "podgroups") if groups else None
+        self._groups = informers.plain(SCHEDULING, "podgroups") if groups else None
         self._seen = informers.of(ResourceClaim)
         self._seen.add_index(OWNER, claims.owners)
         self._seen.add_index(CONSUMER, claims.consumers)

@@ -18,14 +18,15 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from allotment.api.batch import SCHEDULING
 from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
 from allotment.api.conversion.v1alpha2 import CARRIER
 from allotment.api.core import Pod
 from allotment.api.meta import OwnerReference
 from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
 
-GROUPS = "scheduling.k8s.io"
-GROUP_VERSION = f"{GROUPS}/v1beta1"
+GROUPS = SCHEDULING.partition("/")[0]
+"""The API group of pod groups."""
 
 OWNER = "controller"
 CONSUMER = "consumer"

@@ -29,7 +29,8 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
-from allotment.client.client import Client, PatchType
+from allotment.client.client import Client, Collection, PatchType
+from allotment.client.form import Resource, Typed, resource_of
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
@@ -50,6 +51,7 @@ from allotment.controllers.taint_rule_status import Tally, condition, present
 STATUS_SECONDS = 10.0
 """The shortest time between two writes of a rule's status that its own change did not ask for."""
 
+_RULES = resource_of(DeviceTaintRule)
 _BY_DEVICE = "device taint eviction: device"
 _BY_CLAIM = "device taint eviction: claim"
 _WORDS = Words(
@@ -74,12 +76,19 @@ class Verdict:
 
 
 class DeviceTaintEviction:
-    """Evicts pods and reports on rules; the two kinds of keys share a queue."""
+    """Evicts pods and reports on rules; the two kinds of keys share a queue. ``rules`` is where the server has
+    DeviceTaintRules, if it has them."""
 
     name = "device-taint-eviction"
 
     def __init__(
-        self, client: Client, informers: Informers, recorder: Recorder, *, now: Now = real_time
+        self,
+        client: Client,
+        informers: Informers,
+        recorder: Recorder,
+        *,
+        rules: Resource | None = _RULES,
+        now: Now = real_time,
     ) -> None:
         self.queue: WorkQueue[PodKey | RuleKey] = WorkQueue()
         self._now = now
@@ -87,15 +96,16 @@ class DeviceTaintEviction:
         self._taints = DeviceTaints()
         self._blamed: dict[str, frozenset[RuleKey]] = {}  # pods by uid: the rules that they wait to go for
         self._evicted: dict[RuleKey, int] = {}
-        self._writable_rules = client.of(DeviceTaintRule)
         self._pods = informers.of(Pod)
         self._claims = informers.of(ResourceClaim)
         self._slices = informers.of(ResourceSlice)
-        self._rules = informers.of(DeviceTaintRule)
         self._pods.add_index(_BY_CLAIM, claim_names)
         self._claims.add_index(_BY_DEVICE, _held)
         self._slices.on_change(self._slice_changed)
-        self._rules.on_change(self._rule_changed)
+        if rules is not None:  # else no key is ever a rule's
+            self._writable_rules = Collection(client, rules, Typed(DeviceTaintRule))
+            self._rules = informers.at(rules, DeviceTaintRule)
+            self._rules.on_change(self._rule_changed)
         self._claims.on_change(self._claim_changed)
         self._pods.on_change(self._pod_changed)
 

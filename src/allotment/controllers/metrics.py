@@ -18,9 +18,11 @@ from allotment.api.alpha2 import ResourceClass
 from allotment.api.claim_marks import EXTENDED, POD_CLAIM_NAME
 from allotment.api.conversion.v1alpha2 import CARRIER
 from allotment.api.resource import ResourceClaim
+from allotment.client.form import Resource, resource_of
 from allotment.client.informers import Informers
 
 _UPSTREAM = "dynamic_resource_allocation"
+_CLASSES = resource_of(ResourceClass)
 Kind = tuple[str, str]
 """API group and kind."""
 
@@ -79,9 +81,14 @@ class SemanticNumbers(Collector):
     """What seed 0 asks to be told about classes, parameters and claims with semantic parameters."""
 
     def __init__(
-        self, informers: Informers, registry: CollectorRegistry, is_served: Callable[[str, str], bool]
+        self,
+        informers: Informers,
+        registry: CollectorRegistry,
+        is_served: Callable[[str, str], bool],
+        *,
+        classes: Resource = _CLASSES,
     ) -> None:
-        self._classes = informers.of(ResourceClass)
+        self._classes = informers.at(classes, ResourceClass)
         self._claims = informers.of(ResourceClaim)
         self._is_served = is_served
         registry.register(self)

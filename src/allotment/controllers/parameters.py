@@ -88,7 +88,7 @@ class Parameters:
         *,
         api_version: str = alpha2.API_VERSION,
     ) -> None:
-        """``kinds`` must have been told to follow the kinds of the translators always."""
+        """``kinds`` must have been told the kinds of the translators."""
         self.queue: WorkQueue[VendorObject] = WorkQueue()
         self._recorder = recorder
         self._kinds = kinds

@@ -1,4 +1,4 @@
-"""All controllers by name, put together for a server: what it does not serve is left out.
+"""All controllers by name, put together for a server: what it does not serve when they start is left out.
 
 ``claims`` and ``device-taints`` are what a cluster with devices cannot do without. ``workloads`` and ``nodes`` are what
 kube-controller-manager does on a real cluster, so that they need not run there. ``parameters`` translates vendors' parameters
@@ -14,11 +14,15 @@ from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry
 
-from allotment.api import alpha2
-from allotment.api.batch import SCHEDULING
+from allotment.api.alpha2 import NodeResourceSlice, ResourceClass
+from allotment.api.batch import PodGroup
+from allotment.api.meta import ApiStruct
+from allotment.api.resource import DeviceTaintRule
 from allotment.client.client import Client
 from allotment.client.discovery import Discovery, discover
+from allotment.client.form import Resource
 from allotment.client.informers import Informers
+from allotment.client.places import place_of
 from allotment.client.recorder import Recorder
 from allotment.controllers.claim_release import ClaimRelease
 from allotment.controllers.controller import Controller, Reconciler
@@ -69,27 +73,25 @@ class Parts:
     served: Discovery
     registry: CollectorRegistry | None = None
 
-    @property
-    def groups(self) -> bool:
-        return self.served.has(SCHEDULING, "podgroups")
-
-    @property
-    def semantic(self) -> bool:
-        return self.served.has(alpha2.API_VERSION, "noderesourceslices")
+    def place_of(self, type_: type[ApiStruct]) -> Resource | None:
+        return place_of(type_, self.served)
 
 
 def _claims(parts: Parts) -> list[Runs]:
-    creations = None
+    creations, groups = None, parts.place_of(PodGroup) is not None
     if parts.registry is not None:
         creations = ClaimCreations(parts.registry)
         ClaimNumbers(parts.informers, parts.registry)
-    made = TemplateClaims(
-        parts.client, parts.informers, parts.recorder, groups=parts.groups, creations=creations
-    )
+    made = TemplateClaims(parts.client, parts.informers, parts.recorder, groups=groups, creations=creations)
     return [
         Controller(made, workers=CLAIM_WORKERS),
-        Controller(ClaimRelease(parts.client, parts.informers, groups=parts.groups), workers=CLAIM_WORKERS),
+        Controller(ClaimRelease(parts.client, parts.informers, groups=groups), workers=CLAIM_WORKERS),
     ]
+
+
+def _device_taints(parts: Parts) -> list[Runs]:
+    rules = parts.place_of(DeviceTaintRule)
+    return [Controller(DeviceTaintEviction(parts.client, parts.informers, parts.recorder, rules=rules))]
 
 
 def _plain(
@@ -102,25 +104,31 @@ def _plain(
 
 
 def _parameters(parts: Parts) -> list[Runs]:
-    if not parts.semantic:
+    """Nothing where there are no such claims; where there are no translators, numbers only."""
+    classes, translators = parts.place_of(ResourceClass), installed()
+    if classes is None or not (translators or parts.registry):
         return []
-    translators = installed()
     kinds = VendorKinds(parts.client, parts.informers, [each.kind for each in translators])
     if parts.registry is not None:
-        SemanticNumbers(parts.informers, parts.registry, kinds.is_served)
-    made = Parameters(parts.client, parts.informers, parts.recorder, kinds, translators)
+        SemanticNumbers(parts.informers, parts.registry, kinds.is_served, classes=classes)
+    if not translators:
+        return [kinds]
+    made = Parameters(
+        parts.client, parts.informers, parts.recorder, kinds, translators, api_version=classes.api_version
+    )
     return [kinds, Controller(made)]
 
 
 def _simulation(parts: Parts) -> list[Runs]:
-    kubelet = SimulatedKubelet(parts.client, parts.informers, parts.recorder, semantic=parts.semantic)
+    slices = parts.place_of(NodeResourceSlice)
+    kubelet = SimulatedKubelet(parts.client, parts.informers, parts.recorder, node_slices=slices)
     others = _plain(SimulatedHeartbeat, SimulatedDrivers)
     return [Controller(kubelet, workers=CLAIM_WORKERS), *others(parts)]
 
 
 _MAKERS: dict[str, Callable[[Parts], Sequence[Runs]]] = {
     CLAIMS: _claims,
-    DEVICE_TAINTS: _plain(DeviceTaintEviction),
+    DEVICE_TAINTS: _device_taints,
     PARAMETERS: _parameters,
     WORKLOADS: _plain(Deployments, ReplicaSets, Jobs, DisruptionBudgets),
     NODES: _plain(NodeLifecycle, OrphanedPods, TaintEviction),

@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from allotment.api.batch import SCHEDULING
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Pod
 from allotment.api.resource import API_VERSION, ResourceClaim
@@ -108,12 +109,12 @@ class TemplateClaims:
         self._live_templates = client.plain(API_VERSION, "resourceclaimtemplates")
         self._writers = {
             "Pod": client.plain("v1", "pods"),
-            "PodGroup": client.plain(claims.GROUP_VERSION, "podgroups"),
+            "PodGroup": client.plain(SCHEDULING, "podgroups"),
         }
         self._seen = informers.of(ResourceClaim)
         self._pods = informers.of(Pod)
         self._templates = informers.plain(API_VERSION, "resourceclaimtemplates")
-        self._groups = informers.plain(claims.GROUP_VERSION, "podgroups") if groups else None
+        self._groups = informers.plain(SCHEDULING, "podgroups") if groups else None
         self._made: OwnWrites[Key] = OwnWrites(self._seen)
         self._told = {"Pod": OwnWrites[Key](self._pods)}
         if self._groups is not None:
@@ -355,7 +356,7 @@ def _group(group: Obj) -> Owner | None:
     if meta.get("deletionTimestamp") or not wanted:
         return None
     key = Key("PodGroup", meta["namespace"], meta["name"])
-    return Owner(key, claims.GROUP_VERSION, meta["uid"], wanted, {}, _recorded(group))
+    return Owner(key, SCHEDULING, meta["uid"], wanted, {}, _recorded(group))
 
 
 def _entries(group: Obj) -> dict[str, str]:

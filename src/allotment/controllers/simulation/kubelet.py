@@ -20,6 +20,7 @@ from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceClaim, ResourceSlice
 from allotment.api.status import NotFound
 from allotment.client.client import Client, PatchType
+from allotment.client.form import Resource, resource_of
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
@@ -41,6 +42,7 @@ PodKey = tuple[str, str]
 """Namespace and name."""
 
 PATIENCE = 5.0
+_NODE_SLICES = resource_of(NodeResourceSlice)
 BY_NODE = "spec.nodeName"
 _BY_POOL = "simulation: pool"
 _BY_SLICE_NODE = "spec.nodeName"
@@ -50,7 +52,7 @@ _STOPPED_BY_SIGNAL = 0
 
 
 class SimulatedKubelet:
-    """Reconciles pods on simulated nodes. ``semantic`` is for servers that have NodeResourceSlices."""
+    """Reconciles pods on simulated nodes. ``node_slices`` is where the server has NodeResourceSlices, if it has them."""
 
     name = "simulated-kubelet"
 
@@ -60,7 +62,7 @@ class SimulatedKubelet:
         informers: Informers,
         recorder: Recorder,
         *,
-        semantic: bool = True,
+        node_slices: Resource | None = _NODE_SLICES,
         now: Now = real_time,
     ) -> None:
         self.queue: WorkQueue[PodKey] = WorkQueue()
@@ -76,8 +78,8 @@ class SimulatedKubelet:
         self._seen_claims.on_change(self._claim_changed)
         self._slices.on_change(self._slice_changed)
         self._published = Published(lambda pool: self._slices.by(_BY_POOL, pool), lambda node: ())
-        if semantic:
-            instances = informers.of(NodeResourceSlice)
+        if node_slices is not None:
+            instances = informers.at(node_slices, NodeResourceSlice)
             instances.add_index(_BY_SLICE_NODE, lambda slice: (slice.spec.node_name,))
             instances.on_change(self._node_slice_changed)
             self._published = Published(

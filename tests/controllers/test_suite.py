@@ -1,0 +1,81 @@
+"""Which controllers there are on which server, and where they look for kinds that not every server has."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from allotment.api.alpha2 import ResourceClaimParameters
+from allotment.client.client import Client
+from allotment.client.discovery import Discovery, Served
+from allotment.client.form import Resource
+from allotment.client.informers import Informers
+from allotment.client.recorder import Recorder
+from allotment.controllers import suite
+from allotment.controllers.controller import Controller
+from allotment.controllers.translator import Refusal
+from allotment.controllers.vendor_kinds import VendorKind
+from tests.client.script import Script
+
+SEMANTIC = ("noderesourceslices", "resourceclasses", "resourceclassparameters", "resourceclaimparameters")
+
+
+class Cards:
+    name, kind, makes = "cards", VendorKind("v.example.com", "Cards"), ResourceClaimParameters
+
+    def translate(self, obj: object) -> Refusal:
+        return Refusal("not today")
+
+
+def followed(
+    monkeypatch: pytest.MonkeyPatch, *places: str, translators: int = 1, counting: bool = True
+) -> tuple[list[str], set[str]]:
+    """Who runs, and what is followed, where a server has these places: ``apiVersion plural``."""
+    found = (place.split() for place in places)
+    served = [Served(Resource(api_version, plural, False)) for api_version, plural in found]
+
+    async def discover(client: Client) -> Discovery:
+        return Discovery(served)
+
+    async def make() -> tuple[list[str], set[str]]:
+        client = Client(Script())
+        informers = Informers(client)
+        registry = CollectorRegistry() if counting else None
+        made = await suite.controllers(suite.NAMES, client, informers, Recorder(client, "test"), registry)
+        names = [each.reconciler.name if isinstance(each, Controller) else "kinds" for each in made]
+        return names, {f"{each.api_version} {each.plural}" for each in informers.resources()}
+
+    monkeypatch.setattr(suite, "discover", discover)
+    monkeypatch.setattr(suite, "installed", lambda: [Cards() for _ in range(translators)])
+    return asyncio.run(make())
+
+
+@pytest.mark.parametrize("group", ["resource.k8s.io", "allotment.dev"])
+def test_seed_0_s_kinds_are_read_where_they_are(monkeypatch: pytest.MonkeyPatch, group: str) -> None:
+    places = {f"{group}/v1alpha2 {plural}" for plural in SEMANTIC}
+    names, read = followed(monkeypatch, *places)
+    assert {"parameters", "kinds"} <= set(names)
+    assert {place for place in read if "v1alpha2" in place} == places
+
+
+def test_what_a_server_does_not_have_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    names, read = followed(monkeypatch)
+    assert not {"parameters", "kinds"} & set(names)
+    assert {"template-claims", "claim-release", "device-taint-eviction", "simulated-kubelet"} <= set(names)
+    assert not [place for place in read if "alpha" in place or "podgroups" in place or "taintrules" in place]
+
+
+def test_older_rules_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, read = followed(monkeypatch, "resource.k8s.io/v1beta2 devicetaintrules")
+    assert {place for place in read if "taintrules" in place} == {"resource.k8s.io/v1beta2 devicetaintrules"}
+
+
+@pytest.mark.parametrize(("counting", "running"), [(True, ["kinds"]), (False, [])])
+def test_without_translators_there_are_numbers_at_most(
+    monkeypatch: pytest.MonkeyPatch, counting: bool, running: list[str]
+) -> None:
+    places = [f"resource.k8s.io/v1alpha2 {plural}" for plural in SEMANTIC]
+    names, _ = followed(monkeypatch, *places, translators=0, counting=counting)
+    assert [name for name in names if name in ("kinds", "parameters")] == running
