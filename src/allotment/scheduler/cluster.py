@@ -63,6 +63,7 @@ class Cluster:
         self.users: dict[str, set[str]] = {}  # claim → pods that name it, in their spec or status
         self.classes: dict[str, DeviceClass] = {}
         self.epoch = 0  # changes when classes do, and with them what resources mean
+        self.supply = 0  # changes when what there is does: nodes' amounts, devices, classes
         self.extended: dict[str, str] = {}  # extended resource → class
         self.namespaces: dict[str, dict[str, str]] = {}  # name → labels
         self.groups: dict[
@@ -114,6 +115,8 @@ class Cluster:
             self.fleet.remove_node(name)
         elif old is None or info.node is None or _other_for_devices(info.node, new):
             self.fleet.set_node(new)
+        if new is None or info.node is None or info.node.status.allocatable != new.status.allocatable:
+            self.supply += 1
         self.known += (new is not None) - (info.node is not None)
         info.describe(new)
         if new is None and not info.pods:
@@ -254,6 +257,7 @@ class Cluster:
 
     def _class(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
         self.epoch += 1
+        self.supply += 1
         if new is None:
             assert old is not None
             self.classes.pop(old.metadata.name, None)
@@ -270,6 +274,7 @@ class Cluster:
                 self.extended[each.spec.extended_resource_name] = each.metadata.name
 
     def _slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        self.supply += 1
         if new is None:
             assert old is not None
             self._slices.pop(old.metadata.name, None)

@@ -97,7 +97,8 @@ class Placer:
             if not status.ok and status.code is not Code.SKIP:
                 return refused_by(status)
             seen = profile.devices.shape(cycle)
-        shape = (profile.name, pod.asks, seen, group_key(pod.pod))
+        group = group_key(pod.pod) if self._cluster.nominated else ""  # whose room is kept for whom
+        shape = (profile.name, pod.asks, seen, group)
         index = self._index(shape, profile, cycle)
         if index.refusal is not None:
             return refused_by(index.refusal)

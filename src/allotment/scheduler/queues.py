@@ -16,7 +16,7 @@ What is used is kept up to date by the cluster's log of changed nodes, so a ques
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.batch import Queue, VolcanoPodGroup
@@ -127,6 +127,7 @@ class Queues:
             str, list[tuple[str, Amounts, list[str]]]
         ] = {}  # node → what each pod there counts for
         self._shared: dict[tuple[str, str], tuple[int, Amounts]] = {}  # (queue, claim) → by how many pods
+        self._supply: tuple[int, Amounts] = (-1, {})  # what there is of each resource, and as of when
 
     def reset(self) -> None:
         """Pods may belong to other queues now."""
@@ -245,7 +246,7 @@ class Queues:
         queue = self._cluster.queues.get(name)
         return -(queue.spec.priority or 0) if queue is not None else 0, self.share(name)
 
-    def due(self, wanted: Iterable[str]) -> dict[str, Amounts]:
+    def due(self, wanted: Collection[str]) -> dict[str, Amounts]:
         """What each queue may have of some resources while all want something."""
         cluster, demand = self._cluster, {name: dict(used) for name, used in self.used.items()}
         for key, members in cluster.members.items():
@@ -277,15 +278,20 @@ class Queues:
         queue = self._cluster.queues.get(name)
         return max(1, queue.spec.weight or 1) if queue is not None else 1
 
-    def _totals(self, resources: Iterable[str]) -> Amounts:
+    def _totals(self, resources: Collection[str]) -> Amounts:
         """What there is of each in the cluster."""
-        totals: Amounts = {}
+        if self._supply[0] != self._cluster.supply:
+            self._supply = (self._cluster.supply, {})
+        known = self._supply[1]
         for resource in resources:
-            if resource.startswith(DEVICE_CLASS):
-                totals[resource] = self._cluster.fleet.count(resource.removeprefix(DEVICE_CLASS)) * _ONE
-            else:
-                totals[resource] = sum(node.offered.get(resource, 0) for node in self._cluster.nodes.values())
-        return totals
+            if resource not in known:
+                known[resource] = self._total(resource)
+        return {resource: known[resource] for resource in resources}
+
+    def _total(self, resource: str) -> int:
+        if resource.startswith(DEVICE_CLASS):
+            return self._cluster.fleet.count(resource.removeprefix(DEVICE_CLASS)) * _ONE
+        return sum(node.offered.get(resource, 0) for node in self._cluster.nodes.values())
 
     def validate(self) -> None:
         """Raises AssertionError where what is kept is not what the placed pods take."""
