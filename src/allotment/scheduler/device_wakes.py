@@ -28,12 +28,14 @@ def helps_anyone(old: ApiStruct | None, new: ApiStruct | None) -> bool:
     finalizer helps nobody, nor does what is said about slices, classes and rules beyond what they are."""
     if isinstance(old, ResourceClaim) and isinstance(new, ResourceClaim):
         return old.status != new.status or _standing(old) != _standing(new)
+    if isinstance(new, Pod) or isinstance(old, Pod):
+        return old is not None and new is not None  # one that comes is let in, or not, as it comes
     if isinstance(old, Node) and isinstance(new, Node):
         return _other_node(old, new)
     for kind in (ResourceSlice, DeviceClass, DeviceTaintRule, NodeResourceSlice):
         if isinstance(old, kind) and isinstance(new, kind):
             return bool(old.spec != new.spec)
-    return not isinstance(old, Pod) or isinstance(new, Pod)
+    return True
 
 
 def concerns(old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> Iterable[str] | None:

@@ -104,7 +104,6 @@ _Happening = tuple["type[ApiStruct]", bool, bool]
 class _Interest:
     """A plugin that a change may concern, and the questions that it can answer about that."""
 
-    name: str
     plugin: Plugin
     picky: HelpsAnyone | None
     precise: Concerns | None
@@ -124,10 +123,9 @@ class Queue:
         self._numbers = 0
         self._blamed: dict[str, dict[Hashable, None]] = {}  # plugin → shapes that it turned away, some gone
         self._gangs: dict[Hashable, None] = {}  # shapes of which an entry is more than one pod, some gone
-        self._interested: dict[_Happening, list[_Interest]] = {}
+        self._interested: dict[_Happening, dict[str, _Interest]] = {}
         for plugin in self.plugins.values():
             interest = _Interest(
-                plugin.name,
                 plugin,
                 plugin if isinstance(plugin, HelpsAnyone) else None,
                 plugin if isinstance(plugin, Concerns) else None,
@@ -135,7 +133,7 @@ class Queue:
             for wake in plugin.wakes:
                 for action in wake.actions:
                     happening = (wake.kind, action is Action.ADD, action is Action.DELETE)
-                    self._interested.setdefault(happening, []).append(interest)
+                    self._interested.setdefault(happening, {})[plugin.name] = interest
 
     def __contains__(self, key: str) -> bool:
         return key in self._entries
@@ -258,10 +256,14 @@ class Queue:
         shown = new if new is not None else old
         assert shown is not None
         gated, blamed = self._gated, self._blamed
+        interested = self._interested.get((type(shown), old is None, new is None))
+        if not interested:
+            return []
         helpful = {
-            each.name: each
-            for each in self._interested.get((type(shown), old is None, new is None), ())
-            if (gated.get(each.name) or blamed.get(each.name))
+            name: each
+            for name in {**gated, **blamed}
+            if (gated.get(name) or blamed.get(name))
+            and (each := interested.get(name)) is not None
             and (each.picky is None or each.picky.helps_anyone(old, new))
         }
         if not helpful:
