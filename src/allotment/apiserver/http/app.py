@@ -83,6 +83,7 @@ class App:
         self._authorizer = authorizer
         self._metrics = metrics
         self._streams: set[Stream] = set()
+        self._ending = False
         self.requests = 0
         self.watches = 0
         self.max_requests = MAX_REQUESTS
@@ -142,7 +143,8 @@ class App:
         return answer
 
     def end_watches(self) -> None:
-        """Ends every watch where it stands; their clients go on from there elsewhere or later."""
+        """Ends every watch where it stands, and those to come; their clients go on from there elsewhere or later."""
+        self._ending = True
         for stream in list(self._streams):
             stream.end()
 
@@ -202,6 +204,8 @@ class App:
         self.watches += 1
         self._streams.add(stream)
         self._metrics.watching(told.labels, 1)
+        if self._ending:
+            stream.end()
         try:
             async with aclosing(lines):
                 async for batch in lines:

@@ -1,8 +1,9 @@
 """The socket side: connections, TLS, and bounds on what a peer may do before the application sees it.
 
 httptools reads HTTP; here it is told to whom a connection belongs (the peer's certificate), how large a head may be, and what
-becomes of peers that send or read too slowly. A request goes to the application as soon as its head is there. A listener
-stops gracefully: it accepts no more, lets requests under way finish, then closes.
+becomes of peers that send or read too slowly. A request goes to the application as soon as its head is there; one that is
+sent behind another waits for its turn, and so does the refusal of what is no request. A listener stops gracefully: it
+accepts no more, lets requests under way finish, then closes.
 
 There is no ASGI between the parser and the application: its scopes and messages, with timers that were set and cancelled for
 each request, were a third of what a small request cost apart from TLS. A connection has one timer, which looks when it
@@ -12,11 +13,11 @@ rings whether its time has been put off meanwhile.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import ssl
 from asyncio import TimerHandle
 from collections import deque
+from contextlib import aclosing
 from email.utils import formatdate
 from http import HTTPStatus
 from math import inf
@@ -25,6 +26,7 @@ from urllib.parse import unquote
 
 import httptools
 
+from allotment.api.status import BadRequest, StatusError
 from allotment.apiserver.http.app import App
 from allotment.apiserver.http.reply import Reply, Stream
 from allotment.apiserver.http.request import Disconnected, Request
@@ -34,6 +36,8 @@ log = logging.getLogger("allotment.apiserver")
 MAX_HEADERS = 64 * 1024
 MAX_HEADER_COUNT = 200
 MAX_CONNECTIONS = 25_000
+MAX_WAITING = 100  # requests of a connection behind the one that is being answered
+HANDSHAKE_SECONDS = 10.0
 REQUEST_SECONDS = 30.0  # that a request may take to arrive, headers and body
 PIECE = 256 * 1024
 MAX_UNREAD = 64 * 1024  # bytes of a body that wait for the application; then no more is read
@@ -43,10 +47,13 @@ KEEP_ALIVE_SECONDS = 120.0
 GOODBYE_SECONDS = 5.0  # that a peer may take to end TLS properly
 BACKLOG = 2048
 
-_REFUSAL = b"HTTP/1.1 %b\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
 _PHRASES = {each.value: each.phrase for each in HTTPStatus}
 _STATUS_LINES = [f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\n".encode() for code in range(600)]
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class _HeadTooLarge(StatusError):
+    code = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE.value
 
 
 class _Exchange:
@@ -60,6 +67,8 @@ class _Exchange:
         "_path",
         "_query",
         "_waiter",
+        "begun",
+        "chunks",
         "complete",
         "continues",
         "disconnected",
@@ -72,16 +81,17 @@ class _Exchange:
     ) -> None:
         parsed = httptools.parse_url(url)
         self._method = method
-        self._path = parsed.path.decode("ascii")
+        self._path = (parsed.path or b"/").decode("ascii")
         self._query = parsed.query or b""
         self._headers = headers
         self._connection = connection
         self._body = bytearray()
         self._waiter: asyncio.Future[None] | None = None
         self.more = True  # of the request is to come
-        self.complete = False  # the reply has gone out
+        self.begun = self.complete = False  # the reply has gone out, in part and whole
         self.disconnected = False
         self.keep_alive = True
+        self.chunks = True  # are something that the peer can read
         self.continues = False  # the peer waits to be told that its body is wanted
 
     async def run(self, app: App) -> None:
@@ -112,6 +122,11 @@ class _Exchange:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    def leave(self) -> None:
+        """Nobody is there any more to be answered."""
+        self.disconnected = True
+        self.wake()
+
     async def piece(self) -> tuple[bytes, bool]:
         if self.continues:
             self.continues = False
@@ -139,35 +154,35 @@ class _Exchange:
     # --- what it gets ---
 
     async def _reply(self, answer: Reply | Stream) -> None:
-        self.continues = False
-        bodiless = self._method == "HEAD"
+        self.begun = True
+        if self.continues and self.more:  # its body may come now or not: who could tell it from a request?
+            self.continues = self.keep_alive = False
         if isinstance(answer, Stream):
-            await self._write(self._head(answer, b"transfer-encoding: chunked\r\n"))
-            async for batch in answer.lines:
-                if batch and not bodiless:
-                    await self._write(b"%x\r\n" % len(batch), batch, b"\r\n")
-            await self._write(b"" if bodiless else b"0\r\n\r\n")
+            await self._stream(answer)
         else:
             length = b"content-length: %d\r\n" % len(answer.body)
-            await self._write(self._head(answer, length), b"" if bodiless else answer.body)
+            await self._write(self._head(answer, length), b"" if self._method == "HEAD" else answer.body)
         if not self.disconnected:
             self.complete = True
             self.wake()
             self._connection.answered(self)
 
+    async def _stream(self, answer: Stream) -> None:
+        """In chunks, or to the end of the connection for a peer of HTTP/1.0."""
+        chunks = self.chunks
+        async with aclosing(answer.lines) as lines:
+            await self._write(self._head(answer, b"transfer-encoding: chunked\r\n" if chunks else b""))
+            async for batch in lines:
+                if self.disconnected:
+                    return
+                if chunks and batch:
+                    await self._write(b"%x\r\n" % len(batch), batch, b"\r\n")
+                else:
+                    await self._write(b"", batch)
+        await self._write(b"0\r\n\r\n" if chunks else b"")
+
     def _head(self, answer: Reply | Stream, length: bytes) -> bytes:
-        parts = [
-            _STATUS_LINES[answer.status],
-            self._connection.listener.date,
-            b"content-type: ",
-            answer.content_type,
-            b"\r\n",
-            length,
-        ]
-        for name, value in answer.headers:
-            parts += (name, b": ", value, b"\r\n")
-        parts.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
-        return b"".join(parts)
+        return _head(answer, length, self._connection.listener.date, self.keep_alive)
 
     async def _write(self, before: bytes, body: bytes = b"", after: bytes = b"") -> None:
         """In pieces, with a look at the peer between them: TLS takes any amount at once and tells of no delay."""
@@ -184,6 +199,14 @@ class _Exchange:
             connection.transport.write(piece)
 
 
+def _head(answer: Reply | Stream, length: bytes, date: bytes, keep_alive: bool) -> bytes:
+    parts = [_STATUS_LINES[answer.status], date, b"content-type: ", answer.content_type, b"\r\n", length]
+    for name, value in answer.headers:
+        parts += (name, b": ", value, b"\r\n")
+    parts.append(b"\r\n" if keep_alive else b"connection: close\r\n\r\n")
+    return b"".join(parts)
+
+
 class Connection(asyncio.Protocol):
     """One peer. ``certificate`` is its own (DER), if TLS verified one; ``writable`` is there while it has to be waited for."""
 
@@ -198,11 +221,14 @@ class Connection(asyncio.Protocol):
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._header_bytes = self._discarded = 0
+        self._unheard = 0  # bytes since the parser last told us something: it may be keeping them
+        self._in_head = False
         self._arriving = False  # a request's first byte is there, its last is not
         self._continues = False
         self._latest: _Exchange | None = None
         self._running: _Exchange | None = None
         self._waiting: deque[_Exchange] = deque()  # sent before the last one was answered
+        self._refusal: Reply | None = None  # of what came behind those, the last that was read
         self._reading = True
         self._due = inf  # when the peer has to have done what it is waited for
         self._timer: TimerHandle | None = None
@@ -214,7 +240,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop has its own class
-        if len(self.listener.connections) >= MAX_CONNECTIONS:
+        if self.listener.stopping or len(self.listener.connections) >= MAX_CONNECTIONS:
             self.transport.abort()
             return
         self.listener.connections.add(self)
@@ -230,23 +256,27 @@ class Connection(asyncio.Protocol):
                 timer.cancel()
         for exchange in (self._running, self._latest):
             if exchange is not None and not exchange.complete:
-                exchange.disconnected = True
-                exchange.wake()
+                exchange.leave()
         self.resume_writing()
         self._parser = self._running = self._latest = None  # what a peer left unread is freed at once
 
     def data_received(self, data: bytes) -> None:
-        if self._parser is None or self.transport.is_closing():
+        latest = self._latest
+        if self._parser is None or self._refusal is not None or self.transport.is_closing():
             return  # nothing more is read of a peer that was refused
+        if latest is not None and not latest.keep_alive and not latest.more:
+            return  # nor behind the last request
+        self._unheard += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             return  # who asks for another protocol (``kubectl exec``) is answered in this one
-        except httptools.HttpParserError:  # bad syntax, or as we told it to (``_count``)
-            if self._header_bytes > MAX_HEADERS:
-                self._refuse(b"431 Request Header Fields Too Large", b"the request's headers are too large\n")
-            else:
-                self._refuse(b"400 Bad Request", b"this is no HTTP request\n")
+        except httptools.HttpParserError:  # bad syntax, or as we told it to
+            if self._header_bytes <= MAX_HEADERS:
+                self._refuse(BadRequest("this is no HTTP request that the server can read"))
+                return
+        if max(self._header_bytes, self._unheard) > MAX_HEADERS:
+            self._refuse(_HeadTooLarge(f"the request's headers are too large: limit is {MAX_HEADERS}"))
 
     def pause_reading(self) -> None:
         if self._reading:
@@ -254,7 +284,8 @@ class Connection(asyncio.Protocol):
             self.transport.pause_reading()
 
     def resume_reading(self) -> None:
-        if not self._reading:
+        """Unless requests wait: to read on would only make them more."""
+        if not self._reading and not self._waiting:
             self._reading = True
             self.transport.resume_reading()
 
@@ -273,19 +304,27 @@ class Connection(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """The server stops: a request that has arrived is answered, half a one is not waited for."""
-        exchange = self._latest
+        exchange = self._running
         if exchange is None or exchange.complete:
             self.transport.close()
         elif exchange.more:
             self._abort()
         else:
-            exchange.keep_alive = False
+            exchange.keep_alive = False  # what waits behind it is not begun any more
+
+    def end(self) -> None:
+        """The server has stopped: what is not answered by now never will be."""
+        if self._running is None or self._running.complete:
+            self.transport.close()
+        else:
+            self._abort()
 
     # --- a request as it is parsed ---
 
     def on_message_begin(self) -> None:
         self._url, self._headers = b"", []
-        self._header_bytes = self._discarded = 0
+        self._header_bytes = self._discarded = self._unheard = 0
+        self._in_head = True
         self._continues = False
         if not self._arriving:
             self._arriving = True
@@ -300,33 +339,51 @@ class Connection(asyncio.Protocol):
         self._header_bytes += len(name) + len(value) + 4
         if self._header_bytes > MAX_HEADERS or len(headers) >= MAX_HEADER_COUNT:
             self._count(MAX_HEADERS)
+        if not self._in_head:
+            return  # behind the body anything may be said, and nothing of it counts
         name = name.lower()
         if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
-            raise ValueError(
-                "only chunks are read"
-            )  # the parser would take what is compressed for plain text
+            # the parser would take what is compressed for plain text
+            raise ValueError("only chunks are read")
         if name == b"expect" and value.lower() == b"100-continue":
             self._continues = True
         headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        parser = self._parser
-        exchange = _Exchange(self, parser.get_method().decode("ascii"), self._url, self._headers)
-        exchange.keep_alive = parser.get_http_version() != "1.0" and parser.should_keep_alive()
-        exchange.continues = self._continues
+        self._in_head = False
+        exchange = self._exchange()
         before, self._latest = self._latest, exchange
         if before is None or before.complete:
             self._start(exchange)
             return
+        if len(self._waiting) >= MAX_WAITING:
+            raise ValueError("too many requests at once")
         self._waiting.append(exchange)
         self.pause_reading()  # so we would not see the peer leave
         if self._wait_timer is None:
             self._wait_timer = self.loop.call_later(STALLED_SECONDS, self._abort)
 
+    def _exchange(self) -> _Exchange:
+        parser = self._parser
+        version, upgrade = parser.get_http_version(), parser.should_upgrade()
+        if version not in ("1.1", "1.0"):
+            raise ValueError("another version of HTTP")
+        if upgrade and any(
+            name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+            for name, value in self._headers
+        ):
+            raise ValueError("a body that the parser would take for the other protocol")
+        exchange = _Exchange(self, parser.get_method().decode("ascii"), self._url, self._headers)
+        exchange.chunks = version == "1.1"
+        exchange.keep_alive = version == "1.1" and parser.should_keep_alive() and not upgrade
+        exchange.continues = self._continues
+        return exchange
+
     def on_body(self, body: bytes) -> None:
         """A client that was answered early may still be sending: it is heard out, within bounds, to read its answer."""
         exchange = self._latest
         assert exchange is not None
+        self._unheard = 0
         if not exchange.complete:
             exchange.feed(body)
             return
@@ -339,6 +396,7 @@ class Connection(asyncio.Protocol):
         assert exchange is not None
         self._arriving = False
         self._due = inf
+        self._unheard = 0
         exchange.more = False
         exchange.wake()
         if exchange.complete:
@@ -348,9 +406,6 @@ class Connection(asyncio.Protocol):
 
     def _start(self, exchange: _Exchange) -> None:
         self._running = exchange
-        if self._wait_timer is not None and not self._waiting:
-            self._wait_timer.cancel()
-            self._wait_timer = None
         tasks = self.listener.tasks
         task = self.loop.create_task(exchange.run(self.listener.app))
         tasks.add(task)
@@ -360,13 +415,28 @@ class Connection(asyncio.Protocol):
         """A reply has gone out."""
         if not exchange.keep_alive:
             self.transport.close()
-        if self.transport.is_closing():
-            return
-        self.resume_reading()
+        if not self.transport.is_closing():
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """With what was sent before the last reply had gone out, or with what comes now."""
+        if self._wait_timer is not None:
+            self._wait_timer.cancel()
+            self._wait_timer = None
         if self._waiting:
             self._start(self._waiting.popleft())
-        elif not self._arriving:
-            self._expect(KEEP_ALIVE_SECONDS)
+            if self._waiting:
+                self._wait_timer = self.loop.call_later(STALLED_SECONDS, self._abort)
+            self.resume_reading()
+        elif self._refusal is not None:
+            body = self._refusal.body
+            head = _head(self._refusal, b"content-length: %d\r\n" % len(body), self.listener.date, False)
+            self.transport.write(head + body)
+            self.transport.close()
+        else:
+            self.resume_reading()
+            if not self._arriving:
+                self._expect(KEEP_ALIVE_SECONDS)
 
     def _expect(self, seconds: float) -> None:
         """Ends the connection unless, by then, something else is expected."""
@@ -394,10 +464,22 @@ class Connection(asyncio.Protocol):
         if self._header_bytes > MAX_HEADERS:
             raise ValueError("the headers are too large")  # ends the parser
 
-    def _refuse(self, status: bytes, text: bytes) -> None:
-        self._due = inf
-        self.transport.write(_REFUSAL % (status, len(text), text))
-        self.transport.close()
+    def _refuse(self, error: StatusError) -> None:
+        """Ends the connection over what cannot be read, when all that came before has been answered."""
+        self._refusal = Reply.error(error)
+        self._arriving, self._due = False, inf
+        broken = self._latest
+        if broken is not None and broken.more:  # its body is what is wrong
+            if broken.begun:
+                self.transport.close()  # it has had its answer, and there is no other
+                return
+            broken.leave()
+            if broken is self._running:
+                self._running = None
+            elif broken in self._waiting:
+                self._waiting.remove(broken)
+        if self._running is None or self._running.complete:
+            self._go_on()
 
     def _abort(self) -> None:
         self.transport.abort()
@@ -411,6 +493,7 @@ class Listener:
         self.connections: set[Connection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.date = b""  # the header, as it is now
+        self.stopping = False
         self._host, self._port, self._tls = host, port, tls
         self._server: asyncio.Server | None = None
         self._clock: asyncio.Task[None] | None = None
@@ -424,7 +507,7 @@ class Listener:
             self._host,
             self._port,
             ssl=self._tls,
-            ssl_handshake_timeout=REQUEST_SECONDS if self._tls else None,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS if self._tls else None,
             ssl_shutdown_timeout=GOODBYE_SECONDS if self._tls else None,
             backlog=BACKLOG,
         )
@@ -440,21 +523,20 @@ class Listener:
         """Accepts no more, waits for the requests under way (watches must have been ended), and closes."""
         if self._clock is not None:
             self._clock.cancel()
-        if self._server is None:
+        if self._server is None or self.stopping:
             return
+        self.stopping = True
         self._server.close()
         for connection in list(self.connections):
             connection.shutdown()
-        tasks = list(self.tasks)
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
-        for task in tasks:
-            if not task.done():
-                task.cancel()
+        if self.tasks:
+            await asyncio.wait(self.tasks, timeout=seconds)
+        late = list(self.tasks)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
         for connection in list(self.connections):
-            with contextlib.suppress(RuntimeError):
-                connection.transport.close()
-        self._server = None
+            connection.end()
 
     async def _tell_the_time(self) -> None:
         """Keeps the Date header right."""
