@@ -471,6 +471,9 @@ class Seat:
             binding = self.core.bindings.get(member.key)
             going = binding is not None and binding.stage.value in ("ready", "binding")
             ready += bool(member.pod.spec.node_name) or (has and (going or bool(member.node)))
+        binding = self.core.bindings.get(pod.key)
+        if binding is not None and binding.party is not None:  # those that were bound, and are gone since
+            ready += sum(key not in cluster.pods for key in binding.party.bound)
         assert ready >= gang.minimum, f"{bind.name} is bound with {ready} of {gang.minimum} of its gang ready"
 
     # --- one step at a time ---
@@ -502,7 +505,8 @@ class Seat:
         if fate is Fate.TIMEOUT:
             self.replies.append(Failed(write.id, Failure.UNKNOWN, "timed out"))
             return
-        if fate is Fate.REFUSED:
+        fights = isinstance(write, PatchGroup) and self is not self.world.seats[0]
+        if fate is Fate.REFUSED or fights:  # schedulers that see a group differently would write for ever
             self.replies.append(Failed(write.id, Failure.REFUSED, "not allowed"))
             return
         if fate is Fate.CONFLICT:

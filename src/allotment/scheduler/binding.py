@@ -241,10 +241,18 @@ class Bindings:
             self._advance_undo(binding)
         while binding.stage in (Stage.WRITING, Stage.AWAITING) and self._one_step(binding):
             pass
+        if binding.stage is Stage.READY:
+            self._look_again(binding)
         if binding.stage is Stage.BINDING:
             self._bind(binding)
         if binding in self._timed and self._due(binding) is None:
             del self._timed[binding]
+
+    def _look_again(self, binding: Binding) -> None:
+        """A member that waits for its gang must still have what was written for it."""
+        lost = next((writer.claim for writer in binding.writers if not writer.stands()), "")
+        if lost:
+            self._fail(binding, f"claim {lost} was taken back meanwhile")
 
     def _one_step(self, binding: Binding) -> bool:
         """Works on the present step; True if the next may begin."""

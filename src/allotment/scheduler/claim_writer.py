@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MOST_CONFLICTS = 16
 FIRST_REST, LONGEST_REST = 0.1, 5.0
+UNSEEN = 30.0
+"""Seconds after which a claim that was made and never seen must be gone."""
 
 Draft = Callable[[int], Write]
 """A write that lacks only its id."""
@@ -46,7 +48,7 @@ class ClaimWriter:
         self._namespace, _, self._name = self.claim.partition("/")
         self._sent = ""  # the kind of write that is on its way
         self._based = 0  # the version that it was based on
-        self._uid = ""  # of a claim that we made
+        self._uid = ""  # of the claim, once it was made or seen
         self._version = 0  # after our last write
         self._finalized = self._unseen = False
         self._made = False  # the claim is ours, or may be: a creation had no answer
@@ -56,6 +58,7 @@ class ClaimWriter:
         self._stale = 0  # a copy as old as this is not worth looking at
         self._undoing = False
         self.rests_until = 0.0
+        self.patience = 0.0  # when a claim that was made is no longer waited for
         self.finished = False
         self.error = ""
 
@@ -107,6 +110,11 @@ class ClaimWriter:
         """Turns around: from now on, what was written is taken back."""
         self._undoing, self.finished, self.error, self._conflicts = True, False, "", 0
 
+    def stands(self) -> bool:
+        """Whether what was written is still so, as far as one can see."""
+        claim = self._claims.objects.get(self.claim)
+        return claim is not None and claim.status.allocation is not None and self._mine(claim)
+
     # --- what to do next ---
 
     def advance(self, now: float) -> Draft | None:
@@ -114,24 +122,24 @@ class ClaimWriter:
         if self._sent or self.finished or self.error or now < self.rests_until:
             return None
         claim = self._claims.objects.get(self.claim)
-        if claim is not None and self._foreign(claim):
-            claim = None
+        if claim is not None:
+            self._uid = self._uid or claim.metadata.uid
+            if (
+                claim.metadata.uid != self._uid
+            ):  # another claim has the name of the one that was decided about
+                claim = None
         if claim is not None and self._outdated(claim):
             return None
-        return self._backward(claim) if self._undoing else self._forward(claim)
+        return self._backward(claim) if self._undoing else self._forward(claim, now)
 
     def _outdated(self, claim: ResourceClaim) -> bool:
         """Whether a newer copy is on its way that has to be looked at first."""
         known = version_of(claim)
         return known <= self._stale or (known < self._version and (self._unseen or self._undoing))
 
-    def _foreign(self, claim: ResourceClaim) -> bool:
-        """Whether another claim has the name of the one that we made."""
-        return bool(self._uid) and claim.metadata.uid != self._uid
-
-    def _forward(self, claim: ResourceClaim | None) -> Draft | None:
+    def _forward(self, claim: ResourceClaim | None, now: float) -> Draft | None:
         if claim is None:
-            return self._forward_unseen()
+            return self._forward_unseen(now)
         if self._awaits_partner(claim):
             return None
         self.error = self._obstacle(claim)
@@ -146,12 +154,15 @@ class ClaimWriter:
             return self._patch("finalizer", claim, {"metadata": {"finalizers": finalizers}}, status=False)
         return self._status(claim)
 
-    def _forward_unseen(self) -> Draft | None:
+    def _forward_unseen(self, now: float) -> Draft | None:
         if self._make is None:
             self.error = "is gone"
             return None
-        if self._uid:
-            return None  # made, but the informer has not shown it yet
+        if self._uid:  # made, but the informer has not shown it yet
+            self.patience = self.patience or now + UNSEEN
+            if now >= self.patience:  # it went before it could be seen
+                self.error = "was made, and is gone"
+            return None
         manifest = self._make.manifest
         self._sent = "make"
         return lambda id: CreateClaim(id, manifest)
@@ -184,7 +195,8 @@ class ClaimWriter:
         return ""
 
     def _mine(self, claim: ResourceClaim) -> bool:
-        return any(user.uid == self._step.consumer.uid for user in claim.status.reserved_for)
+        users = claim.status.reserved_for
+        return bool(users) and any(user.uid == self._step.consumer.uid for user in users)
 
     def _status(self, claim: ResourceClaim) -> Draft:
         step = self._step

@@ -224,6 +224,12 @@ class Cluster:
         self.assumed[pod.key] = node
         self.node(node).add(pod, extra)
         self.log.note(node)
+        self._note_nominated(pod)
+
+    def _note_nominated(self, pod: PodInfo) -> None:
+        """A pod that is placed keeps no other node."""
+        if pod.key in self.nominated:
+            self.log.note(self.nominated[pod.key])
 
     def forget(self, pod: PodInfo) -> None:
         """The decision is taken back, unless the server has shown meanwhile that it stands."""
@@ -232,6 +238,7 @@ class Cluster:
         current = self.pods.get(pod.key, pod)
         self._leave(current)
         current.node = ""
+        self._note_nominated(current)
 
     def nominate(self, pod: str, node: str) -> None:
         """A pod waits for room on a node; ``""``: no longer."""

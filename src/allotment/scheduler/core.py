@@ -9,6 +9,7 @@ The way of a pod: it appears → PreEnqueue → queue → a turn: placed in memo
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -25,15 +26,15 @@ from allotment.scheduler.binding import Binding, Bindings, Party
 from allotment.scheduler.claim_writer import Draft
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.diagnosis import Refusal
-from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn
+from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
 from allotment.scheduler.framework import SUCCESS, Code, Release, Room, Status
-from allotment.scheduler.gang import GANG, VOLCANO, Gang, Need, gang_of, group_key, key_of
+from allotment.scheduler.gang import GANG, Gang, Need, gang_of, group_key, key_of
 from allotment.scheduler.group_status import GroupStatuses, Verdict
 from allotment.scheduler.instruction import DeleteClaim, DeletePod, Instruction, PatchClaim, PatchPod, Tell
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.pod import FINISHED, PodInfo
-from allotment.scheduler.queue import ACTIVE, GATED, Backoff, Entry, Queue
-from allotment.scheduler.queues import Quota, queue_of
+from allotment.scheduler.queue import GATED, PARKED, Backoff, Entry, Queue
+from allotment.scheduler.queues import Quota
 from allotment.scheduler.session import Session
 from allotment.scheduler.step import MakeClaim, WriteClaim
 
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 GATE_PATIENCE = 2.0
 """Seconds that a claim may be missing before the pod's condition says so: its controller has just been told."""
 REVISIT_EVERY = 10.0
+MOST_TIMES, REPEAT_AFTER = 5, 2.0
+"""So often are evictions and deallocations tried that get no answer, with so many seconds between."""
 PATIENCE = 60.0
 """Seconds after which victims that do not go are no longer waited for."""
 MAX_MESSAGE = 1024
@@ -66,10 +69,11 @@ class Scheduler:
         self.queue = Queue([*plugins.values(), Quota()], backoff)
         self.actions = Actions(cluster, self.placer, Session(cluster, self.placer))
         self.bindings = Bindings(cluster, self._send, self)
+        self.queue.turn = self.actions.queues.turn
         self.statuses = GroupStatuses(cluster, self._send, self.actions.queues)
         self._parties: dict[str, Party] = {}  # group → its members that are being bound
         self._cleared: dict[
-            str, tuple[frozenset[str], float]
+            str, tuple[tuple[tuple[str, str], ...], float]
         ] = {}  # group → victims that make room for it, and since when
         self._dirty: dict[str, None] = {}  # groups of which something changed since the last turn
         self.now = 0.0
@@ -79,6 +83,10 @@ class Scheduler:
         self._unsaid: dict[str, tuple[float, Status]] = {}  # at a gate → when to say why; oldest first
         self._revisited = 0.0
         self._failures: dict[str, int] = {}  # entry → how often its binding failed
+        self._insisted: dict[int, tuple[Draft, tuple[str, ...], int]] = {}  # see _insist
+        self._again: deque[tuple[float, Draft, tuple[str, ...], int]] = (
+            deque()
+        )  # when; the first is due first
 
     # --- events ---
 
@@ -88,9 +96,9 @@ class Scheduler:
             case Changed():
                 self._changed(event.old, event.new)
             case Done():
-                self.bindings.done(event) or self.statuses.done(event)
+                self.bindings.done(event) or self.statuses.done(event) or self._outcome(event)
             case Failed():
-                self.bindings.failed(event) or self.statuses.failed(event, self.now)
+                self.bindings.failed(event) or self.statuses.failed(event, self.now) or self._outcome(event)
             case Tick():
                 self._tick(event.now)
             case Turn():
@@ -103,11 +111,15 @@ class Scheduler:
         unsaid = next(iter(self._unsaid.values()), None)  # the oldest is the first
         times = [self.queue.next_time(), self.bindings.next_time(), self.statuses.next_time()]
         times.append(unsaid[0] if unsaid is not None else None)
+        times.append(self._again[0][0] if self._again else None)
         return min((time for time in times if time is not None), default=None)
 
     def _tick(self, now: float) -> None:
         self.now = self.bindings.now = max(self.now, now)
         self.bindings.tick()
+        while self._again and self._again[0][0] <= self.now:
+            _, draft, nominees, left = self._again.popleft()
+            self._insist(draft, nominees, left)
         if self.now - self._revisited >= REVISIT_EVERY:
             self._revisited = self.now
             self.queue.revisit(self.now)
@@ -143,11 +155,13 @@ class Scheduler:
         self._wake(old, new)
 
     def _where_it_was(self, pod: Pod) -> Pod:
-        """A pod with the node that it was assumed to be on, if so: when it goes, that is what becomes free."""
-        node = self.cluster.assumed.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
-        return (
-            replace(pod, spec=replace(pod.spec, node_name=node)) if node and not pod.spec.node_name else pod
-        )
+        """A pod with the node that it was assumed to be on, and that which was kept for it: when it goes, that is what
+        becomes free."""
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        node, kept = self.cluster.assumed.get(key), self.cluster.nominated.get(key)
+        if node and not pod.spec.node_name:
+            pod = replace(pod, spec=replace(pod.spec, node_name=node))
+        return _nominated(pod, kept) if kept else pod
 
     def _claim_changed(self, key: str, old: Any, new: Any) -> None:
         self.bindings.claim_changed(key)
@@ -156,7 +170,8 @@ class Scheduler:
         for pod in sorted(
             self.cluster.users.get(key, ())
         ):  # by this, they ask for something else than they did
-            if pod in self.queue:
+            entry = self.queue.get(pod)
+            if entry is not None and entry.place == PARKED:
                 self.queue.activate(pod)
 
     def _pod_changed(self, new: Pod | None, old: Pod | None) -> Pod | None:
@@ -221,6 +236,8 @@ class Scheduler:
             self._unsaid.pop(entry.key, None)
             self.queue.open(entry.key)
             return
+        for pod in entry.pods:
+            self._nominate(pod, "")
         if entry.place != GATED or status.plugin not in entry.plugins:
             self.queue.gate(entry.key, status.plugin)
         if entry.key not in self._unsaid or self._unsaid[entry.key][1] != status:
@@ -252,12 +269,10 @@ class Scheduler:
             self.statuses.look(key)
         if not asks_anew:
             return
-        self.actions.queues.reset()
+        if any(pod.node for pod in self.cluster.members.get(key, {}).values()):
+            self.actions.queues.reset()
         self.statuses.stir()
-        if self._gang(key) is None:
-            self._drop(GANG_PREFIX + key)
-        elif GANG_PREFIX + key in self.queue:
-            self.queue.activate(GANG_PREFIX + key)
+        self._drop(GANG_PREFIX + key)
         for pod in list(self.cluster.members.get(key, {}).values()):
             if self._waits(pod):
                 self._queue(pod)
@@ -281,7 +296,8 @@ class Scheduler:
         priority = gang.priority if gang.priority is not None else max(pod.priority for pod in waiting)
         entry = self.queue.get(key)
         if entry is None:
-            entry = self.queue.add(key, priority, admitted or tuple(waiting), self.now)
+            pods = admitted or tuple(waiting)
+            entry = self.queue.add(key, priority, pods, self.now, lane=gang.queue)
             if key in self._failures:
                 entry.attempts = self._failures[key] - 1
                 self.queue.park(key, None, (), self.now)
@@ -290,6 +306,9 @@ class Scheduler:
             self.queue.activate(key)
         else:
             entry.pods = admitted or tuple(waiting)
+        for pod, status in statuses:
+            if not status.ok:
+                self._nominate(pod, "")
         need = self._need(gang)
         refused = next((status for _, status in statuses if not status.ok), None)
         if not need.met_by(admitted):
@@ -321,15 +340,18 @@ class Scheduler:
         self._dirty[group] = None
 
     def _refuse_gang(self, entry: Entry, gang: Gang, need: Need, refusal: Refusal) -> None:
-        if refusal.resolvable and need and not self._evicting(gang.key):
-            clearing = self.actions.clear(gang, entry.pods, need, self.now)
+        if not self._evicting(gang.key):
+            able = refusal.resolvable and need
+            clearing = self.actions.clear(gang, entry.pods, need, self.now) if able else None
             if clearing is not None:
                 refusal = Refusal(f"{refusal.words}. {clearing.words}", refusal.plugins)
-                self._cleared[gang.key] = (frozenset(victim.uid for victim in clearing.victims), self.now)
-                for key, node in clearing.places.items():
-                    self.cluster.nominate(key, node)
+                victims = tuple((victim.key, victim.uid) for victim in clearing.victims)
+                self._cleared[gang.key] = (victims, self.now)
                 for victim in clearing.victims:
-                    self._evict(victim, f"preempted to make room for a gang of {len(clearing.places)} pods")
+                    why = f"preempted to make room for a gang of {len(clearing.places)} pods"
+                    self._evict(victim, why, tuple(clearing.places))
+            for pod in entry.pods:
+                self._nominate(pod, clearing.places.get(pod.key, "") if clearing is not None else "")
         self.queue.park(entry.key, entry.key, () if refusal.error else refusal.plugins, self.now)
         self.statuses.refused(gang.key, Verdict(refusal.words[:MAX_MESSAGE], refusal.error))
         for pod in entry.pods:
@@ -337,8 +359,10 @@ class Scheduler:
 
     def _evicting(self, group: str) -> bool:
         """Whether those that were evicted for a gang are not gone yet."""
-        victims, since = self._cleared.get(group, (frozenset(), 0.0))
-        there = any(pod.uid in victims for pod in self.cluster.pods.values()) if victims else False
+        victims, since = self._cleared.get(group, ((), 0.0))
+        there = any(
+            (pod := self.cluster.pods.get(key)) is not None and pod.uid == uid for key, uid in victims
+        )
         if there and self.now - since < PATIENCE:
             return True
         self._cleared.pop(group, None)
@@ -353,32 +377,11 @@ class Scheduler:
             self.statuses.look(group)
         self.statuses.update(self.now)
         while pods > 0:
-            entry = self._next()
+            entry = self.queue.pop(self.now)
             if entry is None:
                 return
             pods -= len(entry.pods)
             self._decide(entry)
-
-    def _next(self) -> Entry | None:
-        """Who is to be tried next. Of Volcano's gangs of equal priority, that of the queue which has least of what it may expect."""
-        first = self.queue.pop(self.now)
-        if first is None or not first.key.startswith(GANG_PREFIX + VOLCANO):
-            return first
-        rivals = [first]
-        for group in self.cluster.members:
-            entry = self.queue.get(GANG_PREFIX + group) if group.startswith(VOLCANO) else None
-            if entry is not None and entry.place == ACTIVE and entry.priority == first.priority:
-                rivals.append(entry)
-        if len(rivals) == 1:
-            return first
-        turns = {name: self.actions.queues.turn(name) for name in {self._queue_of(each) for each in rivals}}
-        best = min(rivals, key=lambda entry: (turns[self._queue_of(entry)], entry.rank))
-        if best is not first:
-            self.queue.exchange(first, best)
-        return best
-
-    def _queue_of(self, entry: Entry) -> str:
-        return queue_of(entry.pods[0].pod, self.cluster)
 
     def _decide(self, entry: Entry) -> None:
         self.decided += 1
@@ -425,6 +428,7 @@ class Scheduler:
             if isinstance(room, Room):
                 self._preempt(pod, room)
                 return Refusal(f"{refusal.words}. {room.words}", refusal.plugins, resolvable=False)
+        self._nominate(pod, "")
         return refusal
 
     def _deallocate(self, key: str) -> None:
@@ -432,24 +436,33 @@ class Scheduler:
         meta, status = claim.metadata, claim.status
         if EXTENDED in meta.annotations and status.allocation is None and not status.reserved_for:
             # Only now: nothing would take its finalizer away while a pod that exists seems to use it.
-            self._send(lambda id: DeleteClaim(id, meta.namespace, meta.name, meta.uid))
+            self._insist(lambda id: DeleteClaim(id, meta.namespace, meta.name, meta.uid))
             return
         patch = {"status": {"allocation": None, "reservedFor": None, "devices": None}}
-        self._send(
+        self._insist(
             lambda id: PatchClaim(
                 id, meta.namespace, meta.name, meta.uid, meta.resource_version, patch, status=True
             )
         )
 
     def _preempt(self, pod: PodInfo, room: Room) -> None:
-        self.cluster.nominate(pod.key, room.node)
-        patch = {"status": {"nominatedNodeName": room.node}}
-        self._send(lambda id: PatchPod(id, pod.namespace, pod.name, pod.uid, patch))
+        self._nominate(pod, room.node)
         for victim in room.victims:
-            self._evict(victim, f"preempted to make room for a pod of priority {pod.priority}")
+            self._evict(victim, f"preempted to make room for a pod of priority {pod.priority}", (pod.key,))
 
-    def _evict(self, victim: PodInfo, why: str) -> None:
-        self._send(lambda id: DeletePod(id, victim.namespace, victim.name, victim.uid, why))
+    def _nominate(self, pod: PodInfo, node: str) -> None:
+        """Keeps room on a node for a pod; ``""``: on none. Who was kept from the one before may have it."""
+        before = self.cluster.nominated.get(pod.key, "")
+        if before == node:
+            return
+        self.cluster.nominate(pod.key, node)
+        patch = {"status": {"nominatedNodeName": node or None}}
+        self._send(lambda id: PatchPod(id, pod.namespace, pod.name, pod.uid, patch))
+        if before:
+            self._wake(_nominated(pod.pod, before), _nominated(pod.pod, None))
+
+    def _evict(self, victim: PodInfo, why: str, nominees: tuple[str, ...] = ()) -> None:
+        self._insist(lambda id: DeletePod(id, victim.namespace, victim.name, victim.uid, why), nominees)
         self._tell(victim, "Preempted", why, warning=True)
 
     # --- how bindings end ---
@@ -544,6 +557,26 @@ class Scheduler:
     def _tell(self, pod: PodInfo, reason: str, message: str, *, warning: bool = False) -> None:
         self._out.append(Tell("v1", "Pod", pod.namespace, pod.name, pod.uid, warning, reason, message))
 
+    def _insist(self, draft: Draft, nominees: tuple[str, ...] = (), times: int = MOST_TIMES) -> None:
+        """Sends a write that is repeated, so many times, when there is no answer: nothing else would lead to it again. If it
+        never succeeds, no room is kept any longer for the pods that it was to make room for."""
+        self._insisted[self._send(draft)] = (draft, nominees, times - 1)
+
+    def _outcome(self, event: Done | Failed) -> bool:
+        """How a write ended; False if nobody insisted on it."""
+        found = self._insisted.pop(event.id, None)
+        if found is None:
+            return False
+        _, nominees, times = found
+        if isinstance(event, Done) or event.why is Failure.GONE:
+            return True
+        if event.why is Failure.UNKNOWN and times:
+            self._again.append((self.now + REPEAT_AFTER, *found))
+            return True
+        for pod in filter(None, map(self.cluster.pods.get, nominees)):
+            self._nominate(pod, "")
+        return True
+
     def _send(self, draft: Draft) -> int:
         self._ids += 1
         self._out.append(draft(self._ids))
@@ -577,6 +610,10 @@ def _incomplete(gang: Gang, missing: int) -> Status:
         return Status(Code.UNRESOLVABLE, GANG, "waits for more pods of a task of its gang")
     more = "1 more pod" if missing == 1 else f"{missing} more pods"
     return Status(Code.UNRESOLVABLE, GANG, f"waits for {more} of its gang, which needs {gang.minimum}")
+
+
+def _nominated(pod: Pod, node: str | None) -> Pod:
+    return replace(pod, status=replace(pod.status, nominated_node_name=node))
 
 
 def timestamp(seconds: float) -> str:

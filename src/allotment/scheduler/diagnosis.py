@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from allotment.scheduler.framework import Code, Status
 
 MOST_REASONS = 8
+_NODES = frozenset(("NodeAffinity", "DynamicResources"))
+"""The plugins that hear of new nodes, and of claims that are free to be had elsewhere."""
 _SINGULAR = (("have ", "has "), ("are ", "is "), ("do not ", "does not "), ("were ", "was "))
 
 
@@ -34,7 +36,7 @@ def refused_by(status: Status) -> Refusal:
 def refused_everywhere(rejections: Mapping[Status, int], nodes: int) -> Refusal:
     """Every node said no; ``rejections`` counts the nodes of each status."""
     if not nodes:
-        return Refusal("0/0 nodes: there are none in the cluster", frozenset(("NodeName",)), resolvable=False)
+        return Refusal("0/0 nodes: there are none in the cluster", _NODES, resolvable=False)
     counts: dict[str, int] = {}
     for status, count in rejections.items():
         counts[status.words] = counts.get(status.words, 0) + count
@@ -47,7 +49,7 @@ def refused_everywhere(rejections: Mapping[Status, int], nodes: int) -> Refusal:
         parts.append(counted(others, "are ruled out by the pod's claims or node names"))
     return Refusal(
         f"0/{nodes} nodes: {', '.join(parts)}",
-        frozenset(status.plugin for status in rejections if status.plugin),
+        frozenset(status.plugin for status in rejections if status.plugin) | (_NODES if others else set()),
         error=all(status.code is Code.ERROR for status in rejections) and not others,
         resolvable=any(status.code is Code.UNSCHEDULABLE for status in rejections),
     )

@@ -169,7 +169,7 @@ class PostFilter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """There will be room on ``node`` once ``victims`` are gone. ``words`` completes "preempted: …"."""
+    """There will be room on ``node`` once ``victims`` are gone; with none of them, once those are that were evicted before."""
 
     node: str
     victims: tuple[PodInfo, ...]

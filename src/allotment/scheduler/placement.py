@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -139,10 +139,16 @@ class Placer:
 
     def choose(self, attempt: Attempt) -> str | Refusal:
         """The best node that fits."""
-        cycle, index = attempt.cycle, attempt.index
         cleared = self._cleared(attempt)
-        if cleared:
+        if isinstance(cleared, str):
             return cleared
+        found = self._choose(attempt)
+        if cleared is not None and isinstance(found, Refusal):  # what the room that is kept for it lacks yet
+            return replace(found, plugins=found.plugins | {cleared.plugin})
+        return found
+
+    def _choose(self, attempt: Attempt) -> str | Refusal:
+        cycle, index = attempt.cycle, attempt.index
         if cycle.names is None and not attempt.filters and not attempt.scores:
             best = index.best()
             return best if best is not None else self._refusal(index.rejections)
@@ -151,13 +157,14 @@ class Placer:
             return self._refusal(rejections)
         return self._best(attempt, fitting)
 
-    def _cleared(self, attempt: Attempt) -> str:
-        """The node that others were evicted from for this pod, if it fits there by now."""
+    def _cleared(self, attempt: Attempt) -> str | Status | None:
+        """The node that others were evicted from for this pod, if it fits there by now, else why not; None: there is none."""
         cycle = attempt.cycle
         node = self._cluster.nodes.get(self._cluster.nominated.get(cycle.pod.key, ""))
         if node is None or (cycle.names is not None and node.name not in cycle.names):
-            return ""
-        return node.name if isinstance(self.verdict(attempt, node, without="NominatedNodes"), int) else ""
+            return None
+        verdict = self.verdict(attempt, node, without="NominatedNodes")
+        return node.name if isinstance(verdict, int) else verdict
 
     def judge(self, attempt: Attempt, node: NodeInfo) -> int | Status:
         """As ``verdict``, but true also when pods were taken away since the attempt began."""

@@ -7,7 +7,7 @@ share is free only when all of them go. Pods whose disruption budget is used up 
 
 Of several nodes the one is taken whose most important victim is least important; then the smallest sum of priorities, then the
 fewest victims. The pod is nominated for the node, and nobody is evicted for it again while victims and their claims are still
-on their way out.
+on their way out. After a restart that is told by pods which are leaving the node.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 NAME = "DefaultPreemption"
 MOST_NODES = 50
+MOST_AWAITED = 10_000
 PATIENCE = 60.0
 """Seconds after which victims that do not go are no longer waited for."""
 
@@ -37,7 +38,7 @@ PATIENCE = 60.0
 class Awaited:
     """What has to go before a pod that evicted others is tried again."""
 
-    victims: tuple[str, ...]  # uids
+    room: Room
     claims: tuple[str, ...]
     since: float
 
@@ -58,8 +59,9 @@ class DefaultPreemption:
         pod, cluster = cycle.pod, cycle.cluster
         if pod.pod.spec.preemption_policy == "Never" or min(cluster.priorities) >= pod.priority:
             return None  # which is most often so, and costs as little to see with many pods as with few
-        if self._waits(cycle):
-            return None
+        awaited = self._awaited_room(cycle)
+        if awaited is not None:
+            return awaited
         best: tuple[tuple[int, int, int, str], list[PodInfo]] | None = None
         for node in self._candidates(cycle, rejections):
             victims = self._victims(cycle, node)
@@ -71,25 +73,35 @@ class DefaultPreemption:
             return None
         (*_, name), victims = best
         claims = [key for victim in victims for key in freed_by(cluster, victim, [v.key for v in victims])]
-        uids = tuple(victim.uid for victim in victims)
-        self._awaited[pod.key] = Awaited(uids, tuple(dict.fromkeys(claims)), cycle.now)
         count = "1 pod" if len(victims) == 1 else f"{len(victims)} pods"
-        return Room(name, tuple(victims), f"Evicting {count} of lower priority from a node to make room")
+        room = Room(name, tuple(victims), f"Evicting {count} of lower priority from a node to make room")
+        self._awaited[pod.key] = Awaited(room, tuple(dict.fromkeys(claims)), cycle.now)
+        while len(self._awaited) > MOST_AWAITED:
+            del self._awaited[next(iter(self._awaited))]
+        return room
 
-    def _waits(self, cycle: Cycle) -> bool:
-        """Whether those that were evicted for the pod, or their claims, are not gone yet."""
-        awaited = self._awaited.get(cycle.pod.key)
+    def _awaited_room(self, cycle: Cycle) -> Room | None:
+        """The room that was made for the pod, with nobody to evict, if those that were, or their claims, are not gone yet."""
+        pod, cluster = cycle.pod, cycle.cluster
+        awaited = self._awaited.get(pod.key)
         if awaited is None:
-            return False
-        cluster = cycle.cluster
-        there = {pod.uid for pod in cluster.pods.values()} if awaited.victims else set()
-        pending = any(uid in there for uid in awaited.victims) or any(
-            cluster.claims.allocation(claim) is not None for claim in awaited.claims
-        )
-        if pending and cycle.now - awaited.since < PATIENCE:
-            return True
-        del self._awaited[cycle.pod.key]
-        return False
+            node = cluster.nodes.get(cluster.nominated.get(pod.key, ""))
+            if node is None or not any(
+                each.leaving and each.priority < pod.priority for each in node.pods.values()
+            ):
+                return None
+            return Room(node.name, (), "Pods of lower priority are leaving a node to make room")
+        room = awaited.room
+        there = [cluster.pods.get(victim.key) for victim in room.victims]
+        pending = any(
+            each is not None and each.uid == victim.uid
+            for each, victim in zip(there, room.victims, strict=True)
+        ) or any(cluster.claims.allocation(claim) is not None for claim in awaited.claims)
+        kept = cluster.nominated.get(pod.key) == room.node  # or they could not be evicted
+        if pending and kept and cycle.now - awaited.since < PATIENCE:
+            return Room(room.node, (), room.words)
+        del self._awaited[pod.key]
+        return None
 
     def _candidates(self, cycle: Cycle, rejections: Mapping[str, Status]) -> list[NodeInfo]:
         """Nodes that reject the pod for what others use, and that have anybody of lower priority; those with the least

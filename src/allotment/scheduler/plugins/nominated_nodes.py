@@ -56,7 +56,10 @@ class NominatedNodes:
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         """A nominee that is bound elsewhere, or gone, keeps no node."""
-        return isinstance(old, Pod) and bool(old.status.nominated_node_name)
+        if not isinstance(old, Pod) or not old.status.nominated_node_name:
+            return False
+        kept = isinstance(new, Pod) and not new.spec.node_name
+        return not kept or new.status.nominated_node_name != old.status.nominated_node_name  # type: ignore[union-attr]  # kept is a pod
 
 
 def _partners(one: PodInfo, other: PodInfo) -> bool:
