@@ -6,10 +6,24 @@ A demo is one file, or several that are applied one after the other; after each,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tests.e2e.outcome import EXTENDED, Outcome, Outcomes, Wanted, pending, running
+from tests.e2e.checks import (
+    Check,
+    both,
+    configured,
+    consumed,
+    distinct,
+    nothing_more,
+    one_each,
+    ready,
+    same,
+    shares,
+    taken_from_nodes,
+    with_admin_access,
+)
+from tests.e2e.outcome import EXTENDED, Wanted, pending, running
 
 GPU = "gpu-?/gpu-?"
 TAINTS = "device-taints-tolerations_device-taint-"
@@ -33,7 +47,7 @@ class Demo:
     namespace: str
     steps: tuple[Step, ...]
     profile: str = "gpu"
-    also: Callable[[Outcomes], bool] = lambda _: True
+    also: Check = nothing_more
 
     @property
     def name(self) -> str:
@@ -45,42 +59,13 @@ def single(name: str, pods: Mapping[str, Wanted], **more: object) -> Demo:
     return Demo(name, (Step(f"{name}_{name}", pods),), **more)  # type: ignore[arg-type]  # passed on
 
 
-def of(found: Outcomes, name: str) -> Outcome:
-    (only,) = found[name]
-    return only
-
-
-def distinct(found: Outcomes) -> bool:
-    """No device was given twice."""
-    given = [
-        device
-        for each in found.values()
-        for one in each
-        for devices in one.devices.values()
-        for device in devices
-    ]
-    return len(given) == len(set(given))
-
-
-def same(first: str, second: str) -> Callable[[Outcomes], bool]:
-    return lambda found: (
-        of(found, first).devices == of(found, second).devices
-        and of(found, first).node == of(found, second).node
-    )
-
-
-def one_each(found: Outcomes) -> bool:
-    """Pods of a group share a device and a node; the groups do not."""
-    groups = [{(one.node, *one.devices.values()) for one in each} for each in found.values()]
-    return all(len(group) == 1 for group in groups) and len(set.union(*groups)) == len(groups)
-
-
 GPU_TAINTED = r"0/4 nodes: 4 .*taint.*"
 
 DEMOS = (
     single(
         "admin-access",
-        {"pod0": running("gpu-?", {"admin-gpus/admin-gpu": ["gpu-?/gpu-?"] * 8})},
+        {"pod0": running("gpu-?", {"admin-gpus/admin-gpu": [GPU] * 8})},
+        also=with_admin_access,
     ),
     single(
         "basic-multiple-requests",
@@ -90,7 +75,7 @@ DEMOS = (
     single(
         "basic-resourceclaim-opaque-config",
         {"pod0": running("gpu-?", {"shared-gpus/ts-gpu": [GPU], "shared-gpus/sp-gpu": [GPU]})},
-        also=distinct,
+        also=both(distinct, configured("ts-gpu", "sp-gpu")),
     ),
     single(
         "basic-resourceclaimtemplate",
@@ -110,6 +95,7 @@ DEMOS = (
         "binding-conditions",
         {"pod0": running("gpu-binding", {"gpu/gpu": ["gpu-binding/gpu-?"]})},
         profile="gpu-binding",
+        also=ready,
     ),
     single("cel-selector", {"pod0": running("gpu-?", {"gpu/gpu": [GPU]})}),
     Demo(
@@ -194,7 +180,7 @@ DEMOS = (
             "pod1": running("gpu-shared", {"gpu/gpu": ["gpu-shared/gpu-?"]}),
         },
         profile="gpu-shared",
-        also=same("pod0", "pod1"),
+        also=both(same("pod0", "pod1"), shares, consumed("memory", "16Gi", "16Gi")),
     ),
     single(
         "gpu-allow-multiple-allocations-partitionable",
@@ -207,13 +193,14 @@ DEMOS = (
             ),
         },
         profile="gpu-shared-partitions",
-        also=same("pod0", "pod1"),
+        also=both(same("pod0", "pod1"), shares, consumed("compute", "10", "10")),
     ),
     single("initcontainer-shared-gpu", {"pod0": running("gpu-?", {"shared-gpu/gpu": [GPU]})}),
     single(
         "native-resource-request",
         {"pod0": running("cpu", {"cpus/cpu0": ["cpu/numa-?"], "cpus/cpu1": ["cpu/numa-?"]})},
         profile="cpu",
+        also=taken_from_nodes("cpu", "2"),
     ),
     single(
         "net-consumable-capacity",
@@ -222,6 +209,7 @@ DEMOS = (
             "pod1": running("net", {"nic/nic": ["net/eth0"]}),
         },
         profile="net",
+        also=both(shares, consumed("ingressBandwidth", "10G", "5G"), consumed("egressBandwidth", "5G", "5G")),
     ),
     single(
         "partitionable-devices",

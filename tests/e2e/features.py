@@ -5,14 +5,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from allotment.api.quantity import Quantity
-from allotment.api.resource import ResourceClaim
-from tests.e2e.demos import distinct, same
-from tests.e2e.outcome import EXTENDED, Outcomes, Wanted, pending, running
-from tests.e2e.plane import Plane
+from tests.e2e.checks import (
+    Check,
+    both,
+    consumed,
+    distinct,
+    given_back,
+    nothing_more,
+    ready,
+    reserved_for,
+    same,
+    shares,
+    with_admin_access,
+)
+from tests.e2e.outcome import EXTENDED, Wanted, pending, running
 
 WEST = "[cfghk]*"  # cleo, fay, greta, hedy, kira
 LARGE = "[adef]*"  # ada, dora, edda, fay: GPUs of 80Gi
@@ -29,57 +38,20 @@ class Feature:
     file: str
     pods: Mapping[str, Wanted]
     namespace: str = "default"
-    also: Callable[[Plane, Outcomes], bool] = lambda plane, found: True
+    also: Check = nothing_more
     refused: str = ""
-
-
-def claims(plane: Plane, namespace: str = "default") -> list[ResourceClaim]:
-    return [claim for claim in plane.claims.all() if claim.metadata.namespace == namespace]
-
-
-def shared_for(kind: str, users: int) -> Callable[[Plane, Outcomes], bool]:
-    """The one claim there is has so many users of a kind."""
-
-    def check(plane: Plane, found: Outcomes) -> bool:
-        (claim,) = claims(plane)
-        return [each.resource for each in claim.status.reserved_for] == [kind] * users
-
-    return check
-
-
-def bandwidths(plane: Plane, found: Outcomes) -> bool:
-    consumed = [
-        result.consumed_capacity["bandwidth"]
-        for claim in claims(plane)
-        if claim.status.allocation is not None
-        for result in claim.status.allocation.devices.results
-    ]
-    return sorted(consumed) == [Quantity.parse("5G"), Quantity.parse("40G")]
-
-
-def given_back(plane: Plane, found: Outcomes) -> bool:
-    """The one claim is deallocated; that it is deleted too is as good."""
-    return plane.until(
-        lambda: not any(claim.status.allocation or claim.status.reserved_for for claim in claims(plane)),
-        "the device of a pod that ended is given back",
-    )
-
-
-def one_place(plane: Plane, found: Outcomes) -> bool:
-    return same("shared-pods-1", "shared-pods-2")(found) and shared_for("pods", 2)(plane, found)
-
-
-def of_the_pair(plane: Plane, found: Outcomes) -> bool:
-    return same("pair-1", "pair-2")(found) and shared_for("podgroups", 1)(plane, found)
 
 
 FEATURES = (
     Feature(
         "admin-access",
         {"monitor": running("cleo", {"gpus/gpus": ["cleo/gpu-?"] * 8})},
+        also=with_admin_access,
         namespace="monitoring",
     ),
-    Feature("binding-conditions", {"binding-conditions": running(WEST, {"gpu/gpu": ["west/gpu-?"]})}),
+    Feature(
+        "binding-conditions", {"binding-conditions": running(WEST, {"gpu/gpu": ["west/gpu-?"]})}, also=ready
+    ),
     Feature("cel-selector", {"cel-selector": running(LARGE, {"gpu/gpu": [GPU]})}),
     Feature(
         "device-taint-rule",
@@ -112,12 +84,12 @@ FEATURES = (
     Feature(
         "gang-claim",
         {"pair-1": running("*", {"gpu/gpu": [GPU]}), "pair-2": running("*", {"gpu/gpu": [GPU]})},
-        also=of_the_pair,
+        also=both(same("pair-1", "pair-2"), reserved_for("podgroups", 1)),
     ),
     Feature(
         "gang",
         {f"gang-{n}": running(LARGE, {"gpus/gpus": [GPU, GPU]}) for n in (1, 2, 3)},
-        also=lambda _, found: distinct(found),
+        also=distinct,
     ),
     Feature(
         "match-attribute",
@@ -143,7 +115,7 @@ FEATURES = (
             "shared-pods-1": running("*", {"gpu/gpu": [GPU]}),
             "shared-pods-2": running("*", {"gpu/gpu": [GPU]}),
         },
-        also=one_place,
+        also=both(same("shared-pods-1", "shared-pods-2"), reserved_for("pods", 2)),
     ),
     Feature(
         "shared-capacity",
@@ -151,13 +123,13 @@ FEATURES = (
             "much-bandwidth": running(CARDED, {"net/net": ["*-net/eth?"]}),
             "some-bandwidth": running(CARDED, {"net/net": ["*-net/eth?"]}),
         },
-        also=bandwidths,
+        also=both(shares, consumed("bandwidth", "40G", "5G")),
     ),
     Feature("single-gpu", {"single-gpu": running("*", {"gpu/gpu": [GPU]})}),
     Feature(
         "volcano-gang",
         {f"volcano-{n}": running("*", {"gpus/gpus": [GPU, GPU]}) for n in (1, 2)},
-        also=lambda _, found: distinct(found),
+        also=distinct,
     ),
 )
 

@@ -200,9 +200,13 @@ class Plane:
                     continue
                 for each in (await kind.list(namespace)).items:
                     await kind.delete(each["metadata"]["name"], namespace)
-            for pod in (await self.admin.of(Pod).list(namespace)).items:
+            pods = self.admin.of(Pod)
+
+            async def end(pod: Pod) -> None:
                 with contextlib.suppress(NotFound):
-                    await self.admin.of(Pod).delete(pod.metadata.name, namespace)
+                    await pods.delete(pod.metadata.name, namespace)
+
+            await asyncio.gather(*(end(pod) for pod in (await pods.list(namespace)).items))
 
         def left() -> list[str]:
             pods = [

@@ -27,7 +27,7 @@ def test_a_demo_ends_as_the_table_says(plane: Plane, demo: Demo) -> None:
     try:
         for step in demo.steps:
             found = take(plane, demo, step)
-        assert demo.also(found)
+        assert demo.also(plane, found)
         plane.validate()
         plane.clear(demo.namespace)
         plane.delete_namespace(demo.namespace)
