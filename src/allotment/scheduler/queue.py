@@ -2,7 +2,7 @@
 
 An *entry* is a pod or a whole gang. It is in exactly one place:
 
-* **active**: ready; the highest priority first, then who has waited longest;
+* **active**: ready; the highest priority first, then who has waited longest, but *lanes* (Volcano's queues) take turns;
 * **backoff**: ready again after a delay that doubles with each failed attempt;
 * **parked**: turned away by plugins, until an event arrives that can help;
 * **gated**: not to be tried at all until its gate opens (PreEnqueue);
@@ -15,7 +15,7 @@ the others stay where they are. So ten thousand equal pods that do not fit cost 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
@@ -65,6 +65,7 @@ class Entry:
     shape: Hashable = None  # with whom it is parked
     plugins: frozenset[str] = frozenset()  # who turned it away
     ready: float = 0.0  # when its backoff ends
+    lane: str = ""  # of several, which take turns
 
     @property
     def rank(self) -> Rank:
@@ -117,6 +118,8 @@ class Queue:
         self._backoff = backoff or Backoff()
         self._entries: dict[str, Entry] = {}
         self._active: list[tuple[Rank, str]] = []
+        self._lanes: dict[str, list[tuple[Rank, str]]] = {}  # the same for entries in lanes
+        self.turn: Callable[[str], tuple[float, ...]] = lambda lane: ()
         self._resting: list[tuple[float, str]] = []
         self._buckets: dict[Hashable, _Bucket] = {}
         self._gated: dict[str, dict[str, Entry]] = {}  # by the plugin whose gate it is
@@ -154,11 +157,12 @@ class Queue:
 
     # --- coming and going ---
 
-    def add(self, key: str, priority: int, pods: tuple[PodInfo, ...], now: float) -> Entry:
-        """A new entry, ready to be tried."""
+    def add(self, key: str, priority: int, pods: tuple[PodInfo, ...], now: float, *, lane: str = "") -> Entry:
+        """A new entry, ready to be tried. Of those of equal priority that are in lanes, the lane with the lowest ``turn`` is
+        served first."""
         assert key not in self._entries, f"{key} is queued already"
         self._numbers += 1
-        entry = self._entries[key] = Entry(key, priority, pods, now, self._numbers)
+        entry = self._entries[key] = Entry(key, priority, pods, now, self._numbers, lane=lane)
         self._activate(entry)
         return entry
 
@@ -203,19 +207,36 @@ class Queue:
     def pop(self, now: float) -> Entry | None:
         """The entry to try next; report on it with ``remove``, ``park`` or ``gate``."""
         self._wake_rested(now)
-        while self._active:
-            rank, key = heappop(self._active)
+        entry = self._first(self._active)
+        if self._lanes:
+            entry = self._whose_turn(entry)
+        if entry is not None:
+            entry.place = TAKEN
+        return entry
+
+    def _first(self, heap: list[tuple[Rank, str]]) -> Entry | None:
+        """The first that is active of a heap, in which some are not any more."""
+        while heap:
+            rank, key = heap[0]
             entry = self._entries.get(key)
             if entry is not None and entry.place == ACTIVE and entry.rank == rank:
-                entry.place = TAKEN
                 return entry
+            heappop(heap)
         return None
 
-    def exchange(self, taken: Entry, other: Entry) -> None:
-        """Takes another entry, which is active, instead of one that was popped."""
-        assert other.place == ACTIVE, f"{other.key} instead of {taken.key}"
-        other.place = TAKEN
-        self._activate(taken)
+    def _whose_turn(self, other: Entry | None) -> Entry | None:
+        """The entry to try next, when there are lanes; ``other`` is the first of those that are in none."""
+        firsts = {
+            lane: first for lane, heap in self._lanes.items() if (first := self._first(heap)) is not None
+        }
+        self._lanes = {lane: self._lanes[lane] for lane in firsts}
+        first = min(firsts.values(), key=lambda entry: entry.rank, default=None)
+        if first is None or (other is not None and other.rank < first.rank):
+            return other
+        rivals = [entry for entry in firsts.values() if entry.priority == first.priority]
+        return (
+            first if len(rivals) == 1 else min(rivals, key=lambda entry: (self.turn(entry.lane), entry.rank))
+        )
 
     def park(self, key: str, shape: Hashable, plugins: Collection[str], now: float) -> None:
         """An attempt failed. With no plugin to blame (an error, a write that failed) it rests and is tried again."""
@@ -354,7 +375,8 @@ class Queue:
 
     def _activate(self, entry: Entry) -> None:
         entry.place = ACTIVE
-        heappush(self._active, (entry.rank, entry.key))
+        heap = self._lanes.setdefault(entry.lane, []) if entry.lane else self._active
+        heappush(heap, (entry.rank, entry.key))
 
     def _rest(self, entry: Entry, ready: float) -> None:
         entry.place, entry.ready = BACKOFF, ready
@@ -369,7 +391,10 @@ class Queue:
         parked = [key for bucket in self._buckets.values() for key in bucket.entries]
         assert len(parked) == len(set(parked)), "an entry is parked twice"
         active = {
-            key for rank, key in self._active if key in self._entries and self._entries[key].rank == rank
+            key
+            for heap in (self._active, *self._lanes.values())
+            for rank, key in heap
+            if key in self._entries and self._entries[key].rank == rank
         }
         resting = {key for _, key in self._resting}
         gated = {key for entries in self._gated.values() for key in entries}
