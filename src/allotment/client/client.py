@@ -247,6 +247,21 @@ class Collection(Generic[T]):
         path, query = self.resource.path(namespace, name, subresource), self.client.writing(dry_run)
         return self.form.read((await self._patched(path, query, patch, type_, uid, version)).body)
 
+    async def change(
+        self, seen: T, patch: Any, *, type_: PatchType = PatchType.MERGE, subresource: str = ""
+    ) -> T:
+        """A :meth:`patch` of an object in the state in which it was seen, and in no other."""
+        at = self.form.identity(seen)
+        return await self.patch(
+            at.name,
+            patch,
+            at.namespace,
+            type_=type_,
+            subresource=subresource,
+            uid=at.uid,
+            version=at.version,
+        )
+
     async def amend(
         self,
         name: str,
@@ -309,6 +324,11 @@ class Collection(Generic[T]):
             options["dryRun"] = ["All"]
         path = self.resource.path(namespace, name)
         await self.client.send(Call("DELETE", path, {}, _JSON, msgspec.json.encode(options)))
+
+    async def remove(self, seen: T) -> None:
+        """A :meth:`delete` of an object in the state in which it was seen, and in no other."""
+        at = self.form.identity(seen)
+        await self.delete(at.name, at.namespace, uid=at.uid, version=at.version)
 
     async def act(self, name: str, action: str, body: Obj, namespace: str = "") -> Obj:
         """Posts to a subresource that does something: ``binding``, ``eviction``, ``token``."""

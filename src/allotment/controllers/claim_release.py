@@ -188,27 +188,18 @@ class ClaimRelease:
 
     async def _take(self, step: Step, claim: ResourceClaim) -> ResourceClaim | None:
         """The claim after the step; None where its next change will bring it back."""
-        meta = claim.metadata
-        uid, version = meta.uid, meta.resource_version
         match step:
             case Release(uids, deallocate):
                 status: Obj = {"reservedFor": [{"$patch": "delete", "uid": user} for user in uids]}
                 if deallocate:
                     status["allocation"] = None
-                return await self._claims.patch(
-                    meta.name,
-                    {"status": status},
-                    meta.namespace,
-                    type_=PatchType.STRATEGIC,
-                    subresource="status",
-                    uid=uid,
-                    version=version,
+                return await self._claims.change(
+                    claim, {"status": status}, type_=PatchType.STRATEGIC, subresource="status"
                 )
             case Delete():
-                await self._claims.delete(meta.name, meta.namespace, uid=uid, version=version)
+                await self._claims.remove(claim)
             case Unprotect(finalizers):
-                patch = {"metadata": {"finalizers": list(finalizers) or None}}
-                await self._claims.patch(meta.name, patch, meta.namespace, uid=uid, version=version)
+                await self._claims.change(claim, {"metadata": {"finalizers": list(finalizers) or None}})
         return None
 
     async def _ended(self, claim: ResourceClaim) -> set[str]:

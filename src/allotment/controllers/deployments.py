@@ -257,7 +257,8 @@ class Deployments:
             self._writes.wrote(meta["uid"], there["metadata"]["resourceVersion"])
             return
         collisions = ((deployment.get("status") or {}).get("collisionCount") or 0) + 1
-        await self._patch_status(deployment, {"status": {"collisionCount": collisions}})
+        patch = {"status": {"collisionCount": collisions}}
+        await self._deployments.change(deployment, patch, subresource="status")
         raise Conflict(
             f"replica set {meta['namespace']}/{name} is not this deployment's; it gets another name"
         )
@@ -273,13 +274,8 @@ class Deployments:
             meta, status = each["metadata"], each.get("status") or {}
             unseen = meta.get("generation", 0) > (status.get("observedGeneration") or 0)
             if not (each["spec"].get("replicas", 1) or status.get("replicas") or unseen):
-                await self._delete_set(meta)
-
-    async def _delete_set(self, meta: Obj) -> None:
-        with suppress(NotFound):
-            await self._sets.delete(
-                meta["name"], meta["namespace"], uid=meta["uid"], version=meta["resourceVersion"]
-            )
+                with suppress(NotFound):
+                    await self._sets.remove(each)
 
     # --- what is said ---
 
@@ -295,7 +291,7 @@ class Deployments:
         if revision is not None and annotations_of(deployment).get(REVISION) != revision:
             patch["metadata"] = {"annotations": {REVISION: revision}}
         if patch:
-            await self._patch_status(deployment, patch)
+            await self._deployments.change(deployment, patch, subresource="status")
         progress = conditions.found(wanted["conditions"], "Progressing")
         if progress is None or progress["reason"] in (DONE, STUCK, PAUSED):
             return None
@@ -309,22 +305,8 @@ class Deployments:
     # --- writes ---
 
     async def _patch_set(self, deployment: Obj, replica_set: Obj, patch: Obj) -> None:
-        meta = replica_set["metadata"]
-        changed = await self._sets.patch(
-            meta["name"], patch, meta["namespace"], uid=meta["uid"], version=meta["resourceVersion"]
-        )
+        changed = await self._sets.change(replica_set, patch)
         self._writes.wrote(deployment["metadata"]["uid"], changed["metadata"]["resourceVersion"])
-
-    async def _patch_status(self, deployment: Obj, patch: Obj) -> None:
-        meta = deployment["metadata"]
-        await self._deployments.patch(
-            meta["name"],
-            patch,
-            meta["namespace"],
-            subresource="status",
-            uid=meta["uid"],
-            version=meta["resourceVersion"],
-        )
 
 
 class _Refused(Exception):

@@ -228,14 +228,8 @@ class DeviceTaintEviction:
 
     async def _write(self, rule: DeviceTaintRule, wanted: dict[str, object]) -> None:
         wanted["lastTransitionTime"] = stamp(self._now())
-        await self._writable_rules.patch(
-            rule.metadata.name,
-            {"status": {"conditions": [wanted]}},  # merged by type
-            type_=PatchType.STRATEGIC,
-            subresource="status",
-            uid=rule.metadata.uid,
-            version=rule.metadata.resource_version,
-        )
+        patch = {"status": {"conditions": [wanted]}}  # merged by type
+        await self._writable_rules.change(rule, patch, type_=PatchType.STRATEGIC, subresource="status")
 
     def _tally(self, rule: DeviceTaintRule) -> Tally:
         selector, effect = rule.spec.device_selector, rule.spec.taint.effect

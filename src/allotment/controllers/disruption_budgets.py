@@ -191,17 +191,9 @@ class DisruptionBudgets:
         return owner.uid, replica_set["spec"].get("replicas", 1)
 
     async def _report(self, budget: Obj, wanted: Obj) -> None:
-        status, meta = budget.get("status") or {}, budget["metadata"]
-        if all((status.get(name) or 0) == (value or 0) for name, value in wanted.items()):
-            return
-        await self._budgets.patch(
-            meta["name"],
-            {"status": wanted},
-            meta["namespace"],
-            subresource="status",
-            uid=meta["uid"],
-            version=meta["resourceVersion"],
-        )
+        status = budget.get("status") or {}
+        if any((status.get(name) or 0) != (value or 0) for name, value in wanted.items()):
+            await self._budgets.change(budget, {"status": wanted}, subresource="status")
 
 
 def _condition(spare: int, generation: int, problem: str) -> Obj:

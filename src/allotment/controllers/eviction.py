@@ -104,7 +104,7 @@ class Evictions:
         return True
 
     async def _mark(self, pod: Pod) -> None:
-        meta, words = pod.metadata, self._words
+        words = self._words
         present = next((each for each in pod.status.conditions if each.type == "DisruptionTarget"), None)
         targeted = present is not None and present.status == "True"
         if targeted and present is not None and present.reason == words.condition:
@@ -113,14 +113,11 @@ class Evictions:
         condition["message"] = words.message
         if not targeted:
             condition["lastTransitionTime"] = stamp(self._now())
-        await self._pods.patch(
-            meta.name,
+        await self._pods.change(
+            pod,
             {"status": {"conditions": [condition]}},  # merged by type
-            meta.namespace,
             type_=PatchType.STRATEGIC,
             subresource="status",
-            uid=meta.uid,
-            version=meta.resource_version,
         )
 
     def _tell(self, pod: Pod, message: str) -> None:

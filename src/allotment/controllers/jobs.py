@@ -227,9 +227,7 @@ class Jobs:
         if after > 0:
             return Again(after, "the job is deleted then")
         with suppress(NotFound):
-            await self._jobs.delete(
-                meta["name"], meta["namespace"], uid=meta["uid"], version=meta["resourceVersion"]
-            )
+            await self._jobs.remove(job)
         return None
 
     # --- what is said ---
@@ -240,14 +238,7 @@ class Jobs:
         wanted = self._status(job, count)
         if all(_same(status.get(name), value) for name, value in wanted.items()):
             return job
-        changed = await self._jobs.patch(
-            meta["name"],
-            {"status": wanted},
-            meta["namespace"],
-            subresource="status",
-            uid=meta["uid"],
-            version=meta["resourceVersion"],
-        )
+        changed = await self._jobs.change(job, {"status": wanted}, subresource="status")
         self._writes.wrote(meta["uid"], changed["metadata"]["resourceVersion"])
         self._announce(job, changed)
         return changed

@@ -111,13 +111,9 @@ class NodeLifecycle:
             "message": f"the node has not been heard of for {SILENCE_SECONDS:.0f} s",
             "lastTransitionTime": time,
         }
-        changed = await self._client_nodes.patch(
-            node.metadata.name,
-            {"status": {"conditions": [{"type": type_, **told} for type_ in stale]}},
-            type_=PatchType.STRATEGIC,
-            subresource="status",
-            uid=node.metadata.uid,
-            version=node.metadata.resource_version,
+        patch = {"status": {"conditions": [{"type": type_, **told} for type_ in stale]}}
+        changed = await self._client_nodes.change(
+            node, patch, type_=PatchType.STRATEGIC, subresource="status"
         )
         subject = Subject("v1", "Node", node.metadata.name, uid=node.metadata.uid)
         self._recorder.tell(subject, EventType.NORMAL, "NodeNotReady", told["message"])
@@ -131,12 +127,7 @@ class NodeLifecycle:
                 {"key": each.key, "value": each.value, "effect": each.effect, "timeAdded": each.time_added}
                 for each in wanted
             ]
-            await self._client_nodes.patch(
-                node.metadata.name,
-                {"spec": {"taints": [_stated(taint) for taint in taints]}},
-                uid=node.metadata.uid,
-                version=node.metadata.resource_version,
-            )
+            await self._client_nodes.change(node, {"spec": {"taints": [_stated(taint) for taint in taints]}})
 
 
 def _wanted_taints(node: Node, now: str) -> list[Taint]:

@@ -193,10 +193,7 @@ class Offspring:
 
     async def patch(self, owner: str, pod: Pod, patch: dict[str, Any]) -> None:
         """Changes a pod as it is in the copy; raises ``Conflict`` if that is old."""
-        meta = pod.metadata
-        changed = await self._pods.patch(
-            meta.name, patch, meta.namespace, uid=meta.uid, version=meta.resource_version
-        )
+        changed = await self._pods.change(pod, patch)
         self._writes.wrote(owner, changed.metadata.resource_version)
 
     def forget(self, owner: str) -> None:

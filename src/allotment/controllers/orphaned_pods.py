@@ -90,14 +90,8 @@ class OrphanedPods:
     async def _remove(self, pod: Pod) -> None:
         meta = pod.metadata
         if pod.status.phase not in ("Succeeded", "Failed"):
-            await self._client_pods.patch(
-                meta.name,
-                _orphaned(stamp(self._now())),
-                meta.namespace,
-                type_=PatchType.STRATEGIC,
-                subresource="status",
-                uid=meta.uid,
-                version=meta.resource_version,
+            await self._client_pods.change(
+                pod, _orphaned(stamp(self._now())), type_=PatchType.STRATEGIC, subresource="status"
             )
         if meta.deletion_grace_period_seconds != 0:  # else a finalizer holds it, and it was told already
             await self._client_pods.delete(meta.name, meta.namespace, uid=meta.uid, grace_seconds=0)

@@ -163,30 +163,22 @@ class Parameters:
             await self._remove(product, key)
 
     async def _write(self, product: _Product, present: Obj | None, wanted: Obj) -> None:
-        meta = wanted["metadata"]
         if present is None:
             await product.there.create(wanted)
             return
         was = {name: present[name] for name in _FIELDS if name in present}
         patch = merge_patch(was, {name: wanted[name] for name in _FIELDS if name in wanted})
-        owners = meta.get("ownerReferences", [])
+        owners = wanted["metadata"].get("ownerReferences", [])
         if present["metadata"].get("ownerReferences", []) != owners:
             patch["metadata"] = {"ownerReferences": owners}
         if patch and not present["metadata"].get("deletionTimestamp"):
-            uid, version = present["metadata"]["uid"], present["metadata"]["resourceVersion"]
-            await product.there.patch(
-                meta["name"], patch, meta.get("namespace", ""), uid=uid, version=version
-            )
+            await product.there.change(present, patch)
 
     async def _remove(self, product: _Product, key: VendorObject) -> None:
         """Deletes what we generated from an object, in the state that we know."""
         present = product.find(key)
-        if present is None or self._source(present) != key:
-            return
-        meta = present["metadata"]
-        await product.there.delete(
-            meta["name"], meta.get("namespace", ""), uid=meta["uid"], version=meta["resourceVersion"]
-        )
+        if present is not None and self._source(present) == key:
+            await product.there.remove(present)
 
     def _refuse(self, vendor: Obj, words: str) -> None:
         meta = vendor["metadata"]

@@ -227,15 +227,7 @@ class ReplicaSets:
         if new != old:
             wanted["conditions"] = new or None
         if any(status.get(name, 0) != value for name, value in wanted.items()):
-            meta = replica_set["metadata"]
-            await self._sets.patch(
-                meta["name"],
-                {"status": wanted},
-                meta["namespace"],
-                subresource="status",
-                uid=meta["uid"],
-                version=meta["resourceVersion"],
-            )
+            await self._sets.change(replica_set, {"status": wanted}, subresource="status")
 
     def _status(self, replica_set: Obj, pods: list[Pod]) -> Obj:
         spec, now = replica_set["spec"], self._now()

@@ -90,13 +90,8 @@ class SimulatedHeartbeat:
             "lastHeartbeatTime": time,
             "lastTransitionTime": time,
         }
-        await self._client_nodes.patch(
-            node.metadata.name,
-            {"status": {"conditions": [ready]}},
-            type_=PatchType.STRATEGIC,
-            subresource="status",
-            uid=node.metadata.uid,
-            version=node.metadata.resource_version,
+        await self._client_nodes.change(
+            node, {"status": {"conditions": [ready]}}, type_=PatchType.STRATEGIC, subresource="status"
         )
 
 

@@ -193,16 +193,7 @@ class SimulatedKubelet:
             )
 
     async def _patch(self, pod: Pod, patch: pod_status.Obj) -> Pod:
-        meta = pod.metadata
-        return await self._pods.patch(
-            meta.name,
-            patch,
-            meta.namespace,
-            type_=PatchType.STRATEGIC,
-            subresource="status",
-            uid=meta.uid,
-            version=meta.resource_version,
-        )
+        return await self._pods.change(pod, patch, type_=PatchType.STRATEGIC, subresource="status")
 
     def _stamp(self) -> str:
         return stamp(self._now())
