@@ -18,14 +18,16 @@ import argparse
 import cProfile
 import json
 import os
+import pstats
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import stages
+from benchmarks import pipeline, stages
 from benchmarks.rehearsal import Asker, PlayedServer, asker, best_replay, fresh_core, group, replay
 
 ROUNDS = 3
@@ -148,12 +150,49 @@ def waiting(rounds: int) -> Iterator[Row]:
             )
 
 
+# --- end to end ---
+
+
+def bursts(rounds: int) -> Iterator[Row]:
+    plain = 0.0
+    for name, burst in pipeline.BURSTS.items():
+        best = max((pipeline.measure(burst) for _ in range(rounds)), key=lambda outcome: outcome.rate)
+        size = f"{burst.nodes:,} nodes × {burst.devices}, {burst.pods:,} pods"
+        if burst is pipeline.PLAIN:
+            plain = best.rate
+            yield Row(f"end to end, {name}: {size}", "≥ 570 pods/s", best.rate, "pods/s", best.note())
+            note = f"{best.resident:.0f} MB at the end"
+            yield Row(
+                "end to end: memory of server, scheduler and controllers", "≤ 500 MB", best.peak, "MB", note
+            )
+        else:
+            note = f"{plain / best.rate:.2f} × the plain time, {best.note()}"
+            yield Row(f"end to end, {name}: {size}", "≤ 2 × the plain time", best.rate, "pods/s", note)
+
+
+def with_tool(tool: Path, rounds: int) -> Iterator[Row]:
+    for words, arguments in (("plain", ()), ("with a CEL selector", ("--selector",))):
+        found = [pipeline.measure_tool(tool, *arguments) for _ in range(rounds)]
+        said, peak = max(found, key=lambda each: float(each[0]["pods_per_second"]))
+        note = f"{said['bound']} bound, {said['double_allocated']} promised twice, {peak:.0f} MB"
+        yield Row(f"{tool.name}, {words}", "≥ 570 pods/s", float(said["pods_per_second"]), "pods/s", note)
+
+
+def profile_pipeline() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "profile"
+        plain, profiled = pipeline.measure(pipeline.PLAIN), pipeline.measure(pipeline.PLAIN, file)
+        title = f"end to end: {1000 * plain.server_cpu / plain.pods:.2f} ms of the server a pod without the profiler"
+        stages.show(pstats.Stats(str(file)), profiled.pods, title)
+
+
 # --- all of it ---
 
 SCENARIOS: dict[str, Callable[[int], Iterator[Row]]] = {
     "core-filling": filling,
     "core-gang": ganging,
     "core-waiting": waiting,
+    "end-to-end": bursts,
 }
 
 
@@ -169,7 +208,9 @@ def profile_core() -> None:
     profiler.disable()
     seconds = replay(log[: run.start], log[run.start :])
     stages.show(
-        profiler, run.pods, f"core alone: {seconds / run.pods * 1e6:.0f} µs a pod without the profiler"
+        pstats.Stats(profiler),
+        run.pods,
+        f"core alone: {seconds / run.pods * 1e6:.0f} µs a pod without the profiler",
     )
 
 
@@ -185,14 +226,21 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the rows there as well")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--only", default="", metavar="WORD", help=f"of {', '.join(SCENARIOS)}")
+    parser.add_argument(
+        "--tool", type=Path, help="have this load client measured, such as burst.py, and nothing else"
+    )
     parser.add_argument("--profile", action="store_true", help="print where the time goes instead")
     options = parser.parse_args()
     if options.profile:
         profile_core()
+        profile_pipeline()
         return
+    scenarios = SCENARIOS
+    if options.tool is not None:
+        scenarios = {"tool": lambda rounds: with_tool(options.tool, rounds)}
     rows: list[Row] = []
-    for name, scenario in SCENARIOS.items():
-        if options.only in name:
+    for name, scenario in scenarios.items():
+        if options.tool is not None or options.only in name:
             print(f"measuring: {name} ...", file=sys.stderr, flush=True)
             rows += scenario(options.rounds)
     print("| scenario | goal | measured |\n|---|---|---:|")

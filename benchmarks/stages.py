@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cProfile
 import pstats
 from pathlib import Path
 
@@ -32,9 +31,9 @@ def _stage(path: str) -> str:
     return max(prefixes, key=lambda item: len(item[0]))[1] if prefixes else "other"
 
 
-def shares(profiler: cProfile.Profile) -> dict[str, float]:
+def shares(profile: pstats.Stats) -> dict[str, float]:
     """Seconds by stage, largest first. Time in code that is not ours counts for the stage that called it."""
-    stats = pstats.Stats(profiler).stats  # type: ignore[attr-defined]  # typeshed leaves it out
+    stats = profile.stats  # type: ignore[attr-defined]  # typeshed leaves it out
     found: dict[str, float] = {}
     for (path, _, _), (_, _, own, _, callers) in stats.items():
         if path.startswith(_ROOT) or not callers:
@@ -47,8 +46,8 @@ def shares(profiler: cProfile.Profile) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def show(profiler: cProfile.Profile, pods: int, title: str) -> None:
-    parts = shares(profiler)
+def show(profile: pstats.Stats, pods: int, title: str) -> None:
+    parts = shares(profile)
     total = sum(parts.values())
     print(f"{title}; with it {total / pods * 1e6:.0f} µs:\n\n| stage | share |\n|---|---:|")
     for name, seconds in parts.items():
