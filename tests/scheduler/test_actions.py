@@ -15,6 +15,7 @@ from allotment.scheduler.actions import Actions, Clearing
 from allotment.scheduler.budgets import Budgets
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.event import Tick
 from allotment.scheduler.gang import gang_of, key_of
 from allotment.scheduler.placement import Placer
 from allotment.scheduler.session import Session
@@ -408,3 +409,24 @@ def test_a_node_that_is_gone_makes_nobody_go() -> None:
         made.change(None, each)
 
     assert cleared(made, group("new", 2, priority=5)) is None
+
+
+def test_nobody_else_goes_while_what_was_freed_is_still_to_be_given_back() -> None:
+    """The pods are gone before the claim controller has given their devices back."""
+    made = world(gpu_node("a", 4), members(4, "", "old"))
+    settle(made)
+    made.put(group("new", 2, priority=5), *members(2, "new", priority=5))
+    seat = made.seats[0]
+
+    for _ in range(40):
+        seat.catch_up()
+        for each in list(made.pods.values()):
+            if each.metadata.deletion_timestamp is not None:
+                made.remove(each)  # and the claims stay as they are
+        made.now += 1.0
+        seat.tell(Tick(made.now))
+        seat.turn(16)
+    assert len([name for name in nodes_of(made) if name.startswith("old")]) == 2
+
+    settle(made)
+    assert {"new-0", "new-1"} <= set(nodes_of(made))

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.absence import Absence, claims_of, without
+from allotment.scheduler.absence import Absence, claims_of, freed_by, without
 from allotment.scheduler.budgets import Budgets
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import VOLCANO, gang_of, group_key
@@ -45,9 +45,11 @@ Placed = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Clearing:
-    """There will be room for a gang once ``victims`` are gone: ``places`` says where each member would go."""
+    """There will be room for a gang once ``victims`` are gone, and ``claims`` with them that only they use: ``places`` says
+    where each member would go."""
 
     victims: tuple[PodInfo, ...]
+    claims: tuple[str, ...]
     places: Placed
     words: str
 
@@ -262,7 +264,9 @@ class Actions:
         if not victims or places is None:
             return None
         count = "1 pod goes" if len(victims) == 1 else f"{len(victims)} pods go"
-        return Clearing(victims, places, f"{count} to make room for the gang")
+        keys = [victim.key for victim in victims]
+        claims = dict.fromkeys(key for victim in victims for key in freed_by(self._cluster, victim, keys))
+        return Clearing(victims, tuple(claims), places, f"{count} to make room for the gang")
 
     def _fewest(self, case: _Case, absence: Absence, units: list[Unit]) -> list[Unit]:
         """As few of the units as have to be away, of the least important; all are away, and in the end only they are."""

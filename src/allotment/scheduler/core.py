@@ -21,7 +21,7 @@ from allotment.api.batch import Queue as VolcanoQueue
 from allotment.api.claim_marks import EXTENDED
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
-from allotment.scheduler.actions import Actions
+from allotment.scheduler.actions import Actions, Clearing
 from allotment.scheduler.binding import Binding, Bindings, Party
 from allotment.scheduler.claim_writer import Draft
 from allotment.scheduler.cluster import Cluster
@@ -73,8 +73,8 @@ class Scheduler:
         self.statuses = GroupStatuses(cluster, self._send, self.actions.queues)
         self._parties: dict[str, Party] = {}  # group → its members that are being bound
         self._cleared: dict[
-            str, tuple[tuple[tuple[str, str], ...], float]
-        ] = {}  # group → victims that make room for it, and since when
+            str, tuple[Clearing, float]
+        ] = {}  # group → what makes room for it, and since when
         self._dirty: dict[str, None] = {}  # groups of which something changed since the last turn
         self.now = 0.0
         self.decided = 0  # how many attempts there were
@@ -265,6 +265,7 @@ class Scheduler:
         asks_anew = old is None or new is None or old.spec != new.spec
         if new is None:
             self.statuses.gone(key)
+            self._cleared.pop(key, None)
         else:
             self.statuses.look(key)
         if not asks_anew:
@@ -345,8 +346,7 @@ class Scheduler:
             clearing = self.actions.clear(gang, entry.pods, need, self.now) if able else None
             if clearing is not None:
                 refusal = Refusal(f"{refusal.words}. {clearing.words}", refusal.plugins)
-                victims = tuple((victim.key, victim.uid) for victim in clearing.victims)
-                self._cleared[gang.key] = (victims, self.now)
+                self._cleared[gang.key] = (clearing, self.now)
                 for victim in clearing.victims:
                     why = f"preempted to make room for a gang of {len(clearing.places)} pods"
                     self._evict(victim, why, tuple(clearing.places))
@@ -358,14 +358,16 @@ class Scheduler:
             self._say_unschedulable(pod, refusal)
 
     def _evicting(self, group: str) -> bool:
-        """Whether those that were evicted for a gang are not gone yet."""
-        victims, since = self._cleared.get(group, ((), 0.0))
-        there = any(
-            (pod := self.cluster.pods.get(key)) is not None and pod.uid == uid for key, uid in victims
-        )
-        if there and self.now - since < PATIENCE:
+        """Whether those that were evicted for a gang, or what they held, are not gone yet."""
+        if group not in self._cleared:
+            return False
+        clearing, since = self._cleared[group]
+        pods, claims = self.cluster.pods, self.cluster.claims
+        there = any(victim.key in pods and pods[victim.key].uid == victim.uid for victim in clearing.victims)
+        held = any(claims.allocation(key) is not None for key in clearing.claims)
+        if (there or held) and self.now - since < PATIENCE:
             return True
-        self._cleared.pop(group, None)
+        del self._cleared[group]
         return False
 
     # --- deciding ---
