@@ -331,10 +331,11 @@ class Walk:
                 self.world.put(replace(claim, status=status, metadata=meta))
 
     def make_group(self) -> None:
-        name = f"g{self.rng.randrange(3)}"
+        number = self.rng.randrange(3)
+        name = f"g{number}"
         if f"default/{name}" in self.world.of(PodGroup):
             return
-        policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(min_count=self.rng.choice((1, 2, 2, 3))))
+        policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(min_count=number + 1))
         entries: tuple[PodResourceClaim, ...] = ()
         if self.rng.random() < 0.3:
             entries = (PodResourceClaim(name="g", resource_claim_template_name="one"),)

@@ -1,0 +1,153 @@
+"""A log of all that a core heard and said, as lines of JSON, and its replay: the same events lead to the same instructions.
+
+A line is an event or an instruction; the instructions that an event led to follow it. An object is written when it changed, and
+not again as the old one of its next change: the replay remembers it. ``Driver(hear=EventLog(file.write))`` records a run;
+``replay(file, Scheduler(…))`` has a fresh core, with the same profiles, hear it again, and tells where it first says something
+else. That is how a decision that nobody understands is looked at again, with a debugger, as often as one likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import asdict
+
+from allotment.api import alpha2
+from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
+from allotment.api.codec import DecodeError, decode, to_builtins
+from allotment.api.core import Namespace, Node, Pod
+from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.core import Scheduler
+    from allotment.scheduler.instruction import Instruction
+
+Json = dict[str, Any]
+
+_KINDS: dict[str, type[ApiStruct]] = {
+    kind.__name__: kind
+    for kind in (
+        Node,
+        Namespace,
+        DeviceClass,
+        ResourceSlice,
+        DeviceTaintRule,
+        ResourceClaim,
+        Pod,
+        PodGroup,
+        PodDisruptionBudget,
+        VolcanoPodGroup,
+        Queue,
+        alpha2.NodeResourceSlice,
+        alpha2.ResourceClass,
+        alpha2.ResourceClassParameters,
+        alpha2.ResourceClaimParameters,
+    )
+}
+
+
+class BrokenLog(ValueError):
+    """A line that no core heard or said. The message names the line."""
+
+
+class EventLog:
+    """Records what it is called with, line by line; see the module."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+
+    def __call__(self, heard: Event | Instruction) -> None:
+        self._write(record(heard) + "\n")
+
+
+def record(heard: Event | Instruction) -> str:
+    """The line of one event or instruction."""
+    line: Json
+    if isinstance(heard, Changed):
+        shown = heard.new if heard.new is not None else heard.old
+        assert shown is not None
+        line = {"event": "Changed", "kind": type(shown).__name__, "object": to_builtins(shown)}
+        line |= {"appeared": heard.old is None, "gone": heard.new is None}
+    elif isinstance(heard, Failed):
+        line = {"event": "Failed", "id": heard.id, "why": heard.why.value, "message": heard.message}
+    elif isinstance(heard, Done | Tick | Turn):
+        line = {"event": type(heard).__name__, **asdict(heard)}
+    else:
+        line = {"instruction": type(heard).__name__, **asdict(heard)}
+    return msgspec.json.encode(line).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first place where a replay left its log. None: nothing was logged, or said, there."""
+
+    line: int  # of the log, from 1
+    logged: Json | None
+    said: Json | None
+
+    def __str__(self) -> str:
+        return f"line {self.line}: the log has {self.logged}, and the core says {self.said}"
+
+
+def replay(lines: Iterable[str], core: Scheduler) -> Difference | None:
+    """Has a fresh core hear a log again; returns where it first says something else. Raises BrokenLog."""
+    objects: dict[tuple[str, str, str], ApiStruct] = {}
+    said: list[Json] = []  # since the last event, and not in the log yet
+    number = 0
+    for number, text in enumerate(lines, 1):
+        line = _read(number, text)
+        if "instruction" in line:
+            mine = said.pop(0) if said else None
+            if mine != line:
+                return Difference(number, line, mine)
+            continue
+        if said:
+            return Difference(number, None, said[0])
+        try:
+            event = _event(line, objects)
+        except (KeyError, TypeError, ValueError, DecodeError) as exc:
+            raise BrokenLog(f"line {number} of the log is no event: {exc}") from exc
+        said = [msgspec.json.decode(record(each)) for each in core.handle(event)]
+    return Difference(number + 1, None, said[0]) if said else None
+
+
+def _read(number: int, text: str) -> Json:
+    try:
+        line = msgspec.json.decode(text)
+    except msgspec.DecodeError as exc:
+        raise BrokenLog(f"line {number} of the log is no JSON: {exc}") from exc
+    if not isinstance(line, dict) or ("event" in line) == ("instruction" in line):
+        raise BrokenLog(f"line {number} of the log is neither an event nor an instruction")
+    return line
+
+
+def _event(line: Json, objects: dict[tuple[str, str, str], ApiStruct]) -> Event:
+    match line["event"]:
+        case "Changed":
+            return _changed(line, objects)
+        case "Done":
+            return Done(line["id"], line["version"], line["uid"])
+        case "Failed":
+            return Failed(line["id"], Failure(line["why"]), line["message"])
+        case "Tick":
+            return Tick(line["now"])
+        case "Turn":
+            return Turn(line["pods"])
+    raise ValueError(f"{line['event']!r} is not known")
+
+
+def _changed(line: Json, objects: dict[tuple[str, str, str], ApiStruct]) -> Changed:
+    shown = decode(_KINDS[line["kind"]], line["object"])
+    meta = line["object"]["metadata"]
+    key = line["kind"], meta.get("namespace", ""), meta["name"]
+    old = None if line["appeared"] else objects[key]
+    if line["gone"]:
+        objects.pop(key, None)
+        return Changed(old, None)
+    objects[key] = shown
+    return Changed(old, shown)
