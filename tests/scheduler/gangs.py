@@ -8,6 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from allotment.api.batch import (
+    DeviceQuota,
+    DeviceQuotas,
     GangSchedulingPolicy,
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
@@ -102,8 +104,10 @@ def queue(
     reclaimable: bool | None = None,
     priority: int | None = None,
     state: str | None = None,
+    devices: Mapping[str, int] | None = None,
 ) -> Queue:
-    """``most`` is its capability."""
+    """``most`` is its capability; ``devices`` the same for classes, in Volcano's own words."""
+    quotas = {name: DeviceQuota(count=count) for name, count in (devices or {}).items()}
     return Queue(
         metadata=_meta(name),
         spec=QueueSpec(
@@ -112,6 +116,7 @@ def queue(
             deserved=amounts(deserved or {}),
             reclaimable=reclaimable,
             priority=priority,
+            dra=DeviceQuotas(capability=quotas) if quotas else None,
         ),
         status=QueueStatus(state=state),
     )

@@ -8,7 +8,12 @@ from msgspec.structs import replace
 from allotment.api.batch import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
 from allotment.api.core import Pod, PodResourceClaim
 from allotment.api.meta import ApiStruct
+from allotment.scheduler.cluster import Cluster
+from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.core import Scheduler
+from allotment.scheduler.event import Changed, Turn
 from allotment.scheduler.gang import Need, gang_of, group_key, key_of
+from allotment.scheduler.instruction import Bind
 from allotment.scheduler.pod import PodInfo
 from tests.allocator import build
 from tests.scheduler.builders import ZONE, claim, node, pod, slice_
@@ -167,6 +172,16 @@ def test_the_pods_of_a_group_that_is_no_gang_go_on_their_own() -> None:
     settle(made)
 
     assert len(nodes_of(made)) == 1
+
+
+def test_without_gangs_the_pods_of_a_group_go_on_their_own() -> None:
+    core = Scheduler(Cluster(), DEFAULT.rosters(), gangs=False)
+    for each in (node("a", cpu=1), group(minimum=2), *members(2, devices=0, cpu=1)):
+        core.handle(Changed(None, each))
+
+    out = core.handle(Turn(2))
+
+    assert [each.name for each in out if isinstance(each, Bind)] == ["gang-0"]
 
 
 def test_of_two_gangs_that_want_the_same_devices_one_gets_all() -> None:

@@ -310,6 +310,15 @@ def test_a_quota_of_devices_holds_a_gang_back_until_somebody_leaves_the_queue() 
     assert {"two-0", "two-1"} <= set(nodes_of(made))
 
 
+def test_a_quota_in_volcanos_own_words() -> None:
+    two = placed(members(2, "g", volcano=True), "a")
+    made = seen(gpu_node("a"), queue("q", devices={"gpu": 2}), volcano_group("g", queue="q"), two)
+
+    assert (
+        Queues(made).beyond("q", {GPUS: ONE}) == f"queue q may use 2 of {GPUS}, uses 2, and this needs 1 more"
+    )
+
+
 def test_a_larger_quota_lets_a_gang_in() -> None:
     made = world(gpu_node("a", 8), queue("q", most={GPUS: 1}), volcano_group("g", 2, "q"))
     made.put(*members(2, "g", volcano=True))

@@ -111,6 +111,23 @@ class VolcanoPodGroup(ApiStruct, frozen=True, kw_only=True):
     status: VolcanoPodGroupStatus = VolcanoPodGroupStatus()
 
 
+class DeviceQuota(ApiStruct, frozen=True, kw_only=True):
+    """How many devices of a class."""
+
+    NOT_READ: ClassVar[frozenset[str]] = frozenset({"capacity"})
+
+    count: Int64 = stated(0)
+
+
+class DeviceQuotas(ApiStruct, frozen=True, kw_only=True):
+    """Quotas by the name of the device class."""
+
+    NOT_READ: ClassVar[frozenset[str]] = frozenset({"guarantee"})
+
+    capability: dict[str, DeviceQuota] = msgspec.field(default_factory=dict)
+    deserved: dict[str, DeviceQuota] = msgspec.field(default_factory=dict)
+
+
 class QueueSpec(ApiStruct, frozen=True, kw_only=True):
     """A tenant's share. Amounts may name a device class as ``deviceclass/<class>``."""
 
@@ -121,6 +138,7 @@ class QueueSpec(ApiStruct, frozen=True, kw_only=True):
     weight: Int64 | None = None  # relative to the other queues; 1 when absent
     capability: dict[str, Quantity] = msgspec.field(default_factory=dict)  # never more than this
     deserved: dict[str, Quantity] = msgspec.field(default_factory=dict)  # what others may not reclaim
+    dra: DeviceQuotas | None = None  # the same for devices, in Volcano's own words
     guarantee: Any = None
     reclaimable: bool | None = None  # absent: true
     priority: Int64 | None = None

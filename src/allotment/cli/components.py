@@ -83,7 +83,9 @@ class Components:
             raise _first(group) from None
 
     async def _schedule(self, configuration: Configuration) -> None:
-        core = Scheduler(Cluster(), configuration.rosters(), backoff=configuration.backoff)
+        core = Scheduler(
+            Cluster(), configuration.rosters(), backoff=configuration.backoff, gangs=configuration.gangs
+        )
         told = Recorder(self._scheduling, next(iter(core.profiles)))
         metrics = Metrics(self._registry)
         driver = Driver(core, self._scheduling, self.informers, told, metrics=metrics)

@@ -57,13 +57,20 @@ INCOMPLETE = "allotment.dev/GangIncomplete"
 
 
 class Scheduler:
-    """See the module. ``profiles`` by schedulerName: pods that name another are not ours."""
+    """See the module. ``profiles`` by schedulerName: pods that name another are not ours. Without ``gangs`` the pods of a group
+    go on their own."""
 
     def __init__(
-        self, cluster: Cluster, profiles: Mapping[str, Profile], *, backoff: Backoff | None = None
+        self,
+        cluster: Cluster,
+        profiles: Mapping[str, Profile],
+        *,
+        backoff: Backoff | None = None,
+        gangs: bool = True,
     ) -> None:
         self.cluster = cluster
         self.profiles = profiles
+        self._gangs = gangs
         self.placer = Placer(cluster, profiles)
         plugins = {plugin.name: plugin for profile in profiles.values() for plugin in profile.plugins}
         self.queue = Queue([*plugins.values(), Quota()], backoff)
@@ -222,7 +229,7 @@ class Scheduler:
     def _admit(self, pod: PodInfo) -> Status:
         """PreEnqueue: whether a pod may be tried at all."""
         group = group_key(pod.pod)
-        if group and group not in self.cluster.groups:
+        if group and self._gangs and group not in self.cluster.groups:
             return Status(Code.UNRESOLVABLE, GANG, "the pod's group does not exist")
         for plugin in self.profiles[pod.pod.spec.scheduler_name or ""].pre_enqueue:
             status = plugin.pre_enqueue(pod, self.cluster)
@@ -257,7 +264,7 @@ class Scheduler:
     # --- gangs ---
 
     def _gang(self, group: str) -> Gang | None:
-        found = self.cluster.groups.get(group)
+        found = self.cluster.groups.get(group) if self._gangs else None
         return gang_of(group, found) if found is not None else None
 
     def _group_changed(self, old: Any, new: Any) -> None:

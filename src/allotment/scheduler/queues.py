@@ -30,6 +30,7 @@ from allotment.scheduler.node import PODS
 from allotment.scheduler.requests import Amounts, amounts
 
 if TYPE_CHECKING:
+    from allotment.api.batch import DeviceQuota
     from allotment.api.meta import ApiStruct
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.pod import PodInfo
@@ -116,6 +117,26 @@ def claimed(key: str, cluster: Cluster) -> Amounts:
 # --- queues ---
 
 
+def limits(queue: Queue | None) -> Amounts:
+    """The most that a queue may use, of what it says anything about."""
+    if queue is None:
+        return {}
+    quotas = queue.spec.dra.capability if queue.spec.dra is not None else {}
+    return amounts(queue.spec.capability) | _devices(quotas)
+
+
+def deserved(queue: Queue | None) -> Amounts:
+    """What a queue deserves, where it says so itself."""
+    if queue is None:
+        return {}
+    quotas = queue.spec.dra.deserved if queue.spec.dra is not None else {}
+    return amounts(queue.spec.deserved) | _devices(quotas)
+
+
+def _devices(quotas: Mapping[str, DeviceQuota]) -> Amounts:
+    return {DEVICE_CLASS + name: quota.count * _ONE for name, quota in quotas.items()}
+
+
 class Queues:
     """All queues as they stand now, pods that are only assumed to be placed included."""
 
@@ -192,7 +213,7 @@ class Queues:
         """Which capability of a queue would be exceeded, if any, in words. ``kept`` is what others wait to use."""
         queue = self._cluster.queues.get(name)
         used = self.used.get(name, {})
-        for resource, limit in amounts(queue.spec.capability if queue is not None else {}).items():
+        for resource, limit in limits(queue).items():
             wanted, others = more.get(resource, 0), (kept or {}).get(resource, 0)
             if wanted and used.get(resource, 0) + others + wanted > limit:
                 waiting = f", others wait for {told(others, resource)}" if others else ""
@@ -205,8 +226,7 @@ class Queues:
     def full(self, name: str) -> bool:
         """Whether a queue uses more than it may."""
         queue, used = self._cluster.queues.get(name), self.used.get(name, {})
-        limits = amounts(queue.spec.capability) if queue is not None else {}
-        return any(used.get(resource, 0) > limit for resource, limit in limits.items())
+        return any(used.get(resource, 0) > limit for resource, limit in limits(queue).items())
 
     def kept(self) -> dict[str, Amounts]:
         """What the groups that each queue let in still wait to use, by their ``minResources``."""
@@ -232,12 +252,11 @@ class Queues:
     def share(self, name: str) -> float:
         """The largest part that a queue uses of what it may expect. Of two queues, the one with less is to be served first."""
         used = self.used.get(name, {})
-        queue = self._cluster.queues.get(name)
-        deserved = amounts(queue.spec.deserved) if queue is not None else {}
+        explicit = deserved(self._cluster.queues.get(name))
         totals = self._totals(
-            [resource for resource, amount in used.items() if amount and resource not in deserved]
+            [resource for resource, amount in used.items() if amount and resource not in explicit]
         )
-        parts = [amount / deserved[r] for r, amount in used.items() if deserved.get(r)]
+        parts = [amount / explicit[r] for r, amount in used.items() if explicit.get(r)]
         parts += [used[r] / (total * self._weight(name)) for r, total in totals.items() if total]
         return max(parts, default=0.0)
 
@@ -256,18 +275,13 @@ class Queues:
                 add(demand.setdefault(queue_name(group), {}), demand_of(waiting, cluster))
         found: dict[str, Amounts] = {name: {} for name in demand}
         for resource, total in self._totals(wanted).items():
-            limits = {
-                name: self._most(name, resource, mine.get(resource, 0)) for name, mine in demand.items()
-            }
-            for name, amount in parted(total, limits, {each: self._weight(each) for each in limits}).items():
-                queue = cluster.queues.get(name)
-                explicit = amounts(queue.spec.deserved) if queue is not None else {}
-                found[name][resource] = explicit.get(resource, amount)
+            most = {name: self._most(name, resource, mine.get(resource, 0)) for name, mine in demand.items()}
+            for name, amount in parted(total, most, {each: self._weight(each) for each in most}).items():
+                found[name][resource] = deserved(cluster.queues.get(name)).get(resource, amount)
         return found
 
     def _most(self, name: str, resource: str, wanted: int) -> int:
-        queue = self._cluster.queues.get(name)
-        limit = amounts(queue.spec.capability).get(resource) if queue is not None else None
+        limit = limits(self._cluster.queues.get(name)).get(resource)
         return wanted if limit is None else min(wanted, limit)
 
     def reclaimable(self, name: str) -> bool:
