@@ -8,13 +8,13 @@ import pytest
 from allotment.api import codec
 from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.conversion.v1alpha2 import to_v1
+from allotment.controllers.claims import entries_of
 from allotment.controllers.simulation.prepare import (
     Cause,
     ClaimKey,
     Obstacle,
     PoolKey,
     Published,
-    claim_names,
     find_obstacle,
 )
 from tests.controllers.simulated import (
@@ -196,7 +196,7 @@ def test_devices_that_choose_their_nodes() -> None:
 def test_claims_of_a_pod_are_all_of_them() -> None:
     by_name, by_template = {"name": "a", "resourceClaimName": "c"}, {**BY_TEMPLATE, "name": "b"}
     status = {**EXTENDED, "resourceClaimStatuses": [{"name": "b", "resourceClaimName": "d"}]}
-    found = list(claim_names(typed_pod(the_pod(by_name, by_template, status=status))))
+    found = list(entries_of(typed_pod(the_pod(by_name, by_template, status=status))))
     assert found == [("a", "c"), ("b", "d"), ("", "c")]
 
 

@@ -37,8 +37,9 @@ from allotment.client.form import Obj
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import claims
-from allotment.controllers.claims import CONSUMER, MEMBERS, OWNER
+from allotment.controllers.claims import CONSUMER, MEMBERS
 from allotment.controllers.controller import Again
+from allotment.controllers.ownership import CONTROLLED, controller_of, controller_uid
 
 Key = tuple[str, str]
 """Namespace and name of a claim."""
@@ -120,7 +121,7 @@ class ClaimRelease:
         self._pods = informers.of(Pod)
         self._groups = informers.plain(SCHEDULING, "podgroups") if groups else None
         self._seen = informers.of(ResourceClaim)
-        self._seen.add_index(OWNER, claims.owners)
+        self._seen.add_index(CONTROLLED, controller_uid)
         self._seen.add_index(CONSUMER, claims.consumers)
         self._pods.add_index(MEMBERS, claims.membership)
         self._pods.on_change(self._pod_changed)
@@ -161,7 +162,7 @@ class ClaimRelease:
             self.queue.add((new.metadata.namespace, new.metadata.name))
 
     def _look_at_claims_of(self, uid: str) -> None:
-        found = (*self._seen.by(CONSUMER, uid), *self._seen.by(OWNER, uid))
+        found = (*self._seen.by(CONSUMER, uid), *self._seen.by(CONTROLLED, uid))
         self._look_at((claim.metadata.namespace, claim.metadata.name) for claim in found)
 
     def _look_at(self, keys: Iterable[Key]) -> None:
@@ -246,7 +247,7 @@ class ClaimRelease:
 
     def _owner_done(self, claim: ResourceClaim) -> bool:
         """Whether the claim was made for a pod that is done. One that is not in the copy is the garbage collector's."""
-        owner = claims.controller_of(claim)
+        owner = controller_of(claim)
         if owner is None or not claims.is_pod(owner):
             return False
         pod = self._pods.get(owner.name, claim.metadata.namespace)

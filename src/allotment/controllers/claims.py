@@ -1,4 +1,4 @@
-"""What the controllers of claims know about claims and their users. Nothing here reads or writes the server.
+"""What controllers know about claims and their users. Nothing here reads or writes the server.
 
 Two reconcilers look after the life of a claim, and each stands on its own:
 
@@ -16,6 +16,7 @@ as the claim is being deleted and nobody uses it.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 from allotment.api.batch import SCHEDULING
@@ -24,13 +25,13 @@ from allotment.api.conversion.v1alpha2 import CARRIER
 from allotment.api.core import Pod
 from allotment.api.meta import OwnerReference
 from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
+from allotment.controllers.pod_state import finished
 
 GROUPS = SCHEDULING.partition("/")[0]
 """The API group of pod groups."""
 
-OWNER = "controller"
 CONSUMER = "consumer"
-"""Indexes of claims: by the uid of the controller, and by the uids of those they are reserved for."""
+"""Index of claims: the uids of those they are reserved for."""
 MEMBERS = "members with claims"
 """Index of pods: by namespace and name of their group, for those that use claims."""
 
@@ -70,10 +71,6 @@ def stays_allocated(claim: ResourceClaim) -> bool:
     )
 
 
-def controller_of(claim: ResourceClaim) -> OwnerReference | None:
-    return next((owner for owner in claim.metadata.owner_references if owner.controller), None)
-
-
 def is_pod(owner: OwnerReference) -> bool:
     return owner.kind == "Pod" and owner.api_version == "v1"
 
@@ -93,25 +90,41 @@ def for_group(consumer: ResourceClaimConsumerReference) -> bool:
 
 def is_done(pod: Pod) -> bool:
     """Whether no container of the pod runs or ever will. Once true of a pod, it stays true."""
-    if pod.status.phase in ("Succeeded", "Failed"):
-        return True
-    return pod.metadata.deletion_timestamp is not None and not pod.spec.node_name
-
-
-def owners(claim: ResourceClaim) -> list[str]:
-    owner = controller_of(claim)
-    return [] if owner is None else [owner.uid]
+    return finished(pod) or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
 
 
 def consumers(claim: ResourceClaim) -> list[str]:
     return [consumer.uid for consumer in claim.status.reserved_for]
 
 
+def is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether a pod may use a claim: it, or its group, is among those that the claim is reserved for."""
+    group = group_of(pod)  # by name: a pod does not know its group's uid
+    return any(
+        user.uid == pod.metadata.uid or (for_group(user) and user.name == group)
+        for user in claim.status.reserved_for
+    )
+
+
+def entries_of(pod: Pod) -> Iterator[tuple[str, str | None]]:
+    """Each claim that the pod uses: the entry of its spec, and the claim's name if it has one by now.
+
+    An entry that was found to need no claim has neither and is left out. The claim that stands for extended resources has
+    no entry.
+    """
+    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+    for entry in pod.spec.resource_claims:
+        name = entry.resource_claim_name or made.get(entry.name)
+        if name is not None or entry.name not in made:
+            yield entry.name, name
+    extended = pod.status.extended_resource_claim_status
+    if extended is not None:
+        yield "", extended.resource_claim_name
+
+
 def names_used(pod: Pod) -> list[str]:
     """The names of all claims that the pod uses, as far as they are known."""
-    named = [entry.resource_claim_name for entry in pod.spec.resource_claims]
-    made = [status.resource_claim_name for status in pod.status.resource_claim_statuses]
-    return [name for name in (*named, *made) if name]
+    return [name for _, name in entries_of(pod) if name]
 
 
 def group_of(pod: Pod) -> str:

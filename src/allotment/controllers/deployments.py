@@ -24,19 +24,20 @@ from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informer import Key
 from allotment.client.informers import Informers
-from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.recorder import EventType, Recorder
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
 from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
-from allotment.controllers.offspring import (
+from allotment.controllers.own_writes import OwnWrites
+from allotment.controllers.ownership import (
     CONTROLLED,
     controller_of,
     controller_reference,
     controller_uid,
-    finished,
+    plain_controller_of,
 )
-from allotment.controllers.own_writes import OwnWrites
+from allotment.controllers.pod_state import finished
 from allotment.controllers.replica_sets import NAMESPACE, namespace_of
 from allotment.controllers.revision import (
     DESIRED,
@@ -53,6 +54,7 @@ from allotment.controllers.revision import (
 )
 from allotment.controllers.rollout import ROLLING, Size, bounds, grown, rescaled, rolled
 from allotment.controllers.rollout_status import DONE, PAUSED, STUCK, Standing, complete, counts_of
+from allotment.controllers.voice import Voice
 
 
 class Deployments:
@@ -73,7 +75,7 @@ class Deployments:
         self._pods = informers.of(Pod)
         self._pods.add_index(CONTROLLED, controller_uid)
         self._writes: OwnWrites[str] = OwnWrites(self._seen_sets)
-        self._recorder = recorder
+        self._voice = Voice(recorder, GROUP, KIND)
         self._now = now
         self._seen.on_change(self._deployment_changed)
         self._seen_sets.on_change(self._set_changed)
@@ -89,7 +91,7 @@ class Deployments:
         for each in (old, new):
             if each is not None and (key := _deployment_of(each)) is not None:
                 self.queue.add(key)
-        if new is not None and _controller(new) is None:
+        if new is not None and plain_controller_of(new) is None:
             labels = new["metadata"].get("labels") or {}
             for each in self._seen.by(NAMESPACE, new["metadata"]["namespace"]):
                 if matches(each["spec"].get("selector"), labels):
@@ -131,7 +133,7 @@ class Deployments:
         orphans = [
             each
             for each in self._seen_sets.by(NAMESPACE, meta["namespace"])
-            if _controller(each) is None
+            if plain_controller_of(each) is None
             and each["metadata"].get("deletionTimestamp") is None
             and matches(spec.get("selector"), each["metadata"].get("labels") or {})
         ]
@@ -141,7 +143,7 @@ class Deployments:
                 raise Conflict(f"deployment {meta['namespace']}/{meta['name']} is being deleted")
         for each in orphans:
             owners = each["metadata"].get("ownerReferences") or []
-            owners = [*owners, controller_reference(GROUP, KIND, deployment)]
+            owners = [*owners, controller_reference(GROUP, KIND, meta["name"], meta["uid"])]
             await self._patch_set(deployment, each, {"metadata": {"ownerReferences": owners}})
 
     def _split(self, deployment: Obj) -> tuple[Obj | None, list[Obj]]:
@@ -150,7 +152,7 @@ class Deployments:
         sets = [
             each
             for each in self._seen_sets.by(NAMESPACE, meta["namespace"])
-            if (owner := _controller(each)) is not None and owner["uid"] == meta["uid"]
+            if (owner := plain_controller_of(each)) is not None and owner["uid"] == meta["uid"]
         ]
         wanted = essence(deployment["spec"]["template"])
         alike = [each for each in sets if essence(each["spec"]["template"]) == wanted]
@@ -225,7 +227,7 @@ class Deployments:
     def _tell_size(self, deployment: Obj, name: str, before: int, size: int) -> None:
         way = "up" if size > before else "down"
         message = f"Scaled {way} replica set {name} from {before} to {size}"
-        self._tell(deployment, EventType.NORMAL, "ScalingReplicaSet", message)
+        self._voice.tell(deployment, EventType.NORMAL, "ScalingReplicaSet", message)
 
     async def _create(self, deployment: Obj, old: list[Obj], replicas: int) -> None:
         wanted = new_set(deployment, old, replicas)
@@ -238,7 +240,7 @@ class Deployments:
             return
         except StatusError as exc:
             message = f"Failed to create new replica set {name!r}: {exc.message}"
-            self._tell(deployment, EventType.WARNING, "ReplicaSetCreateError", message)
+            self._voice.tell(deployment, EventType.WARNING, "ReplicaSetCreateError", message)
             raise _Refused(exc, message) from exc
         self._writes.wrote(meta["uid"], made["metadata"]["resourceVersion"])
         if replicas:
@@ -248,7 +250,7 @@ class Deployments:
         """The name of the new set is taken: by itself, which the copy will show, or by another, and the hash must change."""
         meta = deployment["metadata"]
         there = await self._sets.get(name, meta["namespace"])
-        owner = _controller(there)
+        owner = plain_controller_of(there)
         if (
             owner is not None
             and owner["uid"] == meta["uid"]
@@ -297,11 +299,6 @@ class Deployments:
             return None
         return Again(max(1.0, standing.seconds_left(progress) + 1), "the rollout may be stuck then")
 
-    def _tell(self, deployment: Obj, type_: EventType, reason: str, message: str) -> None:
-        meta = deployment["metadata"]
-        subject = Subject(GROUP, KIND, meta["name"], meta["namespace"], meta["uid"])
-        self._recorder.tell(subject, type_, reason, message)
-
     # --- writes ---
 
     async def _patch_set(self, deployment: Obj, replica_set: Obj, patch: Obj) -> None:
@@ -324,13 +321,8 @@ def _size(replica_set: Obj) -> Size:
     return Size(replica_set["metadata"]["name"], wanted, min(available, wanted), age(replica_set))
 
 
-def _controller(obj: Obj) -> Obj | None:
-    owners = obj["metadata"].get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("controller")), None)
-
-
 def _deployment_of(replica_set: Obj) -> Key | None:
-    owner = _controller(replica_set)
+    owner = plain_controller_of(replica_set)
     if owner is None or (owner.get("apiVersion"), owner.get("kind")) != (GROUP, KIND):
         return None
     return replica_set["metadata"]["namespace"], owner["name"]

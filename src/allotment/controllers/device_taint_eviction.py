@@ -34,6 +34,7 @@ from allotment.client.form import Resource, Typed, resource_of
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
+from allotment.controllers.claims import is_reserved, names_used
 from allotment.controllers.clock import Now, moment, real_time, stamp
 from allotment.controllers.controller import Again
 from allotment.controllers.device_taints import (
@@ -99,7 +100,7 @@ class DeviceTaintEviction:
         self._pods = informers.of(Pod)
         self._claims = informers.of(ResourceClaim)
         self._slices = informers.of(ResourceSlice)
-        self._pods.add_index(_BY_CLAIM, claim_names)
+        self._pods.add_index(_BY_CLAIM, _claim_keys)
         self._claims.add_index(_BY_DEVICE, _held)
         self._slices.on_change(self._slice_changed)
         if rules is not None:  # else no key is ever a rule's
@@ -188,7 +189,7 @@ class DeviceTaintEviction:
         return again
 
     def _pod_verdict(self, pod: Pod) -> Verdict | None:
-        claims = (self._claims.get(name, namespace) for namespace, name in claim_names(pod))
+        claims = (self._claims.get(name, namespace) for namespace, name in _claim_keys(pod))
         used = [claim for claim in claims if claim is not None and is_reserved(claim, pod)]
         verdicts = [found for claim in used if (found := self._verdict(claim)) is not None]
         if not verdicts:
@@ -284,20 +285,5 @@ def _stand(pod: Pod) -> tuple[object, ...]:
     return pod.spec.node_name, pod.status.resource_claim_statuses, pod.status.extended_resource_claim_status
 
 
-def claim_names(pod: Pod) -> list[tuple[str, str]]:
-    """The claims that a pod names, those made for it included, each with its namespace."""
-    made = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
-    names = [each.resource_claim_name or made.get(each.name) for each in pod.spec.resource_claims]
-    if pod.status.extended_resource_claim_status is not None:
-        names.append(pod.status.extended_resource_claim_status.resource_claim_name)
-    return [(pod.metadata.namespace, name) for name in names if name]
-
-
-def is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether a pod may use a claim: it, or its PodGroup, is among those that the claim is reserved for."""
-    group = pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else None
-    return any(
-        each.uid == pod.metadata.uid
-        or (each.resource == "podgroups" and each.api_group == "scheduling.k8s.io" and each.name == group)
-        for each in claim.status.reserved_for
-    )
+def _claim_keys(pod: Pod) -> list[tuple[str, str]]:
+    return [(pod.metadata.namespace, name) for name in names_used(pod)]

@@ -28,7 +28,8 @@ from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
 from allotment.controllers.clock import Now, left, real_time, stamp
 from allotment.controllers.controller import Again
-from allotment.controllers.offspring import controller_of, is_ready
+from allotment.controllers.ownership import controller_of, plain_controller_of
+from allotment.controllers.pod_state import is_ready
 from allotment.controllers.replica_sets import NAMESPACE, namespace_of
 from allotment.controllers.share import share
 
@@ -183,12 +184,13 @@ class DisruptionBudgets:
         replica_set = self._sets.get(owner.name, pod.metadata.namespace)
         if replica_set is None or replica_set["metadata"]["uid"] != owner.uid:
             return None
-        for above in replica_set["metadata"].get("ownerReferences") or ():
-            if above.get("controller") and above.get("kind") == "Deployment":
-                deployment = self._deployments.get(above["name"], pod.metadata.namespace)
-                known = deployment is not None and deployment["metadata"]["uid"] == above["uid"]
-                return (above["uid"], deployment["spec"].get("replicas", 1)) if deployment and known else None
-        return owner.uid, replica_set["spec"].get("replicas", 1)
+        above = plain_controller_of(replica_set)
+        if above is None or above.get("kind") != "Deployment":
+            return owner.uid, replica_set["spec"].get("replicas", 1)
+        deployment = self._deployments.get(above["name"], pod.metadata.namespace)
+        if deployment is None or deployment["metadata"]["uid"] != above["uid"]:
+            return None
+        return above["uid"], deployment["spec"].get("replicas", 1)
 
     async def _report(self, budget: Obj, wanted: Obj) -> None:
         status = budget.get("status") or {}

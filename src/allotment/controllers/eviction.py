@@ -21,6 +21,7 @@ from allotment.client.client import Client, PatchType
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.controllers.clock import Now, stamp
 from allotment.controllers.controller import Again
+from allotment.controllers.pod_state import finished
 
 LONGEST_WAIT = 86_400.0
 """Seconds after which a deadline is looked at again even if it is years ahead: timers need not hold such numbers."""
@@ -46,8 +47,7 @@ class Words:
 
 def can_go(pod: Pod) -> bool:
     """Whether there is anything to evict: bound, not finished, not going already."""
-    finished = pod.status.phase in ("Succeeded", "Failed")
-    return bool(pod.spec.node_name) and not finished and pod.metadata.deletion_timestamp is None
+    return bool(pod.spec.node_name) and not finished(pod) and pod.metadata.deletion_timestamp is None
 
 
 class Evictions:

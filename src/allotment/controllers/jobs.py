@@ -17,12 +17,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from allotment.api.core import Pod
-from allotment.api.status import NotFound, StatusError
+from allotment.api.status import NotFound
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informer import Key
 from allotment.client.informers import Informers
-from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.recorder import EventType, Recorder
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
 from allotment.controllers.batches import in_growing_batches
@@ -31,14 +31,14 @@ from allotment.controllers.completion_indexes import index_of, indexed, written
 from allotment.controllers.controller import Again
 from allotment.controllers.offspring import (
     Offspring,
-    controller_of,
-    controller_reference,
     from_template,
     random_suffix,
 )
 from allotment.controllers.own_writes import OwnWrites
+from allotment.controllers.ownership import controller_of, controller_reference
 from allotment.controllers.surplus import first_to_go
 from allotment.controllers.tally import TRACKING, Tally, pause, releasable, tally, tracked
+from allotment.controllers.voice import Voice
 
 GROUP, KIND = "batch/v1", "Job"
 _NAME = "batch.kubernetes.io/job-name"
@@ -80,7 +80,7 @@ class Jobs:
         self._writes: OwnWrites[str] = OwnWrites(self._seen)
         self._pods = informers.of(Pod)
         self._pods.add_index(_TRACKED, _job_of)
-        self._recorder = recorder
+        self._voice = Voice(recorder, GROUP, KIND)
         self._now = now
         self._seen.on_change(self._job_changed)
         self._pods.on_change(self._pod_changed)
@@ -113,7 +113,7 @@ class Jobs:
             await self._release(uid, [pod for pod in self._offspring.of(uid) if tracked(pod)])
             return await self._expire(job)
         if problem := _unsupported(job["spec"]):
-            self._tell(job, EventType.WARNING, "NotSupported", f"The job is not run: {problem}")
+            self._voice.tell(job, EventType.WARNING, "NotSupported", f"The job is not run: {problem}")
             return None
         return await self._advance(job, uid)
 
@@ -168,9 +168,9 @@ class Jobs:
             if not counted and tracked(pod):
                 await self._release(owner, [pod])
             if await self._offspring.delete(pod):
-                self._tell(job, EventType.NORMAL, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+                self._voice.deleted(job, pod.metadata.name)
 
-        await in_growing_batches(min(len(pods), BURST), one, self._refused(job, "delet"))
+        await in_growing_batches(min(len(pods), BURST), one, self._voice.refused(job, "delet"))
 
     async def _resize(self, job: Obj, count: Tally, pods: list[Pod]) -> Again | None:
         spec, active = job["spec"], list(count.active)
@@ -195,7 +195,9 @@ class Jobs:
     async def _create(self, job: Obj, indexes: list[int | None]) -> None:
         """Makes a pod for each index; None where pods have none."""
         meta = job["metadata"]
-        pod = from_template(job["spec"]["template"], controller_reference(GROUP, KIND, job))
+        pod = from_template(
+            job["spec"]["template"], controller_reference(GROUP, KIND, meta["name"], meta["uid"])
+        )
         finalizers = [*(each for each in pod["metadata"].get("finalizers", ()) if each != TRACKING), TRACKING]
         pod = {**pod, "metadata": {**pod["metadata"], "finalizers": finalizers}}
 
@@ -206,9 +208,9 @@ class Jobs:
                 body, prefix = indexed(pod, meta["name"], index), f"{meta['name']}-{index}-"
             name = await self._offspring.create(meta["uid"], body, prefix, meta["namespace"])
             if name is not None:
-                self._tell(job, EventType.NORMAL, "SuccessfulCreate", f"Created pod: {name}")
+                self._voice.created(job, name)
 
-        await in_growing_batches(min(len(indexes), BURST), one, self._refused(job, "creat"))
+        await in_growing_batches(min(len(indexes), BURST), one, self._voice.refused(job, "creat"))
 
     def _deadline(self, job: Obj) -> Again | None:
         seconds = job["spec"].get("activeDeadlineSeconds")
@@ -300,24 +302,12 @@ class Jobs:
         old, new = ((each.get("status") or {}).get("conditions") for each in (before, job))
         for type_, reason in (("Complete", "Completed"), ("Suspended", "Suspended")):
             if conditions.holds(new, type_) and not conditions.holds(old, type_):
-                self._tell(job, EventType.NORMAL, reason, f"Job {reason.lower()}")
+                self._voice.tell(job, EventType.NORMAL, reason, f"Job {reason.lower()}")
         if conditions.holds(old, "Suspended") and not conditions.holds(new, "Suspended"):
-            self._tell(job, EventType.NORMAL, "Resumed", "Job resumed")
+            self._voice.tell(job, EventType.NORMAL, "Resumed", "Job resumed")
         failure = conditions.found(new, "Failed")
         if failure is not None and conditions.found(old, "Failed") is None:
-            self._tell(job, EventType.WARNING, failure["reason"], failure["message"])
-
-    def _refused(self, job: Obj, verb: str) -> Callable[[StatusError], None]:
-        def tell(error: StatusError) -> None:
-            message = f"Error {verb}ing: {error.message}"
-            self._tell(job, EventType.WARNING, f"Failed{verb.title()}e", message)
-
-        return tell
-
-    def _tell(self, job: Obj, type_: EventType, reason: str, message: str) -> None:
-        meta = job["metadata"]
-        subject = Subject(GROUP, KIND, meta["name"], meta["namespace"], meta["uid"])
-        self._recorder.tell(subject, type_, reason, message)
+            self._voice.tell(job, EventType.WARNING, failure["reason"], failure["message"])
 
 
 def _unsupported(spec: Obj) -> str:

@@ -21,16 +21,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from allotment.api.core import Pod
-from allotment.api.meta import OwnerReference
 from allotment.api.status import AlreadyExists, Conflict, NotFound
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
-from allotment.controllers.clock import Now, left
+from allotment.controllers.clock import Now
 from allotment.controllers.own_writes import LONGEST_WAIT, OwnWrites
+from allotment.controllers.ownership import CONTROLLED, controller_uid
+from allotment.controllers.pod_state import finished
 
-CONTROLLED = "controller"
-"""Index of pods: uid of the controller."""
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX = 5
 _LONGEST_PREFIX = 63 - _SUFFIX
@@ -43,51 +42,6 @@ def random_suffix() -> str:
 def encoded(number: int) -> str:
     """A number in letters and digits that spell no words, as upstream has its hashes."""
     return "".join(_LETTERS[ord(digit) % len(_LETTERS)] for digit in str(number))
-
-
-def controller_of(pod: Pod) -> OwnerReference | None:
-    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
-
-
-def controller_uid(pod: Pod) -> list[str]:
-    owner = controller_of(pod)
-    return [] if owner is None else [owner.uid]
-
-
-def controller_reference(api_version: str, kind: str, owner: Obj) -> Obj:
-    """The entry by which an object is known as made, or taken over, by its owner."""
-    return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
-def finished(pod: Pod) -> bool:
-    return pod.status.phase in ("Succeeded", "Failed")
-
-
-def ready_since(pod: Pod) -> str | None:
-    """When the pod became ready; None if it is not. A ready pod without a time has been ready since its creation."""
-    for condition in pod.status.conditions:
-        if condition.type == "Ready" and condition.status == "True":
-            return condition.last_transition_time or pod.metadata.creation_timestamp or ""
-    return None
-
-
-def is_ready(pod: Pod) -> bool:
-    return ready_since(pod) is not None
-
-
-def seconds_to_available(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
-    """How long the pod must still stay ready to count as available: 0 or less if it does, None if it is not ready."""
-    since = ready_since(pod)
-    if since is None:
-        return None
-    return left(since, min_ready_seconds, now) if min_ready_seconds else 0.0
 
 
 def from_template(template: Obj, reference: Obj) -> Obj:

@@ -20,10 +20,9 @@ from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, real_time, stamp
 from allotment.controllers.controller import Again
+from allotment.controllers.pod_state import BY_NODE, finished, node_of
 
 ABSENT_SECONDS = 40.0
-
-_BY_NODE = "spec.nodeName"
 
 
 class OrphanedPods:
@@ -44,10 +43,8 @@ class OrphanedPods:
         self._now, self._clock = now, clock
         self._client_pods, self._client_nodes = client.of(Pod), client.of(Node)
         self._pods, self._nodes = informers.of(Pod), informers.of(Node)
-        self._absent: dict[
-            str, float
-        ] = {}  # nodes that pods name, and since when they are known not to be there
-        self._pods.add_index(_BY_NODE, lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
+        self._absent: dict[str, float] = {}  # nodes that pods name: since when they are known not to be there
+        self._pods.add_index(BY_NODE, node_of)
         self._pods.on_change(self._pod_changed)
         self._nodes.on_change(self._node_changed)
 
@@ -60,7 +57,7 @@ class OrphanedPods:
         if new is not None:
             self._absent.pop(new.metadata.name, None)
         elif old is not None:
-            for pod in self._pods.by(_BY_NODE, old.metadata.name):
+            for pod in self._pods.by(BY_NODE, old.metadata.name):
                 self.queue.add((pod.metadata.namespace, pod.metadata.name))
 
     async def reconcile(self, key: Key) -> Again | None:
@@ -77,7 +74,7 @@ class OrphanedPods:
         return None
 
     def _forget_unnamed(self) -> None:
-        for node in [node for node in self._absent if not self._pods.by(_BY_NODE, node)]:
+        for node in [node for node in self._absent if not self._pods.by(BY_NODE, node)]:
             del self._absent[node]
 
     async def _exists(self, node: str) -> bool:
@@ -89,7 +86,7 @@ class OrphanedPods:
 
     async def _remove(self, pod: Pod) -> None:
         meta = pod.metadata
-        if pod.status.phase not in ("Succeeded", "Failed"):
+        if not finished(pod):
             await self._client_pods.change(
                 pod, _orphaned(stamp(self._now())), type_=PatchType.STRATEGIC, subresource="status"
             )

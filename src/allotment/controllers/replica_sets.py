@@ -25,7 +25,7 @@ from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informer import Key
 from allotment.client.informers import Informers
-from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
 from allotment.controllers.batches import in_growing_batches
@@ -33,14 +33,13 @@ from allotment.controllers.clock import Now, real_time, stamp
 from allotment.controllers.controller import Again
 from allotment.controllers.offspring import (
     Offspring,
-    controller_of,
-    controller_reference,
-    finished,
     from_template,
     random_suffix,
-    seconds_to_available,
 )
+from allotment.controllers.ownership import controller_of, controller_reference, plain_controller_of
+from allotment.controllers.pod_state import finished, seconds_to_available
 from allotment.controllers.surplus import first_to_go
+from allotment.controllers.voice import Voice
 
 GROUP, KIND = "apps/v1", "ReplicaSet"
 NAMESPACE = "namespace"
@@ -80,7 +79,7 @@ class ReplicaSets:
         self._offspring = Offspring(client, informers, now, suffix)
         self._pods = informers.of(Pod)
         self._pods.add_index(_ORPHANS, _orphan_in)
-        self._recorder = recorder
+        self._voice = Voice(recorder, GROUP, KIND)
         self._now = now
         self._seen.on_change(self._set_changed)
         self._pods.on_change(self._pod_changed)
@@ -136,7 +135,7 @@ class ReplicaSets:
         ]
         if adopted:
             await self._still_there(meta)
-        reference = controller_reference(GROUP, KIND, replica_set)
+        reference = controller_reference(GROUP, KIND, meta["name"], meta["uid"])
         for pod in adopted:
             await self._own(pod, meta["uid"], [*_references(pod), reference])
         for pod in self._offspring.active(self._offspring.of(meta["uid"])):
@@ -161,7 +160,7 @@ class ReplicaSets:
                 await in_growing_batches(
                     min(-surplus, BURST),
                     lambda _: self._create(replica_set),
-                    self._refused(replica_set, "creat"),
+                    self._voice.refused(replica_set, "creat"),
                 )
             elif surplus > 0:
                 ranked = first_to_go(pods, self._pods_of_siblings(replica_set))
@@ -169,7 +168,7 @@ class ReplicaSets:
                 await in_growing_batches(
                     min(surplus, BURST),
                     lambda number: self._delete(replica_set, ranked[number]),
-                    self._refused(replica_set, "delet"),
+                    self._voice.refused(replica_set, "delet"),
                 )
         except (Conflict, NotFound):
             raise
@@ -179,33 +178,26 @@ class ReplicaSets:
 
     async def _create(self, replica_set: Obj) -> None:
         meta = replica_set["metadata"]
-        pod = from_template(replica_set["spec"]["template"], controller_reference(GROUP, KIND, replica_set))
+        reference = controller_reference(GROUP, KIND, meta["name"], meta["uid"])
+        pod = from_template(replica_set["spec"]["template"], reference)
         name = await self._offspring.create(meta["uid"], pod, f"{meta['name']}-", meta["namespace"])
         if name is not None:
-            self._tell(replica_set, EventType.NORMAL, "SuccessfulCreate", f"Created pod: {name}")
-
-    def _refused(self, replica_set: Obj, verb: str) -> Callable[[StatusError], None]:
-        def tell(error: StatusError) -> None:
-            message = f"Error {verb}ing: {error.message}"
-            self._tell(replica_set, EventType.WARNING, f"Failed{verb.title()}e", message)
-
-        return tell
+            self._voice.created(replica_set, name)
 
     async def _delete(self, replica_set: Obj, pod: Pod) -> None:
         if await self._offspring.delete(pod):
-            self._tell(replica_set, EventType.NORMAL, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+            self._voice.deleted(replica_set, pod.metadata.name)
 
     def _pods_of_siblings(self, replica_set: Obj) -> list[Pod]:
         """The pods of all sets of the same owner: of a deployment's old sets those go first whose node has a new one."""
         meta = replica_set["metadata"]
-        owner = _controller_uid(replica_set)
-        siblings = (
-            [replica_set]
-            if owner is None
-            else [
-                each for each in self._seen.by(NAMESPACE, meta["namespace"]) if _controller_uid(each) == owner
-            ]
-        )
+        owner = plain_controller_of(replica_set)
+        siblings = [replica_set]
+        if owner is not None:
+            others = (
+                (each, plain_controller_of(each)) for each in self._seen.by(NAMESPACE, meta["namespace"])
+            )
+            siblings = [each for each, theirs in others if theirs and theirs["uid"] == owner["uid"]]
         return [pod for each in siblings for pod in self._offspring.of(each["metadata"]["uid"])]
 
     # --- what is said ---
@@ -247,11 +239,6 @@ class ReplicaSets:
         after = min((wait for wait in waits if wait is not None and wait > 0), default=None)
         return None if after is None else Again(after, "a pod counts as available then")
 
-    def _tell(self, replica_set: Obj, type_: EventType, reason: str, message: str) -> None:
-        meta = replica_set["metadata"]
-        subject = Subject(GROUP, KIND, meta["name"], meta["namespace"], meta["uid"])
-        self._recorder.tell(subject, type_, reason, message)
-
 
 def _claimable(pod: Pod) -> tuple[dict[str, str], bool]:
     return pod.metadata.labels, controller_of(pod) is None
@@ -259,8 +246,3 @@ def _claimable(pod: Pod) -> tuple[dict[str, str], bool]:
 
 def _references(pod: Pod) -> list[Obj]:
     return [msgspec.to_builtins(owner) for owner in pod.metadata.owner_references]
-
-
-def _controller_uid(obj: Obj) -> str | None:
-    owners = obj["metadata"].get("ownerReferences") or ()
-    return next((owner["uid"] for owner in owners if owner.get("controller")), None)

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from allotment.client.form import Obj
-from allotment.controllers.offspring import controller_reference, encoded
+from allotment.controllers.offspring import encoded
+from allotment.controllers.ownership import controller_reference
 from allotment.controllers.rollout import bounds
 
 GROUP, KIND = "apps/v1", "Deployment"
@@ -40,7 +41,7 @@ def new_set(deployment: Obj, old: list[Obj], replicas: int) -> Obj:
             "namespace": meta["namespace"],
             "labels": labels,
             "annotations": annotations,
-            "ownerReferences": [controller_reference(GROUP, KIND, deployment)],
+            "ownerReferences": [controller_reference(GROUP, KIND, meta["name"], meta["uid"])],
         },
         "spec": {
             "replicas": replicas,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from allotment.api.core import Pod
 from allotment.controllers.clock import moment
-from allotment.controllers.offspring import finished, is_ready, ready_since
+from allotment.controllers.pod_state import finished, is_ready, ready_since
 
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}

@@ -22,8 +22,8 @@ from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, moment, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.eviction import Evictions, Words, can_go, later
+from allotment.controllers.pod_state import BY_NODE, node_of
 
-_BY_NODE = "spec.nodeName"
 _WORDS = Words(
     "TaintManagerEviction",
     "DeletionByTaintManager",
@@ -45,13 +45,13 @@ class TaintEviction:
         self._noticed: dict[str, datetime] = {}  # pods by uid: since when we see them on a tainted node
         self._nodes = informers.of(Node)
         self._pods = informers.of(Pod)
-        self._pods.add_index(_BY_NODE, lambda pod: [pod.spec.node_name] if pod.spec.node_name else [])
+        self._pods.add_index(BY_NODE, node_of)
         self._pods.on_change(self._pod_changed)
         self._nodes.on_change(self._node_changed)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if (node := new or old) is not None and evicting(old) != evicting(new):
-            for pod in self._pods.by(_BY_NODE, node.metadata.name):
+            for pod in self._pods.by(BY_NODE, node.metadata.name):
                 self.queue.add((pod.metadata.namespace, pod.metadata.name))
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:

@@ -19,7 +19,7 @@ from allotment.api.core import Pod
 from allotment.client.form import Obj
 from allotment.controllers.clock import moment
 from allotment.controllers.completion_indexes import index_of, parsed
-from allotment.controllers.offspring import finished, is_ready
+from allotment.controllers.pod_state import finished, is_ready
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 _MOST_UNCOUNTED = 500

@@ -36,10 +36,17 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import claims
-from allotment.controllers.claims import MEMBERS, OWNER
+from allotment.controllers.claims import MEMBERS
 from allotment.controllers.controller import Again
 from allotment.controllers.metrics import ClaimCreations
 from allotment.controllers.own_writes import OwnWrites
+from allotment.controllers.ownership import (
+    CONTROLLED,
+    controller_of,
+    controller_reference,
+    controller_uid,
+    plain_controller_of,
+)
 
 REASON = "FailedResourceClaimCreation"
 TEMPLATE = "claim template"
@@ -74,14 +81,7 @@ class Owner:
         return Subject(self.api_version, self.key.kind, self.key.name, self.key.namespace, self.uid)
 
     def reference(self) -> Obj:
-        return {
-            "apiVersion": self.api_version,
-            "kind": self.key.kind,
-            "name": self.key.name,
-            "uid": self.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+        return controller_reference(self.api_version, self.key.kind, self.key.name, self.uid)
 
 
 class _Taken(Exception):
@@ -122,7 +122,7 @@ class TemplateClaims:
         self._follow()
 
     def _follow(self) -> None:
-        self._seen.add_index(OWNER, claims.owners)
+        self._seen.add_index(CONTROLLED, controller_uid)
         self._pods.add_index(TEMPLATE, _pod_templates)
         self._pods.add_index(MEMBERS, claims.membership)
         self._seen.on_change(self._claim_changed)
@@ -164,7 +164,7 @@ class TemplateClaims:
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if new is not None or old is None:
             return
-        owner = claims.controller_of(old)
+        owner = controller_of(old)
         if owner is not None and (claims.is_pod(owner) or claims.is_group(owner)):
             self.queue.add(Key(owner.kind, old.metadata.namespace, owner.name))
 
@@ -187,7 +187,7 @@ class TemplateClaims:
         if name is None:  # somebody found that none is needed
             return True
         claim = self._seen.get(name, owner.key.namespace)
-        return claim is not None and claims.owners(claim) == [owner.uid]
+        return claim is not None and controller_uid(claim) == [owner.uid]
 
     # --- one owner ---
 
@@ -223,7 +223,7 @@ class TemplateClaims:
 
     async def _make(self, owner: Owner, entry: str, template: str) -> str | None:
         """The name of the claim for an entry, which now exists; None if the template does not."""
-        for claim in self._seen.by(OWNER, owner.uid):
+        for claim in self._seen.by(CONTROLLED, owner.uid):
             if claim.metadata.annotations.get(POD_CLAIM_NAME) == entry:
                 return claim.metadata.name
         found = await self._template(owner, template)
@@ -267,10 +267,8 @@ class TemplateClaims:
     async def _existing(self, owner: Owner, name: str) -> Obj:
         """The claim that has our name, if it is the owner's."""
         found = await self._claims.get(name, owner.key.namespace)
-        controllers = [
-            each["uid"] for each in found["metadata"].get("ownerReferences", ()) if each.get("controller")
-        ]
-        if controllers == [owner.uid]:
+        theirs = plain_controller_of(found)
+        if theirs is not None and theirs["uid"] == owner.uid:
             return found
         raise _Taken(
             f"there is a ResourceClaim {owner.key.namespace}/{name} that was not made for this {owner.key.kind}; "

@@ -24,8 +24,10 @@ from allotment.client.form import Resource, resource_of
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
+from allotment.controllers.claims import names_used
 from allotment.controllers.clock import Now, left, real_time, stamp
 from allotment.controllers.controller import Again
+from allotment.controllers.pod_state import BY_NODE, finished, node_of
 from allotment.controllers.simulation import pod_status
 from allotment.controllers.simulation.marks import exit_code, is_simulated, run_seconds
 from allotment.controllers.simulation.prepare import (
@@ -34,7 +36,6 @@ from allotment.controllers.simulation.prepare import (
     Obstacle,
     PoolKey,
     Published,
-    claim_names,
     find_obstacle,
 )
 
@@ -43,10 +44,8 @@ PodKey = tuple[str, str]
 
 PATIENCE = 5.0
 _NODE_SLICES = resource_of(NodeResourceSlice)
-BY_NODE = "spec.nodeName"
 _BY_POOL = "simulation: pool"
 _BY_SLICE_NODE = "spec.nodeName"
-_ENDED = ("Succeeded", "Failed")
 _STOPPED_BY_SIGNAL = 0
 """Simulated programs end well when they are asked to."""
 
@@ -71,7 +70,7 @@ class SimulatedKubelet:
         self._seen_pods, self._nodes = informers.of(Pod), informers.of(Node)
         self._seen_claims, self._slices = informers.of(ResourceClaim), informers.of(ResourceSlice)
         self._blocked = _Blocked()
-        self._seen_pods.add_index(BY_NODE, lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
+        self._seen_pods.add_index(BY_NODE, node_of)
         self._slices.add_index(_BY_POOL, lambda slice: (_pool_of(slice),))
         self._seen_pods.on_change(self._pod_changed)
         self._nodes.on_change(self._node_changed)
@@ -130,7 +129,7 @@ class SimulatedKubelet:
             return None
         if pod.status.phase == "Running":
             return await self._run(pod)
-        return None if pod.status.phase in _ENDED else await self._start(pod, node)
+        return None if finished(pod) else await self._start(pod, node)
 
     async def _start(self, pod: Pod, node: Node) -> Again | None:
         obstacle = await self._obstacle(pod, node)
@@ -160,7 +159,7 @@ class SimulatedKubelet:
         if found is None:
             return None
         self._blocked.set(_key(pod), found.cause)  # before the read: a change after it brings the pod back
-        fresh = {name: await self._fetch(name, namespace) for _, name in claim_names(pod) if name is not None}
+        fresh = {name: await self._fetch(name, namespace) for name in names_used(pod)}
         found = find_obstacle(pod, node, fresh.get, self._published)
         if found is not None and self._seen_pods.get(pod.metadata.name, namespace) is not None:
             self._blocked.set(_key(pod), found.cause)
@@ -183,7 +182,7 @@ class SimulatedKubelet:
         return None
 
     async def _remove(self, pod: Pod) -> None:
-        if pod.status.phase not in _ENDED:
+        if not finished(pod):
             pod = await self._patch(pod, pod_status.ended(pod, self._stamp(), _STOPPED_BY_SIGNAL))
         if (
             pod.metadata.deletion_grace_period_seconds != 0

@@ -10,7 +10,7 @@ What is in the way is a value: a sentence, and the thing whose change may clear 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +26,8 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from allotment.controllers.claims import entries_of, group_of, is_group, is_reserved
+from allotment.controllers.ownership import controller_of
 
 
 class ClaimKey(NamedTuple):
@@ -60,34 +62,18 @@ class Published:
     node_slices: Callable[[str], Sequence[NodeResourceSlice]]  # of a node
 
 
-def claim_names(pod: Pod) -> Iterator[tuple[str, str | None]]:
-    """Each claim that the pod uses: the entry of its spec, and the claim's name if it has one by now.
-
-    An entry that was found to need no claim has neither and is left out. The claim that stands for extended resources has
-    no entry.
-    """
-    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
-    for entry in pod.spec.resource_claims:
-        name = entry.resource_claim_name or made.get(entry.name)
-        if name is not None or entry.name not in made:
-            yield entry.name, name
-    extended = pod.status.extended_resource_claim_status
-    if extended is not None:
-        yield "", extended.resource_claim_name
-
-
 def find_obstacle(
     pod: Pod, node: Node, claim_of: Callable[[str], ResourceClaim | None], published: Published
 ) -> Obstacle | None:
     """The first thing that keeps the pod from starting on its node, if there is one."""
     from_template = {entry.name for entry in pod.spec.resource_claims if not entry.resource_claim_name}
-    for entry, name in claim_names(pod):
+    for entry, name in entries_of(pod):
         if name is None:
             return Obstacle(f"the claim for {entry} has not been made from its template yet")
         key, claim = ClaimKey(pod.metadata.namespace, name), claim_of(name)
         if claim is None:
             return Obstacle(f"ResourceClaim {name} does not exist", key)
-        if (entry in from_template and not _belongs(claim, pod)) or not _reserved(claim, pod):
+        if (entry in from_template and not _belongs(claim, pod)) or not is_reserved(claim, pod):
             return Obstacle(_refusal(claim, pod, entry in from_template), key)
         if claim.status.allocation is None:
             return Obstacle(f"ResourceClaim {name} is not allocated", key)
@@ -97,25 +83,10 @@ def find_obstacle(
 
 
 def _belongs(claim: ResourceClaim, pod: Pod) -> bool:
-    owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
+    owner = controller_of(claim)
     if owner is None or owner.uid == pod.metadata.uid:
         return owner is not None
-    in_group = owner.kind == "PodGroup" and owner.api_version.startswith("scheduling.k8s.io/")
-    return in_group and owner.name == _group(pod)  # a pod does not know its group's uid
-
-
-def _reserved(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(
-        user.uid == pod.metadata.uid
-        or (
-            (user.api_group, user.resource) == ("scheduling.k8s.io", "podgroups") and user.name == _group(pod)
-        )
-        for user in claim.status.reserved_for
-    )
-
-
-def _group(pod: Pod) -> str | None:
-    return pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else None
+    return is_group(owner) and owner.name == group_of(pod)  # a pod does not know its group's uid
 
 
 def _refusal(claim: ResourceClaim, pod: Pod, from_template: bool) -> str:
