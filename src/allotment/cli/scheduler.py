@@ -140,7 +140,9 @@ async def _rehearse(
 
     async with connected(kubeconfig, context, "allotment-dry-run") as client:
         objects = await snapshot(client)
-    core = Scheduler(Cluster(), configuration.rosters(), backoff=configuration.backoff)
+    core = Scheduler(
+        Cluster(), configuration.rosters(), backoff=configuration.backoff, gangs=configuration.gangs
+    )
     decisions = DryRun(core, time.time()).run(objects)
     if output == "json":
         _print_json(decisions)
