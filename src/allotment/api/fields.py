@@ -56,6 +56,9 @@ class FieldError:
         return f"{self.path}: {self.message}"
 
 
+_new_path = object.__new__  # checks make many paths and need few: spares them a call each
+
+
 class FieldPath:
     """The way to a field: ``FieldPath("spec").child("devices").index(0).key("a")`` is ``spec.devices[0][a]``."""
 
@@ -65,10 +68,14 @@ class FieldPath:
         self._steps = names
 
     def child(self, *names: str) -> FieldPath:
-        return FieldPath(*self._steps, *names)
+        path = _new_path(FieldPath)
+        path._steps = self._steps + names
+        return path
 
     def index(self, index: int) -> FieldPath:
-        return FieldPath(*self._steps, f"[{index}]")
+        path = _new_path(FieldPath)
+        path._steps = (*self._steps, f"[{index}]")
+        return path
 
     def key(self, key: str) -> FieldPath:
         return FieldPath(*self._steps, f"[{shortened(key)}]")

@@ -14,6 +14,11 @@ Obj = dict[str, Any]
 def default_claim(claim: Obj) -> None:
     """Requests: allocationMode ExactCount, count 1, toleration operator Equal, also in the results."""
     _default_devices(_inner(claim, "spec", "devices"))
+    default_claim_status(claim)
+
+
+def default_claim_status(claim: Obj) -> None:
+    """Of a claim, only its results."""
     for result in _entries(_inner(claim, "status", "allocation", "devices"), "results"):
         _default_tolerations(result)
 

@@ -41,7 +41,11 @@ class Comparison(NamedTuple):
 
     def without(self, fields: FieldSet) -> Comparison:
         """Leaves fields and all below them out of the comparison."""
-        return Comparison(*(each.without(fields) for each in self)) if fields else self
+        if not fields:
+            return self
+        return Comparison(
+            self.removed.without(fields), self.modified.without(fields), self.added.without(fields)
+        )
 
 
 def part(schema: Schema, name: str) -> Schema:
@@ -178,7 +182,7 @@ def _compare_maps(old: Obj, new: Obj, schema: Schema, removed: Node, modified: N
             kind = value.__class__
             is_leaf = kind is not dict and kind is not list
             added["f:" + name] = LEAF if is_leaf else _whole(value, properties.get(name, other))
-        elif before != value:
+        elif before is not value and before != value:
             inside = properties.get(name, other)
             _differ("f:" + name, before, value, inside, removed, modified, added)
     for name, value in old.items():
@@ -305,7 +309,19 @@ def _named(parts: Node, schema: Schema) -> Node:
 
 def reconciled(fields: FieldSet, schema: Schema) -> FieldSet:
     """``fields`` after the schema changed: of what has become atomic since, whoever owned a part owns the whole."""
-    return FieldSet(_reconciled(fields.fields, schema))
+    parts = fields.fields
+    spec = parts.get("f:spec")
+    if not spec or "spec" not in schema.properties:
+        return FieldSet(_reconciled(parts, schema))
+    rest = _reconciled({step: node for step, node in parts.items() if step != "f:spec"}, schema)
+    return FieldSet({**rest, "f:spec": _reconciled_spec(spec, schema)})
+
+
+@remembered
+def _reconciled_spec(spec: Node, schema: Schema) -> Node:
+    """Apart, as many objects have one spec."""
+    below: Node = _reconciled({"f:spec": spec}, schema)["f:spec"]
+    return below
 
 
 def _reconciled(parts: Node, schema: Schema) -> Node:

@@ -162,13 +162,16 @@ class Difference:
 
     def at(self, api_version: str) -> Comparison | None:
         """The comparison in a version; None if there is no such version."""
-        if api_version not in self._known:
-            before, after = (self._version.at(obj, api_version) for obj in (self._old, self._new))
-            comparison = None
-            if before is not None and after is not None:
-                comparison = compare(before[0], after[0], after[1]).without(self._version.reset)
-            self._known[api_version] = comparison
-        return self._known[api_version]
+        try:
+            return self._known[api_version]
+        except KeyError:
+            pass
+        before, after = self._version.at(self._old, api_version), self._version.at(self._new, api_version)
+        comparison = None
+        if before is not None and after is not None:
+            comparison = compare(before[0], after[0], after[1]).without(self._version.reset)
+        self._known[api_version] = comparison
+        return comparison
 
     def leaves(self, entry: Entry) -> FieldSet:
         """What stays with an owner after the change."""
@@ -229,6 +232,8 @@ def _unmanaged(obj: Obj) -> Obj:
 
 def capped(entries: Entries) -> Entries:
     """The entries, those of the oldest updates merged, version by version, until few enough are left."""
+    if len(entries) <= MAX_UPDATERS:
+        return entries
     updaters = sorted(
         (entry for entry in entries.values() if entry.operation == "Update"),
         key=lambda entry: (entry.time, entry.manager, entry.api_version, entry.subresource),

@@ -41,8 +41,17 @@ class Write:
 class Strategy:
     """The rules of a kind that has none of its own."""
 
+    status_apart = False
+    """Whether ``default_status`` and ``prepare_status`` change nothing of an object but its metadata and status.
+
+    What else there is may then be shared with the old object, which saves reading that twice."""
+
     def default(self, obj: Obj, write: Write) -> None:
         """Fills in what the user left out. Also called on updates, with the new object."""
+
+    def default_status(self, obj: Obj, write: Write) -> None:
+        """Fills in what a write to /status left out; the rest of the object will be the old one's."""
+        self.default(obj, write)
 
     def prepare_create(self, obj: Obj, write: Write) -> None:
         """Settles a new object before it is validated: a kind with a status subresource drops ``status`` here."""

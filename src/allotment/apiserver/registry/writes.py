@@ -53,7 +53,8 @@ Comparison = Callable[[Obj, Obj], Iterable[FieldError]]
 """What is wrong with a change: the new object, the old one."""
 
 Change = Callable[[Obj], Obj]
-"""From the stored object (its own copy) to the wanted one, both in the hub version. Raises StatusError."""
+"""From the stored object to the wanted one, another dict, both in the hub version. Leaves the first as it is, and may
+share parts of it. Raises StatusError."""
 
 
 class Writes:
@@ -160,8 +161,13 @@ class Writes:
         if record is None:
             raise not_found(served.resource.plural, name, served.group)
         old = record.load()
-        wanted = change(record.load())
+        apart = subresource == "status" and served.hub and served.resource.strategy.status_apart
+        wanted = change(old if apart else record.load())
         own_metadata(wanted)
+        if apart:
+            for part in ("metadata", "status"):
+                if wanted.get(part) is (there := old.get(part)) and isinstance(there, dict):
+                    wanted[part] = there.copy()
         return self.replace(served, record, old, wanted, call, subresource)
 
     def replace(
@@ -184,7 +190,10 @@ class Writes:
         _keep_system_fields(metadata, old["metadata"])
         write = call.write(Operation.UPDATE, subresource)
         strategy = resource.strategy
-        strategy.default(new, write)
+        if subresource == "status":
+            strategy.default_status(new, write)
+        else:
+            strategy.default(new, write)
         if not tracked:
             track_fields(served, new, old, call, subresource)
         for admission in self._admissions:

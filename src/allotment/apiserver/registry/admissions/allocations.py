@@ -67,6 +67,7 @@ class Allocations:
     def __init__(self, store: Store) -> None:
         self.books = Books()
         self._store = store
+        self._checked: tuple[Obj | None, Promise] = None, NOTHING  # the claim that was admitted last
         store.follow(SLICES, self._follow_slice)
         store.follow(CLAIMS, self._follow_claim)
 
@@ -77,8 +78,10 @@ class Allocations:
         if resource.id != CLAIMS or write.operation is Operation.DELETE:
             return
         namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
+        promise = promise_of(obj)
+        self._checked = obj, promise
         try:
-            self.books.check(f"{namespace}/{name}", promise_of(obj))
+            self.books.check(f"{namespace}/{name}", promise)
         except Refusal as exc:
             raise _refused(name, exc) from exc
 
@@ -99,8 +102,17 @@ class Allocations:
     def _follow_claim(self, previous: Record | None, current: Record | None) -> None:
         record = current or previous
         if record is not None:
-            promise = promise_of_record(current) if current is not None else NOTHING
+            promise = self._promise_of(current) if current is not None else NOTHING
             self.books.settle(_claim(record), promise)
+
+    def _promise_of(self, record: Record) -> Promise:
+        """That of a write which has just been admitted is known already."""
+        (claim, promise), stored = self._checked, record.at_hand
+        self._checked = None, NOTHING
+        if claim is None or stored is None:
+            return promise_of_record(record)
+        written = all(stored.get(part) is claim.get(part) for part in ("metadata", "spec", "status"))
+        return promise if written else promise_of_record(record)
 
 
 class Books:

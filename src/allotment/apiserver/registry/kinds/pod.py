@@ -43,6 +43,11 @@ _RESIZED = ("resources", "resizePolicy")
 class _PodRules(Rules):
     """Adds the class of service, the condition of gated pods, and the time that a node has to end a pod."""
 
+    status_apart = True
+
+    def default_status(self, obj: Obj, write: Write) -> None:
+        """All defaults are the spec's."""
+
     def prepare_create(self, obj: Obj, write: Write) -> None:
         super().prepare_create(obj, write)
         spell_out_label_keys(obj)

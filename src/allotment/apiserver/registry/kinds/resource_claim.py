@@ -12,7 +12,7 @@ from typing import Any
 from allotment.api import alpha2, resource
 from allotment.api.conversion import v1alpha2
 from allotment.api.fields import FieldError
-from allotment.api.plain_defaults import default_claim
+from allotment.api.plain_defaults import default_claim, default_claim_status
 from allotment.api.remembered import remembered
 from allotment.api.validation import (
     validate_claim,
@@ -34,9 +34,14 @@ from allotment.cel.expression_check import check_expression
 class _ClaimStrategy(Strategy):
     """The spec never changes; the status is written through /status only and starts empty. No generation."""
 
+    status_apart = True
+
     def default(self, obj: Obj, write: Write) -> None:
         default_claim(obj)
         v1alpha2.default_carried_spec(obj.get("spec"))
+
+    def default_status(self, obj: Obj, write: Write) -> None:
+        default_claim_status(obj)
 
     def prepare_create(self, obj: Obj, write: Write) -> None:
         obj["status"] = {}
@@ -70,14 +75,20 @@ class _ClaimStrategy(Strategy):
                     view(alpha2.ResourceClaim, carried), view(alpha2.ResourceClaim, before)
                 )
             )
-        return content_errors(validate_claim_status(_looked_at(obj), _looked_at(old)))
+        return content_errors(
+            validate_claim_status(_looked_at(obj, "spec", "status"), _looked_at(old, "status"))
+        )
 
 
-def _looked_at(claim: Obj) -> resource.ResourceClaim:
+def _looked_at(claim: Obj, *parts: str) -> resource.ResourceClaim:
     """What the rules of a status need of a claim: of its metadata, whether it is being deleted."""
-    going = claim["metadata"].get("deletionTimestamp")
-    metadata = {"deletionTimestamp": going} if going else {}
-    return view(resource.ResourceClaim, {**claim, "metadata": metadata})
+    looked_at: Obj = {"apiVersion": claim.get("apiVersion")}
+    if going := claim["metadata"].get("deletionTimestamp"):
+        looked_at["metadata"] = {"deletionTimestamp": going}
+    for part in parts:
+        if part in claim:
+            looked_at[part] = claim[part]
+    return view(resource.ResourceClaim, looked_at)
 
 
 @remembered
