@@ -1,11 +1,8 @@
 """Jobs: pods that run until enough of them have succeeded, or too many have failed.
 
-Each call counts (``tally.py``), comes to a verdict if it can, writes what it found, and then acts on it: lets counted pods go,
-deletes what must not run, makes what is missing. The status is written before anything is done because of it, so a crash
-in between repeats the action and not the decision.
-
-A verdict stands once it is written: ``SuccessCriteriaMet`` or ``FailureTarget``. The job is ``Complete`` or ``Failed`` when
-after that no pod runs, ends, or waits to be counted.
+Each call counts (``tally.py``), comes to a verdict if it can (``job_status.py``), writes what it found, and then acts on it:
+lets counted pods go, deletes what must not run, makes what is missing. The status is written before anything is done because
+of it, so a crash in between repeats the action and not the decision.
 
 Not supported, and said so in an event instead of being ignored: podFailurePolicy, successPolicy, backoffLimitPerIndex. Restarts
 of containers within a pod (OnFailure) do not count towards the backoff limit, pods that fail do.
@@ -26,9 +23,10 @@ from allotment.client.recorder import EventType, Recorder
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
 from allotment.controllers.batches import in_growing_batches
-from allotment.controllers.clock import Now, left, real_time, stamp
-from allotment.controllers.completion_indexes import index_of, indexed, written
+from allotment.controllers.clock import Now, left, real_time
+from allotment.controllers.completion_indexes import index_of, indexed
 from allotment.controllers.controller import Again
+from allotment.controllers.job_status import end_of, says, start_of, status_of
 from allotment.controllers.offspring import (
     Offspring,
     from_template,
@@ -109,9 +107,9 @@ class Jobs:
         job = self._seen.get(key[1], key[0])
         if job is None or job["metadata"]["uid"] != uid or job["spec"].get("managedBy", _OURS) != _OURS:
             return None
-        if ended(job):
+        if (end := end_of(job)) is not None:
             await self._release(uid, [pod for pod in self._offspring.of(uid) if tracked(pod)])
-            return await self._expire(job)
+            return await self._expire(job, end)
         if problem := _unsupported(job["spec"]):
             self._voice.tell(job, EventType.WARNING, "NotSupported", f"The job is not run: {problem}")
             return None
@@ -123,7 +121,7 @@ class Jobs:
         job = await self._report(job, count)
         await self._release(uid, releasable(job, pods))
         told = (job.get("status") or {}).get("conditions")
-        if ended(job) or conditions.holds(told, "SuccessCriteriaMet"):
+        if end_of(job) is not None or conditions.holds(told, "SuccessCriteriaMet"):
             return None
         if conditions.holds(told, "FailureTarget"):
             await self._delete(job, list(count.active), counted=True)
@@ -216,15 +214,13 @@ class Jobs:
         seconds = job["spec"].get("activeDeadlineSeconds")
         if seconds is None:
             return None
-        return Again(max(0.0, left(_start(job), seconds, self._now())), "the job may take no longer")
+        return Again(max(0.0, left(start_of(job), seconds, self._now())), "the job may take no longer")
 
-    async def _expire(self, job: Obj) -> Again | None:
+    async def _expire(self, job: Obj, end: Obj) -> Again | None:
         """Deletes a job that ended long enough ago."""
         ttl, meta = job["spec"].get("ttlSecondsAfterFinished"), job["metadata"]
         if ttl is None or meta.get("deletionTimestamp") is not None:
             return None
-        told = (job.get("status") or {}).get("conditions") or ()
-        end = next(each for each in told if each["type"] in _ENDS and each["status"] == "True")
         after = left(end.get("lastTransitionTime"), ttl, self._now())
         if after > 0:
             return Again(after, "the job is deleted then")
@@ -236,66 +232,13 @@ class Jobs:
 
     async def _report(self, job: Obj, count: Tally) -> Obj:
         """Writes what was counted and what follows from it; returns the job as it is stored."""
-        status, meta = job.get("status") or {}, job["metadata"]
-        wanted = self._status(job, count)
-        if all(_same(status.get(name), value) for name, value in wanted.items()):
+        wanted = status_of(job, count, self._now())
+        if says(job.get("status") or {}, wanted):
             return job
         changed = await self._jobs.change(job, {"status": wanted}, subresource="status")
-        self._writes.wrote(meta["uid"], changed["metadata"]["resourceVersion"])
+        self._writes.wrote(job["metadata"]["uid"], changed["metadata"]["resourceVersion"])
         self._announce(job, changed)
         return changed
-
-    def _status(self, job: Obj, count: Tally) -> Obj:
-        now, suspended = stamp(self._now()), bool(job["spec"].get("suspend"))
-        told = list((job.get("status") or {}).get("conditions") or ())
-        resumed = conditions.holds(told, "Suspended") and not suspended
-        wanted: Obj = {
-            "succeeded": count.counted_succeeded if count.indexes is None else len(count.indexes),
-            "failed": count.counted_failed,
-            "active": len(count.active),
-            "ready": count.ready,
-            "terminating": count.terminating,
-            "uncountedTerminatedPods": {
-                "succeeded": list(count.uncounted_succeeded) or None,
-                "failed": list(count.uncounted_failed) or None,
-            },
-            "startTime": now if resumed else _start(job) or (None if suspended else now),
-        }
-        if count.indexes is not None:
-            wanted["completedIndexes"] = written(count.indexes) or None
-        told = self._judge({**job, "status": {**(job.get("status") or {}), **wanted}}, count, told)
-        if not _judged(told):
-            told = _suspension(told, suspended, now)
-            if suspended:
-                wanted["startTime"] = None
-        elif count.settled and conditions.holds(told, "SuccessCriteriaMet"):
-            told = _end(told, "SuccessCriteriaMet", "Complete", now)
-            wanted["completionTime"] = now
-        elif count.settled:
-            told = _end(told, "FailureTarget", "Failed", now)
-        wanted["conditions"] = told
-        return wanted
-
-    def _judge(self, job: Obj, count: Tally, told: list[Obj]) -> list[Obj]:
-        """The conditions with the verdict, if one is due and none stands."""
-        if _judged(told):
-            return told
-        spec, now = job["spec"], self._now()
-        deadline = spec.get("activeDeadlineSeconds")
-        late = deadline is not None and not spec.get("suspend") and left(_start(job), deadline, now) <= 0
-        if count.failed > spec.get("backoffLimit", 6):
-            verdict = ("FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
-        elif late:
-            verdict = ("FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline")
-        elif not count.active and count.succeeded >= _enough(spec):
-            verdict = (
-                "SuccessCriteriaMet",
-                "CompletionsReached",
-                "Reached expected number of succeeded pods",
-            )
-        else:
-            return told
-        return _with(told, verdict[0], "True", verdict[1], verdict[2], stamp(now))
 
     def _announce(self, before: Obj, job: Obj) -> None:
         """Events for the conditions that are new."""
@@ -333,11 +276,6 @@ def wanted_pods(spec: Obj, count: Tally) -> int:
     return max(0, min(completions - count.succeeded, parallel))
 
 
-def _enough(spec: Obj) -> int:
-    completions: int | None = spec.get("completions")
-    return 1 if completions is None else completions
-
-
 def _duplicates(active: list[Pod], spec: Obj, count: Tally) -> list[Pod]:
     """Pods of an index that is done, is no index of the job, or has another pod, of which the best stays."""
     kept: set[int] = set(count.indexes or ())
@@ -362,48 +300,3 @@ def _next_indexes(active: list[Pod], spec: Obj, count: Tally, missing: int) -> l
 def _made_by(pod: Pod, uid: str | None) -> bool:
     owner = controller_of(pod)
     return owner is not None and owner.uid == uid
-
-
-# --- conditions ---
-
-_ENDS = ("Complete", "Failed")
-
-
-def ended(job: Obj) -> bool:
-    told = (job.get("status") or {}).get("conditions")
-    return any(conditions.holds(told, type_) for type_ in _ENDS)
-
-
-def _judged(told: list[Obj]) -> bool:
-    return conditions.holds(told, "SuccessCriteriaMet") or conditions.holds(told, "FailureTarget")
-
-
-def _end(told: list[Obj], verdict: str, type_: str, now: str) -> list[Obj]:
-    reason = conditions.found(told, verdict) or {}
-    return _with(told, type_, "True", reason.get("reason", ""), reason.get("message", ""), now)
-
-
-def _suspension(told: list[Obj], suspended: bool, now: str) -> list[Obj]:
-    if conditions.holds(told, "Suspended") == suspended:
-        return told
-    if suspended:
-        return _with(told, "Suspended", "True", "JobSuspended", "Job suspended", now)
-    return _with(told, "Suspended", "False", "JobResumed", "Job resumed", now)
-
-
-def _with(told: list[Obj], type_: str, status: str, reason: str, message: str, now: str) -> list[Obj]:
-    condition = {"type": type_, "status": status, "lastProbeTime": now, "reason": reason, "message": message}
-    return conditions.put(told, condition, now)
-
-
-def _start(job: Obj) -> str | None:
-    start: str | None = (job.get("status") or {}).get("startTime")
-    return start
-
-
-def _same(old: object, new: object) -> bool:
-    """Whether a field of the status has this value; absent is the same as zero or empty."""
-    if isinstance(new, dict):
-        before = old if isinstance(old, dict) else {}
-        return all(_same(before.get(name), value) for name, value in new.items())
-    return (old or None) == (new or None)
