@@ -309,3 +309,17 @@ def test_a_queue_takes_only_as_many_groups_as_it_can_give_the_least_they_need() 
     made.delete(volcano_group("one"))
     settle(made)
     assert volcano_status_of(made, "two").phase == "Inqueue"
+
+
+def test_a_group_is_let_in_when_pods_leave_its_queue() -> None:
+    made = world(gpu_node("a", 8), queue("q", most={"deviceclass/gpu": 4}), volcano_group("one", 2, "q"))
+    made.put(*members(2, "one", volcano=True, devices=2))
+    settle(made)
+    made.put(volcano_group("two", 1, "q", least={"deviceclass/gpu": 2}))
+    settle(made)
+    assert volcano_status_of(made, "two").phase == "Pending"
+
+    made.delete(made.pod("one-0"))
+    settle(made)
+
+    assert volcano_status_of(made, "two").phase == "Inqueue"

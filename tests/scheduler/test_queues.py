@@ -14,6 +14,7 @@ from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct
 from allotment.scheduler.absence import without
 from allotment.scheduler.cluster import Cluster
+from allotment.scheduler.instruction import Bind, PatchClaim
 from allotment.scheduler.queues import Queues, demand_of, parted, queue_of, told
 from tests.allocator import build
 from tests.scheduler.builders import Amount, amounts, claim, cluster, node, pod
@@ -30,7 +31,7 @@ from tests.scheduler.gangs import (
     volcano_group,
     world,
 )
-from tests.scheduler.world import settle
+from tests.scheduler.world import KINDS, Fate, settle
 
 GPUS = "deviceclass/gpu"
 ONE = 10**9
@@ -407,6 +408,26 @@ def test_a_minimum_of_tasks_is_kept() -> None:
     made.put(*gpu_node("b", 1))
     settle(made)
     assert "z-ps" in nodes_of(made)
+
+
+def test_nobody_is_bound_when_the_only_member_of_a_task_cannot_be() -> None:
+    made = world(gpu_node("a", 4), volcano_group("g", 2, tasks={"ps": 1}))
+    made.put(*members(3, "g", volcano=True, task="worker"), *member("ps", "g", volcano=True, task="ps"))
+    seat = made.seats[0]
+    seat.turn(16)
+
+    while any(isinstance(each, PatchClaim) for each in seat.writes):
+        [number, *_] = [n for n, each in enumerate(seat.writes) if isinstance(each, PatchClaim)]
+        write = seat.writes[number]
+        refused = isinstance(write, PatchClaim) and write.name == "ps-d"
+        seat.perform(number, Fate.REFUSED if refused else Fate.FINE)
+        for kind in KINDS:
+            while seat.news[kind]:
+                seat.deliver(kind)
+        while seat.replies:
+            seat.reply()
+
+    assert not any(isinstance(each, Bind) for each in seat.said)
 
 
 def test_pods_that_name_volcanos_scheduler_are_taken_by_a_profile_of_that_name() -> None:

@@ -192,6 +192,7 @@ class Scheduler:
             self._failures.pop(key, None)
             self._drop(key)
             self.bindings.pod_gone(key)
+            self.statuses.stir()
             return None
         info = self.cluster.pods[key]
         if new.spec.node_name:
@@ -343,7 +344,8 @@ class Scheduler:
         self._drop(entry.key)
         self.statuses.placed(group)
         if party is None or not party.members or party.broken:
-            party = self._parties[group] = Party(gang.name, need.count)
+            least = len(placed) if need.tasks else need.count  # without one of them a task might lack its minimum
+            party = self._parties[group] = Party(gang.name, least)
         self.bindings.start(*[self._binding(placement, party) for placement in placed])
         self._dirty[group] = None
 
