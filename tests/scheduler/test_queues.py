@@ -411,10 +411,10 @@ def test_a_minimum_of_tasks_is_kept() -> None:
 
 
 def test_nobody_is_bound_when_the_only_member_of_a_task_cannot_be() -> None:
-    made = world(gpu_node("a", 4), volcano_group("g", 2, tasks={"ps": 1}))
-    made.put(*members(3, "g", volcano=True, task="worker"), *member("ps", "g", volcano=True, task="ps"))
+    pods = [*members(3, "g", volcano=True, task="worker"), *member("ps", "g", volcano=True, task="ps")]
+    made = world(gpu_node("a", 4), volcano_group("g", 2, tasks={"ps": 1}), pods)
     seat = made.seats[0]
-    seat.turn(16)
+    assert seat.turn(16)
 
     while any(isinstance(each, PatchClaim) for each in seat.writes):
         [number, *_] = [n for n, each in enumerate(seat.writes) if isinstance(each, PatchClaim)]
