@@ -178,8 +178,10 @@ class World:
     def _make_claims(self, pod: Pod) -> None:
         """The claim controller makes claims from templates at once."""
         statuses = []
+        group = self.of(PodGroup).get(group_key(pod))
         for entry in pod.spec.resource_claims:
-            if entry.resource_claim_template_name is None:
+            of_group = group is not None and entry in group.spec.resource_claims
+            if entry.resource_claim_template_name is None or of_group:
                 continue
             name = f"{pod.metadata.name}-{entry.name}-{self._uids}"
             owner = OwnerReference(

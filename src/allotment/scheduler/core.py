@@ -25,6 +25,7 @@ from allotment.scheduler.actions import Actions, Clearing
 from allotment.scheduler.binding import Binding, Bindings, Party
 from allotment.scheduler.claim_writer import Draft
 from allotment.scheduler.cluster import Cluster
+from allotment.scheduler.device_wants import NAME as DEVICES
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
 from allotment.scheduler.framework import SUCCESS, Code, Release, Room, Status
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 GATE_PATIENCE = 2.0
 """Seconds that a claim may be missing before the pod's condition says so: its controller has just been told."""
+GATE_LONGEST = 20.0
+"""The same, while other claims keep coming: to tell thousands that theirs is next would only keep it from coming."""
 REVISIT_EVERY = 10.0
 MOST_TIMES, REPEAT_AFTER = 5, 2.0
 """So often are evictions and deallocations tried that get no answer, with so many seconds between."""
@@ -89,6 +92,7 @@ class Scheduler:
         self._out: list[Instruction] = []
         self._unsaid: dict[str, tuple[float, Status]] = {}  # at a gate → when to say why; oldest first
         self._revisited = 0.0
+        self._claim_came = -GATE_PATIENCE  # when the last one appeared
         self._failures: dict[str, int] = {}  # entry → how often its binding failed
         self._insisted: dict[int, tuple[Draft, tuple[str, ...], int]] = {}  # see _insist
         self._again: deque[tuple[float, Draft, tuple[str, ...], int]] = (
@@ -136,11 +140,18 @@ class Scheduler:
                 return
             del self._unsaid[key]
             entry = self.queue.get(key)
+            if entry is not None and status.plugin == DEVICES and self._comes_soon(entry):
+                self._unsaid[key] = (self.now + GATE_PATIENCE, status)
+                continue
             if key.startswith(GANG_PREFIX):
                 verdict = Verdict(status.words, incomplete=True)
                 self.statuses.refused(key.removeprefix(GANG_PREFIX), verdict)
             for pod in entry.pods if entry is not None else ():
                 self._say_unschedulable(pod, Refusal(status.words, frozenset()))
+
+    def _comes_soon(self, entry: Entry) -> bool:
+        """Whether whoever makes claims is at it, and the turn of this one may come."""
+        return self.now - self._claim_came < GATE_PATIENCE and self.now - entry.since < GATE_LONGEST
 
     def _changed(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
         if isinstance(old, Pod):
@@ -172,6 +183,8 @@ class Scheduler:
 
     def _claim_changed(self, key: str, old: Any, new: Any) -> None:
         self.bindings.claim_changed(key)
+        if old is None:
+            self._claim_came = self.now
         if (old is None or old.status.allocation is None) == (new is None or new.status.allocation is None):
             return
         for pod in sorted(
@@ -200,10 +213,10 @@ class Scheduler:
             self.bindings.pod_bound(key, new.spec.node_name)
         elif key in self.bindings:
             self.bindings.pod_changed(info)
-        elif info.leaving or (new.spec.scheduler_name or "") not in self.profiles:
-            self._drop(key)
-        else:
+        elif self._waits(info):
             self._queue(info)
+        else:  # also if the server took the binding, and what it shows yet is older than that
+            self._drop(key)
         return new
 
     # --- the queue ---
@@ -344,7 +357,9 @@ class Scheduler:
         self._drop(entry.key)
         self.statuses.placed(group)
         if party is None or not party.members or party.broken:
-            least = len(placed) if need.tasks else need.count  # without one of them a task might lack its minimum
+            least = (
+                len(placed) if need.tasks else need.count
+            )  # without one of them a task might lack its minimum
             party = self._parties[group] = Party(gang.name, least)
         self.bindings.start(*[self._binding(placement, party) for placement in placed])
         self._dirty[group] = None
