@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -21,8 +23,7 @@ ANONYMOUS = Identity("system:anonymous", ("system:unauthenticated",))
 ADMINISTRATOR = Identity("system:admin", ("system:masters", "system:authenticated"))
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(msgspec.Struct, frozen=True):
     """One request as authorization sees it. ``verb`` is Kubernetes' (get, list, watch, create, update, patch, delete,
     deletecollection, or a special one as ``bind``); for paths that are no resource, ``path`` is set and ``resource`` empty."""
 

@@ -16,8 +16,10 @@ groups follow from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from urllib.parse import unquote
+
+import msgspec
 
 from allotment.api.names import dns_subdomain_problem
 from allotment.api.status import BadRequest, Forbidden
@@ -134,7 +136,7 @@ class _Mode:
         requester = attributes.identity
         verb, group = "impersonate", ""
         if self.constrained:
-            yield replace(attributes, verb=f"impersonate-on:{self.name}:{attributes.verb}")
+            yield msgspec.structs.replace(attributes, verb=f"impersonate-on:{self.name}:{attributes.verb}")
             verb, group = f"impersonate:{self.name}", _AUTHENTICATION
         yield self._user(asked, Attributes(requester, verb, group, "v1", "users", name=asked.name))
         if asked.uid:
@@ -154,10 +156,12 @@ class _Mode:
     def _user(self, asked: Wanted, question: Attributes) -> Attributes:
         account, node = account_of(asked.name), _node_of(asked.name)
         if account is not None:
-            return replace(question, resource="serviceaccounts", namespace=account[0], name=account[1])
+            return msgspec.structs.replace(
+                question, resource="serviceaccounts", namespace=account[0], name=account[1]
+            )
         if self.constrained and node:
             name = "*" if self.name == "associated-node" else node
-            return replace(question, resource="nodes", name=name)
+            return msgspec.structs.replace(question, resource="nodes", name=name)
         return question
 
 

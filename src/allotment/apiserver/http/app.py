@@ -13,9 +13,10 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import replace
 from time import perf_counter
 from typing import Any
+
+import msgspec
 
 from allotment.api.selection import SelectorError, parse_fields
 from allotment.api.status import (
@@ -285,7 +286,7 @@ _UNKNOWN: Labels = ("", "", "", "", "", "")
 
 
 def _as(attributes: Attributes, identity: Identity) -> Attributes:
-    return replace(attributes, identity=identity)
+    return msgspec.structs.replace(attributes, identity=identity)
 
 
 def _verb(request: Request, target: Target) -> str:

@@ -17,7 +17,7 @@ import logging
 import ssl
 from asyncio import TimerHandle
 from collections import deque
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from email.utils import formatdate
 from http import HTTPStatus
 from math import inf
@@ -107,7 +107,7 @@ class _Exchange:
             log.exception("reply failed: %s %s", self._method, path)
         finally:
             if not self.complete:
-                self._connection.transport.close()
+                self._connection.close()
 
     # --- what the peer sends ---
 
@@ -306,7 +306,7 @@ class Connection(asyncio.Protocol):
         """The server stops: a request that has arrived is answered, half a one is not waited for."""
         exchange = self._running
         if exchange is None or exchange.complete:
-            self.transport.close()
+            self.close()
         elif exchange.more:
             self._abort()
         else:
@@ -315,7 +315,7 @@ class Connection(asyncio.Protocol):
     def end(self) -> None:
         """The server has stopped: what is not answered by now never will be."""
         if self._running is None or self._running.complete:
-            self.transport.close()
+            self.close()
         else:
             self._abort()
 
@@ -414,7 +414,7 @@ class Connection(asyncio.Protocol):
     def answered(self, exchange: _Exchange) -> None:
         """A reply has gone out."""
         if not exchange.keep_alive:
-            self.transport.close()
+            self.close()
         if not self.transport.is_closing():
             self._go_on()
 
@@ -432,7 +432,7 @@ class Connection(asyncio.Protocol):
             body = self._refusal.body
             head = _head(self._refusal, b"content-length: %d\r\n" % len(body), self.listener.date, False)
             self.transport.write(head + body)
-            self.transport.close()
+            self.close()
         else:
             self.resume_reading()
             if not self._arriving:
@@ -457,7 +457,7 @@ class Connection(asyncio.Protocol):
         elif self._arriving or self._latest is None:
             self._abort()
         else:
-            self.transport.close()
+            self.close()
 
     def _count(self, size: int) -> None:
         self._header_bytes += size
@@ -471,7 +471,7 @@ class Connection(asyncio.Protocol):
         broken = self._latest
         if broken is not None and broken.more:  # its body is what is wrong
             if broken.begun:
-                self.transport.close()  # it has had its answer, and there is no other
+                self.close()  # it has had its answer, and there is no other
                 return
             broken.leave()
             if broken is self._running:
@@ -480,6 +480,13 @@ class Connection(asyncio.Protocol):
                 self._waiting.remove(broken)
         if self._running is None or self._running.complete:
             self._go_on()
+
+    def close(self) -> None:
+        """After what was written has gone out."""
+        with suppress(
+            self.transport.close()
+        ):  # of uvloop: the socket under TLS is closed and we have not been told yet
+            self.transport.close()
 
     def _abort(self) -> None:
         self.transport.abort()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
 from enum import Enum
+
+import msgspec
 
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.registry.strategy import Operation, Write
@@ -22,8 +23,7 @@ class FieldValidation(Enum):
     STRICT = "Strict"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """The circumstances of a request that writes. ``warnings`` collects what goes out as Warning headers."""
 
     identity: Identity
@@ -32,7 +32,7 @@ class Call:
     dry_run: bool = False
     field_validation: FieldValidation = FieldValidation.WARN
     force: bool = False  # of apply: take fields over from others
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = []
     verb: str = "update"  # of the request, as authorization names it
 
     def write(self, operation: Operation, subresource: str = "") -> Write:
@@ -43,8 +43,7 @@ class Call:
             self.warnings.append(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """What a write came to. The reply may go out once ``record()`` is there: then it is durable."""
 
     outcome: Record | Awaitable[Record]  # a record at once where nothing had to be stored: dry runs, no-ops

@@ -8,9 +8,10 @@ Where a kind needs more, it gives a function of its own, and the facts still do 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.apiserver.registry.strategy import Strategy, Write
@@ -48,7 +49,7 @@ class Rules(Strategy):
 
     def prepare_create(self, obj: Obj, write: Write) -> None:
         if self.status is not None and not (self.status_kept_on_create and obj.get("status")):
-            obj["status"] = deepcopy(self.status)
+            obj["status"] = msgspec.json.decode(msgspec.json.encode(self.status))
         if self.generation:
             obj["metadata"]["generation"] = 1
 

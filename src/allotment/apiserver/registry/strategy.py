@@ -8,8 +8,9 @@ suits a kind without status, defaults or rules. All of it works on plain JSON in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from allotment.api.fields import FieldError
 from allotment.apiserver.auth.identity import Identity
@@ -24,8 +25,7 @@ class Operation(Enum):
     DELETE = "DELETE"
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """The circumstances of a write."""
 
     operation: Operation

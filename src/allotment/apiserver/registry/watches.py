@@ -27,6 +27,8 @@ SHORTEST_SECONDS = (
 )
 BATCH = 200
 """Objects of the initial state that go out in one piece."""
+BATCH_BYTES = 1024 * 1024
+"""Of large ones fewer do: a reader that does not read keeps a piece in memory."""
 
 
 class Watching:
@@ -93,8 +95,16 @@ class Watching:
         everything = replace(self._options, resource_version="", match="", limit=0, token="")
         records: Sequence[Record] = self._reads.list(self._served, self._namespace, everything).records
         event = self._form.event
-        for start in range(0, len(records), BATCH):
-            yield b"".join([event("ADDED", record) for record in records[start : start + BATCH]])
+        batch: list[bytes] = []
+        size = 0
+        for record in records:
+            batch.append(event("ADDED", record))
+            size += len(batch[-1])
+            if len(batch) >= BATCH or size >= BATCH_BYTES:
+                yield b"".join(batch)
+                batch, size = [], 0
+        if batch:
+            yield b"".join(batch)
 
     async def _changes(self, source: Watch) -> AsyncIterator[bytes]:
         clock = self._clock

