@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
+from allotment.scheduler.binding_conditions import Readiness, readiness
 from allotment.scheduler.claim_writer import FIRST_REST, LONGEST_REST, ClaimWriter, Draft
 from allotment.scheduler.event import Done, Failed, Failure
 from allotment.scheduler.gang import group_key
@@ -24,7 +26,6 @@ from allotment.scheduler.instruction import Bind, PatchPod
 from allotment.scheduler.step import AwaitConditions, MakeClaim, PatchStatus, Step, WriteClaim
 
 if TYPE_CHECKING:
-    from allotment.api.resource import ResourceClaim
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.framework import Cycle
     from allotment.scheduler.pod import PodInfo
@@ -59,6 +60,7 @@ class Binding:
     stage: Stage = Stage.WRITING
     position: int = 0  # of the first step that is not done
     writers: list[ClaimWriter] = field(default_factory=list)  # of all claims so far, in order
+    followed: dict[str, None] = field(default_factory=dict)  # claims that it is to be told about
     deadline: float = 0.0  # of AWAITING
     sent: bool = False  # a write of the pod itself is on its way
     rests_until: float = 0.0  # after a write without an answer
@@ -277,7 +279,7 @@ class Bindings:
                 assert isinstance(step, _OF_CLAIMS)
                 writer = ClaimWriter(step, self._cluster.claims)
                 binding.writers.append(writer)
-                self._of_claim.setdefault(writer.claim, {})[binding] = None
+                self._follow(binding, writer.claim)
         for writer in binding.writers:
             self._advance_writer(binding, writer)
             if writer.patience > self.now:
@@ -289,6 +291,11 @@ class Bindings:
             return False
         binding.position = end
         return True
+
+    def _follow(self, binding: Binding, claim: str) -> None:
+        """Has a binding look again whenever a claim changes."""
+        binding.followed[claim] = None
+        self._of_claim.setdefault(claim, {})[binding] = None
 
     def _advance_writer(self, binding: Binding, writer: ClaimWriter) -> None:
         draft = writer.advance(self.now)
@@ -304,14 +311,20 @@ class Bindings:
         if binding.stage is not Stage.AWAITING:
             binding.stage, binding.deadline = Stage.AWAITING, self.now + step.seconds
             self._timed[binding] = None
-        claims = [self._cluster.claims.objects.get(key) for key in step.claims]
-        failed = next(
-            (word for claim in claims if claim is not None and (word := failed_condition(claim))), ""
-        )
-        if failed:
-            self._fail(binding, f"a device reported {failed} instead of getting ready")
-            return False
-        if all(claim is not None and conditions_met(claim) for claim in claims):
+            for key in step.claims:
+                self._follow(binding, key)
+        ready = True
+        for key in step.claims:
+            claim = self._cluster.claims.objects.get(key)
+            if claim is None or claim.status.allocation is None:
+                self._fail(binding, f"claim {key} was taken back meanwhile")
+                return False
+            state = readiness(claim, self.now, inf)
+            if state is Readiness.FAILED:
+                self._fail(binding, "a device reported that it does not get ready")
+                return False
+            ready = ready and state is Readiness.READY
+        if ready:
             binding.stage = Stage.WRITING
             binding.position += 1
             return True
@@ -417,8 +430,8 @@ class Bindings:
             self._verdicts.broken(party, party.bound)
 
     def _advance_undo(self, binding: Binding) -> None:
-        if binding.sent:
-            return  # its outcome decides what there is to undo
+        if binding.sent or self._of_pod.get(binding.pod.key) is not binding:
+            return  # its outcome decides what there is to undo; or it is over
         for writer in reversed(binding.writers):
             if self._shared_in_group(binding, writer):
                 writer.finished = True
@@ -447,48 +460,19 @@ class Bindings:
         self._timed.pop(binding, None)
         if binding.party is not None:
             binding.party.members.pop(binding.pod.key, None)
-        for writer in binding.writers:
-            users = self._of_claim.get(writer.claim, {})
+        for claim in binding.followed:
+            users = self._of_claim.get(claim, {})
             users.pop(binding, None)
             if not users:
-                self._of_claim.pop(writer.claim, None)
+                self._of_claim.pop(claim, None)
 
     def validate(self) -> None:
         """Raises AssertionError where a binding is not known where it should be, or a gang is bound too early."""
         for key, binding in self._of_pod.items():
             assert binding.pod.key == key, f"binding of {key}"
-            for writer in binding.writers:
-                assert binding in self._of_claim[writer.claim], f"{key} is not told about {writer.claim}"
+            assert {writer.claim for writer in binding.writers} <= binding.followed.keys()
+            for claim in binding.followed:
+                assert binding in self._of_claim[claim], f"{key} is not told about {claim}"
             party = binding.party
             if party is not None and binding.stage is Stage.BINDING:
                 assert party.open, f"{key} is bound before its gang is ready"
-
-
-def conditions_met(claim: ResourceClaim) -> bool:
-    """Whether all devices of a claim have all conditions that they need before a pod is bound."""
-    return all(
-        condition in _conditions(claim, result.driver, result.pool, result.device)
-        for result in (claim.status.allocation.devices.results if claim.status.allocation is not None else ())
-        for condition in result.binding_conditions
-    )
-
-
-def failed_condition(claim: ResourceClaim) -> str:
-    """The condition by which a device says that it will not get ready, if any does."""
-    for result in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
-        if result.binding_failure_conditions:
-            true = _conditions(claim, result.driver, result.pool, result.device)
-            for condition in result.binding_failure_conditions:
-                if condition in true:
-                    return condition
-    return ""
-
-
-def _conditions(claim: ResourceClaim, driver: str, pool: str, device: str) -> set[str]:
-    return {
-        condition.type
-        for status in claim.status.devices
-        if (status.driver, status.pool, status.device) == (driver, pool, device)
-        for condition in status.conditions
-        if condition.status == "True"
-    }
