@@ -86,22 +86,33 @@ def claims(plane: Plane) -> list[ResourceClaim]:
     return [claim for claim in plane.claims.all() if claim.metadata.namespace == NAMESPACE]
 
 
-def check(plane: Plane) -> None:
-    """Every bound pod has a claim of its own that is reserved for it, with a device that nobody else has, on its node."""
-    by_uid = {pod.metadata.uid: pod for pod in plane.pods.all() if pod.metadata.namespace == NAMESPACE}
+def settle(plane: Plane) -> None:
+    """Waits until every bound pod has a claim of its own that is reserved for it, with a device of its node that nobody else has,
+    and no other claim holds anything."""
+    plane.until(lambda: not faults(plane), lambda: "; ".join(faults(plane)))
+
+
+def faults(plane: Plane) -> list[str]:
+    pods = {pod.metadata.uid: pod for pod in plane.pods.all() if pod.metadata.namespace == NAMESPACE}
+    found: list[str] = []
     used: Counter[tuple[str, str]] = Counter()
     served: Counter[str] = Counter()
     for claim in claims(plane):
-        if claim.status.allocation is None:
-            assert not claim.status.reserved_for, f"{claim.metadata.name} is reserved and has nothing"
+        allocation, users = claim.status.allocation, claim.status.reserved_for
+        if allocation is None:
+            found += [f"{claim.metadata.name} is reserved and has nothing"] if users else []
             continue
-        (user,) = claim.status.reserved_for
-        (result,) = claim.status.allocation.devices.results
-        assert by_uid[user.uid].spec.node_name == result.pool, f"{user.name} is not where its device is"
-        assert claim.metadata.owner_references[0].uid == user.uid
+        (result,) = allocation.devices.results
         used[result.pool, result.device] += 1
-        served[user.uid] += 1
-    assert not {device: times for device, times in used.items() if times > 1}
-    bound_now = {uid for uid, pod in by_uid.items() if pod.spec.node_name}
-    assert served.keys() == bound_now
-    assert set(served.values()) <= {1}
+        user = pods.get(users[0].uid) if len(users) == 1 else None
+        if user is None or claim.metadata.owner_references[0].uid != user.metadata.uid:
+            found.append(f"{claim.metadata.name} is not reserved for its owner alone")
+            continue
+        served[user.metadata.uid] += 1
+        if user.spec.node_name != result.pool:
+            found.append(f"{user.metadata.name} is on {user.spec.node_name}, and its device on {result.pool}")
+    found += [f"{device} is given {times} times" for device, times in used.items() if times > 1]
+    for uid, pod in pods.items():
+        if served[uid] != bool(pod.spec.node_name):
+            found.append(f"{pod.metadata.name} on {pod.spec.node_name} has {served[uid]} claims")
+    return found

@@ -1,11 +1,12 @@
 """What phases, nodes and names of devices do not tell: who shares with whom, amounts, and what was written along.
 
-A check reads the outcomes of a test's pods, and the claims that there are, which are all of that test.
+A check reads the outcomes of a test's pods, and the claims that hold something, which are all of that test. It may be asked again
+and again: of pods and claims, one may be seen before the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from allotment.api.quantity import Quantity
 from allotment.api.resource import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
@@ -24,14 +25,13 @@ def of(found: Outcomes, name: str) -> Outcome:
     return only
 
 
-def allocations(plane: Plane) -> Iterator[AllocationResult]:
-    for claim in plane.claims.all():
-        if claim.status.allocation is not None:
-            yield claim.status.allocation
+def allocated(plane: Plane) -> list[tuple[ResourceClaim, AllocationResult]]:
+    every = [(claim, claim.status.allocation) for claim in plane.claims.all()]
+    return [(claim, allocation) for claim, allocation in every if allocation is not None]
 
 
 def results(plane: Plane) -> list[DeviceRequestAllocationResult]:
-    return [result for each in allocations(plane) for result in each.devices.results]
+    return [result for _, each in allocated(plane) for result in each.devices.results]
 
 
 # --- who has what ---
@@ -67,18 +67,15 @@ def reserved_for(kind: str, users: int) -> Check:
     """The one claim there is has so many users of a kind."""
 
     def check(plane: Plane, found: Outcomes) -> bool:
-        (claim,) = plane.claims.all()
-        return [each.resource for each in claim.status.reserved_for] == [kind] * users
+        reserved = [[each.resource for each in claim.status.reserved_for] for claim, _ in allocated(plane)]
+        return reserved == [[kind] * users]
 
     return check
 
 
 def given_back(plane: Plane, found: Outcomes) -> bool:
     """Nothing is allocated; that a claim is deleted too is as good."""
-    return plane.until(
-        lambda: not any(claim.status.allocation or claim.status.reserved_for for claim in plane.claims.all()),
-        "the device of a pod that ended is given back",
-    )
+    return not any(claim.status.allocation or claim.status.reserved_for for claim in plane.claims.all())
 
 
 # --- what was written along ---
@@ -108,10 +105,10 @@ def configured(*requests: str) -> Check:
     """The allocation has the claim's configuration for each of these requests."""
 
     def check(plane: Plane, found: Outcomes) -> bool:
-        (allocation,) = allocations(plane)
-        return [(each.source, each.requests) for each in allocation.devices.config] == [
-            ("FromClaim", (request,)) for request in requests
+        told = [
+            (each.source, each.requests) for _, given in allocated(plane) for each in given.devices.config
         ]
+        return told == [("FromClaim", (request,)) for request in requests]
 
     return check
 
@@ -119,13 +116,15 @@ def configured(*requests: str) -> Check:
 def ready(plane: Plane, found: Outcomes) -> bool:
     """The driver said of each device that it is ready for the pod, which was waited for."""
 
-    def conditions(claim: ResourceClaim) -> list[str]:
-        every = [condition for device in claim.status.devices for condition in device.conditions]
-        return [each.type for each in every if each.status == "True"]
-
-    (claim,) = plane.claims.all()
     wanted = [type_ for result in results(plane) for type_ in result.binding_conditions]
-    return bool(wanted) and conditions(claim) == wanted
+    told = [
+        condition.type
+        for claim, _ in allocated(plane)
+        for device in claim.status.devices
+        for condition in device.conditions
+        if condition.status == "True"
+    ]
+    return bool(wanted) and told == wanted
 
 
 def taken_from_nodes(resource: str, amount: str) -> Check:

@@ -223,13 +223,21 @@ class Plane:
         self._call(delete())
         self.until(lambda: not left(), lambda: f"{namespace} still has {left()}")
 
-    def delete_namespace(self, name: str) -> None:
+    def delete_namespaces(self, *names: str) -> None:
+        """Asks for namespaces to go. Kubernetes takes seconds for each; see ``gone``."""
+
         async def delete() -> None:
-            with contextlib.suppress(NotFound):
-                await self.admin.of(Namespace).delete(name)
+            for name in names:
+                with contextlib.suppress(NotFound):
+                    await self.admin.of(Namespace).delete(name)
 
         self._call(delete())
-        self.until(lambda: self.namespaces.get(name) is None, f"the end of namespace {name}")
+
+    def gone(self, *names: str) -> None:
+        """Waits for the end of namespaces."""
+        self.until(
+            lambda: not any(self.namespaces.get(name) for name in names), f"the end of namespaces {names}"
+        )
 
     def validate(self) -> None:
         """Each scheduler's own state is what the objects say, and no device of its own is in two claims."""

@@ -43,8 +43,9 @@ def test_the_demo_has_one_that_cannot_fit_and_says_why(fleet: Plane) -> None:
         plane.validate()
     finally:
         plane.clear("demo")
-        plane.delete_namespace("demo")
-    assert plane.claims.all() == []
+        plane.delete_namespaces("demo")
+    plane.gone("demo")
+    plane.until(lambda: not plane.claims.all(), "no claim is left")
 
 
 @pytest.mark.parametrize("feature", EVERY)
@@ -58,7 +59,7 @@ def test_an_example_does_what_its_head_promises(fleet: Plane, feature: Feature) 
     plane.kubectl("apply", "-f", str(file))
     try:
         found = reach(plane, feature.namespace, feature.pods)
-        assert feature.also(plane, found)
+        plane.until(lambda: feature.also(plane, found), f"what else is promised of {found}")
         plane.validate()
     finally:
         plane.clear(feature.namespace)

@@ -61,11 +61,12 @@ def ride_out(plane: Plane, mortal: Mortal, *when: int) -> None:
         mortal.again()
     await_bound(plane, PODS)
     plane.until(lambda: running(plane) == PODS, lambda: f"all run, but {running(plane)} do")
-    burst.check(plane)
+    burst.settle(plane)
     assert len(burst.claims(plane)) == PODS
     plane.clear(burst.NAMESPACE)
-    plane.delete_namespace(burst.NAMESPACE)
-    assert burst.claims(plane) == []
+    plane.delete_namespaces(burst.NAMESPACE)
+    plane.gone(burst.NAMESPACE)
+    plane.until(lambda: not burst.claims(plane), "no claim is left")
     plane.remove(fleet)
 
 
@@ -93,7 +94,7 @@ def test_a_scheduler_that_is_killed_leaves_nothing_behind(
         alone = Mortal(
             tmp_path / "log", "scheduler", "--kubeconfig", plane.kubectl.kubeconfig, "--no-leader-elect"
         )
-        ride_out(plane, stack.enter_context(alone), 1, 30, 60)
+        ride_out(plane, stack.enter_context(alone), 1, 50)
 
 
 def test_a_control_plane_that_is_killed_goes_on(program: Path, tmp_path: Path) -> None:
