@@ -47,9 +47,12 @@ def refused_everywhere(rejections: Mapping[Status, int], nodes: int) -> Refusal:
     others = nodes - sum(counts.values())
     if others:
         parts.append(counted(others, "are ruled out by the pod's claims or node names"))
+    plugins = frozenset(status.plugin for status in rejections if status.plugin)
+    if others or not all(status.plugin for status in rejections):  # by no plugin: the node is not known
+        plugins |= _NODES
     return Refusal(
         f"0/{nodes} nodes: {', '.join(parts)}",
-        frozenset(status.plugin for status in rejections if status.plugin) | (_NODES if others else set()),
+        plugins,
         error=all(status.code is Code.ERROR for status in rejections) and not others,
         resolvable=any(status.code is Code.UNSCHEDULABLE for status in rejections),
     )

@@ -1,0 +1,247 @@
+"""Who has to go so that a pod fits: those of least importance, as few as possible, and nobody in vain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from allotment.api.batch import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from allotment.api.core import Pod
+from allotment.api.meta import ApiStruct, LabelSelector, ObjectMeta
+from allotment.scheduler.event import Tick
+from allotment.scheduler.instruction import DeletePod, PatchPod
+from allotment.scheduler.plugins.default_preemption import PATIENCE
+from tests.allocator import build
+from tests.scheduler import builders
+from tests.scheduler.builders import claim, node, slice_
+from tests.scheduler.world import Fate, Seat, World, settle
+
+
+def pod(name: str, priority: int = 0, *, cpu: int = 1, device: bool = True, **more: Any) -> Pod:
+    return builders.pod(
+        name, cpu=cpu, priority=priority, **{"templates": {"d": "one"} if device else {}, **more}
+    )
+
+
+def budget(allowed: int, **labels: str) -> PodDisruptionBudget:
+    return PodDisruptionBudget(
+        metadata=ObjectMeta(name="b", namespace="default"),
+        spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels=labels)),
+        status=PodDisruptionBudgetStatus(disruptions_allowed=allowed),
+    )
+
+
+def full(*objects: ApiStruct, nodes: dict[str, int] | None = None, cpu: int = 16) -> Seat:
+    """Nodes with so many devices each, on which these pods have found their places."""
+    world = World(build.class_())
+    world.templates = {"one": claim("t").spec, "two": claim("t", build.request(count=2)).spec}
+    for name, count in (nodes or {"n": 2}).items():
+        world.put(node(name, cpu=cpu), slice_(name, *[f"d{number}" for number in range(count)]))
+    world.put(*objects)
+    seat = Seat(world)
+    settle(world)
+    assert all(each.spec.node_name for each in world.pods.values())
+    return seat
+
+
+def evicted(seat: Seat, newcomer: Pod) -> list[str]:
+    """Whom the newcomer drives out, before anybody has gone."""
+    seat.world.put(newcomer)
+    for kind, news in seat.news.items():
+        while news:
+            seat.deliver(kind)
+    seat.turn(4)
+    return sorted(each.name for each in seat.writes if isinstance(each, DeletePod))
+
+
+# --- who ---
+
+
+def test_the_least_important_goes() -> None:
+    assert evicted(full(pod("a", 3), pod("b", 1)), pod("new", 5)) == ["b"]
+
+
+def test_nobody_of_the_same_importance_goes() -> None:
+    assert evicted(full(pod("a", 5), pod("b", 5)), pod("new", 5)) == []
+
+
+def test_no_more_go_than_are_needed() -> None:
+    assert len(evicted(full(pod("a"), pod("b")), pod("new", 5))) == 1
+
+
+def test_as_many_go_as_are_needed() -> None:
+    assert evicted(full(pod("a"), pod("b")), pod("new", 5, templates={"d": "two"})) == ["a", "b"]
+
+
+def test_of_several_nodes_that_with_the_least_important_victims() -> None:
+    seat = full(pod("a", 3), pod("b", 1), nodes={"m": 1, "n": 1})
+
+    assert evicted(seat, pod("new", 5)) == ["b"]
+
+
+def test_of_several_nodes_that_with_the_fewest_victims() -> None:
+    seat = full(
+        pod("a", device=False, cpu=8, selector={builders.HOSTNAME: "m"}),
+        pod("b", device=False, cpu=8, selector={builders.HOSTNAME: "m"}),
+        pod("c", device=False, cpu=16, selector={builders.HOSTNAME: "n"}),
+        nodes={"m": 0, "n": 0},
+    )
+
+    assert evicted(seat, pod("new", 5, device=False, cpu=16)) == ["c"]
+
+
+def test_who_frees_nothing_that_is_needed_stays() -> None:
+    """The pod needs a device; one without devices is less important, and goes nowhere."""
+    seat = full(pod("idle", 0, device=False), pod("a", 3), pod("b", 3))
+
+    assert evicted(seat, pod("new", 5)) in (["a"], ["b"])
+
+
+def test_where_no_going_helps_nobody_goes() -> None:
+    assert evicted(full(pod("a"), nodes={"n": 1}), pod("new", 5, templates={"d": "two"})) == []
+
+
+def test_a_pod_that_must_not_drive_out_others_does_not() -> None:
+    assert evicted(full(pod("a"), pod("b")), pod("new", 5, preemption_policy="Never")) == []
+
+
+# --- shared claims ---
+
+
+def sharing(name: str, priority: int = 0) -> Pod:
+    return pod(name, priority, templates={}, claims=["shared"])
+
+
+def test_a_shared_claim_is_free_only_if_all_its_users_go() -> None:
+    seat = full(claim("shared"), sharing("a"), sharing("b"), nodes={"n": 1})
+
+    assert evicted(seat, pod("new", 5)) == ["a", "b"]
+
+
+def test_if_one_user_of_a_shared_claim_cannot_go_none_does() -> None:
+    seat = full(claim("shared"), sharing("a"), sharing("b", 9), nodes={"n": 1})
+
+    assert evicted(seat, pod("new", 5)) == []
+
+
+# --- budgets ---
+
+
+def test_a_budget_that_is_used_up_protects_its_pods() -> None:
+    seat = full(budget(0, app="a"), pod("a", 0, labels={"app": "a"}), pod("b", 3))
+
+    assert evicted(seat, pod("new", 5)) == ["b"]
+
+
+def test_no_more_go_than_the_budget_allows() -> None:
+    seat = full(budget(1, app="a"), pod("a", labels={"app": "a"}), pod("b", labels={"app": "a"}))
+
+    assert evicted(seat, pod("new", 5, templates={"d": "two"})) == []
+
+
+def test_a_budget_is_about_its_own_pods() -> None:
+    assert evicted(full(budget(0, app="x"), pod("a"), pod("b", 3)), pod("new", 5)) == ["a"]
+
+
+# --- what happens then ---
+
+
+def test_the_pod_is_nominated_and_gets_the_place() -> None:
+    seat = full(pod("a"), pod("b"))
+    evicted(seat, pod("new", 5))
+    assert any(
+        isinstance(each, PatchPod) and each.patch["status"].get("nominatedNodeName") == "n"
+        for each in seat.writes
+    )
+
+    settle(seat.world)
+
+    assert seat.world.pod("new").spec.node_name == "n"
+    assert len(seat.world.pods) == 2
+    seat.world.check_nothing_leaked()
+
+
+def test_room_that_was_made_is_not_given_to_who_comes_later() -> None:
+    seat = full(pod("a"), pod("b"))
+    evicted(seat, pod("new", 5))
+
+    seat.world.put(pod("late", 5))
+    settle(seat.world)
+
+    assert seat.world.pod("new").spec.node_name == "n"
+
+
+def test_nobody_else_is_evicted_while_victims_are_leaving() -> None:
+    seat = full(pod("a"), pod("b"))
+    first = evicted(seat, pod("new", 5))
+    while seat.writes:
+        seat.perform()
+    seat.catch_up()  # the victim is leaving, and stays for a while
+    for number in range(3):
+        seat.world.put(node(f"useless{number}", cpu=0))  # a reason to look again
+        seat.catch_up()
+        seat.world.now += 2
+        seat.tell(Tick(seat.world.now))
+        seat.turn(4)
+
+    assert sorted({each.name for each in seat.said if isinstance(each, DeletePod)}) == first
+
+
+def test_nor_after_a_restart() -> None:
+    seat = full(pod("a"), pod("b"))
+    evicted(seat, pod("new", 5))
+    while seat.writes:
+        seat.perform()
+    seat.crash()
+    seat.turn(4)
+
+    assert not any(isinstance(each, DeletePod) for each in seat.writes)
+    settle(seat.world)
+    assert seat.world.pod("new").spec.node_name == "n"
+    assert len(seat.world.pods) == 2
+
+
+@pytest.mark.parametrize("fate", [Fate.TIMEOUT, Fate.LOST])
+def test_an_eviction_without_an_answer_is_repeated(fate: Fate) -> None:
+    seat = full(pod("a"), pod("b"))
+    evicted(seat, pod("new", 5))
+    number = next(n for n, each in enumerate(seat.writes) if isinstance(each, DeletePod))
+    seat.perform(number, fate)
+
+    settle(seat.world)
+
+    assert seat.world.pod("new").spec.node_name == "n"
+    assert len(seat.world.pods) == 2
+
+
+def test_a_pod_whose_victims_may_not_be_evicted_keeps_no_room() -> None:
+    seat = full(pod("a"), pod("b"))
+    evicted(seat, pod("new", 5))
+    number = next(n for n, each in enumerate(seat.writes) if isinstance(each, DeletePod))
+
+    seat.perform(number, Fate.REFUSED)
+    while seat.catch_up():
+        pass
+
+    assert not seat.core.cluster.nominated
+    assert seat.world.pod("new").status.nominated_node_name is None
+
+
+def test_victims_that_do_not_go_are_not_waited_for_for_ever() -> None:
+    seat = full(pod("a", 0), pod("b", 1))
+    evicted(seat, pod("new", 5))
+    while seat.writes:
+        seat.perform()
+    seat.catch_up()
+    seat.world.now += PATIENCE + 1
+    seat.tell(Tick(seat.world.now))
+
+    seat.world.put(node("useless", cpu=0))
+    for _ in range(3):  # it gives the room up, then looks for another
+        seat.catch_up()
+        seat.world.now += 2
+        seat.tell(Tick(seat.world.now))
+        seat.turn(4)
+
+    assert [each.name for each in seat.said if isinstance(each, DeletePod)] == ["a", "b"]
