@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import pytest
@@ -9,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from allotment.api.batch import Queue
+from allotment.api.batch import Queue, VolcanoPodGroup
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct
 from allotment.scheduler.absence import without
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.instruction import Bind, PatchClaim
+from allotment.scheduler.pod import FINISHED
 from allotment.scheduler.queues import Queues, demand_of, parted, queue_of, told
 from tests.allocator import build
 from tests.scheduler.builders import Amount, amounts, claim, cluster, node, pod
@@ -31,7 +33,7 @@ from tests.scheduler.gangs import (
     volcano_group,
     world,
 )
-from tests.scheduler.world import KINDS, Fate, settle
+from tests.scheduler.world import KINDS, Fate, World, settle
 
 GPUS = "deviceclass/gpu"
 ONE = 10**9
@@ -437,3 +439,66 @@ def test_pods_that_name_volcanos_scheduler_are_taken_by_a_profile_of_that_name()
     settle(made)
 
     assert len(nodes_of(made)) == 2
+
+
+# --- whatever comes and goes ---
+
+
+def used_of(made: World, name: str) -> int:
+    """Devices that the bound pods of a queue's groups hold."""
+    groups = {each.metadata.name for each in made.of(VolcanoPodGroup).values() if each.spec.queue == name}
+    total = 0
+    for each in made.pods.values():
+        mine = each.metadata.annotations.get("scheduling.k8s.io/group-name") in groups
+        if mine and each.spec.node_name and each.status.phase not in FINISHED:
+            total += sum(
+                len(claim.status.allocation.devices.results)
+                for claim in made.claims_of(each)
+                if claim.status.allocation
+            )
+    return total
+
+
+def check(made: World) -> None:
+    """No queue has more than it may, and no gang is bound in part that never had a member go."""
+    for each in made.of(Queue).values():
+        assert used_of(made, each.metadata.name) <= int(str(each.spec.capability[GPUS])), each.metadata.name
+    for group in made.of(VolcanoPodGroup).values():
+        pods = [
+            p
+            for p in made.pods.values()
+            if p.metadata.annotations["scheduling.k8s.io/group-name"] == group.metadata.name
+        ]
+        bound = sum(bool(each.spec.node_name) for each in pods)
+        whole = len(pods) == int(group.metadata.labels["pods"])
+        assert not whole or bound == 0 or bound >= (group.spec.min_member or 1), (
+            f"{bound} of {group.metadata.name}"
+        )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_comes_and_goes_quotas_hold_and_gangs_are_whole(seed: int) -> None:
+    rng, most = random.Random(seed), 5
+    made = world(gpu_node("a", 4), gpu_node("b", 4))
+    made.put(queue("x", most={GPUS: most}), queue("y", most={GPUS: 4}, weight=2))
+    for number in range(14):
+        match rng.choice(("come", "come", "come", "go", "end", "grow")):
+            case "come":
+                count, name = rng.randint(1, 4), f"g{number}"
+                came = volcano_group(name, rng.randint(1, count), rng.choice("xy"))
+                made.put(replace(came, metadata=replace(came.metadata, labels={"pods": str(count)})))
+                made.put(*members(count, name, volcano=True, priority=rng.randint(0, 1)))
+            case "go" if made.pods:
+                made.delete(rng.choice(list(made.pods.values())))
+            case "end" if nodes_of(made):
+                there = made.pod(rng.choice(sorted(nodes_of(made))))
+                made.put(replace(there, status=replace(there.status, phase="Succeeded")))
+            case "grow":
+                most += rng.randint(0, 2)
+                made.put(queue("x", most={GPUS: most}))
+        if rng.random() < 0.6:
+            settle(made, seconds=600.0)
+            check(made)
+            made.check_nothing_leaked()
+    settle(made, seconds=600.0)
+    check(made)
