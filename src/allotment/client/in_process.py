@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from math import inf
 from typing import Any
 
@@ -36,7 +36,8 @@ class InProcessTransport:
                 call.method, call.path, call.query, call.headers, call.body or b"", self._state
             )
             if not isinstance(body, bytes):
-                body = b"".join([piece async for piece in body])
+                async with aclosing(body):
+                    body = b"".join([piece async for piece in body])
         return Reply(status, headers, body)
 
     @asynccontextmanager
@@ -53,9 +54,10 @@ class InProcessTransport:
             yield Stream(status, headers, _lines(_begun(first, body)))
         finally:
             first.cancel()
-            with suppress(asyncio.CancelledError, Exception):  # whoever read it has been told
-                await first
-            await body.aclose()
+            try:  # what became of it was told whoever read it; that we are cancelled meanwhile is told to us
+                await asyncio.gather(first, return_exceptions=True)
+            finally:
+                await body.aclose()
 
     async def close(self) -> None:
         """Nothing is held open."""

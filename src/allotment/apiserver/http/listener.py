@@ -483,9 +483,7 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """After what was written has gone out."""
-        with suppress(
-            self.transport.close()
-        ):  # of uvloop: the socket under TLS is closed and we have not been told yet
+        with suppress(RuntimeError):  # of uvloop, when the socket under TLS is closed and we are not yet told
             self.transport.close()
 
     def _abort(self) -> None:
