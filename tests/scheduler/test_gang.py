@@ -184,6 +184,21 @@ def test_without_gangs_the_pods_of_a_group_go_on_their_own() -> None:
     assert [each.name for each in out if isinstance(each, Bind)] == ["gang-0"]
 
 
+def test_a_gang_is_tried_again_when_something_helps_any_of_its_members() -> None:
+    """Of three members two are needed; one waits for cpus, the other for devices, and devices come."""
+    made = world(gpu_node("a", 0, cpu=4), group(minimum=2))
+    made.put(
+        *member("fits", devices=0, cpu=1), *member("a-large", devices=0, cpu=9), *member("device", cpu=1)
+    )
+    settle(made)
+    assert nodes_of(made) == {}
+
+    made.put(slice_("a", "d0"))
+    settle(made)
+
+    assert set(nodes_of(made)) == {"fits", "device"}
+
+
 def test_of_two_gangs_that_want_the_same_devices_one_gets_all() -> None:
     made = world(gpu_node("a", 3), group("one", 3), group("two", 3))
     for first, second in zip(members(3, "one"), members(3, "two"), strict=True):

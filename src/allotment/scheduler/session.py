@@ -13,7 +13,7 @@ assignments are tried for real, and if none works out, the answer is that the se
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -138,22 +138,29 @@ class _Trial:
     # --- one after another ---
 
     def one_by_one(self, pods: Sequence[PodInfo]) -> Refusal | None:
-        """Places every pod that fits where it fits best; returns why the first one did not."""
-        first: Refusal | None = None
+        """Places every pod that fits where it fits best; returns why the first one did not, and whatever could help any."""
+        refusals: list[Refusal] = []
         refused: set[Hashable] = set()  # shapes that do not fit any more
         for pod in pods:
             attempt = self.begin(pod)
             if isinstance(attempt, Refusal):
-                first = first or attempt
+                refusals.append(attempt)
                 continue
             if attempt.shape in refused:
                 continue
             node = self._placer.choose(attempt)
             placed = node if isinstance(node, Refusal) else self._statement.place(attempt, node)
             if isinstance(placed, Refusal):
-                first = first or placed
+                refusals.append(placed)
                 refused.add(attempt.shape)
-        return first
+        if not refusals:
+            return None
+        return replace(
+            refusals[0],
+            plugins=frozenset().union(*(each.plugins for each in refusals)),
+            error=all(each.error for each in refusals),
+            resolvable=any(each.resolvable for each in refusals),
+        )
 
     # --- jointly ---
 
