@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from allotment.api.resource import ResourceClaim
 from tests.e2e.manifests import Obj
-from tests.e2e.plane import Plane
+from tests.e2e.plane import ONE, Plane
 
 CLASS = "burst.example.com"
 NAMESPACE = "burst"
@@ -56,9 +57,10 @@ def fleet(nodes: int, devices: int) -> list[Obj]:
     return made
 
 
-def pods(count: int) -> list[Obj]:
+def pods(count: int, schedulers: Sequence[str] = ONE) -> list[Obj]:
+    """So many pods, in turn for each of the schedulers."""
     container = {"name": "main", "image": "example.com/main", "resources": {"claims": [{"name": "gpu"}]}}
-    spec = {
+    spec: Obj = {
         "containers": [container],
         "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": TEMPLATE}],
     }
@@ -67,7 +69,7 @@ def pods(count: int) -> list[Obj]:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": f"pod-{number}", "namespace": NAMESPACE},
-            "spec": spec,
+            "spec": {**spec, "schedulerName": schedulers[number % len(schedulers)]},
         }
         for number in range(count)
     ]

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +31,7 @@ from allotment.client.recorder import Recorder
 from allotment.client.transport import Transport
 from allotment.controllers import suite
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.configuration import DEFAULT, DEFAULT_SCHEDULER, ProfileSpec
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.driver import Driver
 from tests.contract.embedded import Embedded
@@ -40,6 +41,7 @@ from tests.kubectl.command import Kubectl
 T = TypeVar("T")
 PATIENCE = 60.0
 ADMIN, SCHEDULER, CONTROLLERS = "admin", "scheduler", "controllers"
+ONE = (DEFAULT_SCHEDULER,)
 _OWNERS = (
     ("apps/v1", "deployments"),
     ("batch/v1", "jobs"),
@@ -99,14 +101,14 @@ class Plane:
 
     # --- life, from the test's thread ---
 
-    def start(self, controllers: Sequence[str], schedulers: int = 1) -> None:
-        """Starts the administrator's informers, these controllers of the suite, and so many schedulers at once."""
+    def start(self, controllers: Sequence[str], schedulers: Sequence[str]) -> None:
+        """Starts the administrator's informers, these controllers of the suite, and a scheduler for each of the names."""
         self._call(self._start(controllers, schedulers))
 
     def stop(self) -> None:
         self._call(self._stop())
 
-    async def _start(self, controllers: Sequence[str], schedulers: int) -> None:
+    async def _start(self, controllers: Sequence[str], schedulers: Sequence[str]) -> None:
         self._news = asyncio.Event()
         admin = self._part(ADMIN)
         self.admin, self.seen = admin.client, admin.informers
@@ -118,9 +120,10 @@ class Plane:
         part = self._part(CONTROLLERS)
         made = await suite.controllers(controllers, part.client, part.informers, part.recorder)
         part.run(suite.run(made))
-        for _ in range(schedulers):
+        for name in schedulers:
             part = self._part(SCHEDULER)
-            core = Scheduler(Cluster(), DEFAULT.rosters(), backoff=DEFAULT.backoff)
+            configuration = replace(DEFAULT, profiles=(ProfileSpec(name),))
+            core = Scheduler(Cluster(), configuration.rosters(), backoff=configuration.backoff)
             self.cores.append(core)
             part.run(Driver(core, part.client, part.informers, part.recorder).run())
 
@@ -254,7 +257,7 @@ class Plane:
 
 
 @contextlib.contextmanager
-def embedded_plane(program: Path, folder: Path, schedulers: int = 1) -> Iterator[Plane]:
+def embedded_plane(program: Path, folder: Path, schedulers: Sequence[str] = ONE) -> Iterator[Plane]:
     """Our server over TLS for kubectl, with all our controllers."""
     with Embedded(folder) as ours:
 
@@ -271,7 +274,7 @@ def embedded_plane(program: Path, folder: Path, schedulers: int = 1) -> Iterator
 
 @contextlib.contextmanager
 def remote_plane(
-    program: Path, kubeconfig: Path, folder: Path, controllers: Sequence[str], schedulers: int = 1
+    program: Path, kubeconfig: Path, folder: Path, controllers: Sequence[str], schedulers: Sequence[str] = ONE
 ) -> Iterator[Plane]:
     """Our components on a server elsewhere."""
     loop = asyncio.new_event_loop()

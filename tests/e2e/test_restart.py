@@ -88,9 +88,9 @@ def test_a_scheduler_that_is_killed_leaves_nothing_behind(
     with contextlib.ExitStack() as stack:
         if server == "kubernetes":
             kubeconfig = request.getfixturevalue("real").kubeconfig
-            plane = stack.enter_context(remote_plane(program, kubeconfig, tmp_path, OURS, schedulers=0))
+            plane = stack.enter_context(remote_plane(program, kubeconfig, tmp_path, OURS, schedulers=()))
         else:
-            plane = stack.enter_context(embedded_plane(program, tmp_path, schedulers=0))
+            plane = stack.enter_context(embedded_plane(program, tmp_path, schedulers=()))
         alone = Mortal(
             tmp_path / "log", "scheduler", "--kubeconfig", plane.kubectl.kubeconfig, "--no-leader-elect"
         )
@@ -103,7 +103,7 @@ def test_a_control_plane_that_is_killed_goes_on(program: Path, tmp_path: Path) -
     whole = Mortal(tmp_path / "log", "up", "--data-dir", folder, "--port", free_port(), greeting="Ctrl-C")
     with (
         whole,
-        remote_plane(program, folder / "kubeconfig", tmp_path, [suite.SIMULATION], schedulers=0) as plane,
+        remote_plane(program, folder / "kubeconfig", tmp_path, [suite.SIMULATION], schedulers=()) as plane,
     ):
         ride_out(plane, whole, 1)
 

@@ -1,4 +1,5 @@
-"""Two schedulers that know nothing of each other want the same pods and devices: no device is bound twice, and none is lost."""
+"""Two schedulers that know nothing of each other want the same devices, for pods of their own or for the same pods: no device is
+bound twice, and none is lost."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from allotment.scheduler.configuration import DEFAULT_SCHEDULER
 from tests.e2e import burst
 from tests.e2e.conftest import OURS, SERVERS
 from tests.e2e.plane import Plane, embedded_plane, remote_plane
@@ -15,21 +17,34 @@ DEVICES = 30
 PODS = 45
 
 
+NAMES = {
+    "the same pods": (DEFAULT_SCHEDULER, DEFAULT_SCHEDULER),
+    "half of the pods each": (DEFAULT_SCHEDULER, "other"),
+}
+
+
+@pytest.fixture(params=NAMES)
+def names(request: pytest.FixtureRequest) -> tuple[str, str]:
+    return NAMES[request.param]
+
+
 @pytest.fixture(params=SERVERS)
-def plane(request: pytest.FixtureRequest, program: Path, tmp_path: Path) -> Iterator[Plane]:
+def plane(
+    request: pytest.FixtureRequest, program: Path, tmp_path: Path, names: tuple[str, str]
+) -> Iterator[Plane]:
     if request.param == "kubernetes":
         kubeconfig = request.getfixturevalue("real").kubeconfig
-        with remote_plane(program, kubeconfig, tmp_path, OURS, schedulers=2) as plane:
+        with remote_plane(program, kubeconfig, tmp_path, OURS, schedulers=names) as plane:
             yield plane
     else:
-        with embedded_plane(program, tmp_path, schedulers=2) as plane:
+        with embedded_plane(program, tmp_path, schedulers=names) as plane:
             yield plane
 
 
-def test_no_device_is_bound_twice(plane: Plane) -> None:
+def test_no_device_is_bound_twice(plane: Plane, names: tuple[str, str]) -> None:
     fleet = burst.fleet(nodes=3, devices=DEVICES // 3)
     plane.apply(fleet)
-    plane.create(burst.pods(PODS))
+    plane.create(burst.pods(PODS, names))
     plane.until(
         lambda: len(burst.bound(plane)) == DEVICES,
         lambda: f"{DEVICES} pods have a node, but {len(burst.bound(plane))} have",
