@@ -156,10 +156,11 @@ def _reconciled(stored: Obj, wanted: Obj, now: str) -> Obj | None:
 
 
 def _restore_role(changed: Obj, wanted: Obj) -> None:
-    owned = [Rule.from_json(one) for one in changed.get("rules") or ()]
-    missing = uncovered(owned, (Rule.from_json(one) for one in wanted["rules"]))
+    there = changed.get("rules") or ()
+    lacking = [one for one in wanted["rules"] if one not in there]  # the others need not be taken apart
+    missing = uncovered(map(Rule.from_json, there), map(Rule.from_json, lacking)) if lacking else ()
     if missing:
-        changed["rules"] = [*(changed.get("rules") or ()), *(one.to_json() for one in missing)]
+        changed["rules"] = [*there, *(one.to_json() for one in missing)]
     if "aggregationRule" not in wanted:
         changed.pop("aggregationRule", None)
     else:
