@@ -323,6 +323,19 @@ def test_a_late_member_goes_where_its_gang_is() -> None:
     assert nodes_of(made)["late"] == "c"
 
 
+def test_a_gang_is_tried_again_when_something_helps_in_any_domain() -> None:
+    """In the east cpus are missing, in the west devices, and devices come to the west."""
+    made = world(gpu_node("a", 4, zone="east", cpu=1), gpu_node("b", 1, zone="west", cpu=8))
+    made.put(group(minimum=2, topology=(ZONE,)), *members(2, cpu=2))
+    settle(made)
+    assert nodes_of(made) == {}
+
+    made.put(slice_("b", "d0", "d1"))
+    settle(made)
+
+    assert set(nodes_of(made).values()) == {"b"}
+
+
 def shared_members(count: int, cpu: int = 1) -> list[ApiStruct]:
     return [pod(f"p{n}", cpu=cpu, claims={"common": "common"}, group="gang") for n in range(count)]
 

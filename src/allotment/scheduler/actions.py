@@ -94,12 +94,16 @@ class Actions:
         self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float, *, jointly: bool = True
     ) -> list[Placement] | Refusal:
         """Places a gang, or says why not."""
-        if gang.key.startswith(VOLCANO):
-            pods, words = self._within_quota(gang, pods, need)
-            if words:
-                closed = bool(self.queues.closed(gang.queue))
-                return Refusal(f"gang {gang.name}: {words}", frozenset((QUEUE,)), resolvable=not closed)
-        return self._session.place(gang, pods, need, now, jointly=jointly)
+        if not gang.key.startswith(VOLCANO):
+            return self._session.place(gang, pods, need, now, jointly=jointly)
+        some, words = self._within_quota(gang, pods, need)
+        if words:
+            closed = bool(self.queues.closed(gang.queue))
+            return Refusal(f"gang {gang.name}: {words}", frozenset((QUEUE,)), resolvable=not closed)
+        placed = self._session.place(gang, some, need, now, jointly=jointly)
+        if isinstance(placed, Refusal) and len(some) < len(pods):  # others of its pods might do
+            return replace(placed, plugins=placed.plugins | {QUEUE})
+        return placed
 
     def _within_quota(self, gang: Gang, pods: Sequence[PodInfo], need: Need) -> tuple[Sequence[PodInfo], str]:
         """The pods that the queue may take, as many as needed at least; or why not."""

@@ -81,7 +81,7 @@ class Session:
                 return refusals[-1]
         if not refusals:
             return Refusal(f"no node has the labels {', '.join(gang.topology)}", frozenset(("NodeAffinity",)))
-        return refusals[0]
+        return _together(refusals)
 
     def _domains(self, gang: Gang) -> list[Domain]:
         """Where all members may be. Those that are placed already decide for the others."""
@@ -108,6 +108,16 @@ class Session:
             told = f"gave up the search; one after another {told}"
         words = f"gang {gang.name}: {told}; for the next one {why.words}"
         return Refusal(words, why.plugins, why.error, why.resolvable)
+
+
+def _together(refusals: Sequence[Refusal]) -> Refusal:
+    """The first of several refusals, with what could help about any of them."""
+    return replace(
+        refusals[0],
+        plugins=frozenset().union(*(each.plugins for each in refusals)),
+        error=all(each.error for each in refusals),
+        resolvable=any(each.resolvable for each in refusals),
+    )
 
 
 def _values(node: NodeInfo, topology: tuple[str, ...]) -> tuple[str, ...]:
@@ -153,14 +163,7 @@ class _Trial:
             if isinstance(placed, Refusal):
                 refusals.append(placed)
                 refused.add(attempt.shape)
-        if not refusals:
-            return None
-        return replace(
-            refusals[0],
-            plugins=frozenset().union(*(each.plugins for each in refusals)),
-            error=all(each.error for each in refusals),
-            resolvable=any(each.resolvable for each in refusals),
-        )
+        return _together(refusals) if refusals else None
 
     # --- jointly ---
 
