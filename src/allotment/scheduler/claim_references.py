@@ -123,6 +123,8 @@ def _usable(
 def blocked(reference: Reference, pod: PodInfo, cluster: Cluster) -> str:
     """Why the pod must wait before it can use a claim, as a sentence; empty if it need not."""
     flight, shown = cluster.claims.flights.get(reference.key), reference.claim.status
+    if reference.key in cluster.claims.disputed:
+        return f"the pod's resource claim {reference.key} was promised a device that another claim had first"
     deciding = flight is not None and flight.allocation is not None and shown.allocation is None
     if flight is not None and deciding and not _ours(flight.users, pod, cluster):
         return f"the pod's resource claim {reference.key} is being allocated for another pod"

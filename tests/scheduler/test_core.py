@@ -1,0 +1,196 @@
+"""The machine as a whole: pods come, wait, are told why, and are woken by what helps them."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from allotment.api.batch import PodGroup
+from allotment.api.core import Node, Pod
+from allotment.api.resource import ResourceClaim
+from allotment.scheduler.event import Tick
+from allotment.scheduler.instruction import Bind, PatchClaim, PatchPod
+from allotment.scheduler.queue import GATED, PARKED
+from tests.scheduler.builders import claim, node, pod, slice_
+from tests.scheduler.test_binding import allocated, gang, hear, place, step
+from tests.scheduler.world import Fate, Seat, settle
+
+
+def conditions(seat: Seat, name: str = "p") -> list[str]:
+    """What was written into the pod's condition, in order."""
+    return [
+        each.patch["status"]["conditions"][0]["message"]
+        for each in seat.said
+        if isinstance(each, PatchPod) and each.name == name and "conditions" in each.patch["status"]
+    ]
+
+
+def entry_place(seat: Seat, key: str = "default/p") -> str:
+    entry = seat.core.queue.get(key)
+    return entry.place if entry is not None else ""
+
+
+def bound(seat: Seat) -> list[str]:
+    return [name.partition("/")[2] for name, each in seat.world.pods.items() if each.spec.node_name]
+
+
+# --- what people are told ---
+
+
+def test_the_same_is_said_once() -> None:
+    seat = place(pod("p", cpu=100))
+    for number in range(4):
+        settle(seat.world)
+        seat.world.put(node(f"more{number}", cpu=1))
+        seat.world.delete(seat.world.of(Node)[f"more{number}"])
+
+    assert conditions(seat) == ["0/1 nodes: 1 has less cpu than 100 in all"]
+    assert [tell.reason for tell in seat.told] == ["FailedScheduling"]
+
+
+def test_something_else_is_said_again() -> None:
+    seat = place(pod("p", cpu=100))
+    settle(seat.world)
+
+    seat.world.put(node("m", cpu=200, cordoned=True))
+    settle(seat.world)
+
+    assert conditions(seat) == [
+        "0/1 nodes: 1 has less cpu than 100 in all",
+        "0/2 nodes: 1 is cordoned, 1 has less cpu than 100 in all",
+    ]
+
+
+def test_a_gate_is_mentioned_only_if_it_lasts() -> None:
+    seat = place(pod("p", claims=["late"]))
+    seat.tell(Tick(seat.world.now + 1))
+    assert conditions(seat) == []
+
+    seat.tell(Tick(seat.world.now + 3))
+
+    assert conditions(seat) == ["the pod's resource claim default/late does not exist"]
+
+
+def test_a_claim_that_comes_in_time_is_not_mentioned() -> None:
+    seat = place(pod("p", claims=["late"]))
+
+    seat.world.put(claim("late"))
+    settle(seat.world)
+
+    assert conditions(seat) == []
+    assert bound(seat) == ["p"]
+
+
+# --- who is woken ---
+
+
+def test_no_node_at_all_then_one() -> None:
+    seat = place(pod("p", cpu=1))
+    seat.world.delete(seat.world.of(Node)["n"])
+    settle(seat.world)
+    assert conditions(seat) == ["0/0 nodes: there are none in the cluster"]
+
+    seat.world.put(node("m"))
+    settle(seat.world)
+
+    assert bound(seat) == ["p"]
+
+
+def test_what_a_failed_binding_gives_back_wakes_others() -> None:
+    """The first had the only device, in memory alone; nothing on the server tells that it has given it up."""
+    seat = place(
+        pod("first", claims=["a"]), pod("second", claims=["b"]), claim("a"), claim("b"), devices=["d0"]
+    )
+    seat.turn(2)
+    assert entry_place(seat, "default/second") == PARKED
+
+    seat.world.delete(seat.world.pod("first"))
+    settle(seat.world)
+
+    assert bound(seat) == ["second"]
+
+
+def test_a_pod_whose_own_claim_was_allocated_does_not_wait_for_others_of_its_kind() -> None:
+    """Two equal pods wait, and the claim of the one that is not first in line is allocated by hand."""
+    seat = place(
+        pod("holder", claims=["held"]),
+        pod("p1", claims=["a"], labels={"n": "1"}),
+        pod("p2", claims=["b"], labels={"n": "2"}),
+        claim("held"),
+        claim("a"),
+        claim("b"),
+        devices=["d0"],
+    )
+    settle(seat.world)
+    assert bound(seat) == ["holder"]
+    seat.world.put(slice_("n", "d0", "d1", generation=2))
+    seat.turn(0)
+    outcome = seat.world.fresh().fleet.allocate("n", [seat.world.claim("b")])
+    results = outcome.results  # type: ignore[union-attr]  # there is a device
+    mine = seat.world.claim("b")
+    seat.world.put(replace(mine, status=replace(mine.status, allocation=results[0])))
+    for news in (seat.news[ResourceClaim], seat.news[Pod]):  # of the claim alone
+        while news:
+            seat.tell(news.popleft())
+    seat.tell(Tick(seat.world.now + 5))
+    seat.turn(4)
+
+    assert any(isinstance(each, PatchClaim) and each.name == "b" for each in seat.writes)
+
+
+def test_pods_wait_for_their_group() -> None:
+    seat = place(pod("p", group="g"))
+    settle(seat.world)
+    assert entry_place(seat) == GATED
+    assert conditions(seat) == ["the pod's group does not exist"]
+
+    seat.world.put(gang(1))
+    settle(seat.world)
+    assert bound(seat) == ["p"]
+
+
+def test_a_group_that_goes_leaves_its_pods_at_the_gate() -> None:
+    seat = place(gang(2), pod("p", group="g"))
+    seat.turn()
+
+    seat.world.delete(seat.world.of(PodGroup)["default/g"])
+    hear(seat)
+
+    assert entry_place(seat) == GATED
+    assert "gang:default/g" not in seat.core.queue
+
+
+# --- restarts ---
+
+
+def test_a_scheduler_that_starts_in_the_middle_goes_on() -> None:
+    """After each write in turn the scheduler is thrown away."""
+    writes = 0
+    while True:
+        seat = place(pod("p", claims=["a", "b"]), claim("a"), claim("b"))
+        seat.turn()
+        for _ in range(writes):
+            if seat.writes:
+                step(seat)
+        done = bool(bound(seat))
+        seat.crash()
+        settle(seat.world)
+        assert bound(seat) == ["p"]
+        assert len(allocated(seat)) == 2
+        seat.world.check_nothing_leaked()
+        if done:
+            break
+        writes += 1
+    assert writes == 5
+
+
+def test_a_write_that_took_effect_without_an_answer_before_a_crash() -> None:
+    seat = place(pod("p", claims=["a"]), claim("a"))
+    seat.turn()
+    step(seat)
+    seat.perform(0, Fate.LOST)
+
+    seat.crash()
+    settle(seat.world)
+
+    assert bound(seat) == ["p"]
+    assert sum(isinstance(each, Bind) for each in seat.said) == 1

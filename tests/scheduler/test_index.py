@@ -1,0 +1,78 @@
+"""Remembered verdicts are what the plugins would say now, whatever changed since."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.placement import Attempt, Placer
+from tests.allocator import build
+from tests.scheduler.builders import claim, cluster, node, pod, slice_, taint
+
+
+def attempt(placer: Placer, made: object, name: str) -> Attempt:
+    found = placer.begin(made.pods[f"default/{name}"], 0.0)  # type: ignore[attr-defined]  # a cluster
+    assert not isinstance(found, Refusal)
+    return found
+
+
+def test_the_best_node_and_of_equals_the_first_by_name() -> None:
+    made = cluster(node("b"), node("a"), node("full", cpu=1), pod("p", cpu=2))
+    index = attempt(Placer(made, DEFAULT.rosters()), made, "p").index
+
+    assert index.best() == "a"
+    assert [name for _, name in index.fitting()] == ["a", "b"]
+    assert sum(index.rejections.values()) == 1
+
+
+def test_pods_that_ask_for_the_same_share_one_index() -> None:
+    made = cluster(node("n"), pod("p", cpu=1), pod("q", cpu=1), pod("other", cpu=2))
+    placer = Placer(made, DEFAULT.rosters())
+
+    assert attempt(placer, made, "p").index is attempt(placer, made, "q").index
+    assert attempt(placer, made, "p").index is not attempt(placer, made, "other").index
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_verdicts_follow_every_change(seed: int) -> None:
+    rng = random.Random(seed)
+    made = cluster(build.class_())
+    placer = Placer(made, DEFAULT.rosters())
+    shown: dict[str, object] = {}
+
+    def show(obj: object, key: str) -> None:
+        made.change(shown.get(key), obj)  # type: ignore[arg-type]  # objects by key
+        if obj is None:
+            shown.pop(key, None)
+        else:
+            shown[key] = obj
+
+    for name in ("x", "y"):
+        show(claim(name), f"claim {name}")
+        show(pod(name, cpu=2, claims=[name]), f"pod {name}")
+    for number in range(60):
+        name = f"n{rng.randrange(4)}"
+        change = rng.randrange(6)
+        if change == 0 and f"node {name}" in shown:
+            show(None, f"node {name}")
+        elif change == 1:
+            show(slice_(name, *[f"d{n}" for n in range(rng.randrange(3))]), f"slice {name}")
+        elif change == 2:
+            show(pod(f"on{number}", cpu=rng.randrange(1, 6), node=name), f"pod on{number}")
+        elif change == 3:
+            made.nominate(f"default/{rng.choice('xy')}", rng.choice((name, "")))
+        else:
+            taints = [taint("t")] if rng.random() < 0.3 else []
+            show(
+                node(name, cpu=rng.choice((2, 8)), taints=taints, cordoned=rng.random() < 0.2), f"node {name}"
+            )
+        for waiting in ("x", "y"):
+            found = placer.begin(made.pods[f"default/{waiting}"], 0.0)
+            if isinstance(found, Attempt):
+                best = found.index.best()
+                fitting = found.index.fitting()
+                assert best == (fitting[0][1] if fitting else None)
+        placer.validate()
