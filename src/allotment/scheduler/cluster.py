@@ -32,7 +32,7 @@ from allotment.scheduler.gang import VOLCANO, group_key
 from allotment.scheduler.neighbours import Neighbours, has_wishes
 from allotment.scheduler.node import NodeInfo
 from allotment.scheduler.node_allocatable import costs_told
-from allotment.scheduler.pod import FINISHED, PodInfo
+from allotment.scheduler.pod import FINISHED, PodInfo, claims_named
 from allotment.scheduler.semantic_fleet import SemanticFleet
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ class Cluster:
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
         key = _key(new if new is not None else old)
         before = self.pods.get(key)
-        self._note_users(key, before.pod if before is not None else None, new)
         self._note_end(key, old, new)
         if new is None or new.status.phase in FINISHED:
+            self._note_users(key, before, None)
             if before is not None:
                 self._leave(before)
                 del self.pods[key]
@@ -139,6 +139,7 @@ class Cluster:
             self.neighbours.wishful.discard(key)
             return
         info = PodInfo(new, before)
+        self._note_users(key, before, info)
         if before is None or before.priority != info.priority:
             self._count_priority(info.priority, 1)
             if before is not None:
@@ -172,9 +173,9 @@ class Cluster:
             self.node(info.node).add(info, extra or costs_told(info))
             self.log.note(info.node)
 
-    def _note_users(self, key: str, old: Pod | None, new: Pod | None) -> None:
-        before = claims_named(old) if old is not None else ()
-        after = claims_named(new) if new is not None and new.status.phase not in FINISHED else ()
+    def _note_users(self, key: str, old: PodInfo | None, new: PodInfo | None) -> None:
+        before = old.claims if old is not None else ()
+        after = new.claims if new is not None else ()
         if before == after:
             return
         for claim in before:
@@ -258,7 +259,7 @@ class Cluster:
     def used_by(self, pod: PodInfo) -> list[str]:
         """The claims that a pod names or that were made for it."""
         owned = self.claims.owned.get(pod.uid, ())
-        return list(dict.fromkeys((*claims_named(pod.pod), *owned)))
+        return list(dict.fromkeys((*pod.claims, *owned)))
 
     # --- devices ---
 
@@ -375,17 +376,6 @@ class Cluster:
         assert members == self.members, "members of groups"
         for key, node in self.assumed.items():
             assert self.pods[key].node == node, f"pod {key} is assumed elsewhere"
-
-
-def claims_named(pod: Pod) -> tuple[str, ...]:
-    """The claims that a pod names, in its spec or its status."""
-    if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
-        return ()
-    names = [entry.resource_claim_name for entry in pod.spec.resource_claims]
-    names += [entry.resource_claim_name for entry in pod.status.resource_claim_statuses]
-    if pod.status.extended_resource_claim_status is not None:
-        names.append(pod.status.extended_resource_claim_status.resource_claim_name)
-    return tuple(f"{pod.metadata.namespace}/{name}" for name in names if name)
 
 
 def _other_for_devices(old: Node, new: Node) -> bool:

@@ -28,7 +28,7 @@ class HostPort(NamedTuple):
 class PodInfo:
     """See the module. Equal ``asks`` means: equal to every plugin that looks at the pod's spec alone."""
 
-    __slots__ = ("asks", "key", "node", "pod", "ports", "priority", "requests", "uid")
+    __slots__ = ("asks", "claims", "key", "node", "pod", "ports", "priority", "requests", "uid")
 
     def __init__(self, pod: Pod, before: PodInfo | None = None) -> None:
         meta, spec = pod.metadata, pod.spec
@@ -37,6 +37,7 @@ class PodInfo:
         self.uid = meta.uid
         self.node = spec.node_name or ""  # where it is, or is assumed to be
         self.priority = spec.priority or 0
+        self.claims = claims_named(pod)
         same = before if before is not None and _same_asks(before.pod, pod) else None
         self.requests: Amounts = requests_of(spec) if same is None else same.requests
         self.ports: tuple[HostPort, ...] = _host_ports(pod) if same is None else same.ports
@@ -60,6 +61,20 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"<pod {self.key}{f' on {self.node}' if self.node else ''}>"
+
+
+def claims_named(pod: Pod) -> tuple[str, ...]:
+    """The claims that a pod names, in its spec or its status."""
+    spec, status = pod.spec, pod.status
+    extended = status.extended_resource_claim_status
+    if not spec.resource_claims and extended is None:
+        return ()
+    names = [entry.resource_claim_name for entry in spec.resource_claims]
+    names += [entry.resource_claim_name for entry in status.resource_claim_statuses]
+    if extended is not None:
+        names.append(extended.resource_claim_name)
+    namespace = pod.metadata.namespace
+    return tuple([f"{namespace}/{name}" for name in names if name])
 
 
 def _same_asks(old: Pod, new: Pod) -> bool:
