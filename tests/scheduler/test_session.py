@@ -157,6 +157,19 @@ def test_a_gang_with_a_topology_that_no_domain_can_hold() -> None:
     assert "in east" in refused.words
 
 
+def test_a_domain_where_the_search_was_given_up_does_not_hide_another() -> None:
+    apart = pod_affinity(apart=[near({"app": "x"}, HOSTNAME)])
+    members = [
+        Member(pod(f"p{n}", labels={"app": "x"}, affinity=apart, group="gang"), None) for n in range(2)
+    ]
+    made = world([[node("a", zone="east")], [node("b", zone="west")], [node("c", zone="west")]], members)
+
+    placed = attempt(made, members, 2, topology=(ZONE,))
+
+    assert isinstance(placed, list)
+    assert {each.node for each in placed} == {"b", "c"}
+
+
 # --- against trying everything ---
 
 

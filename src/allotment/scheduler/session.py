@@ -65,9 +65,10 @@ class Session:
         if not need.met_by(pods):
             return Refusal(f"gang {gang.name}: {len(pods)} pods are not enough", frozenset((GANG,)))
         refusals: list[Refusal] = []
+        budget, gave_up = MOST_PLACED, False
         for domain in self._domains(gang):
             statement = Statement(self._placer)
-            trial = _Trial(self._cluster, self._placer, statement, domain.names, now)
+            trial = _Trial(self._cluster, self._placer, statement, domain.names, now, budget)
             refusal = trial.one_by_one(pods)
             if need.met_by(placed.cycle.pod for placed in statement.placements):
                 return statement.commit()
@@ -76,9 +77,9 @@ class Session:
             if jointly and need and refusal is not None and trial.jointly(pods, need):
                 return statement.commit()
             assert refusal is not None, "every pod has its place, and that is not enough"
-            refusals.append(self._refusal(gang, need, fitted, refusal, domain, gave_up=trial.gave_up))
-            if trial.gave_up:
-                return refusals[-1]
+            told = self._refusal(gang, need, fitted, refusal, domain, gave_up=trial.gave_up)
+            refusals.insert(0 if trial.gave_up and not gave_up else len(refusals), told)
+            budget, gave_up = trial.budget, gave_up or trial.gave_up
         if not refusals:
             return Refusal(f"no node has the labels {', '.join(gang.topology)}", frozenset(("NodeAffinity",)))
         return _together(refusals)
@@ -128,7 +129,13 @@ class _Trial:
     """One attempt to place a gang inside one domain."""
 
     def __init__(
-        self, cluster: Cluster, placer: Placer, statement: Statement, names: Names, now: float
+        self,
+        cluster: Cluster,
+        placer: Placer,
+        statement: Statement,
+        names: Names,
+        now: float,
+        budget: int = MOST_PLACED,
     ) -> None:
         self._cluster = cluster
         self._placer = placer
@@ -136,7 +143,7 @@ class _Trial:
         self._names = names
         self._now = now
         self._known: dict[tuple[str, Bundle], bool] = {}
-        self._left = MOST_PLACED
+        self.budget = budget  # members that may still be placed on trial
         self.gave_up = False  # that no way was found does not mean that there is none
 
     def begin(self, pod: PodInfo) -> Attempt | Refusal:
@@ -242,8 +249,8 @@ class _Trial:
 
     def _place_bundle(self, node: str, members: Sequence[PodInfo]) -> bool:
         """Places members on one node, together if not one after another. Leaves nothing of them behind if it fails."""
-        self._left -= 1 + len(members)
-        if self._left < 0:
+        self.budget -= 1 + len(members)
+        if self.budget < 0:
             raise GaveUp
         before = len(self._statement.placements)
         if all(self._place_one(node, pod) for pod in members):
