@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -28,7 +29,7 @@ from allotment.api.status import (
     TooManyRequests,
     Unavailable,
 )
-from allotment.apiserver.auth.authentication import Authentication
+from allotment.apiserver.auth.authentication import Authentication, Headers
 from allotment.apiserver.auth.authorization import refusal
 from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
 from allotment.apiserver.auth.impersonation import impersonated
@@ -105,7 +106,7 @@ class App:
 
         The caller closes a stream that it does not read to its end.
         """
-        sent = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        sent = _as_sent(tuple(headers.items()))
         identity = state.get("identity")
         if identity is not None and not isinstance(identity, Identity):
             raise TypeError(f"the identity of a caller in process is no {type(identity).__name__}")
@@ -176,10 +177,15 @@ class App:
             raise _not_allowed()
         if served is None:
             raise _no_such_path()
-        told.labels = _labels(target, verb)
         if isinstance(served, Review):
+            if target.name:
+                raise _not_allowed()
+            told.labels = _labels(target, verb)
             return await self._resources.review(request, target, verb, served, identity)
         _check_scope(served, target)
+        told.labels = _labels(
+            target, verb
+        )  # not before: whatever a path says would become a series of its own
         answer = await self._resources.answer(request, target, verb, served, identity)
         if served.deprecated:
             answer.headers += warning_headers([served.warning])
@@ -280,6 +286,12 @@ class _Told:
                 "seconds": round(seconds, 3),
             },
         )
+
+
+@lru_cache(100)
+def _as_sent(headers: tuple[tuple[str, str], ...]) -> Headers:
+    """Headers as they come over a network. Callers in process send the same few, call for call."""
+    return tuple([(name.lower().encode(), value.encode()) for name, value in headers])
 
 
 _UNKNOWN: Labels = ("", "", "", "", "", "")

@@ -105,6 +105,13 @@ def _segment_problem(name: str) -> str | None:
 
 
 def _content_errors(resource: Resource, metadata: Obj) -> Iterator[FieldError]:
+    yield from labelling_errors(metadata)
+    yield from _owner_errors(metadata.get("ownerReferences") or [])
+    yield from _finalizer_errors(metadata.get("finalizers") or [], resource.finalizers_qualified)
+
+
+def labelling_errors(metadata: Obj) -> Iterator[FieldError]:
+    """Everything that is wrong with labels and annotations."""
     labels = _META.child("labels")
     for key, value in (metadata.get("labels") or {}).items():
         if label_key_problem(key):
@@ -112,8 +119,6 @@ def _content_errors(resource: Resource, metadata: Obj) -> Iterator[FieldError]:
         if label_value_problem(value):
             yield from (labels.invalid(message, value) for message in value_messages(value))
     yield from _annotation_errors(metadata.get("annotations") or {})
-    yield from _owner_errors(metadata.get("ownerReferences") or [])
-    yield from _finalizer_errors(metadata.get("finalizers") or [], resource.finalizers_qualified)
 
 
 def _annotation_errors(annotations: dict[str, str]) -> Iterator[FieldError]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from allotment.api.status import BadRequest, Conflict, StatusError
+from allotment.api.status import BadRequest, Conflict, Invalid, StatusError
 from allotment.apiserver.registry.kinds.pod import RESOURCES
 from allotment.apiserver.store.record import Obj
 from tests.apiserver.registry.kinds.pods import NOW, call, pod
@@ -79,3 +79,18 @@ def test_a_binding_must_be_of_the_pod_and_to_a_node() -> None:
         BIND(pod(), {"metadata": {"name": "p"}}, call())
     with pytest.raises(StatusError, match=r'target\.kind: Unsupported value: "Shelf"'):
         BIND(pod(), {"metadata": {"name": "p"}, "target": {"kind": "Shelf", "name": "s"}}, call())
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [
+        ({"labels": {"a b": "c"}}, "metadata.labels"),
+        ({"labels": {"zone": "not a value"}}, "metadata.labels"),
+        ({"annotations": {"a b": "c"}}, "metadata.annotations"),
+    ],
+)
+def test_what_a_binding_adds_to_a_pod_must_be_sound(metadata: Obj, field: str) -> None:
+    """Later updates look only at metadata that they change, so nothing else must get in."""
+    with pytest.raises(Invalid) as refusal:
+        BIND(pod(), binding(**metadata), call())
+    assert {cause["field"] for cause in refusal.value.details["causes"]} == {field}

@@ -13,13 +13,14 @@ from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import dns_subdomain_problem
 from allotment.api.qos import qos_class
 from allotment.api.quantity import QuantityError
-from allotment.api.status import BadRequest, StatusError, conflict, told_as_cause
+from allotment.api.status import BadRequest, StatusError, conflict, invalid, told_as_cause
 from allotment.api.validation.pod import (
     check_ephemeral_change,
     validate_pod,
     validate_pod_update,
 )
 from allotment.apiserver.registry.eviction import evict, set_condition
+from allotment.apiserver.registry.metadata import labelling_errors
 from allotment.apiserver.registry.pod_table import COLUMNS, pod_ip, row_conditions
 from allotment.apiserver.registry.podspec import (
     complete_container,
@@ -147,6 +148,8 @@ def _bind(pod: Obj, body: Obj, call: ActionCall) -> ActionResult:
     for part in ("annotations", "labels"):
         if wanted.get(part):
             metadata[part] = {**(metadata.get(part) or {}), **wanted[part]}
+    if (wanted.get("annotations") or wanted.get("labels")) and (errors := list(labelling_errors(metadata))):
+        raise invalid("Pod", name, errors)
     set_condition(pod, "PodScheduled", "True", call.now)
     return ActionResult(changed=pod, reply=None)
 
