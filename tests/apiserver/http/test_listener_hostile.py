@@ -619,6 +619,18 @@ def test_secrets_are_not_logged(
     assert not [record for record in caplog.records if SECRET in str(vars(record))]
 
 
+def test_what_a_path_says_becomes_no_metric(tmp_path: Path) -> None:
+    """Else each invented path would be kept for good."""
+    reviews = REVIEW.decode()
+
+    async def attack(world: World) -> None:
+        for path in (f"{CONFIGMAPS}/a/invented", f"{reviews}/a/invented", "/apis/invented/v1/invented"):
+            assert (await world.ours.call("POST", path, json.loads(WHO))).status in (404, 405)
+        assert b"invented" not in (await world.ours.call("GET", "/metrics")).body
+
+    run(tmp_path, attack)
+
+
 # --- pieces ---
 
 

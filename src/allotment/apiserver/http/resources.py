@@ -100,7 +100,7 @@ class Resources:
         self, request: Request, target: Target, verb: str, review: Review, identity: Identity
     ) -> Reply:
         """Answers a question that is not stored."""
-        if verb != "create" or target.name:
+        if verb != "create":
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         call = call_of(request, identity, self._now(), verb)
         body = await self._body(request, review.kind)
