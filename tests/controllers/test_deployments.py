@@ -14,13 +14,12 @@ from allotment.client.form import Obj
 from allotment.controllers.deployments import Deployments
 from allotment.controllers.replica_sets import ReplicaSets
 from tests.controllers.cluster import Cluster, Component, in_cluster
+from tests.controllers.failing import Failing, in_a_storm
 from tests.controllers.workloads import (
     HERE,
     Clock,
-    Flaky,
     Kubelet,
     deployment,
-    in_a_storm,
     replica_set,
     template,
 )
@@ -306,7 +305,7 @@ def test_sets_that_were_left_behind_are_taken_over(tmp_path: Path) -> None:
 def test_in_a_storm_of_failures_a_rollout_still_ends_with_one_set_for_each_template(
     tmp_path: Path, seed: int
 ) -> None:
-    async def life(cluster: Cluster, connection: Flaky) -> None:
+    async def life(cluster: Cluster, connection: Failing) -> None:
         await start(cluster, cluster.component(through=connection.through))
         kubelet = Runner(cluster)
         await cluster.create(deployment(replicas=2))

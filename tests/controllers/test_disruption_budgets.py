@@ -13,14 +13,13 @@ from allotment.client.form import Obj
 from allotment.controllers.disruption_budgets import DisruptionBudgets
 from allotment.controllers.replica_sets import ReplicaSets
 from tests.controllers.cluster import Cluster, Component, in_cluster
+from tests.controllers.failing import Failing, with_each_write_failing
 from tests.controllers.workloads import (
     HERE,
     Clock,
-    Flaky,
     Kubelet,
     pod,
     replica_set,
-    with_each_write_failing,
 )
 
 POLICY = "policy/v1"
@@ -174,8 +173,9 @@ def test_an_evicted_pod_that_stays_counts_again_after_two_minutes(tmp_path: Path
     in_cluster(tmp_path, scenario)
 
 
-def test_whatever_write_fails_no_disruption_is_given_twice(tmp_path: Path) -> None:
-    async def life(cluster: Cluster, connection: Flaky) -> None:
+@pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.soak)])
+def test_whatever_write_fails_no_disruption_is_given_twice(tmp_path: Path, step: int) -> None:
+    async def life(cluster: Cluster, connection: Failing) -> None:
         await start(cluster, cluster.component(through=connection.through))
         kubelet = Kubelet(cluster)
         await cluster.create(*(pod(name) for name in "abc"), budget(minAvailable=2))
@@ -191,4 +191,4 @@ def test_whatever_write_fails_no_disruption_is_given_twice(tmp_path: Path) -> No
             await evict(cluster, "b")
         assert numbers(cluster)[2:] == (2, 0)
 
-    with_each_write_failing(tmp_path, life)
+    with_each_write_failing(tmp_path, life, step)

@@ -11,12 +11,12 @@ import pytest
 from allotment.api.core import Pod
 from allotment.api.status import Conflict
 from allotment.client.client import Client
-from allotment.client.transport import Call, Reply, Transport
+from allotment.client.transport import Call, Reply
 from allotment.controllers.controller import Again
 from allotment.controllers.eviction import FAR, LONGEST_WAIT, Evictions, Words, later
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.evictions import START, Clock
-from tests.controllers.failing import Failing, Fault
+from tests.controllers.failing import Failing
 from tests.controllers.test_taint_eviction import pod
 
 Scenario = Callable[[Cluster, Evictions, Client, list[str]], Awaitable[None]]
@@ -24,16 +24,11 @@ Scenario = Callable[[Cluster, Evictions, Client, list[str]], Awaitable[None]]
 
 def with_evictions(folder: Path, scenario: Scenario) -> None:
     async def run(cluster: Cluster) -> None:
-        seen: list[Failing] = []
-
-        def through(beneath: Transport) -> Transport:
-            seen.append(Failing(beneath, 0, Fault.FAILED))  # never: only to see the writes
-            return seen[0]
-
-        part = cluster.component(through=through)
+        connection = Failing()  # never: only to see the writes
+        part = cluster.component(through=connection.through)
         evictions = Evictions(part.client, part.recorder, Words("Event", "Reason", "why"), Clock())
         await cluster.create(pod("p", "n"))
-        await scenario(cluster, evictions, part.client, seen[0].writes)
+        await scenario(cluster, evictions, part.client, connection.writes)
 
     in_cluster(folder, run)
 

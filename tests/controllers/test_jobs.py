@@ -16,17 +16,14 @@ from allotment.client.form import Obj
 from allotment.controllers.jobs import Jobs
 from allotment.controllers.tally import TRACKING
 from tests.controllers.cluster import Cluster, Component, in_cluster
+from tests.controllers.failing import Failing, Held, in_a_storm, with_each_write_failing
 from tests.controllers.workloads import (
     HERE,
     Clock,
-    Flaky,
-    Held,
     Kubelet,
-    in_a_storm,
     job,
     pod,
     template,
-    with_each_write_failing,
 )
 
 BATCH = "batch/v1"
@@ -405,8 +402,8 @@ def test_a_refused_pod_is_said_and_tried_again(tmp_path: Path) -> None:
     in_cluster(tmp_path, scenario)
 
 
-def life(**spec: Any) -> Callable[[Cluster, Flaky], Any]:
-    async def live(cluster: Cluster, connection: Flaky) -> None:
+def life(**spec: Any) -> Callable[[Cluster, Failing], Any]:
+    async def live(cluster: Cluster, connection: Failing) -> None:
         await start(cluster, cluster.component(through=connection.through), now=Clock())
         kubelet = Runner(cluster, lambda number: "Failed" if number == 1 else "Succeeded")
         stranger = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "other"}}
@@ -424,8 +421,9 @@ def life(**spec: Any) -> Callable[[Cluster, Flaky], Any]:
     return live
 
 
-def test_whatever_write_fails_each_pod_is_counted_once(tmp_path: Path) -> None:
-    assert len(with_each_write_failing(tmp_path, life())) > 8
+@pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.soak)])
+def test_whatever_write_fails_each_pod_is_counted_once(tmp_path: Path, step: int) -> None:
+    assert len(with_each_write_failing(tmp_path, life(), step)) > 8
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -16,16 +16,13 @@ from allotment.client.form import Obj
 from allotment.client.transport import Disconnected
 from allotment.controllers.replica_sets import ReplicaSets
 from tests.controllers.cluster import Cluster, Component, in_cluster
+from tests.controllers.failing import Failing, Fault, Held, with_each_write_failing
 from tests.controllers.workloads import (
     HERE,
     Clock,
-    Fault,
-    Flaky,
-    Held,
     Kubelet,
     pod,
     replica_set,
-    with_each_write_failing,
 )
 
 APPS = "apps/v1"
@@ -234,8 +231,9 @@ def test_a_refused_creation_is_said_and_tried_again(tmp_path: Path) -> None:
     in_cluster(tmp_path, scenario)
 
 
-def test_whatever_write_fails_there_is_never_a_pod_too_many(tmp_path: Path) -> None:
-    async def life(cluster: Cluster, connection: Flaky) -> None:
+@pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.soak)])
+def test_whatever_write_fails_there_is_never_a_pod_too_many(tmp_path: Path, step: int) -> None:
+    async def life(cluster: Cluster, connection: Failing) -> None:
         numbers, kubelet, most = count(), Kubelet(cluster), 0
         await start(cluster, cluster.component(through=connection.through), suffix=lambda: str(next(numbers)))
 
@@ -255,7 +253,7 @@ def test_whatever_write_fails_there_is_never_a_pod_too_many(tmp_path: Path) -> N
         assert most == 3, "a pod too many for a while"
         assert kubelet.seen.get("foreign", HERE) is not None
 
-    writes = with_each_write_failing(tmp_path, life)
+    writes = with_each_write_failing(tmp_path, life, step)
     assert {each.split()[0] for each in writes} == {"POST", "PATCH", "DELETE"}
 
 
@@ -287,7 +285,7 @@ def test_a_creation_whose_answer_was_lost_is_not_made_good_by_another_pod(tmp_pa
 
     async def scenario(cluster: Cluster) -> None:
         await cluster.create(replica_set(replicas=1))
-        watch, connection = Held(), Flaky({0: Fault.LOST_REPLY}.get)
+        watch, connection = Held(), Failing.once(1, Fault.LOST)
         part = cluster.component(through=lambda inner: watch.through(connection.through(inner)))
         reconciler = ReplicaSets(part.client, part.informers, part.recorder)
         await part.start()

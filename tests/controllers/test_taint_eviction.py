@@ -15,7 +15,7 @@ from allotment.client.transport import Transport
 from allotment.controllers.taint_eviction import TaintEviction
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.evictions import START, Clock, going, marks
-from tests.controllers.failing import CRASHES, Failing, Fault
+from tests.controllers.failing import BORNE, CRASHES, Failing, Fault
 
 
 def node(name: str, *taints: Obj) -> Obj:
@@ -199,20 +199,16 @@ def test_a_taint_that_comes_later_evicts_only_from_its_node(tmp_path: Path) -> N
     in_cluster(tmp_path, scenario)
 
 
-@pytest.mark.parametrize("how", list(Fault), ids=lambda how: how.name)
+@pytest.mark.parametrize("how", [*BORNE, *sorted(CRASHES, key=str)], ids=lambda how: how.name)
 @pytest.mark.parametrize("at", [1, 2])
 def test_any_write_may_fail(at: int, how: Fault, tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await cluster.create(node("n", taint("t")), pod("p", "n"))
-        clock, made = Clock(), []
-
-        def through(beneath: Transport) -> Transport:
-            made.append(Failing(beneath, at, how))
-            return made[0]
+        clock, failing = Clock(), Failing.once(at, how)
 
         cluster.seen.of(Pod)
-        part, _ = await start(cluster, clock, through)
-        await made[0].strike()
+        part, _ = await start(cluster, clock, failing.through)
+        await failing.strike()
         if how in CRASHES:
             await part.stop()
             await start(cluster, clock)

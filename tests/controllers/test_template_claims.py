@@ -1,9 +1,6 @@
 """Claims are made from templates: once, for the right owner, with the right content, at the price of two writes."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +9,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
 from allotment.api.core import Pod
-from allotment.client.transport import Call, Stream, Transport
 from allotment.controllers.claims import claim_name
 from allotment.controllers.metrics import ClaimCreations
 from allotment.controllers.template_claims import Key, TemplateClaims
@@ -34,14 +30,14 @@ from tests.controllers.claim_objects import (
     until_recorded,
 )
 from tests.controllers.cluster import Cluster, in_cluster
-from tests.controllers.failing import Failing, Fault
+from tests.controllers.failing import Failing, Held
 
 
 class Counting(Failing):
     """Fails at no write, and counts reads too."""
 
-    def __init__(self, beneath: Transport) -> None:
-        super().__init__(beneath, 0, Fault.UNSENT)
+    def __init__(self) -> None:
+        super().__init__()
         self.reads: list[str] = []
 
     async def call(self, call: Any) -> Any:
@@ -50,58 +46,27 @@ class Counting(Failing):
         return await super().call(call)
 
 
-class Slow(Counting):
-    """Passes on what a watch of one kind tells only while ``open`` is set."""
-
-    def __init__(self, beneath: Transport, plural: str) -> None:
-        super().__init__(beneath)
-        self._plural = plural
-        self.open = asyncio.Event()
-        self.open.set()
-
-    @asynccontextmanager
-    async def stream(self, call: Call) -> AsyncIterator[Stream]:
-        async with super().stream(call) as stream:
-            slow = call.path.endswith(f"/{self._plural}")
-            yield replace(stream, lines=self._slowly(stream.lines)) if slow else stream
-
-    async def _slowly(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        async for line in lines:
-            await self.open.wait()
-            yield line
-
-
 async def counted(cluster: Cluster) -> Counting:
-    found: list[Counting] = []
-
-    def through(transport: Transport) -> Transport:
-        found.append(Counting(transport))
-        return found[0]
-
-    await controllers(cluster, through=through)
-    return found[0]
+    connection = Counting()
+    await controllers(cluster, through=connection.through)
+    return connection
 
 
 @pytest.mark.parametrize("plural", ["resourceclaims", "pods"])
 def test_nothing_is_written_again_before_the_copy_shows_it(tmp_path: Path, plural: str) -> None:
     async def scenario(cluster: Cluster) -> None:
-        found: list[Slow] = []
-
-        def through(transport: Transport) -> Transport:
-            found.append(Slow(transport, plural))
-            return found[0]
-
+        watch, traffic = Held(), Counting()
         await cluster.create(template(), pod("p", "one-gpu"))
-        part = cluster.component(through=through)
+        part = cluster.component(through=lambda beneath: watch.through(traffic.through(beneath)))
         made = TemplateClaims(part.client, part.informers, part.recorder)
         await part.start()
-        (traffic,), key = found, Key("Pod", NAMESPACE, "p")
-        traffic.open.clear()
+        key = Key("Pod", NAMESPACE, "p")
+        watch.hold(f"/{plural}")
         await made.reconcile(key)
         again = asyncio.create_task(made.reconcile(key))
-        await asyncio.wait({again}, timeout=0.1)  # time enough to write, if it meant to
+        await watch.waiting.wait()
         assert not again.done()
-        traffic.open.set()
+        watch.release()
         await again
         assert [write.split()[0] for write in traffic.writes] == ["POST", "PATCH"]
         assert traffic.reads == []
