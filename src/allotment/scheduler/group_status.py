@@ -200,7 +200,9 @@ class GroupStatuses:
         self._marked: dict[str, None] = {}
         self._held_back: set[str] = set()  # Volcano's groups that their queue cannot take yet
         self._writing: dict[int, str] = {}
-        self._refused: dict[str, str] = {}  # group → the version of it for which the server does not take our word
+        self._refused: dict[
+            str, str
+        ] = {}  # group → the version of it for which the server does not take our word
         self._written: dict[str, int] = {}  # group → the version that our last write gave it
         self._rests: dict[str, float] = {}
 
