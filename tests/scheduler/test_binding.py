@@ -187,6 +187,20 @@ def test_a_pod_that_goes_leaves_nothing(done: int) -> None:
     assert allocated(seat) == []
 
 
+def test_a_pod_that_is_being_deleted_is_not_waited_for() -> None:
+    seat = place(pod())
+    seat.turn()
+    step(seat)
+    step(seat)
+    made = seat.world.pod("p")
+
+    seat.world.put(replace(made, metadata=replace(made.metadata, deletion_timestamp="2026-01-01T00:00:00Z")))
+    hear(seat)
+
+    at_rest(seat)
+    assert allocated(seat) == []
+
+
 def test_another_pod_of_the_same_name_waits_until_all_is_taken_back() -> None:
     seat = place(pod(templates={}, claims=["c"]), claim("c"))
     seat.turn()
@@ -480,6 +494,8 @@ def test_a_member_that_may_be_bound_already_keeps_what_it_has() -> None:
     binding = seat.core.bindings.get("default/p0")
     assert binding is not None
     assert binding.stage is Stage.BINDING
+    hear(seat)
+    assert [each.name for each in seat.said if isinstance(each, DeletePod)] == ["p0"]
 
 
 def test_a_failed_binding_is_repeated_on_the_same_node() -> None:
