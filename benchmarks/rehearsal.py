@@ -27,7 +27,7 @@ from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.configuration import DEFAULT, DEFAULT_SCHEDULER
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Tick, Turn
-from allotment.scheduler.instruction import Bind, Instruction, PatchClaim, PatchPod, Tell
+from allotment.scheduler.instruction import Bind, Instruction, PatchClaim, PatchGroup, PatchPod, Tell
 from benchmarks import fleets
 
 NAMESPACE = "bench"
@@ -109,6 +109,7 @@ class PlayedServer:
     _version: int = 2
     _pods: dict[str, Pod] = field(default_factory=dict)
     _claims: dict[str, ResourceClaim] = field(default_factory=dict)
+    _groups: dict[str, PodGroup] = field(default_factory=dict)
     _asked: list[Instruction] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -138,6 +139,10 @@ class PlayedServer:
             named = replace(pod, status=status)
             self.show(pod, named)
             self._pods[pod.metadata.name], self._claims[claim.metadata.name] = named, claim
+
+    def add_group(self, group: PodGroup) -> None:
+        self._groups[group.metadata.name] = group
+        self.show(None, group)
 
     def remove(self, name: str) -> None:
         """Deletes a pod, and with it its claim."""
@@ -172,9 +177,9 @@ class PlayedServer:
         self._version += 1
         if isinstance(instruction, PatchClaim):
             claim = self._claims[instruction.name]
-            status = decode(ResourceClaimStatus, instruction.patch["status"])
+            allocated = decode(ResourceClaimStatus, instruction.patch["status"])
             meta = replace(claim.metadata, resource_version=str(self._version))
-            self._claims[instruction.name] = replace(claim, metadata=meta, status=status)
+            self._claims[instruction.name] = replace(claim, metadata=meta, status=allocated)
             self._hear(Done(instruction.id, self._version, claim.metadata.uid))
             self.show(claim, self._claims[instruction.name])
         elif isinstance(instruction, Bind):
@@ -185,6 +190,12 @@ class PlayedServer:
             self.bound[instruction.name] = instruction.node
             self._hear(Done(instruction.id))
             self.show(pod, on_node)
+        elif isinstance(instruction, PatchGroup):
+            group = self._groups[instruction.name]
+            status = decode(type(group.status), instruction.patch["status"])
+            self._groups[instruction.name] = replace(group, status=status)
+            self._hear(Done(instruction.id, self._version))
+            self.show(group, self._groups[instruction.name])
         elif isinstance(instruction, PatchPod):
             self._hear(Done(instruction.id))
         else:

@@ -94,7 +94,7 @@ def ganging(rounds: int) -> Iterator[Row]:
     server = PlayedServer()
     server.add_nodes(GANG // DEVICES, DEVICES)
     start = len(server.log)
-    server.show(None, group("gang", GANG))
+    server.add_group(group("gang", GANG))
     server.add(asker(f"p{number:03d}", group="gang") for number in range(GANG))
     server.settle()
     server.check()
