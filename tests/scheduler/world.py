@@ -507,8 +507,7 @@ class Seat:
         if fate is Fate.TIMEOUT:
             self.replies.append(Failed(write.id, Failure.UNKNOWN, "timed out"))
             return
-        fights = isinstance(write, PatchGroup) and self is not self.world.seats[0]
-        if fate is Fate.REFUSED or fights:  # schedulers that see a group differently would write for ever
+        if fate is Fate.REFUSED:
             self.replies.append(Failed(write.id, Failure.REFUSED, "not allowed"))
             return
         if fate is Fate.CONFLICT:

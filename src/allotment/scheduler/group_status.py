@@ -200,6 +200,8 @@ class GroupStatuses:
         self._marked: dict[str, None] = {}
         self._held_back: set[str] = set()  # Volcano's groups that their queue cannot take yet
         self._writing: dict[int, str] = {}
+        self._opinions: dict[int, object] = {}  # of those writes: what they say, times aside
+        self._said: dict[str, object] = {}  # group → our last word that the server took
         self._refused: dict[
             str, str
         ] = {}  # group → the version of it for which the server does not take our word
@@ -220,7 +222,7 @@ class GroupStatuses:
 
     def gone(self, key: str) -> None:
         """There is no such group any more."""
-        for known in (self._verdicts, self._marked, self._written, self._rests, self._refused):
+        for known in (self._verdicts, self._marked, self._written, self._rests, self._refused, self._said):
             known.pop(key, None)
         self._held_back.discard(key)
 
@@ -234,14 +236,17 @@ class GroupStatuses:
     def done(self, event: Done) -> bool:
         """A write took effect; False if it was none of ours."""
         key = self._writing.pop(event.id, None)
+        said = self._opinions.pop(event.id, None)
         if key is not None and key in self._cluster.groups:
             self._written[key] = event.version
+            self._said[key] = said
         return key is not None
 
     def failed(self, event: Failed, now: float) -> bool:
         """A write failed; False if it was none of ours. After a conflict the change that was in the way is still to come, or
         has marked the group already."""
         key = self._writing.pop(event.id, None)
+        self._opinions.pop(event.id, None)
         group = self._cluster.groups.get(key) if key is not None else None
         if key is not None and group is not None:
             if event.why is Failure.UNKNOWN:
@@ -278,6 +283,9 @@ class GroupStatuses:
         else:
             gang = gang_of(key, group)
             status = kubernetes_status(group, gang.minimum, found, verdict, now) if gang is not None else None
+        opinion = (found, verdict, group.spec)
+        if opinion == self._said.get(key):
+            return  # another scheduler says something else: to repeat ourselves would never end
         if status is not None and self._refused.get(key) != group.metadata.resource_version:
             meta, patch = group.metadata, {"status": status}
             write = self._send(
@@ -292,6 +300,7 @@ class GroupStatuses:
                 )
             )
             self._writing[write] = key
+            self._opinions[write] = opinion
 
 
 class _Admission:
