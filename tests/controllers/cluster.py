@@ -156,14 +156,16 @@ class Cluster:
 
     async def _caught_up(self) -> bool:
         running = [component for component in self._components if component._tasks]
+        for component in running:
+            component.check()
+            if not component.idle():  # before all is read in vain
+                return False
         for informers in (self.seen, *(component.informers for component in running)):
             for informer in informers.followed():
                 identity = informer._collection.form.identity
                 listing = await self.client_of(informer).list(limit=0)
                 if sorted(map(identity, listing.items)) != sorted(map(identity, informer.all())):
                     return False
-        for component in running:
-            component.check()
         return all(component.idle() for component in running)
 
     def client_of(self, informer: Informer[T]) -> Collection[T]:
