@@ -171,7 +171,9 @@ class Driver:
         if self._events:
             return
         try:
-            await asyncio.wait_for(self._news.wait(), None if due is None else max(0.001, due - self._now()))
+            # not wait_for: Python 3.11's forgets a cancellation that comes together with news
+            async with asyncio.timeout(None if due is None else max(0.001, due - self._now())):
+                await self._news.wait()
         except TimeoutError:
             return
 
