@@ -10,9 +10,10 @@ from allotment.api.resource import ResourceClaim
 from allotment.scheduler.event import Tick
 from allotment.scheduler.instruction import Bind, PatchClaim, PatchPod
 from allotment.scheduler.queue import GATED, PARKED
+from tests.allocator import build
 from tests.scheduler.builders import claim, node, pod, slice_
 from tests.scheduler.test_binding import allocated, gang, hear, place, step
-from tests.scheduler.world import Fate, Seat, settle
+from tests.scheduler.world import Fate, Seat, World, settle
 
 
 def conditions(seat: Seat, name: str = "p") -> list[str]:
@@ -194,3 +195,17 @@ def test_a_write_that_took_effect_without_an_answer_before_a_crash() -> None:
 
     assert bound(seat) == ["p"]
     assert sum(isinstance(each, Bind) for each in seat.said) == 1
+
+
+def test_a_pod_that_waits_for_anothers_write_is_not_said_to_be_unschedulable() -> None:
+    """Two pods share a claim: the second waits for the first one's write, and soon follows it."""
+    world = World(node("n"), build.ANY, slice_("n", "d0"), claim("shared"))
+    seat = Seat(world)
+    world.put(pod("one", claims=["shared"]))
+    world.put(pod("two", claims=["shared"]))
+
+    settle(world)
+
+    assert not [each for each in seat.told if each.reason == "FailedScheduling"]
+    assert all(each.spec.node_name == "n" for each in world.of(Pod).values())
+    seat.core.validate()

@@ -261,9 +261,13 @@ class Scheduler:
             self._nominate(pod, "")
         if entry.place != GATED or status.plugin not in entry.plugins:
             self.queue.gate(entry.key, status.plugin)
-        if entry.key not in self._unsaid or self._unsaid[entry.key][1] != status:
-            self._unsaid.pop(entry.key, None)
-            self._unsaid[entry.key] = (self.now + GATE_PATIENCE, status)
+        self._say_later(entry.key, status)
+
+    def _say_later(self, key: str, status: Status) -> None:
+        """Says why an entry waits, unless it need not any more by then."""
+        if key not in self._unsaid or self._unsaid[key][1] != status:
+            self._unsaid.pop(key, None)
+            self._unsaid[key] = (self.now + GATE_PATIENCE, status)
 
     def _try_gate(self, entry: Entry) -> None:
         if entry.key.startswith(GANG_PREFIX):
@@ -437,7 +441,10 @@ class Scheduler:
         if attempt is not None and attempt.filters:  # to which namespace and labels make a difference
             shape = (shape, pod.namespace, frozenset(pod.pod.metadata.labels.items()))
         self.queue.park(entry.key, shape, () if refusal.error else refusal.plugins, self.now)
-        self._say_unschedulable(pod, refusal)
+        if refusal.passing:
+            self._say_later(entry.key, Status(Code.WAIT, "", refusal.words))
+        else:
+            self._say_unschedulable(pod, refusal)
 
     def _make_room(self, pod: PodInfo, attempt: Attempt, refusal: Refusal) -> Refusal:
         """PostFilter: what can be done so that the pod fits later."""

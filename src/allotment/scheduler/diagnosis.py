@@ -21,6 +21,7 @@ class Refusal:
     plugins: frozenset[str]
     error: bool = False  # something is broken, rather than full
     resolvable: bool = True  # preemption may help on some node
+    passing: bool = False  # not worth a word unless it lasts
 
 
 def refused_by(status: Status) -> Refusal:
@@ -30,6 +31,7 @@ def refused_by(status: Status) -> Refusal:
         frozenset((status.plugin,)),
         error=status.code is Code.ERROR,
         resolvable=status.code is Code.UNSCHEDULABLE,
+        passing=status.code is Code.WAIT,
     )
 
 

@@ -57,7 +57,7 @@ class World:
     def refused(self, pod: Pod) -> str:
         """What PreFilter says against a pod."""
         status = self.plugin.pre_filter(self.attempt(pod))
-        assert status.rejected, status
+        assert status.rejected or status.code is Code.WAIT, status
         assert status.plugin == "DynamicResources"
         return status.words
 

@@ -127,7 +127,7 @@ class DynamicResources:
             for reference in references(pod, cluster):
                 waits = blocked(reference, pod, cluster)
                 if waits:
-                    return unresolvable(waits)
+                    return Status(Code.WAIT, NAME, waits)
                 self._sort(cycle, wants, reference)
             self._find_stale(cycle, wants)
         except Unusable as exc:
