@@ -120,6 +120,35 @@ def test_the_demo_has_nodes_and_devices_and_can_be_started_again(tmp_path: Path)
             process.wait(PATIENCE)
 
 
+def test_simulated_nodes_are_played_without_the_demo_too(tmp_path: Path) -> None:
+    """A folder that the demo was in goes on when it is started plainly."""
+    label = {"allotment.dev/simulated": "true"}
+    container = {"name": "c", "image": "i"}
+    with up(tmp_path / "data") as process:
+        greeting(process)
+
+        async def runs(client: Client) -> None:
+            pods = client.plain("v1", "pods")
+            await client.plain("v1", "nodes", namespaced=False).create(
+                {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": label}}
+            )
+            await pods.create(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": {"name": "p", "namespace": "default"},
+                    "spec": {"nodeName": "n", "containers": [container]},
+                }
+            )
+            async with asyncio.timeout(PATIENCE), pods.watch("default", initial_events=True) as events:
+                async for event in events:
+                    if event.object and event.object.get("status", {}).get("phase") == "Running":
+                        return
+            raise AssertionError("the watch ended")
+
+        ask(tmp_path / "data" / "kubeconfig", runs)
+
+
 def test_the_demo_brings_workloads_that_run(tmp_path: Path) -> None:
     with up(tmp_path / "data", "--demo") as process:
         assert "kubectl get pods,resourceclaims -n demo -o wide" in greeting(process)

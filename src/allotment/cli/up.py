@@ -98,7 +98,7 @@ def command(
     from allotment.cli.data_folder import folder_of
     from allotment.cli.log import set_up
     from allotment.cli.scheduler_config import configuration_of
-    from allotment.controllers.suite import NAMES, SIMULATION
+    from allotment.controllers.suite import NAMES
 
     if not host or not all(names):
         raise click.UsageError("--host and --name need a name or an address")
@@ -110,7 +110,7 @@ def command(
         names = (*names, *_own_names())
     wanted = Wanted(
         None if no_scheduler else configuration_of(scheduler_config),
-        [name for name in NAMES if not no_controllers and (demo or name != SIMULATION)],
+        () if no_controllers else NAMES,
     )
     tokens = _tokens(token_file) if token_file is not None else {}
     options = Options(folder_of(data_dir).path.resolve(), host, port, names, tokens)
