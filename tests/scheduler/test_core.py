@@ -71,6 +71,16 @@ def test_a_gate_is_mentioned_only_if_it_lasts() -> None:
     assert conditions(seat) == ["the pod's resource claim default/late does not exist"]
 
 
+def test_of_scheduling_gates_only_the_api_server_speaks() -> None:
+    """It has written the reason SchedulingGated; Unschedulable in its place would have autoscalers add nodes."""
+    seat = place(pod("p", gates=["example.com/quota"]))
+
+    seat.tell(Tick(seat.world.now + 60))
+
+    assert conditions(seat) == []
+    assert entry_place(seat, "default/p") == GATED
+
+
 def test_a_claim_that_comes_in_time_is_not_mentioned() -> None:
     seat = place(pod("p", claims=["late"]))
 

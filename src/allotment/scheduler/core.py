@@ -564,7 +564,10 @@ class Scheduler:
     # --- telling people ---
 
     def _say_unschedulable(self, pod: PodInfo, refusal: Refusal) -> None:
-        """Says why in the pod's PodScheduled condition and in an event, unless that was said already."""
+        """Says why in the pod's PodScheduled condition and in an event, unless that was said already. Of a pod with gates the
+        API server has said SchedulingGated, and that stands: to autoscalers Unschedulable means that nodes are missing."""
+        if pod.pod.spec.scheduling_gates:
+            return
         reason = "SchedulerError" if refusal.error else "Unschedulable"
         message = refusal.words[:MAX_MESSAGE]
         for condition in pod.pod.status.conditions:
