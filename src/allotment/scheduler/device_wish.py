@@ -6,6 +6,7 @@ a node is a look-up by the node's state, and for each state that does not fit a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
@@ -115,7 +116,9 @@ class Wish:
         words, problem = view.refusal(place), view.problem(place)
         if words:
             in_use = problem is not None and anything_in_use(problem)
-            return self._status(f"cannot judge the pod's claims: {words[:_LONGEST]}", by_use=in_use)
+            return self._status(
+                f"cannot judge the pod's claims: {_of_any_device(words)[:_LONGEST]}", by_use=in_use
+            )
         if problem is None:
             return self._status(GENERIC, by_use=True)
         found = refusal(problem)
@@ -123,3 +126,9 @@ class Wish:
 
     def _status(self, words: str, *, by_use: bool) -> Status:
         return Status(Code.UNSCHEDULABLE if by_use else Code.UNRESOLVABLE, self._plugin, words)
+
+
+def _of_any_device(words: str) -> str:
+    """An error of the allocator without the device on which it came up, so that nodes with the same error are counted together
+    (and because equal nodes share one answer: the device may be another node's)."""
+    return re.sub(r" on device \S+?(?=:| failed)", "", words)
