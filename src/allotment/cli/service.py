@@ -153,14 +153,14 @@ async def _lead(service: Service, client: Client, work: Callable[[], Awaitable[N
     from allotment.client.leader import LeaderElection
 
     async def lead() -> None:
-        click.echo(f"{service.name} works", err=True)
+        click.echo(f"{service.name}: at work", err=True)
         await work()
 
     if not service.leader_elect:
         await lead()
         return
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-    click.echo(f"{service.name} stands for election: lease {NAMESPACE}/{service.lease}", err=True)
+    click.echo(f"{service.name}: waiting for the lease {NAMESPACE}/{service.lease}", err=True)
     await LeaderElection(client, service.lease, NAMESPACE, identity).run(lead)
 
 

@@ -58,7 +58,7 @@ _BY_CLAIM = "device taint eviction: claim"
 _WORDS = Words(
     "DeviceTaintManagerEviction",
     "DeletionByDeviceTaintManager",
-    "a device of it has a NoExecute taint that its claim does not tolerate, or no longer",
+    "a device of it has a NoExecute taint that its claim does not tolerate (any more)",
 )
 
 

@@ -27,7 +27,7 @@ from allotment.controllers.pod_state import BY_NODE, node_of
 _WORDS = Words(
     "TaintManagerEviction",
     "DeletionByTaintManager",
-    "its node has a NoExecute taint that it does not tolerate, or no longer",
+    "its node has a NoExecute taint that it does not tolerate (any more)",
 )
 
 

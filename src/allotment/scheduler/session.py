@@ -102,12 +102,13 @@ class Session:
         self, gang: Gang, need: Need, fitted: int, why: Refusal, domain: Domain, *, gave_up: bool
     ) -> Refusal:
         where = f" in {domain.words}" if domain.words else ""
-        told = f"only {fitted} of {max(need.count, 1)} pods that it needs fit{where}"
-        if fitted >= max(need.count, 1):
+        count = max(need.count, 1)
+        told = f"{'only ' if fitted else ''}{fitted} of {count} pods that it needs fit{where}"
+        if fitted >= count:
             told = f"too few pods of a task fit{where}"
         if gave_up:
             told = f"gave up the search; one after another {told}"
-        words = f"gang {gang.name}: {told}; for the next one {why.words}"
+        words = f"gang {gang.name}: {told}; for the {'next' if fitted else 'first'} one {why.words}"
         return Refusal(words, why.plugins, why.error, why.resolvable)
 
 
