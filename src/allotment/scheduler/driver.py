@@ -53,7 +53,8 @@ log = logging.getLogger(__name__)
 
 PODS_A_TURN = 16
 EVENTS_A_TURN = 256
-WRITERS = 128
+MOST_WRITES = 128
+"""On their way at once; the server commits together what comes together."""
 
 _ALWAYS: tuple[type[ApiStruct], ...] = (Node, Namespace, DeviceClass, ResourceSlice, ResourceClaim, Pod)
 
@@ -85,7 +86,8 @@ class Driver:
         self._events: deque[Event] = deque()
         self._writes: deque[Write] = deque()
         self._news = asyncio.Event()
-        self._work = asyncio.Event()
+        self._writing = 0
+        self._tasks: asyncio.TaskGroup | None = None
         self._pods = client.of(Pod)
         self._claims = client.of(ResourceClaim)
         self._plain_claims = client.plain("resource.k8s.io/v1", "resourceclaims")
@@ -96,8 +98,7 @@ class Driver:
         await self._watch()
         await self._informers.synced()
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(WRITERS):
-                tasks.create_task(self._write())
+            self._tasks = tasks
             await self._loop()
 
     # --- events ---
@@ -190,9 +191,10 @@ class Driver:
                 self._hear(instruction)
             if isinstance(instruction, Tell):
                 self._tell(instruction)
+            elif self._writing < MOST_WRITES:
+                self._begin(instruction)
             else:
                 self._writes.append(instruction)
-                self._work.set()
 
     def _tell(self, tell: Tell) -> None:
         subject = Subject(tell.api_version, tell.kind, tell.name, tell.namespace, tell.uid)
@@ -201,13 +203,16 @@ class Driver:
 
     # --- writes ---
 
-    async def _write(self) -> None:
-        while True:
-            while not self._writes:
-                self._work.clear()
-                await self._work.wait()
-            write = self._writes.popleft()
-            self._happened(await self._outcome(write))
+    def _begin(self, write: Write) -> None:
+        assert self._tasks is not None, "it runs"
+        self._writing += 1
+        self._tasks.create_task(self._write(write))
+
+    async def _write(self, write: Write) -> None:
+        self._happened(await self._outcome(write))
+        self._writing -= 1
+        if self._writes:
+            self._begin(self._writes.popleft())
 
     async def _outcome(self, write: Write) -> Done | Failed:
         try:
