@@ -128,8 +128,15 @@ def test_without_rights_it_says_which_are_missing(allot: Allot, cluster: Served)
 
 def test_a_dry_run_without_rights(allot: Allot, cluster: Served) -> None:
     ran = allot("scheduler", "--dry-run", "--kubeconfig", cluster.kubeconfig("jane"))
-    assert ran.code == 1
+    assert ran.code == 2
     assert 'User "jane" cannot list resource' in ran.err
+
+
+def test_a_dry_run_with_a_configuration_that_is_wrong_is_no_answer(allot: Allot, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("kind: Nothing")
+    ran = allot("scheduler", "--dry-run", "--config", str(tmp_path / "config.yaml"))
+    assert ran.code == 2
+    assert "config.yaml" in ran.err
 
 
 def test_a_metrics_port_in_use_is_named(allot: Allot, cluster: Served) -> None:

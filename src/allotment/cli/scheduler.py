@@ -67,18 +67,24 @@ def command(
 
     \b
     Exit code: 0 stopped by Ctrl-C or SIGTERM, 1 could not start or failed.
-    With --dry-run: 0 every waiting pod fits, 1 some do not.
+    With --dry-run: 0 every waiting pod fits, 1 some do not, 2 it could not be found out.
     """
     import uvloop
 
+    from allotment.cli.failure import Failure
     from allotment.cli.log import set_up
     from allotment.cli.scheduler_config import configuration_of
     from allotment.cli.service import Service, log_level
 
     set_up(log_level(verbose))
-    configuration = _named(configuration_of(config), scheduler_name)
     if dry_run:
-        return uvloop.run(_rehearse(kubeconfig, context, configuration, output))
+        try:
+            configuration = _named(configuration_of(config), scheduler_name)
+            return uvloop.run(_rehearse(kubeconfig, context, configuration, output))
+        except Failure as exc:
+            exc.exit_code = 2  # 1 is an answer: some pods do not fit
+            raise
+    configuration = _named(configuration_of(config), scheduler_name)
     service = Service(NAME, kubeconfig, context, leader_elect, metrics_host, metrics_port)
     uvloop.run(_run(service, configuration))
     return 0
