@@ -18,7 +18,7 @@ from allotment.apiserver.server import ApiServer
 from allotment.cli import demo
 from allotment.cli.demo import Picture, Stage
 from allotment.cli.demo_table import STORY, Row, unexpected
-from tests.cli.conftest import Allot, same_as_golden
+from tests.cli.conftest import CHECKOUT, Allot, same_as_golden
 
 WHY = "0/12 nodes: 5 have only 40Gi gpu, need 96Gi, 4 have only 80Gi gpu, need 96Gi, 3 have no gpu"
 
@@ -108,6 +108,15 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[Picture | None]:
     monkeypatch.setattr("allotment.cli.log.set_up", lambda level: None)  # both are the process's,
     monkeypatch.setattr("sys.setswitchinterval", lambda seconds: None)  # which is the tests' here
     return result
+
+
+def test_the_readme_tells_the_same_story() -> None:
+    shown = (CHECKOUT / "README.md").read_text().split("```text\n")[1].split("```")[0].splitlines()
+    assert shown[0].startswith(f"{sum(workload.pods for workload in STORY)} pods on 12 simulated nodes")
+    for workload in STORY:
+        (*_, row) = (line for line in shown if line.startswith(workload.names) and " waits: " not in line)
+        assert re.search(rf" {workload.state} +{re.escape(workload.words)}$", row)
+    assert f"too-large waits: {WHY}" in shown
 
 
 def test_in_a_pipe_it_is_a_plain_table(allot: Allot, ended: list[Picture | None]) -> None:

@@ -85,17 +85,13 @@ def test_a_file_that_is_named_twice_is_read_once(allot: Allot) -> None:
     assert allot("allocate", "-f", "examples", "-f", "examples/../examples/4-workloads.yaml") == once
 
 
-def test_the_demo_runs_and_shows_its_commands() -> None:
+def test_the_offline_example_runs_and_shows_its_commands() -> None:
     ran = subprocess.run(
-        [sys.executable, str(CHECKOUT / "examples" / "demo.py")], capture_output=True, text=True, check=False
+        [sys.executable, str(CHECKOUT / "examples" / "offline.py")],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     assert "$ .venv/bin/allot allocate -f examples" in ran.stdout
     assert "What does not fit (2)" in ran.stdout
-
-
-def test_the_readme_shows_what_the_command_prints(allot: Allot) -> None:
-    shown = (CHECKOUT / "README.md").read_text().split("```text\n")[1].split("```")[0]
-    printed = allot("allocate", "-f", "examples").out
-    for part in shown.split("…\n"):
-        assert part.strip("\n") in printed

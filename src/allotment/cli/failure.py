@@ -1,4 +1,4 @@
-"""What ends a command that cannot do its work: a message that says what to do next, and exit code 1."""
+"""What ends a command that cannot do its work: a message that says what to do next, and an exit code."""
 
 from __future__ import annotations
 
@@ -16,3 +16,9 @@ class Failure(click.ClickException):
 
     def format_message(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class NoAnswer(Failure):
+    """Ends a command whose exit code 1 is an answer: "no"."""
+
+    exit_code = 2

@@ -71,7 +71,7 @@ def command(
     """
     import uvloop
 
-    from allotment.cli.failure import Failure
+    from allotment.cli.failure import Failure, NoAnswer
     from allotment.cli.log import set_up
     from allotment.cli.scheduler_config import configuration_of
     from allotment.cli.service import Service, log_level
@@ -82,8 +82,7 @@ def command(
             configuration = _named(configuration_of(config), scheduler_name)
             return uvloop.run(_rehearse(kubeconfig, context, configuration, output))
         except Failure as exc:
-            exc.exit_code = 2  # 1 is an answer: some pods do not fit
-            raise
+            raise NoAnswer(exc.message, exc.hint) from exc
     configuration = _named(configuration_of(config), scheduler_name)
     service = Service(NAME, kubeconfig, context, leader_elect, metrics_host, metrics_port)
     uvloop.run(_run(service, configuration))
