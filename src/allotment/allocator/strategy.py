@@ -58,7 +58,7 @@ class _Value:
         sets = [(pool, use.counter_set) for use in device.spec.consumes_counters]
         size = sum(capacity.value.nanos for capacity in device.spec.capacity.values())
         return (
-            not self._held.shared(device.id),
+            not (device.spec.allow_multiple_allocations and self._held.shared(device.id)),
             self._part(device),
             self._loss(sets),
             size,

@@ -220,7 +220,10 @@ class View:
         """Finds out whether the strategy's order is upstream's as far as it matters here, or at least always the same: what
         is shared or drawn from is worth less once it is in use."""
         relevant = sight.relevant
-        if relevant & site.shareable or (site.drawing and any(relevant >> p & 1 for p in site.plan.draws)):
+        sharing = any(
+            d.spec.allow_multiple_allocations and relevant >> n & 1 for n, d in enumerate(site.devices)
+        )
+        if sharing or (site.drawing and any(relevant >> p & 1 for p in site.plan.draws)):
             return
         sight.fixed = True
         order = sight.orders[0, 0] = self._arranged(site, NOTHING_HELD)

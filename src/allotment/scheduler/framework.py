@@ -31,7 +31,9 @@ class Code(Enum):
     SUCCESS = "Success"
     UNSCHEDULABLE = "Unschedulable"  # try again when an event that can help arrives; preemption may help
     UNRESOLVABLE = "UnschedulableAndUnresolvable"  # as above, but preemption cannot help
-    WAIT = "Wait"  # PreFilter and Permit: somebody else's write decides soon; people are told only if that lasts
+    WAIT = (
+        "Wait"  # PreFilter and Permit: somebody else's write decides soon; people are told only if that lasts
+    )
     SKIP = "Skip"  # PreFilter and PreScore only: the plugin has nothing to say about this pod
     ERROR = "Error"  # something is broken: back off, and log it
 
