@@ -144,6 +144,19 @@ def test_a_budget_is_about_its_own_pods() -> None:
     assert evicted(full(budget(0, app="x"), pod("a"), pod("b", 3)), pod("new", 5)) == ["a"]
 
 
+def test_a_budget_that_goes_protects_nobody() -> None:
+    blocking = budget(0, app="a")
+    seat = full(blocking, pod("a", labels={"app": "a"}), pod("b", labels={"app": "a"}))
+    seat.world.put(pod("new", 5))
+    settle(seat.world)
+    assert not seat.world.pod("new").spec.node_name
+
+    seat.world.delete(seat.world.of(PodDisruptionBudget)["default/b"])
+    settle(seat.world)
+
+    assert seat.world.pod("new").spec.node_name == "n"
+
+
 # --- what happens then ---
 
 

@@ -462,7 +462,12 @@ class Scheduler:
                 self._preempt(pod, room)
                 return Refusal(f"{refusal.words}. {room.words}", refusal.plugins, resolvable=False)
         self._nominate(pod, "")
-        return refusal
+        if not refusal.resolvable:
+            return refusal
+        also = frozenset(
+            plugin.name for plugin in attempt.profile.post_filter
+        )  # they may find room another time
+        return Refusal(refusal.words, refusal.plugins | also)
 
     def _deallocate(self, key: str) -> None:
         claim = self.cluster.claims.objects[key]

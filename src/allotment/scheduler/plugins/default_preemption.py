@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from allotment.api.batch import PodDisruptionBudget
 from allotment.scheduler.absence import Absence, claims_of, freed_by, without
 from allotment.scheduler.budgets import Budgets
-from allotment.scheduler.framework import Code, Room, Status, Wake
+from allotment.scheduler.framework import Action, Code, Room, Status, Wake
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -47,13 +48,16 @@ class DefaultPreemption:
     """See the module."""
 
     name = NAME
-    wakes: Sequence[Wake] = ()
+    wakes: Sequence[Wake] = (Wake(PodDisruptionBudget, frozenset((Action.UPDATE, Action.DELETE))),)
 
     def __init__(self) -> None:
         self._awaited: dict[str, Awaited] = {}
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
-        return True
+        """A budget that allows more than before, or is gone, protects fewer."""
+        if not isinstance(old, PodDisruptionBudget) or not isinstance(new, PodDisruptionBudget):
+            return True
+        return new.status.disruptions_allowed > old.status.disruptions_allowed or new.spec != old.spec
 
     def post_filter(self, cycle: Cycle, rejections: Mapping[str, Status]) -> Room | None:
         pod, cluster = cycle.pod, cycle.cluster
