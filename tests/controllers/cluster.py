@@ -113,6 +113,8 @@ class Component:
 class Cluster:
     """The server, an administrator who may do everything, and what the test sees."""
 
+    strangers: frozenset[str] = frozenset()  # uids of objects that were there before
+
     def __init__(self, server: ApiServer) -> None:
         self.server = server
         self._news = asyncio.Event()
