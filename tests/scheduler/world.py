@@ -365,6 +365,7 @@ class World:
         """When nothing moves any more: what is allocated is in use."""
         living = {pod.metadata.uid for pod in self.pods.values()}
         living |= {group.metadata.uid for group in self.of(PodGroup).values()}
+        living |= set(self._groups_in_use())
         for key, claim in self.claims.items():
             users = {user.uid for user in claim.status.reserved_for}
             assert users <= living, f"{key} is reserved for somebody who is gone"
