@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from allotment.api.conversion import v1alpha2
 from allotment.api.core import Node
 from allotment.api.meta import ObjectMeta
 from allotment.api.resource import (
@@ -258,3 +259,27 @@ def test_a_call_that_takes_too_long_gave_no_answer() -> None:
             await waiting[0]
 
     asyncio.run(run())
+
+
+def test_a_claim_in_the_early_form_is_applied_again_after_its_allocation(tmp_path: Path) -> None:
+    early, hub = "resource.k8s.io/v1alpha2", "resource.k8s.io/v1"
+    claim: Obj = {
+        "apiVersion": early,
+        "kind": "ResourceClaim",
+        "metadata": {"name": "two", "namespace": "default"},
+        "spec": {"resourceClassName": "cards"},
+    }
+    instances = {"nodeName": "node-1", "partitionable": {"instances": [{"id": "card/halves/half-0"}]}}
+    handle = {"driverName": "cards.example.com", "semanticData": instances}
+    allocated = v1alpha2.to_v1({**claim, "status": {"allocation": {"resourceHandles": [handle]}}})
+
+    async def scenario(client: Client) -> None:
+        claims = client.plain(early, "resourceclaims")
+        made = await claims.apply(claim)
+        patch = {"status": allocated["status"]}
+        await client.plain(hub, "resourceclaims").patch("two", patch, "default", subresource="status")
+        again = await claims.apply(claim)
+        assert again["spec"] == made["spec"]
+        assert again["status"]["allocation"]["resourceHandles"] == [handle]
+
+    in_process(tmp_path, scenario)

@@ -65,11 +65,12 @@ class Served:
         return f"{self.resource.plural}.{self.group}" if self.group else self.resource.plural
 
     def convert(self, obj: Obj, api_version: str) -> tuple[Obj, Schema] | None:
-        """An object of this form in another form of the same resource, with its schema; None if there is no such form."""
-        for form in _forms(self.resource):
-            if form.api_version == api_version:
-                return form.from_hub(self.to_hub(obj)), form.schema
-        return None
+        """An object of any form of this resource in another of its forms, with its schema; None if there is no such form."""
+        forms = {form.api_version: form for form in _forms(self.resource)}
+        if (wanted := forms.get(api_version)) is None:
+            return None
+        source = forms.get(obj.get("apiVersion", ""), self)
+        return wanted.from_hub(source.to_hub(obj)), wanted.schema
 
     def key(self, namespace: str, name: str) -> Key:
         return Key(self.resource.id, namespace if self.resource.namespaced else "", name)
