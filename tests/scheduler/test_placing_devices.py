@@ -52,6 +52,18 @@ def test_extended_resources_fill_nodes_one_after_another() -> None:
     assert len(world.claims) == 4
 
 
+def test_pods_of_one_shape_are_each_told_of_claims_by_their_own_names_for_them() -> None:
+    fails = build.request("r", 'device.attributes["gpu.example.com"].model == "a100"')
+    pods = [pod("p0", claims={"big": "a"}), pod("p1", claims={"small": "b"})]
+    world = World(build.class_(), *fleet("n1", "n2"), claim("a", fails), claim("b", fails), *pods)
+    Seat(world)
+    settle(world)
+    for name, entry in (("p0", "big"), ("p1", "small")):
+        assert message(world.pod(name)).startswith(
+            f"0/2 nodes: 2 cannot judge the pod's claims: claim {entry}: selector #0: CEL runtime error"
+        )
+
+
 @pytest.mark.parametrize("writes", range(1, 6))
 def test_a_crash_between_two_writes_leaves_one_claim_and_one_binding(writes: int) -> None:
     world = World(gpu_class(), *fleet("n1"), pod("p", more={GPU: 1}))

@@ -95,7 +95,8 @@ def _key(pod: Pod, entry: PodResourceClaim, group: PodGroup | None, cluster: Clu
     for key in cluster.claims.owned.get(owner.uid, ()):
         if cluster.claims.objects[key].metadata.annotations.get(POD_CLAIM_NAME) == entry.name:
             return key
-    raise Unusable(f"the pod's resource claim {entry.name} has not been made from its template yet")
+    template = entry.resource_claim_template_name
+    raise Unusable(f"the pod's resource claim {entry.name} has not been made from template {template} yet")
 
 
 def _noted(statuses: tuple[PodResourceClaimStatus, ...], entry: str) -> PodResourceClaimStatus | None:

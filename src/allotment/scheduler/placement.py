@@ -151,10 +151,10 @@ class Placer:
         cycle, index = attempt.cycle, attempt.index
         if cycle.names is None and not attempt.filters and not attempt.scores:
             best = index.best()
-            return best if best is not None else self._refusal(index.rejections)
+            return best if best is not None else self._refusal(attempt, index.rejections)
         fitting, rejections = self._fitting(attempt)
         if not fitting:
-            return self._refusal(rejections)
+            return self._refusal(attempt, rejections)
         return self._best(attempt, fitting)
 
     def _cleared(self, attempt: Attempt) -> str | Status | None:
@@ -243,8 +243,11 @@ class Placer:
                     totals[name] += score
         return min(totals, key=lambda name: (-totals[name], name))
 
-    def _refusal(self, rejections: Mapping[Status, int]) -> Refusal:
-        return refused_everywhere(rejections, self._cluster.known)
+    def _refusal(self, attempt: Attempt, rejections: Mapping[Status, int]) -> Refusal:
+        refusal, devices = refused_everywhere(rejections, self._cluster.known), attempt.profile.devices
+        return (
+            refusal if devices is None else replace(refusal, words=devices.told(attempt.cycle, refusal.words))
+        )
 
     # --- Reserve ---
 

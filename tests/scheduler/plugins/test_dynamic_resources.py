@@ -55,9 +55,9 @@ GATES = {
     "a template whose claim is for another entry": (
         [owned(claim("x"), MINE, entry="nic")],
         MINE,
-        "gpu has not been made from its template yet",
+        "gpu has not been made from template t yet",
     ),
-    "a template without a claim": ([], MINE, "gpu has not been made from its template yet"),
+    "a template without a claim": ([], MINE, "gpu has not been made from template t yet"),
     "a template that needs no claim": ([], noted(MINE, gpu=None), ""),
     "a template whose claim belongs to somebody else": (
         [owned(claim("x"), pod("q"))],
@@ -120,7 +120,11 @@ def test_a_claim_with_256_users_takes_no_further_one() -> None:
 
 def test_a_class_that_does_not_exist_is_said() -> None:
     world = World(*fleet("n1"), claim("c", request(class_name="tpu")))
-    assert "device class tpu" in world.refused(pod("p", claims=["c"]))
+    of_a_pod = pod("p", claims={"fast": "fine", "big": "c"})
+    world.show(claim("fine"))
+    assert world.refused(of_a_pod).startswith(
+        "the pod's claims cannot be allocated: claim big, request r: could not retrieve device class tpu"
+    )
 
 
 # --- given claims ---
@@ -290,7 +294,7 @@ def test_a_groups_claim_is_used_in_the_groups_name(statuses: tuple[PodResourceCl
 def test_an_entry_that_differs_from_the_groups_is_the_pods_own() -> None:
     world = World(*fleet("n1"), group(), of_group(claim("shared")))
     other = pod("a", templates={"gpu": "another"}, group="team")
-    assert "has not been made from its template yet" in world.gate(other).words
+    assert "has not been made from template another yet" in world.gate(other).words
 
 
 # --- binding conditions ---

@@ -13,6 +13,7 @@ In a cycle:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,7 @@ _KINDS: tuple[type[ApiStruct], ...] = (
 _STALE = unresolvable("have to wait until a claim of an earlier attempt is deleted")
 _UNKNOWN = unresolvable("are not known")
 _NO_RESOURCES: frozenset[str] = frozenset()
+_NUMBERED = re.compile(r"\bclaim #(\d{1,4})\b")  # as the fleet calls claims, which serve many pods alike
 
 
 class DynamicResources:
@@ -136,7 +138,9 @@ class DynamicResources:
             return SKIP
         wants.key = tuple([encode(each.claim.spec) for each in wants.pending])
         fault = self._fault(cycle, wants)
-        return unresolvable(f"the pod's claims cannot be allocated: {fault}") if fault else SUCCESS
+        if fault:
+            return unresolvable(f"the pod's claims cannot be allocated: {self.told(cycle, fault)}")
+        return SUCCESS
 
     def _sort(self, cycle: Cycle, wants: Wants, reference: Reference) -> None:
         allocation = cycle.cluster.claims.allocation(reference.key)
@@ -211,6 +215,18 @@ class DynamicResources:
                 for given in wants.given
             ),
         )
+
+    def told(self, cycle: Cycle, words: str) -> str:
+        """Words about claims that pods of the same shape share, with the names that this pod has for its claims."""
+        wants: Wants = cycle.state[NAME]
+
+        def named(numbered: re.Match[str]) -> str:
+            number = int(numbered[1])
+            if 1 <= number <= len(wants.pending):
+                return f"claim {wants.pending[number - 1].entries[0]}"
+            return "the claim for extended resources" if wants.extended else numbered[0]
+
+        return _NUMBERED.sub(named, words)
 
     # --- plans ---
 
