@@ -28,6 +28,10 @@ def wanted(*expressions: str, **more: object) -> DeviceRequest:
     return request("r", *expressions, class_name="gpu", **more)  # type: ignore[arg-type]  # passed on
 
 
+def hot(name: str, memory: str = "40Gi") -> Device:
+    return device(name, capacity={"memory": memory}, taints=[taint("hot", "very", "NoExecute")])
+
+
 TWO = [gpu("d0"), gpu("d1")]
 SHARED = [device("d0", capacity={"memory": policed("40Gi", "1Gi")}, shared=True)]
 
@@ -100,7 +104,32 @@ WORDS: dict[str, Case] = {
     "tainted": (
         fleet("n1", devices=[device("d0", taints=[taint("hot")])]),
         [wanted()],
-        "have every matching gpu tainted",
+        "have every matching gpu tainted (1 with taint hot:NoSchedule)",
+        False,
+    ),
+    "tainted, among others that do not match": (
+        fleet("n1", devices=[gpu("d0"), gpu("d1"), hot("d2", "80Gi")]),
+        [wanted(AT_LEAST_80)],
+        "have every matching gpu tainted (1 with taint hot=very:NoExecute)",
+        False,
+    ),
+    "too few without taints": (
+        fleet("n1", devices=[gpu("d0"), hot("d1"), hot("d2"), device("d3", taints=[taint("old")])]),
+        [wanted(count=2)],
+        "have 1 gpu, need 2 (besides 2 with taint hot=very:NoExecute, 1 with taint old:NoSchedule)",
+        False,
+    ),
+    "in use, and tainted what is free": (
+        [*fleet("n1", devices=[gpu("d0"), hot("d1"), hot("d2")]), allocated(claim("a"), "d0", "d1")],
+        [wanted()],
+        "have every gpu in use (besides 1 with taint hot=very:NoExecute)",
+        True,
+    ),
+    "more taints than are told": (
+        fleet("n1", devices=[device(f"d{number}", taints=[taint(f"t{number}")]) for number in range(5)]),
+        [wanted()],
+        "have every matching gpu tainted (1 with taint t0:NoSchedule, 1 with taint t1:NoSchedule,"
+        " 1 with taint t2:NoSchedule, 2 with other taints)",
         False,
     ),
     "shares taken": (
@@ -166,6 +195,26 @@ def test_constraints_are_named_where_each_request_could_be_met() -> None:
     status = refusal(fleet("n1", devices=devices), [wanted(count=2)], build.match("numa"))
     assert status.words == "have no choice of devices with one value of gpu.example.com/numa"
     assert status.code is Code.UNRESOLVABLE
+
+
+def test_a_selector_that_fails_is_told_in_the_same_words_whether_devices_are_in_use_or_not() -> None:
+    objects = [*fleet("n1", "n2", devices=[gpu("d0")]), allocated(claim("a"), "d0", on="n2")]
+    world = World(*objects, claim("c", wanted(f'{MODEL} == "a100"')))
+    free, in_use = world.verdicts(world.cycle(pod("p", claims=["c"]))).values()
+    assert free.words == in_use.words
+    assert "CEL runtime error" in free.words
+
+
+def test_each_node_is_said_to_have_its_own_taints() -> None:
+    objects = [
+        *fleet("n1", devices=[device("d0", taints=[taint("hot")])]),
+        *fleet("n2", devices=[device("d0", taints=[taint("old")])]),
+    ]
+    world = World(*objects, claim("c", wanted()))
+    assert world.words(pod("p", claims=["c"])) == {
+        name: f"have every matching gpu tainted (1 with taint {key}:NoSchedule)"
+        for name, key in (("n1", "hot"), ("n2", "old"))
+    }
 
 
 def test_nobody_elses_claim_is_named() -> None:

@@ -6,13 +6,12 @@ a node is a look-up by the node's state, and for each state that does not fit a 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.allocator.fleet import named_shares
 from allotment.scheduler.device_score import early, score
-from allotment.scheduler.device_words import GENERIC, anything_in_use, refusal
+from allotment.scheduler.device_words import GENERIC, anything_in_use, refusal, unjudged
 from allotment.scheduler.framework import Code, Status
 
 if TYPE_CHECKING:
@@ -26,9 +25,6 @@ _KEPT = 10_000
 """Answers remembered, of each sort."""
 _QUESTIONS = 10_000
 """After so many, the view is asked for anew, so that the fleet can forget what is out of date."""
-
-
-_LONGEST = 300  # characters of a mistake that makes claims impossible to judge
 
 
 class Wish:
@@ -116,9 +112,7 @@ class Wish:
         words, problem = view.refusal(place), view.problem(place)
         if words:
             in_use = problem is not None and anything_in_use(problem)
-            return self._status(
-                f"cannot judge the pod's claims: {_of_any_device(words)[:_LONGEST]}", by_use=in_use
-            )
+            return self._status(unjudged(words), by_use=in_use)
         if problem is None:
             return self._status(GENERIC, by_use=True)
         found = refusal(problem)
@@ -126,9 +120,3 @@ class Wish:
 
     def _status(self, words: str, *, by_use: bool) -> Status:
         return Status(Code.UNSCHEDULABLE if by_use else Code.UNRESOLVABLE, self._plugin, words)
-
-
-def _of_any_device(words: str) -> str:
-    """An error of the allocator without the device on which it came up, so that nodes with the same error are counted together
-    (and because equal nodes share one answer: the device may be another node's)."""
-    return re.sub(r" on device \S+?(?=:| failed)", "", words)

@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from allotment.allocator.errors import AllocationError
 from allotment.allocator.semantic import OfDriver
 from allotment.api.quantity import Quantity
 
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
 
 GENERIC = "cannot take the pod's claims"
 _LONGEST = 80  # characters of an expression
+_LONGEST_ERROR = 300  # characters of a mistake that makes claims impossible to judge
+_MOST_TAINTS = 3
+_TAINT = "have taint "
 _AT_LEAST = re.compile(r"quantity\(\s*[\"']([^\"']+)[\"']\s*\)")
 
 
@@ -66,6 +68,13 @@ def anything_in_use(problem: Problem) -> bool:
     return bool(mattering & (problem.used | problem.shared))
 
 
+def unjudged(error: str) -> str:
+    """The words for an error of the allocator. They leave out the device on which it came up, so that nodes with the same
+    error are counted together (and because equal nodes share one answer: the device may be another node's)."""
+    nowhere = re.sub(r" (?:on|for) device \S+?(?=:| failed)", "", error)
+    return f"cannot judge the pod's claims: {nowhere[:_LONGEST_ERROR]}"
+
+
 def _nearest(problem: Problem, request: Request) -> _Fare:
     fares = [_fare(problem, ask) for ask in request.asks]
     return max(fares, key=lambda fare: (fare.stage, -fare.missing))
@@ -81,7 +90,8 @@ def _fare(problem: Problem, ask: Ask) -> _Fare:
         return _Fare(0, needed - have, _static_words(problem, ask, have, needed))
     free = suited if ask.admin else suited & ~problem.used
     if free.bit_count() < needed:
-        return _Fare(1, needed - free.bit_count(), _count_words(ask, free.bit_count(), needed, "free "))
+        words = _count_words(ask, free.bit_count(), needed, "free ")
+        return _Fare(1, needed - free.bit_count(), words + _besides(_tainted(problem, ask, ~problem.used)))
     left = [position for position in range(len(problem.devices)) if free >> position & 1]
     short = [_shortage(problem, ask, position) for position in left]
     fitting = sum(not each for each in short)
@@ -100,9 +110,14 @@ def _count_words(ask: Ask, have: int, needed: int, kind: str) -> str:
 
 
 def _static_words(problem: Problem, ask: Ask, have: int, needed: int) -> str:
+    tainted = _tainted(problem, ask)
     if have:
-        return _count_words(ask, have, needed, "")
-    of_class = [device for device in problem.devices if not _fails_class(ask, device)]
+        return _count_words(ask, have, needed, "") + _besides(tainted)
+    if tainted:
+        return f"have every matching {ask.class_name} tainted ({tainted})"
+    of_class = [
+        (position, device) for position, device in enumerate(problem.devices) if not _fails_class(ask, device)
+    ]
     if not of_class:
         broken = [pool for pool in problem.site.pools if not pool.usable]
         return (
@@ -110,7 +125,24 @@ def _static_words(problem: Problem, ask: Ask, have: int, needed: int) -> str:
             if broken
             else f"have no {ask.class_name}"
         )
-    return _most_common([_flaw(problem, ask, device) for device in of_class])
+    return _most_common([_flaw(problem, ask, position, device) for position, device in of_class])
+
+
+def _tainted(problem: Problem, ask: Ask, among: int = -1) -> str:
+    """How many devices only a taint keeps from the ask, for each taint: ``2 with taint hot=yes:NoSchedule``; empty if none."""
+    suits, counts = problem.suits[ask.shape], Counter[str]()
+    kept = suits.selectable & ~suits.allowed & among
+    for position, device in enumerate(problem.devices):
+        forbidden = suits.forbids(device) if kept >> position & 1 else None
+        if forbidden is not None and forbidden.startswith(_TAINT):
+            counts[forbidden.removeprefix(_TAINT)] += 1
+    told = [f"{count} with taint {taint}" for taint, count in counts.most_common(_MOST_TAINTS)]
+    others = counts.total() - sum(count for _, count in counts.most_common(_MOST_TAINTS))
+    return ", ".join([*told, f"{others} with other taints"] if others else told)
+
+
+def _besides(tainted: str) -> str:
+    return f" (besides {tainted})" if tainted else ""
 
 
 def _fails_class(ask: Ask, device: Device) -> bool:
@@ -121,23 +153,18 @@ def _fails_class(ask: Ask, device: Device) -> bool:
     )
 
 
-def _flaw(problem: Problem, ask: Ask, device: Device) -> str:
-    """What is wrong with one device of the class."""
+def _flaw(problem: Problem, ask: Ask, position: int, device: Device) -> str:
+    """What is wrong with one device of the class, taints aside."""
     suits = problem.suits[ask.shape]
-    try:
-        failed = suits.fails(device)
-    except AllocationError:
-        return f"have {ask.class_name} on which a selector cannot be evaluated"
+    if position in suits.errors:
+        return unjudged(str(suits.errors[position]))
+    failed = suits.fails(device)
     if isinstance(failed, str):
         return f"have {ask.class_name} that {failed}"
     if failed is not None:
         return _selector_words(ask, device, failed)
     forbidden = suits.forbids(device)
-    if forbidden is None:
-        return _capacity_words(ask, device)
-    if "taint" in forbidden:
-        return f"have every matching {ask.class_name} tainted"
-    return f"have {ask.class_name} that {forbidden}"
+    return _capacity_words(ask, device) if forbidden is None else f"have {ask.class_name} that {forbidden}"
 
 
 def _selector_words(ask: Ask, device: Device, failed: Criterion) -> str:

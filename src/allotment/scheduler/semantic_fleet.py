@@ -16,7 +16,7 @@ from allotment.allocator.outcome import Allocated, Invalid, Unsatisfiable
 from allotment.allocator.semantic import SemanticBook, allocate_semantic, semantic_results
 from allotment.api import alpha2
 from allotment.scheduler.carried_claim import carried_holdings
-from allotment.scheduler.device_words import GENERIC, Refusal, refusal
+from allotment.scheduler.device_words import GENERIC, Refusal, refusal, unjudged
 
 if TYPE_CHECKING:
     from allotment.allocator.ledger import Holding, Ledger
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from allotment.api.resource import ResourceClaim
 
 _SHAPES_KEPT = 64
-_LONGEST = 300  # characters of what is wrong with a node
 
 
 @dataclass(slots=True)
@@ -200,5 +199,5 @@ def _verdict(outcome: Outcome, in_use: bool) -> Allocated | Refusal:
     if isinstance(outcome, Unsatisfiable):
         return refusal(outcome.problem)
     if isinstance(outcome, Invalid) and isinstance(outcome.error, NodeError):
-        return Refusal(f"cannot judge the pod's claims: {outcome.error}"[:_LONGEST], in_use)
+        return Refusal(unjudged(str(outcome.error)), in_use)
     return Refusal(GENERIC, in_use)
