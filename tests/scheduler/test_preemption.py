@@ -55,6 +55,11 @@ def evicted(seat: Seat, newcomer: Pod) -> list[str]:
     return sorted(each.name for each in seat.writes if isinstance(each, DeletePod))
 
 
+def message(of: Pod) -> str:
+    (condition,) = of.status.conditions
+    return condition.message or ""
+
+
 # --- who ---
 
 
@@ -150,11 +155,22 @@ def test_a_budget_that_goes_protects_nobody() -> None:
     seat.world.put(pod("new", 5))
     settle(seat.world)
     assert not seat.world.pod("new").spec.node_name
+    assert message(seat.world.pod("new")) == (
+        "0/1 nodes: 1 has every any in use. Preemption would make room on a node, "
+        "but disruption budgets that are used up protect 2 pods there"
+    )
 
     seat.world.delete(seat.world.of(PodDisruptionBudget)["default/b"])
     settle(seat.world)
 
     assert seat.world.pod("new").spec.node_name == "n"
+
+
+def test_budgets_are_not_blamed_where_the_pods_that_they_protect_would_not_do() -> None:
+    seat = full(budget(0, app="a"), pod("a", labels={"app": "a"}), pod("b", 7))
+    seat.world.put(pod("new", 5, templates={"d": "two"}))
+    settle(seat.world)
+    assert message(seat.world.pod("new")) == "0/1 nodes: 1 has every any in use"
 
 
 # --- what happens then ---

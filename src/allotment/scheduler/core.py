@@ -28,7 +28,7 @@ from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.device_wants import NAME as DEVICES
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
-from allotment.scheduler.framework import SUCCESS, Code, Release, Room, Status
+from allotment.scheduler.framework import SUCCESS, Code, Protected, Release, Room, Status
 from allotment.scheduler.gang import GANG, Gang, Need, gang_of, group_key, key_of
 from allotment.scheduler.group_status import GroupStatuses, Verdict
 from allotment.scheduler.instruction import DeleteClaim, DeletePod, Instruction, PatchClaim, PatchPod, Tell
@@ -461,6 +461,9 @@ class Scheduler:
             if isinstance(room, Room):
                 self._preempt(pod, room)
                 return Refusal(f"{refusal.words}. {room.words}", refusal.plugins, resolvable=False)
+            if isinstance(room, Protected):
+                words = f"{refusal.words}. {room.words}"
+                refusal = Refusal(words, refusal.plugins, resolvable=refusal.resolvable)
         self._nominate(pod, "")
         if not refusal.resolvable:
             return refusal

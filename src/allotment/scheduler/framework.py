@@ -164,9 +164,12 @@ class Filter(Protocol):
 
 @runtime_checkable
 class PostFilter(Protocol):
-    """Makes room, when no node fits. Returns None where it cannot help; the first plugin that can is followed."""
+    """Makes room, when no node fits. Returns None where it cannot help; the first plugin that can is followed. One that knows
+    what keeps it from helping returns that, and the next is asked."""
 
-    def post_filter(self, cycle: Cycle, rejections: Mapping[str, Status]) -> Room | Release | None: ...
+    def post_filter(
+        self, cycle: Cycle, rejections: Mapping[str, Status]
+    ) -> Room | Release | Protected | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +187,13 @@ class Release:
     take their allocation, reservations and device statuses away; delete those that were made for extended resources."""
 
     claims: tuple[str, ...]  # namespace/name
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """There would be room if others went who may not be made to go; ``words`` are a sentence for the pod."""
+
     words: str
 
 

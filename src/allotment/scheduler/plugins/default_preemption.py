@@ -3,7 +3,8 @@
 A node is worth a look if what it lacks is a matter of use. There, all pods of lower priority are taken away in thought; if the
 pod fits then, they are brought back one by one, the most important first, and each that can stay, stays. What is left over is
 evicted: nobody whose going frees nothing that is needed, since such a pod could be brought back. A claim that several pods
-share is free only when all of them go. Pods whose disruption budget is used up stay.
+share is free only when all of them go. Pods whose disruption budget is used up stay; where that is all that is in the way, the
+pod is told so.
 
 Of several nodes the one is taken whose most important victim is least important; then the smallest sum of priorities, then the
 fewest victims. The pod is nominated for the node, and nobody is evicted for it again while victims and their claims are still
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 from allotment.api.batch import PodDisruptionBudget
 from allotment.scheduler.absence import Absence, claims_of, freed_by, without
 from allotment.scheduler.budgets import Budgets
-from allotment.scheduler.framework import Action, Code, Room, Status, Wake
+from allotment.scheduler.framework import Action, Code, Protected, Room, Status, Wake
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -59,7 +60,7 @@ class DefaultPreemption:
             return True
         return new.status.disruptions_allowed > old.status.disruptions_allowed or new.spec != old.spec
 
-    def post_filter(self, cycle: Cycle, rejections: Mapping[str, Status]) -> Room | None:
+    def post_filter(self, cycle: Cycle, rejections: Mapping[str, Status]) -> Room | Protected | None:
         pod, cluster = cycle.pod, cycle.cluster
         if pod.pod.spec.preemption_policy == "Never" or min(cluster.priorities) >= pod.priority:
             return None  # which is most often so, and costs as little to see with many pods as with few
@@ -67,14 +68,15 @@ class DefaultPreemption:
         if awaited is not None:
             return awaited
         best: tuple[tuple[int, int, int, str], list[PodInfo]] | None = None
-        for node in self._candidates(cycle, rejections):
+        candidates = self._candidates(cycle, rejections)
+        for node in candidates:
             victims = self._victims(cycle, node)
             if victims:
                 worth = _worth(victims, node.name)
                 if best is None or worth < best[0]:
                     best = (worth, victims)
         if best is None:
-            return None
+            return self._protected(cycle, candidates)
         (*_, name), victims = best
         claims = [key for victim in victims for key in freed_by(cluster, victim, [v.key for v in victims])]
         count = "1 pod" if len(victims) == 1 else f"{len(victims)} pods"
@@ -123,10 +125,7 @@ class DefaultPreemption:
     def _victims(self, cycle: Cycle, node: NodeInfo) -> list[PodInfo]:
         """The pods that have to go for the pod to fit on a node; none if that does not help."""
         cluster = cycle.cluster
-        budgets = Budgets(cluster)
-        lower = [other for other in node.pods.values() if _may_go(other, cycle.pod)]
-        lower.sort(key=lambda other: (other.priority, other.key))
-        lower = [other for other in lower if budgets.spend(other)]
+        lower, _ = _sorted_out(cycle, node)
         if not lower:
             return []
         with without(cluster, lower) as absence:
@@ -136,12 +135,38 @@ class DefaultPreemption:
             order = sorted(lower, key=lambda other: (-other.priority, _held(cluster, other), other.key))
             return [other for other in order if not self._can_stay(cycle, node, absence, other)]
 
+    def _protected(self, cycle: Cycle, candidates: Sequence[NodeInfo]) -> Protected | None:
+        """On how many nodes nothing but disruption budgets keeps the pod from making room."""
+        nodes = pods = 0
+        for node in candidates if cycle.cluster.budgets else ():
+            going, kept = _sorted_out(cycle, node)
+            if kept:
+                with without(cycle.cluster, going + kept):
+                    if isinstance(_judge(cycle, node), int):
+                        nodes, pods = nodes + 1, pods + len(kept)
+        if not nodes:
+            return None
+        where = "a node" if nodes == 1 else f"{nodes} nodes"
+        whom = "the pod" if pods == 1 else f"{pods} pods"
+        return Protected(
+            f"Preemption would make room on {where}, but disruption budgets that are used up protect {whom} there"
+        )
+
     def _can_stay(self, cycle: Cycle, node: NodeInfo, absence: Absence, other: PodInfo) -> bool:
         absence.bring(other.key)
         if isinstance(_judge(cycle, node), int):
             return True
         absence.take(other)
         return False
+
+
+def _sorted_out(cycle: Cycle, node: NodeInfo) -> tuple[list[PodInfo], list[PodInfo]]:
+    """The pods of lower priority on a node that may go, and those whose disruption budgets keep them."""
+    budgets = Budgets(cycle.cluster)
+    lower = [other for other in node.pods.values() if _may_go(other, cycle.pod)]
+    lower.sort(key=lambda other: (other.priority, other.key))
+    going = [other for other in lower if budgets.spend(other)]
+    return going, [other for other in lower if other not in going]
 
 
 def _judge(cycle: Cycle, node: NodeInfo) -> int | Status:
