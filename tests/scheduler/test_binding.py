@@ -15,8 +15,8 @@ from allotment.api.meta import ApiStruct, Condition, ObjectMeta, OwnerReference
 from allotment.api.resource import AllocatedDeviceStatus, Device, ResourceClaim
 from allotment.scheduler.binding import Stage
 from allotment.scheduler.configuration import Configuration
-from allotment.scheduler.core import INCOMPLETE
 from allotment.scheduler.event import Tick
+from allotment.scheduler.gangs import INCOMPLETE
 from allotment.scheduler.instruction import Bind, CreateClaim, DeletePod, PatchClaim, PatchPod
 from tests.allocator import build
 from tests.scheduler import builders

@@ -6,8 +6,9 @@ import pytest
 
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.configuration import DEFAULT, DEFAULT_SCHEDULER
-from allotment.scheduler.core import GATE_LONGEST, GATE_PATIENCE, Scheduler
+from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Tick
+from allotment.scheduler.gate import GATE_LONGEST, GATE_PATIENCE
 from allotment.scheduler.instruction import PatchPod
 from tests.scheduler import builders as b
 

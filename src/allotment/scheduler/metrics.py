@@ -14,9 +14,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from allotment.api.core import Pod
-from allotment.scheduler.core import GANG_PREFIX
 from allotment.scheduler.event import Changed, Done, Event, Failed
 from allotment.scheduler.gang import group_key
+from allotment.scheduler.gangs import GANG_PREFIX
 from allotment.scheduler.instruction import DeletePod, Instruction, PatchClaim, PatchPod, Tell
 from allotment.scheduler.queue import ACTIVE, BACKOFF, GATED, PARKED
 

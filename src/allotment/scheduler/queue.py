@@ -124,6 +124,7 @@ class Queue:
         self._buckets: dict[Hashable, _Bucket] = {}
         self._gated: dict[str, dict[str, Entry]] = {}  # by the plugin whose gate it is
         self._numbers = 0
+        self._failures: dict[str, int] = {}  # entry → how often its binding failed; not only of those here
         self._blamed: dict[str, dict[Hashable, None]] = {}  # plugin → shapes that it turned away, some gone
         self._gangs: dict[Hashable, None] = {}  # shapes of which an entry is more than one pod, some gone
         self._interested: dict[_Happening, dict[str, _Interest]] = {}
@@ -259,6 +260,29 @@ class Queue:
             self._blamed.setdefault(plugin, {})[shape] = None
         if entry.pods[0].key != key:
             self._gangs[shape] = None
+
+    # --- bindings that failed ---
+
+    def failed(self, key: str, now: float) -> None:
+        """The binding of an entry failed, whether it is back here or not: it is tried again after a while, a longer one each
+        time."""
+        self._failures[key] = self._failures.get(key, 0) + 1
+        entry = self._entries.get(key)
+        if entry is not None and entry.place != GATED:
+            self.rest(key, now)
+
+    def rest(self, key: str, now: float) -> None:
+        """Has an entry wait as long as its failed bindings ask for."""
+        failures = self._failures.get(key)
+        if failures is not None:
+            self._entries[key].attempts = failures - 1
+            self.park(key, None, (), now)
+
+    def forgive(self, key: str) -> None:
+        """Forgets that bindings of an entry failed."""
+        self._failures.pop(key, None)
+
+    # --- time ---
 
     def next_time(self) -> float | None:
         """When ``pop`` may have something that it has not now, by time alone."""

@@ -1,0 +1,98 @@
+"""Who may be tried at all (PreEnqueue). Those who may not wait at the gate, and are told why only if that lasts: mostly it does
+not, since whoever makes the claims of a pod has just been told of it as we have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from allotment.scheduler.device_wants import NAME as DEVICES
+from allotment.scheduler.framework import SUCCESS, Code, Status
+from allotment.scheduler.gang import GANG, group_key
+from allotment.scheduler.queue import GATED
+
+if TYPE_CHECKING:
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.pod import PodInfo
+    from allotment.scheduler.queue import Entry, Queue
+    from allotment.scheduler.roster import Profile
+
+GATE_PATIENCE = 2.0
+"""Seconds that a claim may be missing before the pod's condition says so: its controller has just been told."""
+GATE_LONGEST = 20.0
+"""The same, while other claims keep coming: to tell thousands that theirs is next would only keep it from coming."""
+
+
+class Gate:
+    """See the module. Without ``gangs`` it does not matter whether the group of a pod exists."""
+
+    def __init__(
+        self, cluster: Cluster, profiles: Mapping[str, Profile], queue: Queue, *, gangs: bool
+    ) -> None:
+        self._cluster = cluster
+        self._profiles = profiles
+        self._queue = queue
+        self._gangs = gangs
+        self._unsaid: dict[str, tuple[float, Status]] = {}  # entry → when to say why; oldest first
+        self._claim_came = -GATE_PATIENCE  # when the last one appeared
+
+    def admit(self, pod: PodInfo) -> Status:
+        """Whether a pod may be tried."""
+        group = group_key(pod.pod)
+        if group and self._gangs and group not in self._cluster.groups:
+            return Status(Code.UNRESOLVABLE, GANG, "the pod's group does not exist")
+        for plugin in self._profiles[pod.pod.spec.scheduler_name or ""].pre_enqueue:
+            status = plugin.pre_enqueue(pod, self._cluster)
+            if not status.ok:
+                return status
+        return SUCCESS
+
+    def open(self, entry: Entry) -> None:
+        """Lets an entry into the queue proper."""
+        self._unsaid.pop(entry.key, None)
+        self._queue.open(entry.key)
+
+    def shut(self, entry: Entry, status: Status, now: float) -> None:
+        """Keeps an entry out."""
+        if entry.place != GATED or status.plugin not in entry.plugins:
+            self._queue.gate(entry.key, status.plugin)
+        self.say_later(entry.key, status, now)
+
+    def drop(self, key: str) -> None:
+        """An entry is placed, or gone."""
+        self._queue.remove(key)
+        self._unsaid.pop(key, None)
+
+    # --- saying why ---
+
+    def say_later(self, key: str, status: Status, now: float) -> None:
+        """Has it said why an entry waits, unless it need not any more by then."""
+        if key not in self._unsaid or self._unsaid[key][1] != status:
+            self._unsaid.pop(key, None)
+            self._unsaid[key] = (now + GATE_PATIENCE, status)
+
+    def overdue(self, now: float) -> Iterator[tuple[str, Status]]:
+        """The keys of entries of which it is time to say why they wait."""
+        while self._unsaid:
+            key, (due, status) = next(iter(self._unsaid.items()))
+            if due > now:
+                return
+            del self._unsaid[key]
+            entry = self._queue.get(key)
+            if entry is not None and status.plugin == DEVICES and self._comes_soon(entry, now):
+                self._unsaid[key] = (now + GATE_PATIENCE, status)
+                continue
+            yield key, status
+
+    def next_time(self) -> float | None:
+        unsaid = next(iter(self._unsaid.values()), None)  # the oldest is the first
+        return unsaid[0] if unsaid is not None else None
+
+    def claim_came(self, now: float) -> None:
+        """A claim appeared: whoever makes them is at it."""
+        self._claim_came = now
+
+    def _comes_soon(self, entry: Entry, now: float) -> bool:
+        """Whether whoever makes claims is at it, and the turn of this one may come."""
+        return now - self._claim_came < GATE_PATIENCE and now - entry.since < GATE_LONGEST

@@ -1,0 +1,104 @@
+"""What leaves the scheduler: writes with their ids, and what people are told.
+
+Some writes are insisted on: an eviction or a deallocation that gets no answer is repeated, since nothing else would lead to it again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from allotment.scheduler.binding_conditions import timestamp
+from allotment.scheduler.event import Done, Failed, Failure
+from allotment.scheduler.instruction import Instruction, PatchPod, Tell
+
+if TYPE_CHECKING:
+    from allotment.scheduler.claim_writer import Draft
+    from allotment.scheduler.diagnosis import Refusal
+    from allotment.scheduler.pod import PodInfo
+
+MOST_TIMES, REPEAT_AFTER = 5, 2.0
+"""So often are writes tried that are insisted on and get no answer, with so many seconds between."""
+MAX_MESSAGE = 1024
+
+
+class Outbox:
+    """Collects instructions until they are taken. ``now`` is set by whoever hears the time."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._ids = 0
+        self._out: list[Instruction] = []
+        self._insisted: dict[int, tuple[Draft, tuple[str, ...], int]] = {}  # see insist
+        self._again: deque[tuple[float, Draft, tuple[str, ...], int]] = (
+            deque()
+        )  # when; the first is due first
+
+    def take(self) -> list[Instruction]:
+        """What has come together since the last time."""
+        out, self._out = self._out, []
+        return out
+
+    # --- writes ---
+
+    def send(self, draft: Draft) -> int:
+        """Sends a write that lacks its id; returns the id."""
+        self._ids += 1
+        self._out.append(draft(self._ids))
+        return self._ids
+
+    def insist(self, draft: Draft, nominees: tuple[str, ...] = (), times: int = MOST_TIMES) -> None:
+        """Sends a write that is repeated, so many times, when there is no answer. ``nominees`` are the pods that it is to make
+        room for."""
+        self._insisted[self.send(draft)] = (draft, nominees, times - 1)
+
+    def outcome(self, event: Done | Failed) -> tuple[str, ...]:
+        """Hears how a write ended. Returns the pods that it was to make room for, if it never will."""
+        found = self._insisted.pop(event.id, None)
+        if found is None or isinstance(event, Done) or event.why is Failure.GONE:
+            return ()
+        _, nominees, times = found
+        if event.why is Failure.UNKNOWN and times:
+            self._again.append((self.now + REPEAT_AFTER, *found))
+            return ()
+        return nominees
+
+    def tick(self) -> None:
+        """Repeats what is due."""
+        while self._again and self._again[0][0] <= self.now:
+            _, draft, nominees, left = self._again.popleft()
+            self.insist(draft, nominees, left)
+
+    def next_time(self) -> float | None:
+        return self._again[0][0] if self._again else None
+
+    # --- people ---
+
+    def say_unschedulable(self, pod: PodInfo, refusal: Refusal) -> None:
+        """Says why in the pod's PodScheduled condition and in an event, unless that was said already. Of a pod with gates the
+        API server has said SchedulingGated, and that stands: to autoscalers Unschedulable means that nodes are missing."""
+        if pod.pod.spec.scheduling_gates:
+            return
+        reason = "SchedulerError" if refusal.error else "Unschedulable"
+        said = reason, refusal.words[:MAX_MESSAGE]
+        for condition in pod.pod.status.conditions:
+            if condition.type == "PodScheduled" and (condition.reason, condition.message) == said:
+                return
+        self.say(pod, "PodScheduled", "False", *said)
+        self.tell(pod, "FailedScheduling", said[1], warning=True)
+
+    def say(self, pod: PodInfo, type_: str, status: str, reason: str, message: str) -> None:
+        """Writes a condition of a pod."""
+        condition = {
+            "type": type_,
+            "status": status,
+            "reason": reason,
+            "message": message[:MAX_MESSAGE],
+            "lastTransitionTime": timestamp(self.now),
+        }
+        patch = {"status": {"conditions": [condition]}}
+        self.send(lambda id: PatchPod(id, pod.namespace, pod.name, pod.uid, patch))
+
+    def tell(self, pod: PodInfo, reason: str, message: str, *, warning: bool = False) -> None:
+        """Makes an event of a pod."""
+        self._out.append(Tell("v1", "Pod", pod.namespace, pod.name, pod.uid, warning, reason, message))
