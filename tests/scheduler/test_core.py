@@ -61,6 +61,19 @@ def test_something_else_is_said_again() -> None:
     ]
 
 
+def test_a_node_that_is_gone_is_not_counted_among_the_nodes() -> None:
+    """A pod is still on it, and the claim can be used nowhere else."""
+    seat = place(pod("old", claims=["c"]), claim("c"))
+    settle(seat.world)
+
+    seat.world.put(node("m"), pod("p", claims=["c"]))
+    seat.world.remove(seat.world.of(Node)["n"])
+    hear(seat)
+    seat.turn()
+
+    assert conditions(seat) == ["0/1 nodes: 1 is ruled out by the pod's claims or node names"]
+
+
 def test_a_gate_is_mentioned_only_if_it_lasts() -> None:
     seat = place(pod("p", claims=["late"]))
     seat.tell(Tick(seat.world.now + 1))

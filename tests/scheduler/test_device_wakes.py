@@ -18,6 +18,7 @@ WAITING = noted(pod("p", claims=["shared"], templates={"gpu": "t"}), gpu="mine")
 MINE = owned(claim("mine"), WAITING)
 OTHERS = owned(claim("others"), pod("q"))
 SHARED = claim("shared")
+UNSCHEDULABLE = Condition(type="PodScheduled", status="False", message="0/3 nodes: 3 are cordoned")
 
 Change = tuple[ApiStruct | None, ApiStruct | None, bool]
 
@@ -42,7 +43,7 @@ CHANGES: dict[str, Change] = {
         allocated(OTHERS, "d0", share_id="t"),
         True,
     ),
-    "its own status": (pod("p"), WAITING, True),
+    "its own status names its claim": (pod("p"), WAITING, True),
     "another pod's status": (pod("q"), pod("q", phase="Running"), False),
     "a slice appears": (None, slice_("n1", "d0"), True),
     "a slice changes": (slice_("n1", "d0"), slice_("n1", "d0", "d1"), True),
@@ -84,6 +85,10 @@ NOBODY: dict[str, tuple[ApiStruct | None, ApiStruct | None]] = {
         replace(node("n1"), metadata=replace(node("n1").metadata, annotations={"beat": "2"})),
     ),
     "a pod that goes": (pod("q"), None),
+    "what is said about a pod": (
+        WAITING,
+        replace(WAITING, status=replace(WAITING.status, conditions=(UNSCHEDULABLE,))),
+    ),
     "a slice that is published again": (slice_("n1", "d0"), slice_("n1", "d0")),
     "how far the eviction of a taint rule is": (
         DeviceTaintRule(metadata=ObjectMeta(name="r")),

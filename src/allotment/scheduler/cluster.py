@@ -352,6 +352,7 @@ class Cluster:
         )
         for info in self.nodes.values():
             info.validate()
+            assert info.node is not None or info.pods, f"node {info.name} is gone, and nobody is on it"
             for key, pod in info.pods.items():
                 assert self.pods.get(key) is pod, f"{pod!r} is on node {info.name} but not among the pods"
                 assert pod.node == info.name, f"{pod!r} is on node {info.name}"

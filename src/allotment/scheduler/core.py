@@ -277,6 +277,8 @@ class Scheduler:
             refusal = self._make_room(pod, attempt, refusal)
         if attempt is not None and attempt.filters:  # to which namespace and labels make a difference
             shape = (shape, pod.namespace, frozenset(pod.pod.metadata.labels.items()))
+        if pod.key in self.cluster.nominated:  # others are turned away by what is kept for it
+            shape = (shape, pod.key)
         self.queue.park(entry.key, shape, () if refusal.error else refusal.plugins, self.now)
         if refusal.passing:
             self._gate.say_later(entry.key, Status(Code.WAIT, "", refusal.words), self.now)

@@ -29,7 +29,9 @@ def helps_anyone(old: ApiStruct | None, new: ApiStruct | None) -> bool:
     if isinstance(old, ResourceClaim) and isinstance(new, ResourceClaim):
         return old.status != new.status or _standing(old) != _standing(new)
     if isinstance(new, Pod) or isinstance(old, Pod):
-        return old is not None and new is not None  # one that comes is let in, or not, as it comes
+        # One that comes is let in, or not, as it comes. What is said about one helps nobody: two schedulers that do not say the
+        # same would wake each other for ever.
+        return isinstance(old, Pod) and isinstance(new, Pod) and _noted(old) != _noted(new)
     if isinstance(old, Node) and isinstance(new, Node):
         return _other_node(old, new)
     for kind in (ResourceSlice, DeviceClass, DeviceTaintRule, NodeResourceSlice):
@@ -96,6 +98,11 @@ def released(old: ResourceClaim, new: ResourceClaim | None) -> bool:
 
 def _id(result: DeviceRequestAllocationResult) -> tuple[DeviceID, str | None]:
     return DeviceID(result.driver, result.pool, result.device), result.share_id
+
+
+def _noted(pod: Pod) -> object:
+    """The claims that were made for a pod, as its status tells."""
+    return pod.status.resource_claim_statuses, pod.status.extended_resource_claim_status
 
 
 def _standing(claim: ResourceClaim) -> object:

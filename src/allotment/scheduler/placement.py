@@ -12,10 +12,10 @@ from allotment.scheduler.diagnosis import Refusal, refused_by, refused_everywher
 from allotment.scheduler.framework import Code, Cycle, Filter, Status
 from allotment.scheduler.gang import group_key
 from allotment.scheduler.index import Index
+from allotment.scheduler.node import NodeInfo
 
 if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
-    from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
     from allotment.scheduler.roster import Everywhere, Profile
     from allotment.scheduler.step import Step
@@ -210,6 +210,8 @@ class Placer:
         else:
             candidates = []
             for name in sorted(cycle.names & nodes.keys()):
+                if nodes[name].node is None:  # not one of those that are counted
+                    continue
                 verdict = index.judge(nodes[name])
                 if isinstance(verdict, int):
                     candidates.append((verdict, name))
@@ -268,8 +270,11 @@ class Placer:
         """Gives back what ``reserve`` took, in reverse order."""
         profile = self._profiles[cycle.pod.pod.spec.scheduler_name or ""]
         self._cluster.forget(cycle.pod)
+        node = self._cluster.nodes.get(name) or NodeInfo(
+            name
+        )  # it may be gone, and is not to come back by this
         for plugin in reversed(profile.reserve):
-            plugin.unreserve(cycle, self._cluster.node(name))
+            plugin.unreserve(cycle, node)
 
     def validate(self) -> None:
         """Raises AssertionError where a remembered verdict is not what plugins say now."""
