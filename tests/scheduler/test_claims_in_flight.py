@@ -197,6 +197,62 @@ def test_a_disputed_claim_has_its_device_once_the_other_gives_it_back() -> None:
     claims.validate()
 
 
+def test_the_order_of_a_list_does_not_matter() -> None:
+    """A scheduler that starts anew hears of claims in any order. Their versions tell who was first."""
+    claims = books(shown("other", 7, holds=D0), shown(version=4, holds=D0))
+
+    assert holder(claims) == [KEY]
+    assert list(claims.disputed) == ["default/other"]
+    claims.validate()
+
+
+def test_who_was_first_stays_first_whatever_is_written_later() -> None:
+    claims = books(shown(version=2, holds=D0), shown("other", 3, holds=D0), shown("third", 4, holds=D1))
+    claims.change(shown(holds=D0), shown(version=9, holds=D0, users=("p",)))
+
+    claims.change(shown("third", holds=D1), shown("third", 10))  # disputes are looked at again
+
+    assert holder(claims) == [KEY]
+    assert list(claims.disputed) == ["default/other"]
+    claims.validate()
+
+
+def test_what_another_scheduler_wrote_counts_beside_our_own_decision() -> None:
+    """It allocated the claim otherwise than we are about to. Whoever is late, nobody else is to have either device."""
+    claims = books(shown(), shown("other"))
+    claims.depart(KEY, "uid-p", user("p"), D1)
+    claims.change(shown(), shown(version=4, holds=D0, users=("p",)))
+
+    claims.change(shown("other"), shown("other", 5, holds=D0))
+
+    assert holder(claims) == [KEY]
+    assert list(claims.disputed) == ["default/other"]
+    claims.validate()
+
+
+def test_a_decision_comes_last_also_if_its_claim_is_shown_with_something_else() -> None:
+    claims = books(shown(), shown("other"))
+    claims.depart(KEY, "uid-p", user("p"), D0)
+    claims.change(shown(), shown(version=4, holds=D1, users=("p",)))
+
+    claims.change(shown("other"), shown("other", 5, holds=D0))
+
+    assert holder(claims) == ["default/other"]
+    assert list(claims.disputed) == [KEY]
+    claims.validate()
+
+
+def test_a_disputed_claim_that_was_away_on_trial_keeps_the_rest_of_its_devices() -> None:
+    both = allocation("d0", "d1")
+    claims = books(shown(holds=D0), shown("other", 2, holds=both))
+    held = claims.ledger.release("default/other")
+
+    claims.restore("default/other")
+
+    assert claims.ledger.holdings("default/other") == held != ()
+    claims.validate()
+
+
 # --- writing: each arrow of the diagram ---
 
 

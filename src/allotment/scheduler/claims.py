@@ -4,20 +4,26 @@ A decision is a *flight*: it starts when a pod reserves a claim, gets the versio
 lands when the informer shows that version or a later one. Until then the claim counts as allocated, whatever older state
 arrives. A flight without an answer stays in the air: the write may have taken effect.
 
-The ledger follows: at any time it holds exactly what the claims, flights included, hold. On a real cluster two schedulers
-may have promised a device twice; then the second claim keeps what it can, and ``disputed`` names it.
+The ledger follows: at any time it holds exactly what the claims hold, as shown and as decided: where the server shows another
+allocation than the one in flight, somebody else was faster, or ours replaces it, and both count until that is known.
+
+On a real cluster two schedulers may have promised a device twice. Then it is the claim's that was first shown with it, which
+is the same for all who watch from the beginning; what is only decided comes last. The other claim keeps what it can, and
+``disputed`` names it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING
 
 from allotment.allocator.ledger import Holding, Ledger, holding
 from allotment.allocator.request import full_name
 
 if TYPE_CHECKING:
+    from allotment.allocator.pool import DeviceID
     from allotment.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 
 MAX_CONSUMERS = 256
@@ -45,6 +51,7 @@ class Claims:
         self.disputed: dict[str, tuple[Holding, ...]] = {}  # what such a claim should hold
         self.owned: dict[str, dict[str, None]] = {}  # uid of a pod or group → claims that were made for it
         self._holds = holds
+        self._since: dict[str, int] = {}  # the version at which a claim was first shown with its allocation
 
     # --- what the server shows ---
 
@@ -61,7 +68,17 @@ class Claims:
             self.objects[key] = new
             self._land(key)
         self._file(key, before, new)
+        self._date(key, before, new)
         self._enter(key)
+
+    def _date(self, key: str, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
+        """Keeps ``_since`` right."""
+        old = before.status.allocation if before is not None else None
+        new = now.status.allocation if now is not None else None
+        if now is None or new is None:
+            self._since.pop(key, None)
+        elif old is None or old.devices != new.devices:
+            self._since[key] = version_of(now)
 
     def _file(self, key: str, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
         """Keeps ``owned`` right."""
@@ -142,6 +159,7 @@ class Claims:
 
     def restore(self, key: str) -> None:
         """Has the ledger hold again what was released from it on trial."""
+        self.disputed.pop(key, None)
         self._enter(key)
 
     def _enter(self, key: str) -> None:
@@ -156,9 +174,18 @@ class Claims:
             self._settle()
 
     def _holdings(self, key: str) -> tuple[Holding, ...]:
+        shown = self._shown(key)
         flight = self.flights.get(key)
-        if flight is not None and flight.allocation is not None:
-            return tuple([holding(result) for result in flight.allocation.devices.results])
+        if flight is None or flight.allocation is None:
+            return shown
+        decided = tuple([holding(result) for result in flight.allocation.devices.results])
+        if not shown:
+            return decided
+        known = {each.device for each in shown}
+        return (*shown, *[each for each in decided if each.device not in known])
+
+    def _shown(self, key: str) -> tuple[Holding, ...]:
+        """What the claim holds on the server."""
         shown = self.objects.get(key)
         if shown is None or shown.status.allocation is None:
             return ()
@@ -170,29 +197,26 @@ class Claims:
     def _hold(self, key: str, wanted: tuple[Holding, ...]) -> None:
         if not wanted:
             return
-        ousted = [] if key in self.flights else self._oust(wanted)
+        self._oust(key, [each.device for each in wanted if not self._free(each)])
         free = tuple([each for each in wanted if self._free(each)])
         self.ledger.hold(key, free)
         if len(free) < len(wanted):
             self.disputed[key] = wanted
-        for other in ousted:
-            self._hold(other, self._holdings(other))
 
-    def _oust(self, wanted: tuple[Holding, ...]) -> list[str]:
-        """The server shows a claim with these devices: others that were only decided to have them, and are not shown yet, came
-        later. They lose theirs here, and are returned."""
-        taken = [each for each in wanted if not self._free(each)]
-        holders = {holder: None for each in taken for holder in self.ledger.holders(each.device)}
-        ousted = [holder for holder in holders if self._undecided(holder)]
-        for holder in ousted:
-            self.ledger.release(holder)
-        return ousted
+    def _oust(self, key: str, devices: Iterable[DeviceID]) -> None:
+        """Takes devices from claims that had them later."""
+        for device in devices:
+            holders, mine = self.ledger.holders(device), self._rank(key, device)
+            if all(mine < self._rank(holder, device) for holder in holders):
+                for holder in holders:
+                    held = self.ledger.release(holder)
+                    self.ledger.hold(holder, tuple([each for each in held if each.device != device]))
+                    self.disputed[holder] = self._holdings(holder)
 
-    def _undecided(self, key: str) -> bool:
-        """Whether a claim's allocation is in flight, and the server has shown none."""
-        flight, shown = self.flights.get(key), self.objects.get(key)
-        decided = flight is not None and flight.allocation is not None
-        return decided and (shown is None or shown.status.allocation is None)
+    def _rank(self, key: str, device: DeviceID) -> float:
+        """Of several claims on a device, the lowest has it."""
+        firm = any(each.device == device for each in self._shown(key))
+        return self._since[key] if firm else inf
 
     def _free(self, held: Holding) -> bool:
         taken = self.ledger.exclusive(held.device)
@@ -200,9 +224,9 @@ class Claims:
 
     def _settle(self) -> None:
         """Something was given back: claims that were promised the same may have it now."""
-        for key, wanted in list(self.disputed.items()):
+        for key in sorted(self.disputed, key=lambda key: self._since.get(key, inf)):
+            wanted = self.disputed.pop(key)
             self.ledger.release(key)
-            del self.disputed[key]
             self._hold(key, wanted)
 
     def validate(self) -> None:
@@ -211,6 +235,11 @@ class Claims:
         for key in keys:
             wanted = self._holdings(key)
             assert self.disputed.get(key, self.ledger.holdings(key)) == wanted, f"claim {key}: ledger differs"
+        for key, wanted in self.disputed.items():
+            held = self.ledger.holdings(key)
+            assert not any(self._free(each) for each in wanted if each not in held), (
+                f"claim {key}: no dispute"
+            )
         for key, flight in self.flights.items():
             assert flight.users, f"claim {key}: a flight without users"
         owned: dict[str, set[str]] = {}
