@@ -111,11 +111,21 @@ def test_patience() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        pytest.param("profile: []", "s.yaml: Object contains unknown field `profile`", id="unknown field"),
         pytest.param(
-            "profiles: [{schedulerName: a, plugin: {}}]",
-            "s.yaml: profiles[0]: Object contains unknown field `plugin`",
+            "profile: []", "s.yaml: profile: unknown field; the file has profiles, ", id="unknown field"
+        ),
+        pytest.param(
+            "profiles: [{schedulerName: a, deviceStrateg: first-fit}]",
+            "s.yaml: profiles[0].deviceStrateg: unknown field; profiles[0] has deviceStrategy, ",
             id="unknown field of a profile",
+        ),
+        pytest.param(
+            "profiles: [{schedulerName: a}, {schedulerName: b, plugins: {disable: []}}]",
+            "s.yaml: profiles[1].plugins.disable: unknown field; profiles[1].plugins has disabled",
+            id="unknown field further in",
+        ),
+        pytest.param(
+            '"a.b": 1', "s.yaml: a.b: unknown field; the file has ", id="unknown field with a dot in it"
         ),
         pytest.param("profiles: []", "s.yaml: profiles: has 0 entries, not 1 to 64", id="no profiles"),
         pytest.param(
@@ -313,7 +323,20 @@ def test_the_strategy_of_node_resources_fit() -> None:
     ("body", "message"),
     [
         pytest.param("extenders: [{urlPrefix: x}]", "k.yaml: extenders: there are none here", id="extenders"),
-        pytest.param("profilez: []", "k.yaml: Object contains unknown field `profilez`", id="unknown field"),
+        pytest.param(
+            "profilez: []", "k.yaml: profilez: unknown field; the file has profiles, ", id="unknown field"
+        ),
+        pytest.param(
+            "leaderElecton: {}",
+            "k.yaml: leaderElecton: unknown field; the file has leaderElection, ",
+            id="unknown field like one that is ignored",
+        ),
+        pytest.param(
+            "profiles: [{plugins: {score: {enabled: [{name: NodeAffinity, wieght: 1}]}}}]",
+            "k.yaml: profiles[0].plugins.score.enabled[0].wieght: unknown field; "
+            "profiles[0].plugins.score.enabled[0] has weight, name",
+            id="unknown field of a plugin",
+        ),
         pytest.param(
             "profiles: [{plugins: {filter: {disabled: [{name: NodePorts}]}}}]",
             "k.yaml: profiles[0].plugins.filter: plugins cannot be switched at single points",
@@ -346,7 +369,7 @@ def test_the_strategy_of_node_resources_fit() -> None:
         ),
         pytest.param(
             "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [x]}}]}]",
-            "k.yaml: profiles[0].pluginConfig[0].args: Object contains unknown field `ignoredResources`",
+            "k.yaml: profiles[0].pluginConfig[0].args.ignoredResources: unknown field; profiles[0].pluginConfig[0].args has ",
             id="arguments that mean nothing here",
         ),
         pytest.param(

@@ -6,11 +6,13 @@ Whatever is unknown, of the wrong type, out of range or given twice in a file is
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Annotated, Any, TypeVar
 
 import msgspec
+import msgspec.inspect
 
 from allotment.scheduler.framework import Plugin
 from allotment.scheduler.plugins.balanced_allocation import BalancedAllocation
@@ -130,17 +132,53 @@ class FileStruct(msgspec.Struct, forbid_unknown_fields=True, rename="camel", fro
 
 
 _PLACE = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
+_LONGEST_NAME = 100  # characters of an unknown field that are told
 
 
-def read(value: Any, type: type[T], source: str, under: str = "") -> T:
-    """Plain values as a struct, strictly; ``under`` is the field that they are in."""
+def read(value: Any, type: type[T], source: str, under: str = "", also: Iterable[str] = ()) -> T:
+    """Plain values as a struct, strictly; ``under`` is the field that they are in, ``also`` are fields of the outermost object
+    that were taken out before."""
     try:
         return msgspec.convert(value, type)
     except msgspec.ValidationError as exc:
         place = _PLACE.fullmatch(str(exc))
         assert place is not None
-        path = ".".join(part for part in (under, place["path"]) if part)
-        raise ConfigurationError(source, path.replace(".[", "["), place["problem"]) from exc
+        within, problem = place["path"] or "", place["problem"]
+        path = ".".join(part for part in (under, within) if part).replace(".[", "[")
+        unknown = _UNKNOWN.fullmatch(problem)
+        if unknown is not None:
+            fields = [*_fields(type, within), *(() if within else also)]
+            problem = (
+                f"unknown field; {path or 'the file'} has {', '.join(_nearest(unknown['name'], fields))}"
+            )
+            path = ".".join(part for part in (path, unknown["name"][:_LONGEST_NAME]) if part)
+        raise ConfigurationError(source, path, problem) from exc
+
+
+def _fields(type: Any, path: str) -> list[str]:
+    """The fields of the struct at a path, as files spell them."""
+    info = _struct(msgspec.inspect.type_info(type))
+    for name in re.findall(r"[^.\[\]]+", path):
+        if not name.isdecimal():  # what is said of one entry of a list is said of all
+            info = _struct(next(field.type for field in info.fields if field.encode_name == name))
+    return [field.encode_name for field in info.fields]
+
+
+def _struct(info: Any) -> msgspec.inspect.StructType:
+    """The struct that a field holds: itself, one or none, or several of."""
+    if isinstance(info, msgspec.inspect.UnionType):
+        info = next(each for each in info.types if not isinstance(each, msgspec.inspect.NoneType))
+    if isinstance(info, msgspec.inspect.VarTupleType):
+        info = info.item_type
+    assert isinstance(info, msgspec.inspect.StructType)
+    return info
+
+
+def _nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Names, those first that are most like ``name``."""
+    name = name[:_LONGEST_NAME].lower()
+    return sorted(known, key=lambda each: -SequenceMatcher(None, each.lower(), name).ratio())
 
 
 def checked(specs: list[ProfileSpec], source: str) -> tuple[ProfileSpec, ...]:

@@ -157,7 +157,7 @@ class _PreemptionArgs(FileStruct, frozen=True, kw_only=True):
 def configuration(value: Mapping[str, Any], source: str) -> Configuration:
     """What the file means here. Raises :class:`ConfigurationError`."""
     used = {key: each for key, each in value.items() if key not in IGNORED}
-    file = read(used, _File, source)
+    file = read(used, _File, source, also=IGNORED)
     if file.extenders:
         raise ConfigurationError(source, "extenders", "there are none here; remove them")
     specs = [
