@@ -47,6 +47,8 @@ async def apply(client: Client, objects: Iterable[Obj]) -> None:
     served = await discover(client)
     for obj in objects:
         kind = served.of_kind(obj["apiVersion"], obj["kind"])
+        if kind.namespaced:
+            obj["metadata"].setdefault("namespace", "default")
         collection = client.plain(kind.api_version, kind.plural, namespaced=kind.namespaced)
         try:
             await collection.apply(obj)
@@ -84,6 +86,13 @@ def test_everything_for_the_demo_is_accepted_and_may_be_applied_again(tmp_path: 
             await apply(client, read(path))
 
     on_a_server(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("path", FEATURES, ids=lambda path: str(path.stem))
+def test_examples_leave_the_namespace_to_whoever_applies_them(path: Path) -> None:
+    named = {obj["metadata"].get("namespace", "") for obj in read(path)}
+    own = {obj["metadata"]["name"] for obj in read(path) if obj["kind"] == "Namespace"}
+    assert named <= own | {""}
 
 
 def test_the_fleet_for_the_public_manifests_is_accepted(tmp_path: Path) -> None:
