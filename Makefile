@@ -7,6 +7,9 @@ READY  := $(VENV)/.ready
 # Programs built from other people's source live outside the checkout, one folder a version.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/allotment
 
+# Tests start some hundred processes, which should not compile everything anew where the environment says to keep nothing.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test soak check format bench upstream differential kubernetes test-kubernetes schemas clean
 
@@ -30,8 +33,8 @@ test: $(READY) ## run the tests (under five minutes)
 test-kubernetes: $(READY) kubernetes ## run the contract tests and kubectl's on the real Kubernetes too
 	@$(BIN)/pytest -m kubernetes
 
-soak: $(READY) ## long random runs
-	@$(BIN)/pytest -n auto -m soak
+soak: $(READY) ## long random runs, and every random test with its full number of examples
+	@$(BIN)/pytest -n auto --hypothesis-profile thorough -m "(soak or hypothesis) and not upstream and not kubernetes"
 
 check: $(READY) ## formatting, lint, types and the import contracts between layers
 	@$(BIN)/ruff format --check .
@@ -66,7 +69,7 @@ upstream-path: # where `make upstream` puts the program
 	@echo $(UPSTREAM)
 
 differential: $(READY) upstream ## compare our answers with the real allocator's on random problems
-	@$(BIN)/pytest -m upstream
+	@$(BIN)/pytest --hypothesis-profile thorough -m upstream
 
 # The real control plane, for the contract tests: from KUBEBUILDER_ASSETS, or built once per version. An etcd older
 # than 3.5.13 breaks watch progress; the one pinned here is the one that this Kubernetes is built against.

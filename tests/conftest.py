@@ -1,6 +1,5 @@
-"""For all tests: random ones have no time limit, since speed is measured in ``make bench`` and never here, and a failing
-one prints how to repeat it. The ``upstream`` fixture is a conversation with the real allocator, ``kubernetes`` the real
-control plane, both where they are built; ``embedded`` is our own server."""
+"""For all tests: how thorough the random ones are. The ``upstream`` fixture is a conversation with the real allocator,
+``kubernetes`` the real control plane, both where they are built; ``embedded`` is our own server."""
 
 from __future__ import annotations
 
@@ -9,8 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
 
+from tests import thoroughness
 from tests.corpus import unavailable
 from tests.upstream.oracle import Absent, Oracle, find
 
@@ -18,13 +17,7 @@ if TYPE_CHECKING:  # most tests need no server, and should not wait for its impo
     from tests.contract.embedded import Embedded
     from tests.kubernetes.control_plane import ControlPlane
 
-settings.register_profile(
-    "allotment",
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-settings.load_profile("allotment")
+thoroughness.register()
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from allotment.api.resource import CapacityRequirements, Device, DeviceCapacity
 from tests.allocator.build import offer, policed, quantity
 from tests.bruteforce import capacity as oracle
 from tests.bruteforce.pools import Fatal
+from tests.thoroughness import examples
 
 Json = dict[str, Any]
 GI = "1Gi"
@@ -152,7 +153,7 @@ POLICIES = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @suppose(wanted=st.none() | AMOUNTS, value=AMOUNTS, policy=POLICIES, fractional=st.booleans())
 def test_agrees_with_the_other_implementation(
     wanted: str | None, value: str, policy: Json | None, fractional: bool

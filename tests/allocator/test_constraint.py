@@ -15,6 +15,7 @@ from allotment.api.codec import to_builtins
 from allotment.api.resource import DeviceAttribute
 from tests.allocator.build import DRIVER, Plain, attribute, device, placed, version
 from tests.bruteforce.constraint import agree
+from tests.thoroughness import examples
 
 NAME = f"{DRIVER}/x"
 
@@ -161,7 +162,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @suppose(
     values=st.lists(VALUES, min_size=1, max_size=5),
     distinct=st.booleans(),

@@ -12,6 +12,7 @@ from allotment.allocator.ledger import Conflict, Fork, Holding, Ledger
 from allotment.allocator.outcome import Allocated
 from allotment.allocator.pool import DeviceID
 from tests.allocator.build import allocate, claim, device, device_id, request, share, slice_, whole
+from tests.thoroughness import examples
 
 D0, D1 = device_id("d0"), device_id("d1")
 
@@ -288,4 +289,4 @@ def stands(books: Books) -> bool:
 
 
 TestAnySequence = LedgerMachine.TestCase
-TestAnySequence.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestAnySequence.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)

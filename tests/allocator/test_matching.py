@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from allotment.allocator.matching import Shortage, unmatched
+from tests.thoroughness import examples
 
 Demands = list[tuple[int, int, int]]
 
@@ -71,7 +72,7 @@ DEMANDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2**6 - 1)), max_s
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @suppose(demands=DEMANDS)
 def test_agrees_with_trying_everything_and_every_no_has_a_proof(demands: Demands) -> None:
     shortage = unmatched(demands)

@@ -34,7 +34,7 @@ def test_the_whole_demo_ends_as_its_story_says_and_nothing_is_forbidden(
     stop = ApiServer.stop
 
     async def remember(server: ApiServer) -> None:
-        numbers.append(server.metrics.text().decode())
+        numbers.append((await server.metrics.text()).decode())
         await stop(server)
 
     monkeypatch.setattr(ApiServer, "stop", remember)

@@ -45,6 +45,12 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("path", [b"/healthz", b"/metrics", b"/secret"])
+def test_a_head_is_the_same_without_the_body(path: bytes) -> None:
+    short, whole = answer(*(method + b" " + path + b" HTTP/1.1\r\n\r\n" for method in (b"HEAD", b"GET")))
+    assert short == whole.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_answered(name: str) -> None:
     request, start, content = CASES[name]

@@ -14,6 +14,7 @@ from allotment.cli.ndjson import SHARE_ID, allocate_line, cel_line
 from allotment.cli.stream import serve
 from tests.cli.conftest import Allot
 from tests.problems import random_problem
+from tests.thoroughness import examples
 
 Lines = Callable[[str], str]
 NODE = {"metadata": {"name": "n1"}}
@@ -253,7 +254,7 @@ almost_problems = st.recursive(
 
 
 @given(json_values | almost_problems | st.dictionaries(fields, json_values | almost_problems))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_no_json_breaks_the_protocol(value: Any) -> None:
     for answer_line in (allocate_line, cel_line):
         sound(answer_line, json.dumps(value))
@@ -268,7 +269,6 @@ def test_no_text_breaks_the_protocol(text: str) -> None:
 
 
 @given(st.randoms(use_true_random=False), st.data())
-@settings(max_examples=100)
 def test_a_problem_with_one_value_replaced_does_not_break_the_protocol(
     random: Any, data: st.DataObject
 ) -> None:

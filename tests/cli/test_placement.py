@@ -13,6 +13,7 @@ from allotment.cli.cluster import Cluster, gather
 from allotment.cli.input import BadInput, Reading
 from allotment.cli.placement import Placement, place
 from tests.problems import problems
+from tests.thoroughness import examples
 
 KINDS = {"slices": "ResourceSlice", "classes": "DeviceClass", "claims": "ResourceClaim"}
 
@@ -38,7 +39,7 @@ def outcome(placement: Placement) -> list[tuple[str, str | None, Any]]:
 
 
 @given(problems(all_features=True))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_the_books_balance_and_both_ways_of_asking_agree(problem: dict[str, Any]) -> None:
     cluster = cluster_of(problem)
     if cluster is None:

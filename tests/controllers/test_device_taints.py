@@ -22,6 +22,7 @@ from allotment.api.resource import (
     ResourceSliceSpec,
 )
 from allotment.controllers.device_taints import Cause, DeviceTaints, borne_until, key_of, selects
+from tests.thoroughness import examples
 
 DRIVERS, POOLS, NAMES = ("a", "b"), ("p", "q"), ("x", "y", "z")
 DEVICES = [DeviceID(driver, pool, name) for driver in DRIVERS for pool in POOLS for name in NAMES]
@@ -81,7 +82,7 @@ def causes(
     }
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.tuples(st.one_of(slices(), rules()), st.booleans()), max_size=12))
 def test_the_index_equals_a_look_at_everything(
     changes: list[tuple[ResourceSlice | DeviceTaintRule, bool]],

@@ -29,6 +29,7 @@ from allotment.controllers.translator import ENTRY_POINTS, Refusal, Translation,
 from allotment.controllers.vendor_kinds import VendorKind, VendorKinds
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.failing import BORNE, CRASHES, Failing, Fault
+from tests.thoroughness import examples
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "seed0" / "vendor"
 API = "dra.example.com/v1alpha1"
@@ -509,7 +510,7 @@ def merged(target: Any, patch: Any) -> Any:
     return result
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(json_objects, json_objects)
 def test_a_merge_patch_makes_one_object_the_other(old: Obj, new: Obj) -> None:
     patch = merge_patch(old, new)

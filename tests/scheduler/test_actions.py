@@ -37,6 +37,7 @@ from tests.scheduler.gangs import (
     world,
 )
 from tests.scheduler.world import settle
+from tests.thoroughness import examples
 
 GPUS = "deviceclass/gpu"
 Objects = Sequence[ApiStruct]
@@ -319,7 +320,7 @@ def crowds(draw: st.DrawFn) -> tuple[Objects, int]:
     return objects, draw(st.integers(1, 6))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(crowds())
 def test_whoever_goes_is_less_important_needed_and_no_gang_is_broken(crowd: tuple[Objects, int]) -> None:
     objects, count = crowd

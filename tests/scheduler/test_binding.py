@@ -545,3 +545,39 @@ def test_a_member_that_was_deleted_is_not_placed() -> None:
     assert not len(seat.core.bindings)
     seat.tell(Tick(seat.world.now + 5))
     assert "waits for 1 more pod of its gang" in _said(seat)[-1].message
+
+
+def test_members_under_way_do_not_count_on_one_that_went() -> None:
+    """Its place was part of the minimum when they were placed."""
+    seat = place(gang(2), *members(2))
+    settle(seat.world)
+    seat.world.remove(seat.world.pod("p0"))
+    seat.world.put(*members(3)[2:])
+    hear(seat)
+    seat.turn()
+    assert step(seat) == "PatchClaim", "the finalizer; p1 and this one are enough"
+
+    seat.world.remove(seat.world.pod("p1"))
+    at_rest(seat)
+
+    assert not seat.world.pod("p2").spec.node_name
+    assert allocated(seat) == []
+
+
+def test_a_member_that_joins_others_under_way_waits_for_them_if_it_must() -> None:
+    seat = place(gang(2), *members(2))
+    settle(seat.world)
+    seat.world.remove(seat.world.pod("p0"))
+    seat.world.put(*members(3)[2:])
+    hear(seat)
+    seat.turn()
+
+    seat.world.remove(seat.world.pod("p1"))
+    seat.world.put(builders.pod("free", cpu=1, group="g"))  # has no claims, so it is ready at once
+    hear(seat)
+    seat.turn(8)
+
+    assert bindings(seat) == []
+    at_rest(seat)
+    assert seat.world.pod("free").spec.node_name
+    assert seat.world.pod("p2").spec.node_name

@@ -620,6 +620,19 @@ def test_a_claim_that_was_made_is_deleted_even_if_it_was_not_seen() -> None:
     assert made.writer.finished
 
 
+@pytest.mark.parametrize("why", [Failure.GONE, Failure.CONFLICT], ids=["gone", "another has its name"])
+def test_a_claim_that_was_made_and_is_not_there_need_not_be_deleted(why: Failure) -> None:
+    made = Writer(make=True)
+    made.sends()
+    made.writer.done(1, "uid")
+    made.writer.undo()
+    assert isinstance(made.sends(), DeleteClaim)
+
+    made.fails(why)
+
+    assert made.writer.finished
+
+
 def test_a_claim_that_another_scheduler_made_is_not_deleted() -> None:
     made = Writer(make=True)
     made.sends()

@@ -20,6 +20,7 @@ from allotment.scheduler.core import Scheduler
 from allotment.scheduler.dry_run import Decision, DryRun
 from tests.allocator import build
 from tests.scheduler.builders import claim, node, pod, slice_
+from tests.thoroughness import examples
 
 NOW = 1_700_000_000.0
 ANY = build.class_("any")
@@ -119,7 +120,7 @@ def test_a_reason_that_the_pod_says_already_is_told_too() -> None:
     assert again == first
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=4), st.lists(st.integers(1, 4), max_size=6))
 def test_nothing_is_given_twice_and_nothing_free_would_have_done(sizes: list[int], asked: list[int]) -> None:
     objects: list[ApiStruct] = [ANY]

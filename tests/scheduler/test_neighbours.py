@@ -16,6 +16,7 @@ from allotment.scheduler.neighbours import Meant, Question, wishes_of
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.selector import pods_selected
 from tests.scheduler.builders import HOSTNAME, ZONE, cluster, labelled, near, node, pod, pod_affinity
+from tests.thoroughness import examples
 
 
 def selector(selector: Mapping[str, str] | LabelSelector) -> Selector:
@@ -209,7 +210,7 @@ QUESTIONS = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.one_of(PODS, NODES, GONE, st.sampled_from(QUESTIONS)), max_size=30))
 def test_any_history_counts_like_a_fresh_look(history: list[Pod | Node | Question | tuple[str, int]]) -> None:
     seen, shown = Cluster(), dict[tuple[str, str, str], Pod | Node]()

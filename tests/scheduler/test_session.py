@@ -36,6 +36,7 @@ from tests.scheduler.builders import (
     slice_,
     spread,
 )
+from tests.thoroughness import examples
 
 ANY = build.class_("any")
 BIG = build.class_("big", f'{build.mine("size")} == "big"')
@@ -240,7 +241,7 @@ def _holds(
     return True
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(problems(), st.randoms(use_true_random=False))
 def test_a_gang_fits_if_and_only_if_there_is_a_way(problem: Problem, shuffle: random.Random) -> None:
     members = members_of(problem)
@@ -295,7 +296,7 @@ def fits_with_fabric(local: Sequence[int], shared: int, wanted: Sequence[int], n
     return False
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(fabrics())
 def test_with_devices_that_all_nodes_reach_a_no_is_sure_or_said_to_be_given_up(
     problem: tuple[list[int], int, list[int], int],
@@ -354,7 +355,7 @@ def fits_with_neighbours(nodes: Sequence[tuple[str, int]], need: int, rule: str)
     return False
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(neighbourhoods())
 def test_with_rules_about_neighbours_a_no_is_sure_or_said_to_be_given_up(
     problem: tuple[list[tuple[str, int]], int, int, str],

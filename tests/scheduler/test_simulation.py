@@ -40,7 +40,6 @@ def test_short_walks(kind: str) -> None:
 
 
 OPEN = {
-    ("one scheduler", 1888): "a member is bound although its gang is not ready",
     ("a server that does not check", 38): "a rule of the core does not hold",
 }
 """Walks that end badly: faults that are known and not fixed yet. Whoever fixes one takes it out."""

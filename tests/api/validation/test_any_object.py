@@ -15,6 +15,7 @@ from allotment.api.meta import ApiStruct
 from allotment.api.quantity import Quantity
 from allotment.api.validation import validate
 from tests.api.validation.builders import check, shown
+from tests.thoroughness import examples
 
 KINDS = (
     resource.ResourceSlice,
@@ -88,7 +89,7 @@ def fields_of(kind: type[ApiStruct], level: int) -> st.SearchStrategy[dict[str, 
 @pytest.mark.parametrize(
     "kind", KINDS, ids=lambda kind: f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_object_gets_an_answer(kind: type[ApiStruct], data: st.DataObject) -> None:
     drawn = data.draw(fields_of(kind, LEVELS))

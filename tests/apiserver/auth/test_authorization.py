@@ -11,6 +11,7 @@ from allotment.apiserver.auth.authorization import Authorization, refusal
 from allotment.apiserver.auth.identity import Attributes, Identity
 from allotment.apiserver.auth.rule import Rule, compact, uncovered
 from tests.apiserver.auth.memory import MemoryStore
+from tests.thoroughness import examples
 
 ANNA = Identity("anna")
 
@@ -91,7 +92,7 @@ _QUESTIONS = [
 ] + [Attributes(ANNA, verb, path=path) for verb in ("a", "other") for path in ("/a", "/ab", "/a/b", "/other")]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(_RULES, max_size=3), st.lists(_RULES, max_size=3))
 def test_rules_that_are_covered_grant_nothing_new(owned: list[Rule], wanted: list[Rule]) -> None:
     """The promise behind the check against escalation, question by question."""

@@ -11,6 +11,7 @@ from allotment.apiserver.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, 
 from allotment.apiserver.store.record import Key, Obj
 from tests.apiserver.auth.memory import MemoryStore, paths, rule
 from tests.apiserver.auth.slow_rbac import Judge
+from tests.thoroughness import examples
 
 ANNA = Identity("anna", ("devs", "system:authenticated"))
 
@@ -253,7 +254,7 @@ def _questions() -> list[Attributes]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(_STEPS)
 def test_random_roles_and_bindings_decide_as_the_slow_judge_does(steps: list[tuple[object, ...]]) -> None:
     store = MemoryStore()

@@ -42,6 +42,9 @@ def test_health_version_and_metrics(tell: Callable[[Story], None]) -> None:
     async def story(server: Serving) -> None:
         for path in ("/healthz", "/livez", "/readyz", "/readyz/ping"):
             assert (await server.call("GET", path)).body == b"ok"
+            assert (await server.call("HEAD", path)).status == 200
+        assert (await server.call("HEAD", "/readyz/nothing")).status == 404
+        assert (await server.call("POST", "/healthz")).status == 405
         verbose = await server.call("GET", "/readyz", verbose="")
         assert verbose.body.decode().splitlines()[-1] == "readyz check passed"
         assert (await server.call("GET", "/readyz/nothing")).status == 404
@@ -437,6 +440,8 @@ def test_nobody_may_do_more_than_look_whether_it_lives(tell: Callable[[Story], N
         nobody = Serving(server.server, None)
         for path in ("/healthz", "/livez", "/readyz", "/version"):
             assert (await nobody.call("GET", path)).status == 200
+        assert (await nobody.call("HEAD", "/healthz")).status == 200
+        assert (await nobody.call("HEAD", "/metrics")).status == 403
         for path in ("/api", "/apis", CONFIGMAPS, "/metrics", "/openapi/v3", "/nothing"):
             assert (await nobody.call("GET", path)).status == 403, path
         someone = Serving(server.server, Identity("jane", ("system:authenticated",)))

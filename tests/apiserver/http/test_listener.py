@@ -216,10 +216,11 @@ def test_who_waits_to_be_told_to_go_on_is_told(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_head_without_a_body_and_an_old_client_whose_connection_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", [CONFIGMAPS, "/healthz"])
+def test_a_head_without_a_body_and_an_old_client_whose_connection_ends(tmp_path: Path, path: str) -> None:
     async def main() -> None:
         async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
-            await client.say(f"HEAD {CONFIGMAPS} HTTP/1.0\r\n\r\n".encode())
+            await client.say(f"HEAD {path} HTTP/1.0\r\n\r\n".encode())
             head, _, body = (await client.ended()).partition(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 ")
             assert b"\r\nconnection: close" in head

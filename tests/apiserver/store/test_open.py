@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from allotment.apiserver.store.errors import Corrupt, Locked, OpenError, TooNew, Unwritable
 from allotment.apiserver.store.store import Store
 from tests.apiserver.store.build import delete, opened, put, values
+from tests.thoroughness import examples
 
 
 async def _fill(path: Path) -> None:
@@ -147,7 +148,7 @@ def test_a_truncated_file_is_refused_at_whatever_length(written: Path) -> None:
         assert isinstance(refusal(written), Corrupt), length
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 @example(where=0.0, bit=0)
 @example(where=0.0005, bit=1)  # near the version numbers of the header

@@ -18,6 +18,7 @@ from tests.allocator import build
 from tests.allocator.build import device, either, policed, request, sub, taint
 from tests.scheduler.builders import claim, node, pod, slice_
 from tests.scheduler.plugins.device_world import World
+from tests.thoroughness import examples
 
 MODEL = 'device.attributes["gpu.example.com"].model'
 MEMORY = 'device.capacity["gpu.example.com"].memory'
@@ -136,7 +137,7 @@ class Chance:
         return held, flights
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32))
 def test_verdicts_are_those_of_a_fresh_allocator(seed: int) -> None:
     chance = Chance(Random(seed))
@@ -148,7 +149,7 @@ def test_verdicts_are_those_of_a_fresh_allocator(seed: int) -> None:
     chance.world.cluster.validate()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 2**32))
 def test_pods_of_one_shape_get_the_same_verdicts(seed: int) -> None:
     chance = Chance(Random(seed))

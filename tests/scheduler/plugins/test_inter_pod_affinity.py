@@ -23,6 +23,7 @@ from tests.scheduler.builders import (
     pod_affinity,
 )
 from tests.scheduler.naive_affinity import fits, naive_scores
+from tests.thoroughness import examples
 
 PLUGIN = InterPodAffinity()
 WEB, DB = {"app": "web"}, {"app": "db"}
@@ -307,7 +308,7 @@ PLACES = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(incoming=PODS, places=PLACES, there=st.lists(st.tuples(PODS, st.integers(0, 3)), max_size=6))
 def test_verdicts_and_scores_equal_those_worked_out_pod_by_pod(
     incoming: tuple[str, dict[str, str], Affinity | None],

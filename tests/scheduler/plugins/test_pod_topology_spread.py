@@ -23,6 +23,7 @@ from tests.scheduler.builders import (
     toleration,
 )
 from tests.scheduler.naive_spreading import fits, naive_scores
+from tests.thoroughness import examples
 
 PLUGIN = PodTopologySpread()
 WEB = {"app": "web"}
@@ -299,7 +300,7 @@ INCOMING = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(incoming=INCOMING, nodes=NODES, there=THERE, data=st.data())
 def test_verdicts_and_scores_equal_those_worked_out_pod_by_pod(
     incoming: Pod, nodes: list[Node], there: list[Pod], data: st.DataObject

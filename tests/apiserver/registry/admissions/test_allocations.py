@@ -19,6 +19,7 @@ from allotment.apiserver.registry.kinds import resource_claim
 from allotment.apiserver.registry.strategy import Operation, Write
 from allotment.apiserver.store.record import Key
 from tests.apiserver.registry.admissions.shelf import Shelf
+from tests.thoroughness import examples
 
 Json = dict[str, Any]
 
@@ -386,7 +387,7 @@ def _random_claim(dice: random.Random, name: str) -> Json:
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_random_writes_are_judged_as_a_sum_over_everything_would(dice: random.Random) -> None:
     server, model = Server(), Model()
     history: list[tuple[dict[str, Json], dict[str, Json]]] = []

@@ -47,7 +47,6 @@ def admit(
     store.add("nodes", "n1")
     restriction = NodeRestriction(store)
     write = Write(operation, identity, "2026-01-02T03:04:05Z", subresource)
-    restriction.mutate(resource, obj, old, write)
     try:
         restriction.admit(resource, obj, old, write)
     except Forbidden as exc:

@@ -9,6 +9,7 @@ import pytest
 
 from allotment.api.status import Invalid
 from allotment.apiserver.auth.identity import ADMINISTRATOR
+from allotment.apiserver.registry.admission import Admissions
 from allotment.apiserver.registry.admissions.node_slices import NodeSlices
 from allotment.apiserver.registry.kinds import semantic_parameters
 from allotment.apiserver.registry.strategy import Operation, Write
@@ -74,6 +75,7 @@ def test_a_slice_whose_node_has_gone_may_still_be_finished_with(admission: NodeS
 def test_other_kinds_are_none_of_its_business(admission: NodeSlices) -> None:
     other = semantic_parameters.RESOURCES[1]
     obj = slice_of("node-2")
-    admission.mutate(other, obj, None, CREATE)
-    admission.admit(other, obj, None, CREATE)
+    asked = Admissions([admission])
+    asked.mutate(other, obj, None, CREATE)
+    asked.admit(other, obj, None, CREATE)
     assert obj == slice_of("node-2")

@@ -23,6 +23,7 @@ from allotment.apiserver.registry.strategy import Operation, Write
 from allotment.apiserver.store.errors import Overloaded
 from allotment.apiserver.store.record import Key
 from tests.apiserver.registry.admissions.shelf import Shelf
+from tests.thoroughness import examples
 
 Json = dict[str, Any]
 
@@ -262,7 +263,7 @@ def test_deletions_are_settled_when_the_loop_turns() -> None:
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_random_writes_never_exceed_and_always_add_up(dice: random.Random) -> None:
     ns = Namespace({"hard": {"configmaps": "2", "gpu.deviceclass.resource.k8s.io/devices": "3"}})
     for _ in range(dice.randint(1, 30)):

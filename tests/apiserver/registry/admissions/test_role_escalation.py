@@ -9,6 +9,7 @@ from allotment.apiserver.auth.authorization import Authorization
 from allotment.apiserver.auth.bootstrap import bring_defaults
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
 from allotment.apiserver.auth.rbac import GROUP
+from allotment.apiserver.registry.admission import Admissions
 from allotment.apiserver.registry.admissions.role_escalation import RoleEscalation
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.strategy import Operation, Write
@@ -180,6 +181,7 @@ def test_garbage_collection_is_never_in_the_way() -> None:
 
 def test_other_kinds_and_deletions_pass() -> None:
     scene = Scene()
-    scene.write(Resource("", "v1", "Pod", "pods", True), {"metadata": {}})
+    pods = Resource("", "v1", "Pod", "pods", True)
+    Admissions([scene.check]).admit(pods, {"metadata": {}}, None, Write(Operation.CREATE, ANNA, NOW))
     obj = role(rule(["*"], ["*"], ["*"]))
     scene.check.admit(CLUSTER_ROLES, obj, None, Write(Operation.DELETE, ANNA, NOW))

@@ -16,6 +16,7 @@ from allotment.apiserver.registry.custom.kind import resource_of
 from allotment.apiserver.registry.kinds.custom_resource_definition import RESOURCES
 from allotment.apiserver.registry.strategy import Operation, Write
 from tests.apiserver.registry.custom.schemas import Raw, definition, obj
+from tests.thoroughness import examples
 
 STRATEGY = RESOURCES[0].strategy
 WRITE = Write(Operation.CREATE, ADMINISTRATOR, "2026-01-02T03:04:05Z")
@@ -60,7 +61,7 @@ def schemas(depth: int) -> st.SearchStrategy[Raw]:
     return st.builds(lambda made, more: {**made, **more}, whole, st.dictionaries(NAMES, ANYTHING, max_size=1))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(schemas(3), ANYTHING, ANYTHING)
 def test_anything(schema: Raw, spec: Any, old: Any) -> None:
     try:
