@@ -12,7 +12,7 @@ order, the failing one too, and only when the server has shown that is the pod g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
@@ -28,6 +28,7 @@ from allotment.scheduler.step import AwaitConditions, MakeClaim, PatchStatus, St
 if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.framework import Cycle
+    from allotment.scheduler.gang import Gang
     from allotment.scheduler.pod import PodInfo
 
 
@@ -45,6 +46,10 @@ class Stage(Enum):
     READY = "ready"
     BINDING = "binding"
     UNDOING = "undoing"
+
+
+_READY = (Stage.READY, Stage.BINDING)
+_POSSIBLE = (Stage.WRITING, Stage.AWAITING, *_READY)
 
 
 @dataclass(slots=True, eq=False)
@@ -73,22 +78,12 @@ class Binding:
 class Party:
     """The members of a gang that are bound together. ``open`` once the minimum is ready: from then on they are bound."""
 
-    group: str
-    minimum: int  # how many of these must be ready, those bound before not counted
+    gang: Gang
     members: dict[str, Binding] = field(default_factory=dict)
-    bound: dict[str, str] = field(default_factory=dict)  # pod → uid
+    bound: dict[str, PodInfo] = field(default_factory=dict)  # those that were, also if they are gone since
     open: bool = False
     broken: str = ""  # why the minimum cannot be reached any more; it is given up
     evicts: bool = False  # and what is bound of it is not to stay
-
-    def ready(self) -> int:
-        return len(self.bound) + sum(
-            each.stage in (Stage.READY, Stage.BINDING) for each in self.members.values()
-        )
-
-    def possible(self) -> int:
-        """How many may still make it."""
-        return len(self.bound) + sum(each.stage is not Stage.UNDOING for each in self.members.values())
 
 
 class Verdicts(Protocol):
@@ -103,8 +98,8 @@ class Verdicts(Protocol):
     def unreserve(self, binding: Binding) -> None:
         """What the pod holds in memory is to be given back."""
 
-    def broken(self, party: Party, bound: Mapping[str, str]) -> None:
-        """A gang cannot reach its minimum any more, and these members (with their uids) are bound."""
+    def broken(self, party: Party, bound: Mapping[str, PodInfo]) -> None:
+        """A gang cannot reach its minimum any more, and these members are bound."""
 
 
 class Bindings:
@@ -341,12 +336,31 @@ class Bindings:
 
     def _open(self, party: Party) -> None:
         """Has the members of a gang bound that are ready, once enough of them are."""
-        if party.open or party.ready() >= party.minimum:
+        if party.open or self._enough(party, _READY):
             party.open = True
             for member in list(party.members.values()):
                 if member.stage is Stage.READY:
                     member.stage = Stage.BINDING
                     self._bind(member)
+
+    def _enough(self, party: Party, stages: Container[Stage]) -> bool:
+        """Whether the members that are at these stages, or bound, are what the gang needs; of all its members, since others than
+        those of the party may have come or gone since it was placed."""
+        gang = party.gang
+        there = list(party.bound.values())
+        for key, pod in self._cluster.members.get(gang.key, {}).items():
+            binding, counted = self._of_pod.get(key), party.bound.get(key)
+            has_place = bool(pod.node) if binding is None else binding.stage in stages
+            if has_place and (counted is None or counted.uid != pod.uid):
+                there.append(pod)
+        finished = self._cluster.finished.get(gang.key, {}).items()
+        done = sum(phase == "Succeeded" for key, phase in finished if key not in party.bound)
+        return not gang.need(there, done)
+
+    def reconsider(self, party: Party, why: str) -> None:
+        """Others of a gang went on whom its members under way have counted."""
+        if not (party.open or party.broken or self._enough(party, _POSSIBLE)):
+            self._break(party, why, evicts=False)
 
     def _bind(self, binding: Binding) -> None:
         if not binding.sent and self.now >= binding.rests_until:
@@ -360,18 +374,18 @@ class Bindings:
     def _bound(self, binding: Binding) -> None:
         party, key = binding.party, binding.pod.key
         if party is not None:
-            party.bound[key] = binding.pod.uid
+            party.bound[key] = binding.pod
         self._end(binding)
         self._verdicts.bound(binding)
         if party is not None and party.evicts:
-            self._verdicts.broken(party, {key: binding.pod.uid})
+            self._verdicts.broken(party, {key: binding.pod})
 
     def _overtaken(self, binding: Binding) -> None:
         """Somebody else bound the pod. What was written for it is its own by now, and stays."""
         self._verdicts.unreserve(binding)
         party = binding.party
         if party is not None:
-            party.bound[binding.pod.key] = binding.pod.uid
+            party.bound[binding.pod.key] = binding.pod
         self._end(binding)
         if party is not None and not party.broken:
             self._open(party)
@@ -415,7 +429,7 @@ class Bindings:
         for writer in binding.writers:
             writer.undo()
         party = binding.party
-        if party is not None and not party.broken and party.possible() < party.minimum:
+        if party is not None and not party.broken and not self._enough(party, _POSSIBLE):
             self._break(party, why, evicts=not gone)
         self._advance_undo(binding)
 
@@ -425,7 +439,7 @@ class Bindings:
         for member in list(party.members.values()):
             perhaps_bound = member.stage is Stage.BINDING and (member.sent or member.silences)
             if not perhaps_bound:
-                self._fail(member, f"the gang {party.group} cannot be placed whole: {why}")
+                self._fail(member, f"the gang {party.gang.name} cannot be placed whole: {why}")
         if evicts and party.bound:
             self._verdicts.broken(party, party.bound)
 

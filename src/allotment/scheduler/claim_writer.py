@@ -83,7 +83,9 @@ class ClaimWriter:
 
     def failed(self, why: Failure, message: str, now: float) -> None:
         sent, self._sent = self._sent, ""
-        if why is Failure.CONFLICT:
+        if sent == "delete" and why is Failure.CONFLICT:  # another claim has the name by now
+            self.finished = True
+        elif why is Failure.CONFLICT:
             self._conflicts += 1
             self._stale = self._based
             if (

@@ -175,6 +175,8 @@ class Scheduler:
             self.queue.forgive(key)
             self._gate.drop(key)
             self.bindings.pod_gone(key)
+            if old is not None and (group := group_key(old)):
+                self.gangs.lost(group, "another member is gone")
             self.statuses.stir()
             return None
         info = self.cluster.pods[key]
@@ -379,6 +381,8 @@ class Scheduler:
             self._try_gate(entry)
 
     def given_up(self, binding: Binding) -> None:
+        if group := group_key(binding.pod.pod):
+            self.gangs.lost(group, binding.why)
         pod = self.cluster.pods.get(binding.pod.key)
         if pod is None or not self.waits(pod):
             return
@@ -393,7 +397,7 @@ class Scheduler:
         group = group_key(pod.pod)
         self.queue.failed(GANG_PREFIX + group if self.gangs.stirred(group) else pod.key, self.now)
 
-    def broken(self, party: Party, bound: Mapping[str, str]) -> None:
+    def broken(self, party: Party, bound: Mapping[str, PodInfo]) -> None:
         self.gangs.broken(party, bound)
 
     # --- invariants ---

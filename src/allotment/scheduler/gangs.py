@@ -131,12 +131,18 @@ class Gangs:
             if not party.broken:
                 self._queue.forgive(GANG_PREFIX + group)
 
-    def broken(self, party: Party, bound: Mapping[str, str]) -> None:
-        """A gang cannot reach its minimum any more, and these members (with their uids) are bound."""
-        why = f"the gang {party.group} could not be bound whole: {party.broken}"
-        for key, uid in bound.items():
+    def lost(self, group: str, why: str) -> None:
+        """A member lost its place, or went. Those under way may not be enough without it."""
+        party = self._parties.get(group)
+        if party is not None:
+            self._bindings.reconsider(party, why)
+
+    def broken(self, party: Party, bound: Mapping[str, PodInfo]) -> None:
+        """A gang cannot reach its minimum any more, and these members are bound."""
+        why = f"the gang {party.gang.name} could not be bound whole: {party.broken}"
+        for key, was in bound.items():
             pod = self._cluster.pods.get(key)
-            if pod is None or pod.uid != uid or pod.leaving:
+            if pod is None or pod.uid != was.uid or pod.leaving:
                 continue
             if any(owner.controller for owner in pod.pod.metadata.owner_references):
                 self._desk.evict(pod, why)
@@ -213,8 +219,7 @@ class Gangs:
         self._gate.drop(entry.key)
         self._statuses.placed(group)
         if party is None or not party.members or party.broken:
-            # Of tasks all count: without one of the pods a task might lack its minimum.
-            party = self._parties[group] = Party(gang.name, len(placed) if need.tasks else need.count)
+            party = self._parties[group] = Party(gang)
         self._desk.start(placed, party)
         self.stir(group)
 
