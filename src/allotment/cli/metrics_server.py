@@ -37,10 +37,12 @@ def _reply(head: bytes, registry: CollectorRegistry) -> bytes:
     if method not in ("GET", "HEAD"):
         return _http("405 Method Not Allowed", b"only GET\n")
     if path == "/metrics":
-        return _http("200 OK", generate_latest(registry), CONTENT_TYPE_LATEST)
-    if path == "/healthz":
-        return _http("200 OK", b"ok\n")
-    return _http("404 Not Found", b"there are /metrics and /healthz\n")
+        answer = _http("200 OK", generate_latest(registry), CONTENT_TYPE_LATEST)
+    elif path == "/healthz":
+        answer = _http("200 OK", b"ok\n")
+    else:
+        answer = _http("404 Not Found", b"there are /metrics and /healthz\n")
+    return answer if method == "GET" else answer[: answer.index(b"\r\n\r\n") + 4]
 
 
 def _http(status: str, body: bytes, content_type: str = "text/plain; charset=utf-8") -> bytes:

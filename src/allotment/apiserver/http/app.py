@@ -195,7 +195,7 @@ class App:
         return answer
 
     def _other(self, request: Request) -> Reply:
-        if request.method != "GET":
+        if request.method != "GET" and not _probes(request):
             raise _not_allowed()
         found = self._discovery.find(request.path, accepted(request.header(b"accept")))
         if found is None:
@@ -242,7 +242,7 @@ class App:
         return self._judged(request, attributes, told)
 
     def _allowed_path(self, request: Request, told: _Told) -> Identity:
-        verb = request.method.lower()
+        verb = "get" if _probes(request) else request.method.lower()
         return self._judged(request, Attributes(self._identity(request), verb, path=request.path), told)
 
     def _judged(self, request: Request, attributes: Attributes, told: _Told) -> Identity:
@@ -299,6 +299,11 @@ _UNKNOWN: Labels = ("", "", "", "", "", "")
 
 def _as(attributes: Attributes, identity: Identity) -> Attributes:
     return msgspec.structs.replace(attributes, identity=identity)
+
+
+def _probes(request: Request) -> bool:
+    """Whether somebody only asks how the server is, without the words: whoever may have the words may do that."""
+    return request.method == "HEAD" and request.path.startswith(_PROBES)
 
 
 def _verb(request: Request, target: Target) -> str:
