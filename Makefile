@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# Two steps: what it takes to run, and what it takes to develop besides.
+RUNS   := $(VENV)/.runs
 READY  := $(VENV)/.ready
 
 # Programs built from other people's source live outside the checkout, one folder a version.
@@ -18,13 +20,18 @@ help: ## show this list
 
 venv: $(READY) ## make the virtual environment in .venv
 
-$(READY): pyproject.toml constraints.txt
-	@echo "setting up $(VENV) ..."
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+INSTALL = @echo "setting up $(VENV) ..." && { test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); } && \
+  $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+
+$(RUNS): pyproject.toml constraints.txt
+	$(INSTALL) -e .
 	@touch $@
 
-demo: $(READY) ## a simulated fleet, workloads that arrive, who gets what, and why one does not fit (seconds)
+$(READY): pyproject.toml constraints.txt
+	$(INSTALL) -e '.[dev]'
+	@touch $(RUNS) $@
+
+demo: $(RUNS) ## a simulated fleet, workloads that arrive, who gets what, and why one does not fit (seconds)
 	@$(BIN)/allot demo
 
 test: $(READY) ## run the tests (under five minutes)

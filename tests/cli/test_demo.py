@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import signal
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -181,3 +182,15 @@ def test_a_finished_pod_must_have_given_its_devices_back() -> None:
 
 def test_a_pod_that_runs_without_devices_is_unexpected() -> None:
     assert any("early" in each for each in unexpected([row("early", devices=())]))
+
+
+@pytest.mark.parametrize(
+    ("target", "extras"), [("demo", False), ("test", True), ("check", True), ("venv", True)]
+)
+def test_who_only_looks_at_the_demo_does_not_install_what_developers_need(
+    tmp_path: Path, target: str, extras: bool
+) -> None:
+    words = ["make", "--dry-run", target, f"VENV={tmp_path / 'venv'}"]
+    planned = subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+    assert "pip install" in planned
+    assert ("[dev]" in planned) is extras
