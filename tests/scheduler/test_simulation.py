@@ -39,28 +39,9 @@ def test_short_walks(kind: str) -> None:
         walk(kind, seed)
 
 
-OPEN = {
-    ("a server that does not check", 38): "a rule of the core does not hold",
-}
-"""Walks that end badly: faults that are known and not fixed yet. Whoever fixes one takes it out."""
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("kind", "seed"),
-    [
-        pytest.param(*known, marks=pytest.mark.xfail(reason=reason, strict=True, raises=AssertionError))
-        for known, reason in OPEN.items()
-    ],
-)
-def test_walks_that_end_badly(kind: str, seed: int) -> None:
-    walk(kind, seed, 150 if seed % 4 else 600)
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", KINDS)
 def test_long_walks(kind: str, part: int) -> None:
     for seed in range(SEED + part, SEED + SEEDS, PARTS):
-        if (kind, seed) not in OPEN:
-            walk(kind, seed, 150 if seed % 4 else 600)
+        walk(kind, seed, 150 if seed % 4 else 600)

@@ -23,6 +23,7 @@ from allotment.scheduler.actions import Actions
 from allotment.scheduler.binding import Binding, Bindings, Party
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.disputes import Disputes
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn
 from allotment.scheduler.framework import Code, Protected, Release, Room, Status
 from allotment.scheduler.gang import group_key
@@ -79,6 +80,7 @@ class Scheduler:
             self,
             on=gangs,
         )
+        self._disputes = Disputes(cluster, self.waits)
         self.now = 0.0
         self.decided = 0  # how many attempts there were
         self._revisited = 0.0
@@ -242,6 +244,8 @@ class Scheduler:
     def _turn(self, pods: int) -> None:
         self.gangs.gather()
         self.statuses.update(self.now)
+        for claim in self._disputes.left_over():
+            self._deallocate(claim)
         while pods > 0:
             entry = self.queue.pop(self.now)
             if entry is None:

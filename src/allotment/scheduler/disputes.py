@@ -1,0 +1,50 @@
+"""Claims that were promised a device which another claim had first, and that nobody takes back.
+
+Whoever writes a claim takes it back when it sees such a thing (``claim_writer``). If it was killed before that, the claim is left
+over: the pod that it is reserved for cannot use it, and keeps the devices that it has besides from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.pod import PodInfo
+
+
+class Disputes:
+    """Finds such claims, each once. ``waits`` tells the pods that are ours to place and not on their way."""
+
+    def __init__(self, cluster: Cluster, waits: Callable[[PodInfo], bool]) -> None:
+        self._cluster = cluster
+        self._waits = waits
+        self._found: dict[str, str] = {}  # claim → its version when it was found
+
+    def left_over(self) -> Iterator[str]:
+        """The claims that are to be given back now."""
+        claims = self._cluster.claims
+        self._found = {key: version for key, version in self._found.items() if key in claims.disputed}
+        for key in list(claims.disputed):
+            claim = claims.objects.get(key)
+            if claim is None or key in claims.flights:
+                continue
+            version = claim.metadata.resource_version
+            if self._found.get(key) != version and self._nobody_has(claim):
+                self._found[key] = version
+                yield key
+
+    def _nobody_has(self, claim: ResourceClaim) -> bool:
+        """Whether all who may use a claim wait, so that to take it from them breaks nothing."""
+        users, namespace = claim.status.reserved_for, claim.metadata.namespace
+        return bool(users) and all(self._only_waits(namespace, user) for user in users)
+
+    def _only_waits(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
+        key = f"{namespace}/{user.name}"
+        if user.resource == "podgroups":
+            members = self._cluster.members.get(key, {}).values()
+            return bool(members) and all(self._waits(pod) for pod in members)
+        pod = self._cluster.pods.get(key)
+        return pod is not None and pod.uid == user.uid and self._waits(pod)
