@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import sys
+import tomllib
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -18,15 +19,21 @@ from hypothesis import strategies as st
 from allotment.allocator.outcome import Allocated
 from allotment.allocator.semantic import SemanticBook, allocate_semantic
 from allotment.api import alpha2, codec
-from allotment.api.core import Node
+from allotment.api.core import Node, Pod
 from allotment.api.meta import ObjectMeta
+from allotment.apiserver.auth.identity import Identity
 from allotment.client.client import Client, Collection
 from allotment.client.form import Obj
+from allotment.client.informer import Informer
 from allotment.client.transport import Transport
 from allotment.controllers import translator
 from allotment.controllers.parameters import Parameters, VendorObject, generated_name, merge_patch
 from allotment.controllers.translator import ENTRY_POINTS, Refusal, Translation, Translator, snapshot
 from allotment.controllers.vendor_kinds import VendorKind, VendorKinds
+from allotment.scheduler.cluster import Cluster as NoCluster
+from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.core import Scheduler
+from allotment.scheduler.driver import Driver
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.failing import BORNE, CRASHES, Failing, Fault
 from tests.thoroughness import examples
@@ -67,6 +74,7 @@ ORDER = {
     "CardClassParameters": ("cardclassparameters", False),
     "CardParameters": ("cardparameters", True),
     "ResourceClaim": ("resourceclaims", True),
+    "Pod": ("pods", True),
 }
 DEFINITIONS = ("CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Namespace")
 
@@ -196,6 +204,49 @@ async def check_found(cluster: Cluster, of_claim: Obj, of_class: Obj) -> None:
     assert isinstance(outcome, Allocated)
     given = [result.device for result in outcome.results[0].devices.results]
     assert given == ["gpu-0", "partitionable-gpu-1/quarters/quarter-0"]
+
+
+def test_a_pod_gets_its_cards_with_copies_of_what_the_vendor_said(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        follow(cluster)
+        pods = cluster.seen.of(Pod)
+        fleet = yaml.safe_load((EXAMPLE.parent / "cards.yaml").read_text())["items"]
+        for each in fleet:
+            plural = "nodes" if each["kind"] == "Node" else "noderesourceslices"
+            await cluster.admin.plain(each["apiVersion"], plural, namespaced=False).create(each)
+        await apply(cluster.admin, *documents(*ORDER))
+        scheduling = cluster.component(Identity("allotment:scheduler", ("system:authenticated",)))
+        core = Scheduler(NoCluster(), DEFAULT.rosters())
+        driver = Driver(core, scheduling.client, scheduling.informers, scheduling.recorder)
+        await scheduling.start()
+        scheduling._spawn(driver.run())
+        await cluster.eventually(lambda: _told(pods), "the scheduler says what is missing")
+        assert "parameters" in _told(pods)
+        await start(cluster)
+        await cluster.eventually(lambda: _pod(pods).spec.node_name, "the pod has a node")
+        claims = cluster.admin.plain(ALPHA, "resourceclaims")
+        claim = await claims.get("two-small-cards", "user-namespace")
+        (handle,) = claim["status"]["allocation"]["resourceHandles"]
+        given = [each["id"] for each in handle["semanticData"]["partitionable"]["instances"]]
+        assert len(given) == 2
+        assert not any("full-gpu" in id for id in given), "it is too large for the class"
+        assert handle["semanticData"]["vendorClaimParameters"]["spec"]["sharing"] == {
+            "strategy": "TimeSliced"
+        }
+        assert claim["status"]["reservedFor"][0]["name"] == "two-small-cards"
+
+    in_cluster(tmp_path, scenario)
+
+
+def _pod(pods: Informer[Pod]) -> Pod:
+    found = pods.get("two-small-cards", "user-namespace")
+    assert found is not None
+    return found
+
+
+def _told(pods: Informer[Pod]) -> str:
+    conditions = pods.all() and _pod(pods).status.conditions
+    return " ".join(each.message or "" for each in conditions or ())
 
 
 def test_changes_of_the_vendors_object_are_followed(tmp_path: Path) -> None:
@@ -467,9 +518,11 @@ def test_two_translators_for_a_kind_are_refused() -> None:
 
 
 def test_installed_packages_bring_their_translators(monkeypatch: pytest.MonkeyPatch) -> None:
-    offered = [EntryPoint("cards", "card_translator:CardParameters", ENTRY_POINTS)]
+    package = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    named = package["entry-points"][ENTRY_POINTS].items()
+    offered = [EntryPoint(name, value, ENTRY_POINTS) for name, value in named]
     monkeypatch.setattr(translator, "entry_points", lambda group: offered if group == ENTRY_POINTS else [])
-    assert [each.kind for each in translator.installed()] == [CARDS]
+    assert [each.kind.kind for each in translator.installed()] == ["CardParameters", "CardClassParameters"]
     offered.append(EntryPoint("broken", "card_translator:Missing", ENTRY_POINTS))
     with pytest.raises(ImportError, match=r"translator broken \(card_translator:Missing\) cannot be loaded"):
         translator.installed()
