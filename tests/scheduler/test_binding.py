@@ -356,6 +356,19 @@ def test_a_claim_that_is_taken_back_while_its_device_gets_ready() -> None:
     assert not any(isinstance(each, Bind) for each in seat.said)
 
 
+def test_devices_of_a_claim_that_went_before_it_was_written_are_free_for_others() -> None:
+    seat = place(pod("p"), pod("q"), devices=["d0"])
+    seat.turn(2)
+    step(seat, Fate.TIMEOUT)  # it rests before it looks again
+    (mine,) = [each for key, each in seat.world.claims.items() if key.startswith("default/p-")]
+
+    seat.world.remove(seat.world.pod("p"))
+    seat.world.remove(mine)
+    at_rest(seat)
+
+    assert seat.world.pod("q").spec.node_name == "n"
+
+
 # --- extended resources ---
 
 

@@ -375,10 +375,10 @@ class Scheduler:
         self._wake(replace(pod, spec=replace(pod.spec, node_name=binding.node)), None)
         for step in binding.steps:
             write = step.write if isinstance(step, MakeClaim) else step
-            claim = self.cluster.claims.objects.get(write.claim) if isinstance(write, WriteClaim) else None
-            if claim is not None and isinstance(write, WriteClaim) and write.allocation is not None:
-                held = replace(claim, status=replace(claim.status, allocation=write.allocation))
-                self._wake(held, claim)
+            if isinstance(write, WriteClaim) and write.allocation is not None:
+                claim = self.cluster.claims.objects.get(write.claim)
+                shown = claim if claim is not None else ResourceClaim()  # gone before it was ever allocated
+                self._wake(replace(shown, status=replace(shown.status, allocation=write.allocation)), claim)
 
     def _wake(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
         for entry in self.queue.wake(old, new, self.cluster):
