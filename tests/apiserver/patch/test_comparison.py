@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from allotment.api.schema import schema_of
-from allotment.apiserver.patch.comparison import blank, compare, fields_of, reconciled, with_named_fields
+from allotment.api.schema import Schema, schema_of
+from allotment.apiserver.patch.comparison import (
+    blank,
+    brought,
+    compare,
+    fields_of,
+    reconciled,
+    with_named_fields,
+)
 from allotment.apiserver.patch.element import BadElement
 from allotment.apiserver.patch.fieldset import FieldSet, told
 from tests.apiserver.patch.pods import pods
@@ -213,3 +220,11 @@ def test_values_of_keys_are_told_apart_by_type() -> None:
     assert names(fields_of({"l": [{"k": 1}, {"k": True}, {"k": "1"}]}, schema)) == [
         ".l[k=1]", '.l[k="1"]', ".l[k=true]", ".l[k=1].k", '.l[k="1"].k', ".l[k=true].k",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", [POD, schema_of("v1", "Pod")], ids=["custom", "built-in"])
+@given(pods())
+def test_a_new_object_brings_what_a_blank_one_has_not(schema: Schema, pod: Any) -> None:
+    nothing = blank(schema)
+    comparison = compare({"metadata": {}, **nothing}, pod, schema)
+    assert brought(pod, schema) == comparison.modified | comparison.added

@@ -20,7 +20,7 @@ from allotment.apiserver.patch.managed import (
     track,
 )
 from tests.apiserver.patch.pods import pods
-from tests.apiserver.patch.schemas import POD
+from tests.apiserver.patch.schemas import POD, atomic_struct, struct
 from tests.apiserver.patch.values import nested
 
 CONFIG_MAP = schema_of("v1", "ConfigMap")
@@ -299,6 +299,22 @@ def test_entries_of_other_versions_are_compared_in_their_version() -> None:
     ]
     changed = write(config_map({"a": "2", "b": "1"}), live, "me", 1, convert=convert)
     assert owners(changed) == {"other/Update": [".values.b"], "me/Update": [".data.a"]}
+
+
+def test_entries_become_as_the_schema_has_them_unless_they_were_last_kept_by_it() -> None:
+    closed = struct(data=atomic_struct())
+    parts = {**ENTRY, "manager": "other", "fieldsV1": {"f:data": {"f:a": {}}}}
+    live = config_map({"a": "1"}, managedFields=[parts])
+    changed = config_map({"a": "1"}, labels={"x": "y"})
+
+    def others(new: dict[str, Any], reconciled: bool) -> list[str]:
+        return owners(write(new, live, "me", 1, schema=closed, reconciled=reconciled))["other/Update"]
+
+    assert others(changed, reconciled=False) == [".data"]
+    assert others(changed, reconciled=True) == [".data.a"]  # as it is: nobody looks
+    sent = {**parts, "time": at(5)}
+    changed["metadata"]["managedFields"] = [sent]
+    assert others(changed, reconciled=True) == [".data"]  # what clients send has never been looked at
 
 
 WRITES = st.lists(st.tuples(pods(), st.sampled_from(["one", "two", "three"])), min_size=1, max_size=5)

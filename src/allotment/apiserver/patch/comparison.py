@@ -144,34 +144,47 @@ def _by_step(value: list[Any], schema: Schema) -> dict[str, list[Any]]:
 
 def compare(old: Obj, new: Obj, schema: Schema) -> Comparison:
     """How ``new`` differs from ``old``. Raises BadElement for an element of a list that has no key."""
-    if old is blank(schema) and "spec" in new:
-        return _compare_new(old, new, schema)
-    return _compare(old, new, schema)
-
-
-def _compare_new(nothing: Obj, new: Obj, schema: Schema) -> Comparison:
-    """A new object against a blank one: many have one spec, so that is compared apart."""
-    rest = _compare(_all_but_spec(nothing), _all_but_spec(new), schema)
-    spec = _compare_new_spec(new["spec"], schema)
-    return Comparison(*(FieldSet(one.fields | other.fields) for one, other in zip(rest, spec, strict=True)))
-
-
-def _all_but_spec(obj: Obj) -> Obj:
-    return {name: value for name, value in obj.items() if name != "spec"}
-
-
-@remembered
-def _compare_new_spec(spec: Any, schema: Schema) -> Comparison:
-    nothing = blank(schema)
-    return _compare({"spec": nothing["spec"]} if "spec" in nothing else {}, {"spec": spec}, schema)
-
-
-def _compare(old: Obj, new: Obj, schema: Schema) -> Comparison:
     removed: Node = {}
     modified: Node = {}
     added: Node = {}
     _compare_maps(old, new, schema, removed, modified, added)
     return Comparison(FieldSet(removed), FieldSet(modified), FieldSet(added))
+
+
+def brought(new: Obj, schema: Schema) -> FieldSet:
+    """What a new object has that a blank one has not, or has otherwise; ``metadata`` itself is always there.
+
+    Raises BadElement for an element of a list that has no key.
+    """
+    nothing, fields = blank(schema), {}
+    for name, value in new.items():
+        before = nothing.get(name, _NOTHING if name == "metadata" else _ABSENT)
+        if name == "spec":  # many objects have one spec
+            node = _brought_spec(value, schema)
+        else:
+            node = _brought(before, value, part(schema, name))
+        if node is not None:
+            fields["f:" + name] = node
+    return FieldSet(fields)
+
+
+@remembered
+def _brought_spec(spec: Any, schema: Schema) -> Node | None:
+    return _brought(blank(schema).get("spec", _ABSENT), spec, part(schema, "spec"))
+
+
+def _brought(before: Any, value: Any, schema: Schema) -> Node | None:
+    """What is new in one field; None if nothing is."""
+    if before is _ABSENT:
+        return _whole(value, schema)
+    if before == value:
+        return None
+    removed: Node = {}
+    modified: Node = {}
+    added: Node = {}
+    _differ("", before, value, schema, removed, modified, added)
+    gained: Node | None = (FieldSet(modified) | FieldSet(added)).fields.get("")
+    return gained
 
 
 def _compare_maps(old: Obj, new: Obj, schema: Schema, removed: Node, modified: Node, added: Node) -> None:
@@ -309,19 +322,7 @@ def _named(parts: Node, schema: Schema) -> Node:
 
 def reconciled(fields: FieldSet, schema: Schema) -> FieldSet:
     """``fields`` after the schema changed: of what has become atomic since, whoever owned a part owns the whole."""
-    parts = fields.fields
-    spec = parts.get("f:spec")
-    if not spec or "spec" not in schema.properties:
-        return FieldSet(_reconciled(parts, schema))
-    rest = _reconciled({step: node for step, node in parts.items() if step != "f:spec"}, schema)
-    return FieldSet({**rest, "f:spec": _reconciled_spec(spec, schema)})
-
-
-@remembered
-def _reconciled_spec(spec: Node, schema: Schema) -> Node:
-    """Apart, as many objects have one spec."""
-    below: Node = _reconciled({"f:spec": spec}, schema)["f:spec"]
-    return below
+    return FieldSet(_reconciled(fields.fields, schema))
 
 
 def _reconciled(parts: Node, schema: Schema) -> Node:

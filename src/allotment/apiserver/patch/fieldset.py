@@ -83,13 +83,13 @@ class FieldSet:
 
     def __sub__(self, other: FieldSet) -> FieldSet:
         """Without the members of ``other``; what is below them stays."""
-        if not self.fields or not other.fields:
+        if other.fields.keys().isdisjoint(self.fields):
             return self
         return FieldSet(_remaining_parts(self.fields, other.fields))
 
     def without(self, other: FieldSet) -> FieldSet:
         """Without the members of ``other`` and all that is below them."""
-        if not self.fields or not other.fields:
+        if other.fields.keys().isdisjoint(self.fields):
             return self
         return FieldSet(_outside_parts(self.fields, other.fields))
 

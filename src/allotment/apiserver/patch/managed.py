@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from allotment.api.schema import Schema
-from allotment.apiserver.patch.comparison import Comparison, blank, compare, reconciled
+from allotment.apiserver.patch.comparison import Comparison, blank, brought, compare, reconciled
 from allotment.apiserver.patch.element import BadElement
 from allotment.apiserver.patch.fieldset import EMPTY, FieldSet
 from allotment.apiserver.store.record import Obj
@@ -39,6 +39,8 @@ NEVER_OWNED: Final = FieldSet.of_names(
     "metadata.resourceVersion",
 )
 """What the server fills in or what identifies an object: nobody's fields."""
+_NEVER_OWNED: Final = frozenset(step[2:] for step in NEVER_OWNED.fields if step != "f:metadata")
+_NEVER_OWNED_METADATA: Final = frozenset(step[2:] for step in NEVER_OWNED.fields["f:metadata"])
 
 Convert = Callable[[Obj, str], tuple[Obj, Schema] | None]
 """An object in another apiVersion, with the schema it has there; None if there is no such version."""
@@ -92,22 +94,28 @@ def track(
     subresource: str = "",
     reset: FieldSet = EMPTY,
     convert: Convert | None = None,
+    reconciled: bool = False,
 ) -> None:
     """Sets ``new.metadata.managedFields`` for a create (``old`` is None), an update or a patch by ``manager``.
 
     Both objects are in ``api_version``, which ``schema`` describes; ``new`` is complete with defaults but not yet
     settled by the kind's strategy. ``reset`` names what the strategy will put back, which nobody owns thereby.
+    ``reconciled`` tells that the entries of ``old`` in this version were last written by this very schema.
     """
     metadata = new.setdefault("metadata", {})
     sent = metadata.pop("managedFields", None)
     before = (old or {}).get("metadata", {}).get("managedFields") or []
     if old is not None and not before and not sent:
         return  # nobody keeps track of this object
-    version = Version(api_version, schema, reset, convert)
     try:
-        start = _to_start_from(sent, before, subresource)
+        start = _sent_entries(sent) if sent is not None and sent != before and not subresource else None
+        if start is None:
+            start = parsed(before, trusted=True)
+        else:
+            reconciled = False
         entries = start
         if entries or old is None:
+            version = Version(api_version, schema, reset, convert, reconciled)
             entries = updated(start, old, new, version, manager, now=now, subresource=subresource)
         result = written(capped(entries)) if entries is not start or sent is not None else before
     except BadElement:  # a list without the keys it should have: better an old account than none
@@ -116,21 +124,14 @@ def track(
         metadata["managedFields"] = result
 
 
-def _to_start_from(sent: Any, before: Any, subresource: str) -> Entries:
-    """The entries that a write starts from: those the client sent, if it sent any; subresources take none."""
-    if sent is not None and sent != before and not subresource:
-        if is_reset(sent):
-            return {}
-        try:
-            entries = parsed(sent)
-        except BadManagedFields:
-            entries = {}
-        if entries:
-            return entries
-    try:
-        return parsed(before, trusted=True)
-    except BadManagedFields:
+def _sent_entries(sent: Any) -> Entries | None:
+    """The entries that a client wants a write to start from; None if it sent none that can be read."""
+    if is_reset(sent):
         return {}
+    try:
+        return parsed(sent) or None
+    except BadManagedFields:
+        return None
 
 
 def is_reset(sent: Any) -> bool:
@@ -145,6 +146,7 @@ class Version(NamedTuple):
     schema: Schema
     reset: FieldSet
     convert: Convert | None
+    reconciled: bool = False  # whether entries of this version are as its schema has them
 
     def at(self, obj: Obj, api_version: str) -> tuple[Obj, Schema] | None:
         if api_version == self.api_version or self.convert is None:
@@ -181,7 +183,7 @@ class Difference:
         if entry.api_version not in self._changed:
             self._changed[entry.api_version] = comparison.all
         fields = entry.fields
-        if entry.api_version == self._version.api_version:
+        if entry.api_version == self._version.api_version and not self._version.reconciled:
             fields = reconciled(fields, self._version.schema)
         return fields - self._changed[entry.api_version]
 
@@ -197,13 +199,16 @@ def updated(
     subresource: str = "",
 ) -> Entries:
     """The entries after a write. Neither object has managedFields that matter."""
-    before = blank(version.schema) if old is None else _unmanaged(old)
-    difference = Difference(before, _unmanaged(new), version)
-    comparison = difference.at(version.api_version)
-    if not comparison:
-        return entries
-    entries = released(entries, difference)
-    gained = (comparison.modified | comparison.added) - NEVER_OWNED
+    if old is None and not entries:
+        gained = brought(_ownable(new), version.schema).without(version.reset)
+    else:
+        before = blank(version.schema) if old is None else _unmanaged(old)
+        difference = Difference(before, _unmanaged(new), version)
+        comparison = difference.at(version.api_version)
+        if not comparison:
+            return entries
+        entries = released(entries, difference)
+        gained = (comparison.modified | comparison.added) - NEVER_OWNED
     if gained:
         mine = Entry(manager or UNKNOWN, "Update", version.api_version, subresource, now, gained)
         if (previous := entries.get(mine.owner)) is not None:
@@ -220,6 +225,16 @@ def released(entries: Entries, difference: Difference, keep: Owner | None = None
         if fields:
             left[owner] = entry if fields is entry.fields else entry._replace(fields=fields)
     return left
+
+
+def _ownable(obj: Obj) -> Obj:
+    """``obj`` without what is nobody's."""
+    fields = {name: value for name, value in obj.items() if name not in _NEVER_OWNED}
+    metadata = obj.get("metadata") or {}
+    fields["metadata"] = {
+        name: value for name, value in metadata.items() if name not in _NEVER_OWNED_METADATA
+    }
+    return fields
 
 
 def _unmanaged(obj: Obj) -> Obj:
@@ -266,18 +281,29 @@ def capped(entries: Entries) -> Entries:
 def parsed(managed: Any, trusted: bool = False) -> Entries:
     """The entries of ``metadata.managedFields``. Raises BadManagedFields.
 
-    Those of a stored object are ``trusted``: we wrote them, so their sets need not be read step by step.
+    Those of a stored object are ``trusted``: we wrote them, so they need not be read step by step.
     """
     if not isinstance(managed, list):
         raise BadManagedFields("managedFields must be a list")
     entries: Entries = {}
     for index, given in enumerate(managed):
-        entry = _entry(given, index, trusted)
+        entry = _stored_entry(given) if trusted else _entry(given, index)
         entries[entry.owner] = entry
     return entries
 
 
-def _entry(given: Any, index: int, trusted: bool) -> Entry:
+def _stored_entry(given: Obj) -> Entry:
+    return Entry(
+        given["manager"],
+        given["operation"],
+        given["apiVersion"],
+        given.get("subresource", ""),
+        given.get("time", ""),
+        FieldSet(given["fieldsV1"]),
+    )
+
+
+def _entry(given: Any, index: int) -> Entry:
     if not isinstance(given, dict):
         raise BadManagedFields(f"managed fields entry {index} must be an object")
     texts = [given.get(name) or "" for name in ("manager", "operation", "apiVersion", "subresource", "time")]
@@ -294,8 +320,7 @@ def _entry(given: Any, index: int, trusted: bool) -> Entry:
     if fields_type != "FieldsV1":
         raise BadManagedFields(f'invalid fieldsType "{fields_type}" in managed fields entry {index}')
     try:
-        fields_v1 = given.get("fieldsV1") or {}
-        fields = FieldSet(fields_v1) if trusted and isinstance(fields_v1, dict) else FieldSet.parse(fields_v1)
+        fields = FieldSet.parse(given.get("fieldsV1") or {})
     except BadElement as exc:
         raise BadManagedFields(f"error decoding set of managed fields entry {index}: {exc}") from exc
     return Entry(manager, operation, api_version, subresource, time, fields)

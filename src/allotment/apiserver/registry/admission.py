@@ -7,18 +7,72 @@ without an await between them, so what was checked is still true when the write 
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Protocol, runtime_checkable
 
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.strategy import Write
 from allotment.apiserver.store.record import Obj
 
+Kinds = frozenset[str] | None
+"""Resources by id; None for all of them."""
 
-class Admission(Protocol):
-    """One concern. Both methods raise StatusError to refuse."""
+_REMEMBERED = 1024
+
+
+@runtime_checkable
+class Mutation(Protocol):
+    """A concern that changes objects before they are validated: sets a service account, a priority."""
+
+    @property
+    def mutated(self) -> Kinds:
+        """What it is asked to change; writes of other kinds pass it by."""
 
     def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        """May change the object (set a service account, a priority), before validation."""
+        """May change the object. Raises StatusError to refuse."""
+
+
+@runtime_checkable
+class Judgement(Protocol):
+    """A concern that judges objects when they are final."""
+
+    @property
+    def judged(self) -> Kinds:
+        """What it is asked to judge; writes of other kinds pass it by."""
 
     def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        """Judges the final object; ``old`` is None on create, ``obj`` is the stored object on delete."""
+        """Raises StatusError to refuse. ``old`` is None on create, ``obj`` is the stored object on delete."""
+
+
+Admission = Mutation | Judgement
+"""One concern; it may be both."""
+
+
+class Admissions:
+    """All concerns, each asked in its turn about the kinds that are its own."""
+
+    def __init__(self, admissions: Iterable[Admission]) -> None:
+        every = tuple(admissions)
+        mutations = [each for each in every if isinstance(each, Mutation)]
+        judgements = [each for each in every if isinstance(each, Judgement)]
+
+        @lru_cache(_REMEMBERED)
+        def mutating(kind: str) -> tuple[Mutation, ...]:
+            return tuple(each for each in mutations if each.mutated is None or kind in each.mutated)
+
+        @lru_cache(_REMEMBERED)
+        def judging(kind: str) -> tuple[Judgement, ...]:
+            return tuple(each for each in judgements if each.judged is None or kind in each.judged)
+
+        self._mutating, self._judging = mutating, judging
+
+    def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
+        """Raises StatusError."""
+        for each in self._mutating(resource.id):
+            each.mutate(resource, obj, old, write)
+
+    def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
+        """Raises StatusError."""
+        for each in self._judging(resource.id):
+            each.admit(resource, obj, old, write)

@@ -28,6 +28,16 @@ _STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
 _CONTENT = ("labels", "annotations", "ownerReferences", "finalizers")
 _IMMUTABLE = "field is immutable"
 _META = FieldPath("metadata")
+_FIXED: tuple[tuple[str, Any], ...] = (
+    ("name", ""),
+    ("namespace", ""),
+    ("uid", ""),
+    ("creationTimestamp", None),
+    ("deletionTimestamp", None),
+    ("deletionGracePeriodSeconds", None),
+)
+"""What never changes once an object is there, with what an absent field counts as."""
+_DNS_RULES = (dns_subdomain_problem, dns_label_problem)
 
 _LABEL_RULE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
@@ -47,9 +57,14 @@ def metadata_errors(resource: Resource, metadata: Obj) -> list[FieldError]:
 
 def metadata_change_errors(resource: Resource, new: Obj, old: Obj) -> list[FieldError]:
     """Everything that is wrong with changed metadata. Content that is as it was stored was looked at then."""
-    errors = [*_finalizer_additions(new, old), *_changes(new, old)]
-    if any(new.get(name) != old.get(name) for name in _CONTENT):
-        errors += _content_errors(resource, new)
+    errors = list(_finalizer_additions(new, old)) if old.get("deletionTimestamp") else []
+    for field, absent in _FIXED:
+        value = new.get(field, absent)
+        if value != old.get(field, absent):
+            errors.append(_META.child(field).invalid(_IMMUTABLE, value))
+    for name in _CONTENT:
+        if new.get(name) != old.get(name):
+            return [*errors, *_content_errors(resource, new)]
     return errors
 
 
@@ -74,9 +89,11 @@ def _name_errors(resource: Resource, metadata: Obj) -> Iterator[FieldError]:
 
 def name_problems(problem: Callable[[str], str | None], name: str) -> list[str]:
     """What is wrong with a name, in Kubernetes' words where the rule is one of its own."""
+    found = problem(name)
+    if found is None and problem in _DNS_RULES:
+        return []  # which can be part of a path
     if segment := _segment_problem(name):
         return [segment]
-    found = problem(name)
     if found is None:
         return []
     if problem is dns_subdomain_problem:
@@ -105,9 +122,12 @@ def _segment_problem(name: str) -> str | None:
 
 
 def _content_errors(resource: Resource, metadata: Obj) -> Iterator[FieldError]:
-    yield from labelling_errors(metadata)
-    yield from _owner_errors(metadata.get("ownerReferences") or [])
-    yield from _finalizer_errors(metadata.get("finalizers") or [], resource.finalizers_qualified)
+    if metadata.get("labels") or metadata.get("annotations"):
+        yield from labelling_errors(metadata)
+    if owners := metadata.get("ownerReferences"):
+        yield from _owner_errors(owners)
+    if finalizers := metadata.get("finalizers"):
+        yield from _finalizer_errors(finalizers, resource.finalizers_qualified)
 
 
 def labelling_errors(metadata: Obj) -> Iterator[FieldError]:
@@ -170,8 +190,7 @@ def _finalizer_errors(finalizers: list[str], qualified: bool) -> Iterator[FieldE
 
 
 def _finalizer_additions(new: Obj, old: Obj) -> Iterator[FieldError]:
-    if not old.get("deletionTimestamp"):
-        return
+    """That an object which is being deleted gets no more of them."""
     added = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
     if added:
         listed = ", ".join(json.dumps(finalizer) for finalizer in added)
@@ -179,18 +198,3 @@ def _finalizer_additions(new: Obj, old: Obj) -> Iterator[FieldError]:
             "no new finalizers can be added if the object is being deleted, found new finalizers "
             f"[]string{{{listed}}}"
         )
-
-
-def _changes(new: Obj, old: Obj) -> Iterator[FieldError]:
-    fields: tuple[tuple[str, Any], ...] = (
-        ("name", ""),
-        ("namespace", ""),
-        ("uid", ""),
-        ("creationTimestamp", None),
-        ("deletionTimestamp", None),
-        ("deletionGracePeriodSeconds", None),
-    )
-    for field, absent in fields:
-        value = new.get(field, absent)
-        if value != old.get(field, absent):
-            yield _META.child(field).invalid(_IMMUTABLE, value)

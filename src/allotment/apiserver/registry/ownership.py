@@ -16,8 +16,13 @@ from allotment.apiserver.registry.catalogue import Served
 from allotment.apiserver.store.record import Obj
 
 
-def track_fields(served: Served, new: Obj, old: Obj | None, call: Call, subresource: str) -> None:
-    """Writes down in ``new`` (hub version, as ``old``) which fields this write sets."""
+def track_fields(
+    served: Served, new: Obj, old: Obj | None, call: Call, subresource: str, reconciled: bool = False
+) -> None:
+    """Writes down in ``new`` (hub version, as ``old``) which fields this write sets.
+
+    ``reconciled`` tells that the account in ``old`` was last kept by the schema of the served version.
+    """
     seen = new if served.hub else served.from_hub(new)
     track(
         seen,
@@ -29,6 +34,7 @@ def track_fields(served: Served, new: Obj, old: Obj | None, call: Call, subresou
         subresource=subresource,
         reset=put_back(served, subresource),
         convert=_converter(served),
+        reconciled=reconciled,
     )
     if seen is not new:
         entries = seen["metadata"].get("managedFields")

@@ -27,7 +27,7 @@ from allotment.api.status import (
     invalid,
     not_found,
 )
-from allotment.apiserver.registry.admission import Admission
+from allotment.apiserver.registry.admission import Admission, Admissions
 from allotment.apiserver.registry.call import Call, Written
 from allotment.apiserver.registry.catalogue import Served
 from allotment.apiserver.registry.metadata import metadata_change_errors, metadata_errors
@@ -61,7 +61,7 @@ class Writes:
 
     def __init__(self, store: Store, admissions: Sequence[Admission] = ()) -> None:
         self.store = store
-        self._admissions = tuple(admissions)
+        self._admissions = Admissions(admissions)
 
     # --- create ---
 
@@ -79,8 +79,7 @@ class Writes:
         resource.strategy.default(hub, write)
         if not tracked:
             track_fields(served, hub, None, call, "")
-        for admission in self._admissions:
-            admission.mutate(resource, hub, None, write)
+        self._admissions.mutate(resource, hub, None, write)
         generated = not metadata.get("name") and bool(metadata.get("generateName"))
         if generated:
             metadata["name"] = self._free_name(resource, metadata)
@@ -94,9 +93,8 @@ class Writes:
         key = Key(resource.id, metadata.get("namespace", ""), metadata["name"])
         if self.store.head(key) is not None:
             raise already_exists(resource.plural, key.name, served.group)
-        for admission in self._admissions:
-            admission.admit(resource, hub, None, write)
-        return Written(self.put(key, hub, call), created=True)
+        self._admissions.admit(resource, hub, None, write)
+        return Written(self.put(key, hub, call, None if tracked else served.schema), created=True)
 
     def _free_name(self, resource: Resource, metadata: Obj) -> str:
         stem = str(metadata["generateName"])[:_LONGEST_PREFIX]
@@ -194,9 +192,8 @@ class Writes:
         else:
             strategy.default(new, write)
         if not tracked:
-            track_fields(served, new, old, call, subresource)
-        for admission in self._admissions:
-            admission.mutate(resource, new, old, write)
+            track_fields(served, new, old, call, subresource, record.accounted is served.schema)
+        self._admissions.mutate(resource, new, old, write)
         if subresource == "status":
             strategy.prepare_status(new, old, write)
         else:
@@ -215,11 +212,10 @@ class Writes:
             raise invalid(resource.kind, record.key.name, errors, resource.group)
         for warning in strategy.warnings(new):
             call.warn(warning)
-        for admission in self._admissions:
-            admission.admit(resource, new, old, write)
+        self._admissions.admit(resource, new, old, write)
         if may_go(resource, new):
             return self.remove(record.key, new, call)
-        return Written(self.put(record.key, new, call))
+        return Written(self.put(record.key, new, call, None if tracked else served.schema))
 
     def store_changed(
         self, served: Served, record: Record, new: Obj, call: Call, subresource: str
@@ -227,16 +223,18 @@ class Writes:
         """Stores what an action made of an object: it settled and checked the object itself."""
         write = call.write(Operation.UPDATE, subresource)
         old = record.load()
-        for admission in self._admissions:
-            admission.admit(served.resource, new, old, write)
-        return Written(self.put(record.key, new, call))
+        self._admissions.admit(served.resource, new, old, write)
+        return Written(self.put(record.key, new, call, record.accounted))
 
     # --- the last step ---
 
-    def put(self, key: Key, obj: Obj, call: Call) -> Record | Pending:
+    def put(self, key: Key, obj: Obj, call: Call, accounted: object = None) -> Record | Pending:
+        """``accounted`` is the schema by which the account of who owns which fields was kept, where that is known."""
         obj = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], **obj}  # first: see ``forms.Plain.many``
         if not call.dry_run:
-            return self.store.put(key, obj)
+            pending = self.store.put(key, obj)
+            pending.record.accounted = accounted
+            return pending
         record = settled(key, obj)
         check_size(record, self.store.head(key))
         return record
@@ -253,8 +251,7 @@ class Writes:
 
     def admit_delete(self, resource: Resource, obj: Obj, call: Call) -> None:
         write = call.write(Operation.DELETE)
-        for admission in self._admissions:
-            admission.admit(resource, obj, None, write)
+        self._admissions.admit(resource, obj, None, write)
 
 
 def settled(key: Key, obj: Obj) -> Record:

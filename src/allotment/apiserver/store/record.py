@@ -35,7 +35,7 @@ _NONE: Mapping[str, str] = {}
 class Record:
     """An object as it was stored by one write. Immutable; what is derived from ``data`` is computed when asked for."""
 
-    __slots__ = ("_labels", "at_hand", "data", "fields", "key", "revision")
+    __slots__ = ("_labels", "accounted", "at_hand", "data", "fields", "key", "revision")
 
     def __init__(self, key: Key, revision: int, data: bytes) -> None:
         self.key = key
@@ -47,6 +47,7 @@ class Record:
         self.at_hand: Obj | None = (
             None  # decoded, while followers are told of the write: not to be kept or changed
         )
+        self.accounted: object = None  # by what the registry kept the account of who owns which fields
         self._labels: Mapping[str, str] | None = None
 
     def load(self) -> Obj:

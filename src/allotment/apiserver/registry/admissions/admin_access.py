@@ -22,14 +22,13 @@ TEMPLATES = "resourceclaimtemplates.resource.k8s.io"
 
 
 class AdminAccess:
+    judged = frozenset({CLAIMS, TEMPLATES})
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        """Changes nothing."""
-
     def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        if resource.id not in (CLAIMS, TEMPLATES) or write.operation is Operation.DELETE:
+        if write.operation is Operation.DELETE:
             return
         path = next(_asked(resource, obj, old, write), None)
         if path is None or self._labelled(obj["metadata"]["namespace"]):

@@ -64,6 +64,8 @@ NOTHING = Promise()
 class Allocations:
     """The admission check, and the index it needs."""
 
+    judged = frozenset({CLAIMS})
+
     def __init__(self, store: Store) -> None:
         self.books = Books()
         self._store = store
@@ -71,11 +73,8 @@ class Allocations:
         store.follow(SLICES, self._follow_slice)
         store.follow(CLAIMS, self._follow_claim)
 
-    def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        """Changes nothing."""
-
     def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        if resource.id != CLAIMS or write.operation is Operation.DELETE:
+        if write.operation is Operation.DELETE:
             return
         namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
         promise = promise_of(obj)

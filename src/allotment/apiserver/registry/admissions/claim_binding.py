@@ -30,14 +30,13 @@ _STATUS = FieldPath("status")
 
 
 class ClaimBinding:
+    judged = frozenset({CLAIMS})
+
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
-    def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        """Changes nothing."""
-
     def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        if resource.id != CLAIMS or write.operation is not Operation.UPDATE or write.subresource != "status":
+        if write.operation is not Operation.UPDATE or write.subresource != "status":
             return
         if old is None:
             return

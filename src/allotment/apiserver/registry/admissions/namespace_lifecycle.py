@@ -11,10 +11,9 @@ ESSENTIAL = frozenset({"default", "kube-system", "kube-public"})
 
 
 class NamespaceLifecycle:
-    def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        """Nothing to change."""
+    judged = frozenset({"namespaces"})
 
     def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
         name = obj["metadata"].get("name") or ""
-        if resource.id == "namespaces" and write.operation is Operation.DELETE and name in ESSENTIAL:
+        if write.operation is Operation.DELETE and name in ESSENTIAL:
             raise forbidden("namespaces", name, why="this namespace may not be deleted")

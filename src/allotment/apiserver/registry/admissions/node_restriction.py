@@ -61,11 +61,10 @@ Refusal = str | None
 class NodeRestriction:
     """The admission check. ``store`` is asked for the Node of a mirror pod."""
 
+    judged = None
+
     def __init__(self, store: Heads) -> None:
         self._store = store
-
-    def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        return
 
     def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
         node = node_name(write.identity)

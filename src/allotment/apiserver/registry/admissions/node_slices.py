@@ -20,12 +20,14 @@ RESOURCE = "noderesourceslices.resource.k8s.io"
 
 
 class NodeSlices:
+    mutated = judged = frozenset({RESOURCE})
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
         name = at(obj, "spec", "nodeName")
-        if resource.id != RESOURCE or not isinstance(name, str) or not name:
+        if not isinstance(name, str) or not name:
             return  # an absent name is for validation to report
         node = self._store.head(Key("nodes", "", name))
         if node is None:
@@ -39,7 +41,7 @@ class NodeSlices:
             obj["metadata"]["ownerReferences"] = [*owners, reference]
 
     def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        if resource.id != RESOURCE or write.operation is Operation.DELETE:
+        if write.operation is Operation.DELETE:
             return
         name = at(obj, "spec", "nodeName")
         for index, owner in enumerate(obj["metadata"].get("ownerReferences") or ()):

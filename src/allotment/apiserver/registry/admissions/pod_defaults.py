@@ -11,8 +11,10 @@ TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 class PodTolerations:
+    mutated = frozenset({"pods"})
+
     def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        if resource.id != "pods" or write.subresource:
+        if write.subresource:
             return
         spec = obj.setdefault("spec", {})
         tolerations = list(spec.get("tolerations") or ())
@@ -22,9 +24,6 @@ class PodTolerations:
                     {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS}
                 )
         spec["tolerations"] = tolerations
-
-    def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        """Nothing to judge."""
 
 
 def _covers(toleration: Obj, taint: str) -> bool:

@@ -34,12 +34,15 @@ _NO_CLASS = _Class("", 0, "PreemptLowerPriority", default=False)
 class Priorities:
     """Resolves ``priorityClassName`` when pods and groups are created, and keeps what was resolved afterwards."""
 
+    mutated = frozenset({PODS, GROUPS})
+    judged = frozenset({CLASSES})
+
     def __init__(self, store: Store) -> None:
         self._classes: dict[str, _Class] = {}
         store.follow(CLASSES, self._note)
 
     def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        if resource.id not in (PODS, GROUPS) or write.subresource:
+        if write.subresource:
             return
         spec = obj.setdefault("spec", {})
         if old is None:
@@ -50,7 +53,7 @@ class Priorities:
                     keep(spec, old["spec"], name)
 
     def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        if resource.id != CLASSES or write.operation is Operation.DELETE or not obj.get("globalDefault"):
+        if write.operation is Operation.DELETE or not obj.get("globalDefault"):
             return
         default = self._default()
         name = obj["metadata"]["name"]

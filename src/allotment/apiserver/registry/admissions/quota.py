@@ -83,6 +83,8 @@ class _Quota:
 class Quotas:
     """The admission check and the books it keeps."""
 
+    judged = None
+
     def __init__(self, store: Store) -> None:
         self._store = store
         self._quotas: dict[str, dict[str, _Quota]] = {}  # by namespace and name
@@ -90,9 +92,6 @@ class Quotas:
         self._scheduled = False
         store.follow(QUOTAS, self._follow_quota)
         store.follow("", self._follow)
-
-    def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        """Changes nothing."""
 
     def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
         """Raises Forbidden if a quota of the namespace would be exceeded."""

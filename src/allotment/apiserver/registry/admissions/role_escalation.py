@@ -23,20 +23,19 @@ _COLLECTED = ("finalizers", "managedFields", "ownerReferences", "resourceVersion
 class RoleEscalation:
     """The admission check for the four kinds of RBAC."""
 
+    judged = frozenset({ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS})
+
     def __init__(self, authorization: Authorization) -> None:
         self._authorization = authorization
 
-    def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        return
-
     def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        if resource.group != GROUP or write.operation is Operation.DELETE or MASTERS in write.identity.groups:
+        if write.operation is Operation.DELETE or MASTERS in write.identity.groups:
             return
         if old is not None and _without_collected(obj) == _without_collected(old):
             return
         if resource.id in (ROLES, CLUSTER_ROLES):
             self._admit_role(resource, obj, old, write.identity)
-        elif resource.id in (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS):
+        else:
             self._admit_binding(resource, obj, write.identity)
 
     def _admit_role(self, resource: Resource, role: Obj, old: Obj | None, identity: Identity) -> None:

@@ -17,11 +17,13 @@ MIRROR = "kubernetes.io/config.mirror"  # a pod that a node made for itself
 
 
 class ServiceAccounts:
+    mutated = judged = frozenset({"pods"})
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        if resource.id != "pods" or old is not None or write.subresource:
+        if old is not None or write.subresource:
             return
         if MIRROR in (obj["metadata"].get("annotations") or {}):
             return
@@ -38,7 +40,7 @@ class ServiceAccounts:
             )
 
     def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
-        if resource.id != "pods" or old is not None or write.subresource:
+        if old is not None or write.subresource:
             return
         annotations = obj["metadata"].get("annotations") or {}
         if MIRROR in annotations and obj["spec"].get("serviceAccountName"):

@@ -13,6 +13,7 @@ from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import dns_subdomain_problem
 from allotment.api.qos import qos_class
 from allotment.api.quantity import QuantityError
+from allotment.api.remembered import remembered
 from allotment.api.status import BadRequest, StatusError, conflict, invalid, told_as_cause
 from allotment.api.validation.pod import (
     check_ephemeral_change,
@@ -40,6 +41,8 @@ _CLAIM_STATUSES = (
 )
 _RESIZED = ("resources", "resizePolicy")
 
+_class_of_service = remembered(qos_class)
+
 
 class _PodRules(Rules):
     """Adds the class of service, the condition of gated pods, and the time that a node has to end a pod."""
@@ -63,7 +66,7 @@ class _PodRules(Rules):
             )
         complete_whole(obj["spec"])
         with suppress(QuantityError):  # validation will say which
-            obj["status"]["qosClass"] = qos_class(obj["spec"])
+            obj["status"]["qosClass"] = _class_of_service(obj["spec"])
 
     def prepare_status(self, obj: Obj, old: Obj, write: Write) -> None:
         """Clients that do not know what the scheduler noted about claims must not erase it."""
