@@ -23,6 +23,7 @@ from allotment.cli.failure import Failure
 from allotment.client.client import Client
 from allotment.client.connection import load
 from allotment.client.over_http import HttpTransport
+from allotment.client.transport import Call
 from tests.corpus import unavailable
 
 ALLOT = Path(sys.executable).with_name("allot")
@@ -199,20 +200,38 @@ def test_options_that_contradict_each_other(tmp_path: Path, name: str) -> None:
 def test_a_part_that_fails_ends_it_all_and_says_so(tmp_path: Path, broken: str, words: str) -> None:
     owner, _, method = broken.rpartition(".")
     module, _, name = owner.rpartition(".")
-    code = (
-        f"import sys; from {module} import {name}\n"
+    (tmp_path / "sitecustomize.py").write_text(
+        f"from {module} import {name}\n"
         f"async def fail(self): raise ZeroDivisionError('oh')\n"
         f"{name}.{method} = fail\n"
-        f"from allotment.cli.main import main\n"
-        f"sys.exit(main(['up', '--port', '0', '--data-dir', {str(tmp_path)!r}]))"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
+        [ALLOT, "up", "--port", "0", "--data-dir", tmp_path / "data"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},  # for the process of the components too
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert ran.returncode == 1
     *_, error, hint = ran.stderr.strip().splitlines()
     assert error == f"Error: {words}"
     assert "everything was stopped" in hint
+
+
+def test_scheduler_and_controllers_are_a_process_whose_end_is_the_end_of_all(tmp_path: Path) -> None:
+    with up(tmp_path / "data") as process:
+        greeting(process)
+        numbers = ask(
+            tmp_path / "data" / "kubeconfig", lambda client: client.send(Call("GET", "/metrics"))
+        ).body.decode()
+        assert "\napiserver_request_total{" in numbers
+        assert "\nscheduler_pending_pods{" in numbers
+        (other,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(other), signal.SIGKILL)
+        _, told = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert "Error: the process of scheduler and controllers ended with -9" in told
 
 
 def test_a_second_instance_is_told_who_has_the_folder(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from allotment.client.client import Client
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
+from allotment.client.transport import Transport
 from allotment.controllers import suite
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.configuration import Configuration
@@ -39,25 +40,32 @@ class Wanted:
     """What to run. No configuration: no scheduler."""
 
     scheduler: Configuration | None = None
-    controllers: Sequence[str] = ()
+    controllers: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.scheduler is not None or bool(self.controllers)
 
 
 class Components:
-    """What runs in one process. ``reading`` may list and watch all that the others look at."""
+    """What runs in one process. The controllers may read all that the scheduler reads, so they read for both."""
 
     def __init__(
-        self,
-        wanted: Wanted,
-        *,
-        reading: Client,
-        scheduling: Client,
-        controlling: Client,
-        registry: CollectorRegistry,
+        self, wanted: Wanted, scheduling: Client, controlling: Client, registry: CollectorRegistry
     ) -> None:
         self._wanted = wanted
-        self._reading, self._scheduling, self._controlling = reading, scheduling, controlling
+        self._scheduling, self._controlling = scheduling, controlling
         self._registry = registry
-        self.informers = Informers(reading)
+        self.informers = Informers(controlling)
+
+    @classmethod
+    def of_users(
+        cls, wanted: Wanted, server: Mapping[str, Transport], registry: CollectorRegistry
+    ) -> Components:
+        """Each as the user that it is on the embedded server; ``server`` has the transports into it by user."""
+        scheduling, controlling = (
+            Client(server[user], manager=user.replace(":", "-")) for user in (SCHEDULER, CONTROLLERS)
+        )
+        return cls(wanted, scheduling, controlling, registry)
 
     async def run(self, begun: Callable[[], Awaitable[None]] | None = None) -> None:
         """Until cancelled; ``begun`` is called when everything runs and knows what is there. Raises ComponentFailed, what

@@ -101,9 +101,7 @@ async def _run(service: Service, only: tuple[str, ...]) -> None:
         click.echo(f"controllers: {', '.join(names)}", err=True)
 
         async def work(registry: CollectorRegistry) -> None:
-            await Components(
-                Wanted(None, names), reading=client, scheduling=client, controlling=client, registry=registry
-            ).run()
+            await Components(Wanted(None, names), client, client, registry).run()
 
         await serve(service, client, work)
 

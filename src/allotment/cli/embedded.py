@@ -1,4 +1,4 @@
-"""Components in the process of the embedded server: no sockets between them, each with an identity and rights of its own."""
+"""The embedded server as its components see it: each is a user of its own, with that user's rights, without certificate or token."""
 
 from __future__ import annotations
 
@@ -18,27 +18,23 @@ from allotment.client.client import Client, Collection
 from allotment.client.discovery import discover
 from allotment.client.form import Obj
 from allotment.client.in_process import InProcessTransport
+from allotment.client.transport import Transport
 
 if TYPE_CHECKING:
     from allotment.apiserver.server import ApiServer
 
 
+def transports_into(server: ApiServer) -> dict[str, Transport]:
+    """Into the server, by the user that calls."""
+    return {
+        user: InProcessTransport(server.app, {"identity": Identity(user, ("system:authenticated",))})
+        for user in (SCHEDULER, CONTROLLERS)
+    }
+
+
 def components_of(server: ApiServer, wanted: Wanted) -> Components:
-    """The components, not running yet. Their numbers are among the server's. The controllers may read all that the
-    scheduler reads, so they read for both."""
-    controlling = _client(server, CONTROLLERS)
-    return Components(
-        wanted,
-        reading=controlling,
-        scheduling=_client(server, SCHEDULER),
-        controlling=controlling,
-        registry=server.metrics.registry,
-    )
-
-
-def _client(server: ApiServer, user: str) -> Client:
-    identity = Identity(user, ("system:authenticated",))
-    return Client(InProcessTransport(server.app, {"identity": identity}), manager=user.replace(":", "-"))
+    """The components, for this process, not running yet. Their numbers are among the server's."""
+    return Components.of_users(wanted, transports_into(server), server.metrics.registry)
 
 
 def administrator(server: ApiServer) -> Client:

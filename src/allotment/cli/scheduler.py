@@ -107,13 +107,7 @@ async def _run(service: Service, configuration: Configuration) -> None:
         await check_rights(client, service.name, await rights_of(service, client))
 
         async def work(registry: CollectorRegistry) -> None:
-            await Components(
-                Wanted(configuration),
-                reading=client,
-                scheduling=client,
-                controlling=client,
-                registry=registry,
-            ).run()
+            await Components(Wanted(configuration), client, client, registry).run()
 
         await serve(service, client, work)
 

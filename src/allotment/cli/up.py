@@ -1,14 +1,13 @@
-"""``allot up``: a control plane on this machine, until Ctrl-C: API server, scheduler and controllers in one process."""
+"""``allot up``: a control plane on this machine, until Ctrl-C: API server, scheduler and controllers."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import gc
 import logging
 import os
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,13 +27,7 @@ PORT = 6443
 SWITCH_SECONDS = 0.0005
 """How long the event loop may keep the store's thread from running; Python's 5 ms would be most of a write's time."""
 
-COLLECT_AT = 10_000
-"""Objects by which Python's may grow before the collector looks for circles among the new ones. A write makes hundreds
-and leaves few, none of them in circles: 700, as Python has it, costs a write some hundredths of its time."""
-
 _EVERYWHERE = ("0.0.0.0", "::")
-
-LARGE_MEMORY = 128 * 1024
 
 
 @click.command(name="up")
@@ -97,6 +90,7 @@ def command(
     from allotment.cli.components import Wanted
     from allotment.cli.data_folder import folder_of
     from allotment.cli.log import set_up
+    from allotment.cli.memory import return_large_memory
     from allotment.cli.scheduler_config import configuration_of
     from allotment.controllers.suite import NAMES
 
@@ -116,7 +110,7 @@ def command(
     options = Options(folder_of(data_dir).path.resolve(), host, port, names, tokens)
     set_up(logging.INFO if verbose else logging.WARNING)
     sys.setswitchinterval(SWITCH_SECONDS)
-    _return_large_memory()
+    return_large_memory()
     uvloop.run(_serve(options, wanted, demo))
     return 0
 
@@ -131,22 +125,6 @@ def _tokens(file: Path) -> Mapping[bytes, Identity]:
         raise Failure(str(exc), "each line needs a token, a user and a uid, separated by commas") from exc
 
 
-def _return_large_memory() -> None:
-    """Has glibc give large pieces back to the system when they are freed; left alone, it keeps more and more of them after
-    the first large reply. Other C libraries have no such dial and need none."""
-    import ctypes
-
-    with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(-3, LARGE_MEMORY)  # M_MMAP_THRESHOLD
-
-
-def _spare_collector() -> None:
-    """Has Python's collector leave alone what is there after the start (code, schemas, the store's records), and look
-    less often at the rest."""
-    gc.freeze()
-    gc.set_threshold(COLLECT_AT)
-
-
 def _own_names() -> set[str]:
     """The name of this machine, and the addresses that it stands for."""
     name = socket.gethostname()
@@ -159,20 +137,25 @@ def _own_names() -> set[str]:
 
 async def _serve(options: Options, wanted: Wanted, demo: bool) -> None:
     from allotment.apiserver.server import ApiServer
+    from allotment.cli.component_process import ComponentProcess
     from allotment.cli.components import ComponentFailed
-    from allotment.cli.embedded import components_of
+    from allotment.cli.embedded import transports_into
     from allotment.cli.ending import run_until, told_to_end
     from allotment.cli.failure import Failure
+    from allotment.cli.memory import spare_collector
 
     ended = told_to_end()
     server = ApiServer(options)
     await _start(server, options)
-    _spare_collector()
+    spare_collector()
     try:
         await _prepare(server, demo)
-        components = components_of(server, wanted)
+        components = ComponentProcess(wanted, transports_into(server))
+        server.metrics.elsewhere = components.metrics
         try:
-            await run_until(ended, components.run(lambda: _begin(server, wanted, demo)))
+            begun = partial(_begin, server, wanted, demo)
+            await run_until(ended, components.run(begun) if wanted else begun())
+            await ended.wait()
         except ComponentFailed as exc:
             raise Failure(str(exc), "everything was stopped; the lines above tell more") from exc
         click.echo("stopping ...", err=True)

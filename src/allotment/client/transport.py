@@ -1,4 +1,5 @@
-"""How a request gets to an API server and back: one small protocol, with an implementation over HTTP and one in process.
+"""How a request gets to an API server and back: one small protocol, with implementations over HTTP, over a
+pipe to another process, and in process.
 
 A transport knows bytes, not objects. It does not retry and does not raise for an error status: that is ``client``'s
 business. It raises :class:`Disconnected` when there was no answer, so that callers need not know the library beneath.

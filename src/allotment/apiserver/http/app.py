@@ -169,7 +169,7 @@ class App:
         target = target_of(request.path)
         if target is None:
             self._allowed_path(request, told)
-            return self._other(request)
+            return await self._other(request)
         verb = _verb(request, target)
         identity = self._allowed(request, target, verb, told)
         served = self._catalogue.find(target.group, target.version, target.plural)
@@ -194,12 +194,12 @@ class App:
             raise _too_many()
         return answer
 
-    def _other(self, request: Request) -> Reply:
+    async def _other(self, request: Request) -> Reply:
         if request.method != "GET" and not _probes(request):
             raise _not_allowed()
         found = self._discovery.find(request.path, accepted(request.header(b"accept")))
         if found is None:
-            found = self._paths.find(request)
+            found = await self._paths.find(request)
         if found is None:
             raise _no_such_path()
         return found

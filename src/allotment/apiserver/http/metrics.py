@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -66,6 +66,7 @@ class Metrics(Collector):
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(self)
+        self.elsewhere: Callable[[], Awaitable[bytes]] | None = None  # the numbers of another process of ours
         self.reading = self.mutating = self.rejected = 0
         self._requests: dict[Labels, _Series] = {}
         self._watches: dict[Labels, int] = {}
@@ -91,8 +92,10 @@ class Metrics(Collector):
         """Tells the store's numbers too."""
         self.registry.register(_OfStore(store))
 
-    def text(self) -> bytes:
-        return generate_latest(self.registry)
+    async def text(self) -> bytes:
+        """All of them, as Prometheus reads them."""
+        others = await self.elsewhere() if self.elsewhere is not None else b""
+        return generate_latest(self.registry) + others
 
     def collect(self) -> Iterable[Metric]:
         total = CounterMetricFamily(

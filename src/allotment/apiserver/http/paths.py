@@ -30,7 +30,7 @@ class Paths:
         self._checks = {"/healthz": live, "/livez": live, "/readyz": {**live, **ready}}
         self._find_document = find_document
 
-    def find(self, request: Request) -> Reply | None:
+    async def find(self, request: Request) -> Reply | None:
         path = request.path
         for root, checks in self._checks.items():
             if path == root or path == root + "/":
@@ -40,7 +40,7 @@ class Paths:
         if path == "/version" or path == "/version/":
             return Reply.of(version())
         if path == "/metrics":
-            return Reply(200, self._metrics.text(), b"text/plain; version=0.0.4; charset=utf-8")
+            return Reply(200, await self._metrics.text(), b"text/plain; version=0.0.4; charset=utf-8")
         return self._find_document(request)
 
 

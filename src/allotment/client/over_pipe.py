@@ -1,0 +1,354 @@
+"""Calls between two processes of one machine, over a pair of connected sockets: no TLS, no HTTP, the same requests and replies.
+
+Either end may call the other. What an end offers is a set of transports by name; a call that arrives for one of them is passed
+on to it, so an API server is offered as the transports into it, one for each identity that the other end may have. The
+ends trust each other: who holds the socket may use all that is offered.
+
+On the wire are frames: four bytes that tell a length, and a message in msgpack. Everything that is to be sent in one turn of
+the event loop leaves in one write. A stream sends ``WINDOW`` lines ahead of who reads it, and then waits, so that a
+slow reader holds up nothing but its own stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import cast
+
+import msgspec
+
+from allotment.client.time_limits import TimeLimits
+from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
+
+MAX_FRAME = 512 * 1024 * 1024
+"""Bytes of one message: a list of everything in a very large cluster is a tenth of it."""
+
+WINDOW = 1024
+"""Lines of a stream that may be on their way."""
+
+_BEFORE_WAIT = 4 * 1024 * 1024
+"""Bytes that may wait to be written before streams pause."""
+
+
+class _Message(msgspec.Struct, frozen=True, array_like=True, tag_field="is"):
+    """Of one call, which its number names; each end counts its own."""
+
+    number: int
+
+
+class _Asked(_Message, frozen=True, tag=0):
+    to: str
+    streaming: bool
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes | None
+    timeout: float | None
+
+
+class _Answered(_Message, frozen=True, tag=1):
+    """With the body of a call; lines follow if a stream was asked for."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _Line(_Message, frozen=True, tag=2):
+    line: bytes
+
+
+class _Ended(_Message, frozen=True, tag=3):
+    """No more lines, or no answer: ``why`` is empty at the regular end of a stream."""
+
+    why: str = ""
+
+
+class _Read(_Message, frozen=True, tag=4):
+    """So many lines more may be sent."""
+
+    lines: int
+
+
+class _Dropped(_Message, frozen=True, tag=5):
+    """Nobody waits for it any more."""
+
+
+_Any = _Asked | _Answered | _Line | _Ended | _Read | _Dropped
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[_Any] = msgspec.msgpack.Decoder(_Any)
+
+
+class Pipe(asyncio.Protocol):
+    """One end. ``offers`` are the transports that the other end may call, by name."""
+
+    def __init__(self, offers: Mapping[str, Transport]) -> None:
+        self._offers = offers
+        self._loop = asyncio.get_running_loop()
+        self._outbox: list[bytes] = []
+        self._inbox = bytearray()
+        self._socket: asyncio.Transport | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._gone = self._loop.create_future()
+        self._asking: dict[int, _Asking] = {}
+        self._serving: dict[int, _Serving] = {}
+        self._limits = TimeLimits()
+        self._last = 0
+
+    @classmethod
+    async def over(cls, connected: socket.socket, offers: Mapping[str, Transport] | None = None) -> Pipe:
+        """Takes a connected socket over."""
+        connected.setblocking(False)
+        _, pipe = await asyncio.get_running_loop().create_unix_connection(
+            lambda: cls(offers or {}), sock=connected
+        )
+        return pipe
+
+    def to(self, name: str) -> Transport:
+        """What the other end offers under a name."""
+        return _Far(self, name)
+
+    async def gone(self) -> None:
+        """Returns when the other end has closed, or this one."""
+        await asyncio.shield(self._gone)
+
+    async def close(self) -> None:
+        """Ends all calls, of both ends, and returns when nothing of them is left here."""
+        if self._socket is not None:
+            self._flush()
+            self._socket.close()
+        await self.gone()
+        await asyncio.gather(*(each.task for each in self._serving.values()), return_exceptions=True)
+
+    # --- what this end asks ---
+
+    async def call(self, name: str, call: Call) -> Reply:
+        asking = self._ask(name, call, streaming=False)
+        try:
+            with self._limits.of(call):
+                answer = await asking.answer
+        finally:
+            self._forget(asking)
+        return Reply(answer.status, answer.headers, answer.body)
+
+    @asynccontextmanager
+    async def stream(self, name: str, call: Call) -> AsyncIterator[Stream]:
+        asking = self._ask(name, call, streaming=True)
+        try:
+            answer = await asking.answer
+            yield Stream(answer.status, answer.headers, self._lines(asking))
+        finally:
+            self._forget(asking)
+
+    def _ask(self, name: str, call: Call, *, streaming: bool) -> _Asking:
+        if self._gone.done():
+            raise Disconnected(f"{call.method} {call.path}: the pipe to {name} is closed")
+        self._last += 1
+        asking = self._asking[self._last] = _Asking(self._last, streaming, self._loop.create_future())
+        self._send(
+            _Asked(
+                self._last,
+                name,
+                streaming,
+                call.method,
+                call.path,
+                call.query,
+                call.headers,
+                call.body,
+                call.timeout,
+            )
+        )
+        return asking
+
+    def _forget(self, asking: _Asking) -> None:
+        if self._asking.pop(asking.number, None) is not None and not asking.over:
+            self._send(_Dropped(asking.number))
+
+    async def _lines(self, asking: _Asking) -> AsyncIterator[bytes]:
+        read = 0
+        while True:
+            while asking.lines:
+                yield asking.lines.popleft()
+                read += 1
+                if 2 * read >= WINDOW:
+                    self._send(_Read(asking.number, read))
+                    read = 0
+            if asking.over:
+                if asking.why:
+                    raise Disconnected(asking.why)
+                return
+            asking.news.clear()
+            await asking.news.wait()
+
+    # --- what the other end asks ---
+
+    async def _serve(self, asked: _Asked, serving: _Serving) -> None:
+        try:
+            offered = self._offers.get(asked.to)
+            if offered is None:
+                raise Disconnected(f"nothing is offered as {asked.to!r}")
+            call = Call(asked.method, asked.path, asked.query, asked.headers, asked.body, asked.timeout)
+            if asked.streaming:
+                await self._relay(offered, call, serving)
+            else:
+                reply = await offered.call(call)
+                self._send(_Answered(asked.number, reply.status, reply.headers, reply.body))
+        except Disconnected as exc:
+            self._send(_Ended(asked.number, str(exc)))
+        except Exception as exc:
+            self._send(_Ended(asked.number, f"{asked.method} {asked.path}: {type(exc).__name__}: {exc}"))
+            raise
+        finally:
+            del self._serving[asked.number]
+
+    async def _relay(self, offered: Transport, call: Call, serving: _Serving) -> None:
+        async with offered.stream(call) as stream:
+            self._send(_Answered(serving.number, stream.status, stream.headers, b""))
+            async for line in stream.lines:
+                while not serving.window:
+                    serving.room.clear()
+                    await serving.room.wait()
+                serving.window -= 1
+                await self._writable.wait()
+                self._send(_Line(serving.number, line))
+        self._send(_Ended(serving.number))
+
+    # --- the wire ---
+
+    def _send(self, message: _Any) -> None:
+        if self._gone.done():
+            return
+        data = _ENCODER.encode(message)
+        if not self._outbox:
+            self._loop.call_soon(self._flush)
+        self._outbox += (len(data).to_bytes(4, "big"), data)
+
+    def _flush(self) -> None:
+        if self._outbox and self._socket is not None:
+            self._socket.write(b"".join(self._outbox))
+        self._outbox.clear()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket = cast(asyncio.Transport, transport)  # uvloop's are, but do not say so
+        self._socket.set_write_buffer_limits(_BEFORE_WAIT)
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def data_received(self, data: bytes) -> None:
+        inbox = self._inbox
+        inbox += data
+        begin, size = 0, len(inbox)
+        while size - begin >= 4:
+            length = int.from_bytes(inbox[begin : begin + 4], "big")
+            if length > MAX_FRAME:
+                self._fail(f"a message of {length} bytes is too long")
+                return
+            if size - begin < 4 + length:
+                break
+            begin += 4
+            try:
+                message = _DECODER.decode(memoryview(inbox)[begin : begin + length])
+            except msgspec.MsgspecError as exc:
+                self._fail(f"a message cannot be read: {exc}")
+                return
+            begin += length
+            self._take(message)
+        del inbox[:begin]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._socket = None
+        if not self._gone.done():
+            self._gone.set_result(None)
+        for asking in self._asking.values():
+            asking.end("the other process closed the pipe")
+        for serving in self._serving.values():
+            serving.task.cancel()
+        self._writable.set()
+
+    def _fail(self, why: str) -> None:
+        for asking in self._asking.values():
+            asking.end(why)
+        if self._socket is not None:
+            self._socket.abort()
+
+    def _take(self, message: _Any) -> None:
+        if isinstance(message, _Asked):
+            serving = self._serving[message.number] = _Serving(message.number)
+            serving.task = self._loop.create_task(self._serve(message, serving))
+        elif isinstance(message, (_Read, _Dropped)):
+            if (served := self._serving.get(message.number)) is None:
+                return
+            if isinstance(message, _Dropped):
+                served.task.cancel()
+            else:
+                served.window += message.lines
+                served.room.set()
+        elif (asking := self._asking.get(message.number)) is not None:
+            asking.take(message)
+
+
+class _Far:
+    """A transport of the other end."""
+
+    def __init__(self, pipe: Pipe, name: str) -> None:
+        self._pipe, self._name = pipe, name
+
+    async def call(self, call: Call) -> Reply:
+        return await self._pipe.call(self._name, call)
+
+    def stream(self, call: Call) -> AbstractAsyncContextManager[Stream]:
+        return self._pipe.stream(self._name, call)
+
+    async def close(self) -> None:
+        """The pipe is others' too."""
+
+
+class _Asking:
+    """A call that this end has made."""
+
+    __slots__ = ("answer", "lines", "news", "number", "over", "streaming", "why")
+
+    def __init__(self, number: int, streaming: bool, answer: asyncio.Future[_Answered]) -> None:
+        self.number, self.streaming, self.answer = number, streaming, answer
+        self.lines: deque[bytes] = deque()
+        self.news = asyncio.Event()
+        self.over, self.why = False, ""
+
+    def take(self, message: _Answered | _Line | _Ended) -> None:
+        if isinstance(message, _Line):
+            self.lines.append(message.line)
+            self.news.set()
+        elif isinstance(message, _Ended):
+            self.end(message.why)
+        else:
+            self.over = not self.streaming
+            if not self.answer.done():
+                self.answer.set_result(message)
+
+    def end(self, why: str) -> None:
+        self.over, self.why = True, why
+        self.news.set()
+        if not self.answer.done():
+            self.answer.set_exception(Disconnected(why or "no answer"))
+
+
+class _Serving:
+    """A call that the other end has made."""
+
+    __slots__ = ("number", "room", "task", "window")
+
+    task: asyncio.Task[None]
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.window = WINDOW
+        self.room = asyncio.Event()

@@ -1,0 +1,73 @@
+"""The time limits of many calls with one timer, which looks when it rings whose time is up: a timer for each, as
+``asyncio.timeout`` has it, costs more than reading an object."""
+
+from __future__ import annotations
+
+import asyncio
+from math import inf
+from typing import Any
+
+from allotment.client.transport import Call, Disconnected
+
+
+class TimeLimits:
+    """Of the calls through one transport."""
+
+    def __init__(self) -> None:
+        self._calls: dict[asyncio.Task[Any], _TimeLimit] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._rings = inf
+
+    def of(self, call: Call) -> _TimeLimit:
+        """A context in which the call has its time; raises Disconnected when it is up."""
+        return _TimeLimit(self, call)
+
+    def begin(self, task: asyncio.Task[Any], limit: _TimeLimit, seconds: float) -> None:
+        loop = task.get_loop()
+        limit.due = loop.time() + seconds
+        self._calls[task] = limit
+        if limit.due < self._rings:
+            self._set(loop, limit.due)
+
+    def end(self, task: asyncio.Task[Any]) -> None:
+        del self._calls[task]
+
+    def _set(self, loop: asyncio.AbstractEventLoop, rings: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._rings = loop.call_at(rings, self._ring, loop), rings
+
+    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer, self._rings = None, inf
+        now = loop.time()
+        for task, limit in self._calls.items():
+            if limit.due <= now and not limit.passed:
+                limit.passed = True
+                task.cancel()
+        left = [limit.due for limit in self._calls.values() if not limit.passed]
+        if left:
+            self._set(loop, min(left))
+
+
+class _TimeLimit:
+    """Of one call, made by the task that makes it."""
+
+    __slots__ = ("_call", "_cancelling", "_limits", "_task", "due", "passed")
+
+    def __init__(self, limits: TimeLimits, call: Call) -> None:
+        self._limits, self._call = limits, call
+        self.due, self.passed = inf, False
+
+    def __enter__(self) -> None:
+        task = self._task = asyncio.current_task()
+        if task is not None and self._call.timeout is not None:
+            self._cancelling = task.cancelling()
+            self._limits.begin(task, self, self._call.timeout)
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, _: object) -> None:
+        task, call = self._task, self._call
+        if task is None or call.timeout is None:
+            return
+        self._limits.end(task)
+        if self.passed and task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise Disconnected(f"{call.method} {call.path}: no answer within {call.timeout} s") from exc
