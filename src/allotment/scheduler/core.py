@@ -204,7 +204,9 @@ class Scheduler:
             return
         entry = self.queue.get(pod.key)
         if entry is None:
-            entry = self.queue.add(pod.key, pod.priority, (pod,), self.now)
+            status = self._gate.admit(pod)
+            gate = "" if status.ok else status.plugin
+            entry = self.queue.add(pod.key, pod.priority, (pod,), self.now, gate=gate)
         else:
             asks_anew = entry.pods[0].asks != pod.asks
             entry.pods = (pod,)
@@ -212,7 +214,8 @@ class Scheduler:
                 self.queue.activate(pod.key)
             elif entry.place != GATED:
                 return
-        self.gate(entry, self._gate.admit(pod))
+            status = self._gate.admit(pod)
+        self.gate(entry, status)
 
     def _group_changed(self, old: Any, new: Any) -> None:
         for pod in self.gangs.group_changed(old, new):

@@ -39,6 +39,7 @@ class Wish:
         self._budget = budget
         self._plugin = plugin
         self._view: View | None = None
+        self._views = 0  # how many there were: each has its own numbers for what it sees
         self._epoch = -1
         self._left = 0
         self._refusals: dict[Hashable, Status] = {}
@@ -56,6 +57,7 @@ class Wish:
         if view is None or self._epoch != self._fleet.epoch or self._left <= 0:
             view = self._fleet.view(self._claims, self._strategy, self._budget)
             if view is not self._view:
+                self._views += 1
                 self._refusals.clear()
                 self._early.clear()
             self._view, self._epoch, self._left = view, self._fleet.epoch, _QUESTIONS
@@ -66,6 +68,14 @@ class Wish:
     def fault(self) -> str:
         """What is wrong with the claims, wherever they are asked for; empty if nothing is."""
         return self.view.fault
+
+    def likeness(self, place: Place) -> Hashable:
+        """Equal for nodes of which ``draft``, ``score`` and ``refusal`` say the same; None: not worth telling."""
+        look = self.view.appearance(place)
+        site, prints, use = place.site, place.prints, place.use
+        if site is None or prints is None or place.reaches or site.drawing or site.bearing:
+            return None
+        return self._views, look, prints.skeleton(), use.used, use.shared
 
     def draft(self, place: Place) -> Draft | None:
         """How the claims fit on a node; None if they do not. Asked twice in a row, it is looked up once."""

@@ -12,7 +12,7 @@ Only plugins that look at other nodes (spreading, neighbours) are asked anew in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -160,6 +160,19 @@ class Filter(Protocol):
     local: bool
 
     def filter(self, cycle: Cycle, node: NodeInfo) -> Status: ...
+
+
+Sight = Callable[["NodeInfo"], Hashable]
+"""What can be seen of a node: nodes of which it is equal are alike. None: such a node is like no other."""
+
+
+@runtime_checkable
+class Sees(Protocol):
+    """A local plugin that reads little enough of a node for many nodes to look alike: they are judged once."""
+
+    def sees(self, cycle: Cycle) -> Sight | None:
+        """What its Filter and its Score read of a node for pods of this shape, after PreFilter; None: too much."""
+        ...
 
 
 @runtime_checkable

@@ -2,23 +2,24 @@
 
 A shape is all pods that ask for the same: equal spec, equal unallocated claims. Local plugins (``framework``) are asked once
 per node and again only when that node changed, so that placing a pod costs as much as what changed since the last one of
-its shape, and not as much as there are nodes. Verdicts are kept as they are: a score where the pod fits, the rejecting
+its shape, and not as much as there are nodes. Nodes that look alike to all plugins are judged once. Verdicts are kept as they are: a score where the pod fits, the rejecting
 status where it does not; how many nodes there are of each status is counted along, for the explanation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.framework import Code, Cycle, Filter, Plugin, PreFilter, Score, Status
+from allotment.scheduler.framework import Code, Cycle, Filter, Plugin, PreFilter, Score, Sees, Sight, Status
 
 if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.roster import Profile
 
+_ALIKE_KEPT = 10_000
 UNKNOWN_NODE = Status(Code.UNRESOLVABLE, "", "are not known")
 
 
@@ -32,6 +33,8 @@ class Index:
         self.refusal: Status | None = None  # of a local PreFilter: the shape fits nowhere
         self._filters: list[Filter] = []
         self._scores: list[tuple[Score, int]] = []
+        self._sights: dict[Sight, None] | None = {}  # None: no two nodes are alike
+        self._alike: dict[tuple[Hashable, ...], int | Status] = {}
         for plugin in profile.local:
             self._enlist(plugin, profile.weight(plugin))
         self._verdicts: dict[str, int | Status] = {}
@@ -52,6 +55,11 @@ class Index:
             self._filters.append(plugin)
         if isinstance(plugin, Score) and weight:
             self._scores.append((plugin, weight))
+        sight = plugin.sees(self.cycle) if isinstance(plugin, Sees) else None
+        if sight is None:
+            self._sights = None
+        elif self._sights is not None:
+            self._sights[sight] = None
 
     # --- questions ---
 
@@ -98,10 +106,24 @@ class Index:
         """Asks about the nodes that changed."""
         for name in self._stale():
             node = self._cluster.nodes.get(name)
-            self._set(name, None if node is None or node.node is None else self.judge(node))
+            self._set(name, None if node is None or node.node is None else self._judge_alike(node))
         if len(self._heap) > 64 + 4 * len(self._verdicts):
             self._heap = [(-v, name) for name, v in self._verdicts.items() if isinstance(v, int)]
             heapify(self._heap)
+
+    def _judge_alike(self, node: NodeInfo) -> int | Status:
+        """As ``judge``, but nodes that are alike to all plugins are judged once."""
+        if self._sights is None:
+            return self.judge(node)
+        look = tuple([sight(node) for sight in self._sights])
+        verdict = self._alike.get(look)
+        if verdict is None:
+            verdict = self.judge(node)
+            if None not in look:
+                if len(self._alike) >= _ALIKE_KEPT:
+                    self._alike.clear()
+                self._alike[look] = verdict
+        return verdict
 
     def _stale(self) -> Iterable[str]:
         log, fleet = self._cluster.log, self._cluster.fleet

@@ -22,12 +22,13 @@ class NodeInfo:
     plus what their devices take of it (``extra``).
     """
 
-    __slots__ = ("extra", "name", "node", "offered", "pods", "ports", "taken")
+    __slots__ = ("extra", "kind", "name", "node", "offered", "pods", "ports", "taken")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.node: Node | None = None
         self.offered: Amounts = {}
+        self.kind = ""  # equal for nodes that offer the same and keep off the same pods
         self.pods: dict[str, PodInfo] = {}
         self.taken: Amounts = {}
         self.ports: dict[HostPort, int] = {}
@@ -41,6 +42,8 @@ class NodeInfo:
         """The node object changed, or went."""
         self.node = node
         self.offered = amounts(node.status.allocatable) if node is not None else {}
+        spec = node.spec if node is not None else None
+        self.kind = repr((spec.unschedulable, spec.taints, self.offered)) if spec is not None else ""
 
     def add(self, pod: PodInfo, extra: Amounts | None = None) -> None:
         """A pod comes, or is assumed to."""
@@ -75,6 +78,16 @@ class NodeInfo:
         assert _nonzero(fresh.taken.items()) == _nonzero(self.taken.items()), f"node {self.name}: sums"
         assert fresh.ports == self.ports, f"node {self.name}: ports"
         assert set(self.extra) <= set(self.pods), f"node {self.name}: extra of pods that left"
+
+
+def kind_of(node: NodeInfo) -> str:
+    """What can be seen of a node by who reads its taints and what it offers."""
+    return node.kind
+
+
+def load_of(node: NodeInfo) -> tuple[object, ...]:
+    """What can be seen of a node by who also reads what is taken of it."""
+    return node.kind, *node.taken.items()
 
 
 def _nonzero(items: Iterable[tuple[str, int]]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from allotment.api.codec import encode
 from allotment.scheduler.requests import Amounts, requests_of
 
 if TYPE_CHECKING:
-    from allotment.api.core import Pod
+    from allotment.api.core import Pod, PodSpec, PodStatus
 
 GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 """Volcano's: each names the PodGroup that a pod belongs to."""
@@ -33,15 +33,27 @@ class PodInfo:
     def __init__(self, pod: Pod, before: PodInfo | None = None) -> None:
         meta, spec = pod.metadata, pod.spec
         self.pod = pod
-        self.key = f"{meta.namespace}/{meta.name}"
         self.uid = meta.uid
         self.node = spec.node_name or ""  # where it is, or is assumed to be
         self.priority = spec.priority or 0
-        self.claims = claims_named(pod)
-        same = before if before is not None and _same_asks(before.pod, pod) else None
-        self.requests: Amounts = requests_of(spec) if same is None else same.requests
-        self.ports: tuple[HostPort, ...] = _host_ports(pod) if same is None else same.ports
-        self.asks: bytes = encode(replace(spec, node_name=None)) if same is None else same.asks
+        self.key: str
+        self.claims: tuple[str, ...]
+        self.requests: Amounts
+        self.ports: tuple[HostPort, ...]
+        self.asks: bytes
+        if before is not None and _same_asks(before.pod.spec, spec):
+            self.key, self.requests, self.ports, self.asks = (
+                before.key,
+                before.requests,
+                before.ports,
+                before.asks,
+            )
+            self.claims = before.claims if _same_notes(before.pod.status, pod.status) else claims_named(pod)
+        else:
+            self.key = f"{meta.namespace}/{meta.name}"
+            self.requests, self.ports = requests_of(spec), _host_ports(pod)
+            self.asks = encode(replace(spec, node_name=None) if spec.node_name is not None else spec)
+            self.claims = claims_named(pod)
 
     @property
     def namespace(self) -> str:
@@ -69,17 +81,25 @@ def claims_named(pod: Pod) -> tuple[str, ...]:
     extended = status.extended_resource_claim_status
     if not spec.resource_claims and extended is None:
         return ()
+    namespace = pod.metadata.namespace
     names = [entry.resource_claim_name for entry in spec.resource_claims]
-    names += [entry.resource_claim_name for entry in status.resource_claim_statuses]
+    names += [noted.resource_claim_name for noted in status.resource_claim_statuses]
     if extended is not None:
         names.append(extended.resource_claim_name)
-    namespace = pod.metadata.namespace
     return tuple([f"{namespace}/{name}" for name in names if name])
 
 
-def _same_asks(old: Pod, new: Pod) -> bool:
+def _same_asks(old: PodSpec, new: PodSpec) -> bool:
     """Whether a pod asks for the same as before. Binding it changes only where it is."""
-    return old.spec == new.spec or replace(old.spec, node_name=None) == replace(new.spec, node_name=None)
+    return old == (new if old.node_name == new.node_name else replace(new, node_name=old.node_name))
+
+
+def _same_notes(old: PodStatus, new: PodStatus) -> bool:
+    """Whether a pod's status names the same claims as before."""
+    return (
+        old.resource_claim_statuses == new.resource_claim_statuses
+        and old.extended_resource_claim_status == new.extended_resource_claim_status
+    )
 
 
 def _host_ports(pod: Pod) -> tuple[HostPort, ...]:

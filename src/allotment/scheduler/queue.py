@@ -15,7 +15,7 @@ the others stay where they are. So ten thousand equal pods that do not fit cost 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
@@ -58,7 +58,6 @@ class Entry:
     priority: int
     pods: tuple[PodInfo, ...]
     since: float  # when it came
-    number: int = 0  # tells entries of the same time apart
     place: str = ACTIVE
     attempts: int = 0
     tried: float = 0.0  # when the last attempt was
@@ -66,10 +65,7 @@ class Entry:
     plugins: frozenset[str] = frozenset()  # who turned it away
     ready: float = 0.0  # when its backoff ends
     lane: str = ""  # of several, which take turns
-
-    @property
-    def rank(self) -> Rank:
-        return -self.priority, self.since, self.number
+    rank: Rank = (0, 0.0, 0)  # the lowest is tried first
 
 
 @dataclass(slots=True)
@@ -158,13 +154,26 @@ class Queue:
 
     # --- coming and going ---
 
-    def add(self, key: str, priority: int, pods: tuple[PodInfo, ...], now: float, *, lane: str = "") -> Entry:
-        """A new entry, ready to be tried. Of those of equal priority that are in lanes, the lane with the lowest ``turn`` is
-        served first."""
+    def add(
+        self,
+        key: str,
+        priority: int,
+        pods: tuple[PodInfo, ...],
+        now: float,
+        *,
+        lane: str = "",
+        gate: str = "",
+    ) -> Entry:
+        """A new entry, ready to be tried, or at the gate of a plugin. Of those of equal priority that are in lanes, the lane
+        with the lowest ``turn`` is served first."""
         assert key not in self._entries, f"{key} is queued already"
         self._numbers += 1
-        entry = self._entries[key] = Entry(key, priority, pods, now, self._numbers, lane=lane)
-        self._activate(entry)
+        entry = Entry(key, priority, pods, now, lane=lane, rank=(-priority, now, self._numbers))
+        self._entries[key] = entry
+        if gate:
+            self._shut(entry, gate)
+        else:
+            self._activate(entry)
         return entry
 
     def remove(self, key: str) -> None:
@@ -179,9 +188,12 @@ class Queue:
         """Keeps an entry from being tried until an event that can help the plugin's pods."""
         entry = self._entries[key]
         self._leave(entry)
-        entry.place, entry.plugins = GATED, frozenset((plugin,))
-        self._gated.setdefault(plugin, {})[key] = entry
+        self._shut(entry, plugin)
         self._relieve(entry)
+
+    def _shut(self, entry: Entry, plugin: str) -> None:
+        entry.place, entry.plugins = GATED, frozenset((plugin,))
+        self._gated.setdefault(plugin, {})[entry.key] = entry
 
     def open(self, key: str) -> None:
         """The gate of an entry is open; a backoff still counts."""
@@ -300,19 +312,25 @@ class Queue:
         """Something changed: sends scouts where it can help. Returns the gated entries that it may help."""
         shown = new if new is not None else old
         assert shown is not None
-        gated, blamed = self._gated, self._blamed
         interested = self._interested.get((type(shown), old is None, new is None))
         if not interested:
             return []
-        helpful = {
-            name: each
-            for name in {**gated, **blamed}
-            if (gated.get(name) or blamed.get(name))
-            and (each := interested.get(name)) is not None
-            and (each.picky is None or each.picky.helps_anyone(old, new))
-        }
-        if not helpful:
-            return []
+        helpful: dict[str, _Interest] = {}
+        for turned_away in (self._gated, self._blamed):
+            for name, those in turned_away.items():
+                each = interested.get(name) if those and name not in helpful else None
+                if each is not None and (each.picky is None or each.picky.helps_anyone(old, new)):
+                    helpful[name] = each
+        return self._woken(helpful, old, new, cluster) if helpful else []
+
+    def _woken(
+        self,
+        helpful: Mapping[str, _Interest],
+        old: ApiStruct | None,
+        new: ApiStruct | None,
+        cluster: Cluster,
+    ) -> list[Entry]:
+        """As ``wake``, for a change that may help pods of these plugins."""
 
         def helps(entry: Entry) -> bool:
             return any(
@@ -326,7 +344,7 @@ class Queue:
         for name, each in helpful.items():
             precise = each.precise
             keys = None if precise is None else precise.concerns(old, new, cluster)
-            mine = gated.get(name, {})
+            mine = self._gated.get(name, {})
             found.update(mine if keys is None else {key: mine[key] for key in sorted(keys) if key in mine})
             narrow = keys is not None and precise is not None and not precise.helps_others(old, new)
             for bucket in self._turned_away(name, keys if narrow else None):

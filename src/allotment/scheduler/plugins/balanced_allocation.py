@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.framework import MAX_SCORE, SKIP, SUCCESS, Cycle, Status, Wake
+from allotment.scheduler.framework import MAX_SCORE, SKIP, SUCCESS, Cycle, Sight, Status, Wake
+from allotment.scheduler.node import load_of
 from allotment.scheduler.plugins.least_allocated import CPU_AND_MEMORY, counted
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class BalancedAllocation:
                 after.append(min((taken + request) / offered, 1.0))
         half = MAX_SCORE // 2
         return half + (half + _evenness(after) - _evenness(before)) // 2
+
+    def sees(self, cycle: Cycle) -> Sight:
+        return load_of
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         """It turns nobody away."""

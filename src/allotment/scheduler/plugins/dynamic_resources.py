@@ -46,7 +46,7 @@ from allotment.scheduler.device_wants import (
     unresolvable,
 )
 from allotment.scheduler.device_wish import Wish
-from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Release, Status, Wake
+from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Release, Sight, Status, Wake
 from allotment.scheduler.node_allocatable import Costs
 from allotment.scheduler.placement import EXTRA
 from allotment.scheduler.step import AwaitConditions, MakeClaim, PatchStatus, WriteClaim
@@ -85,6 +85,10 @@ _STALE = unresolvable("have to wait until a claim of an earlier attempt is delet
 _UNKNOWN = unresolvable("are not known")
 _NO_RESOURCES: frozenset[str] = frozenset()
 _NUMBERED = re.compile(r"\bclaim #(\d{1,4})\b")  # as the fleet calls claims, which serve many pods alike
+
+
+def _nothing(node: NodeInfo) -> Hashable:
+    return ()
 
 
 class DynamicResources:
@@ -296,6 +300,22 @@ class DynamicResources:
         if wants is NOTHING or node.node is None:
             return 0
         return self._plan_for(cycle, wants, node).score(cycle.cluster, node.node, wants.sizes)
+
+    def sees(self, cycle: Cycle) -> Sight | None:
+        """Of nodes for claims that are all still to be allocated, what their wish sees."""
+        wants: Wants = cycle.state[NAME]
+        if wants.given or wants.carried or wants.extended:
+            return None
+        wish = self._plan(cycle, wants, _NO_RESOURCES).wish if wants.pending else None
+        if wish is None:
+            return _nothing
+        places = cycle.cluster.fleet.places
+
+        def likeness(node: NodeInfo) -> Hashable:
+            place = places.get(node.name)
+            return wish.likeness(place) if place is not None else None
+
+        return likeness
 
     # --- PostFilter ---
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.framework import MAX_SCORE, SUCCESS, Cycle, Status, Wake
-from allotment.scheduler.node import PODS
+from allotment.scheduler.framework import MAX_SCORE, SUCCESS, Cycle, Sight, Status, Wake
+from allotment.scheduler.node import PODS, load_of
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -70,6 +70,9 @@ class LeastAllocated:
                 if left > 0:
                     total += weight * (MAX_SCORE * left // offered)
         return total // weights if weights else 0
+
+    def sees(self, cycle: Cycle) -> Sight:
+        return load_of
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         """It turns nobody away."""

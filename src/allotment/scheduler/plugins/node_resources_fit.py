@@ -14,8 +14,8 @@ from allotment.api.core import Node, Pod
 from allotment.api.quantity import Format, Quantity
 from allotment.api.resource import DeviceClass
 from allotment.scheduler.cluster import DEVICE_CLASS_RESOURCE
-from allotment.scheduler.framework import SUCCESS, Action, Code, Cycle, Status, Wake
-from allotment.scheduler.node import PODS
+from allotment.scheduler.framework import SUCCESS, Action, Code, Cycle, Sight, Status, Wake
+from allotment.scheduler.node import PODS, load_of
 from allotment.scheduler.requests import amounts, requests_of
 
 if TYPE_CHECKING:
@@ -77,6 +77,9 @@ class NodeResourcesFit:
                 return need.small  # type: ignore[no-any-return]  # the state is of many types
             short = short or need.short
         return short or SUCCESS
+
+    def sees(self, cycle: Cycle) -> Sight:
+        return load_of
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         """A pod that leaves its node or asks for less there, a node that offers more, a class that serves a resource;

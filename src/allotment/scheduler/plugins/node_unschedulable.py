@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod, Taint
-from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Cycle, Status, Wake
+from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Cycle, Sight, Status, Wake
+from allotment.scheduler.node import kind_of
 from allotment.scheduler.tolerance import tolerated
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ class NodeUnschedulable:
 
     def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
         return _CORDONED if node.node is not None and node.node.spec.unschedulable else SUCCESS
+
+    def sees(self, cycle: Cycle) -> Sight:
+        return kind_of
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         """A node that is not cordoned (any more), or the pod itself with a toleration."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Pod
-from allotment.scheduler.framework import SUCCESS, Action, Code, Status, Wake
+from allotment.scheduler.framework import SUCCESS, Action, Code, Sight, Status, Wake
 from allotment.scheduler.gang import group_key
 
 if TYPE_CHECKING:
@@ -53,6 +53,10 @@ class NominatedNodes:
             if amount and taken.get(name, 0) + amount > node.offered.get(name, 0):
                 return _KEPT
         return SUCCESS
+
+    def sees(self, cycle: Cycle) -> Sight:
+        nominees = cycle.cluster.nominees
+        return lambda node: None if node.name in nominees else ()
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         """A nominee that is bound elsewhere, or gone, keeps no node."""

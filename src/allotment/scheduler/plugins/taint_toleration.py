@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod
-from allotment.scheduler.framework import MAX_SCORE, SUCCESS, Action, Code, Cycle, Status, Wake
+from allotment.scheduler.framework import MAX_SCORE, SUCCESS, Action, Code, Cycle, Sight, Status, Wake
+from allotment.scheduler.node import kind_of
 from allotment.scheduler.tolerance import keeps_off, tolerated
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ class TaintToleration:
         accepts = cycle.state[self.name].accepts
         against = sum(1 for taint in taints if taint.effect == "PreferNoSchedule" and not accepts(taint))
         return MAX_SCORE // (1 + against)
+
+    def sees(self, cycle: Cycle) -> Sight:
+        return kind_of
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         """A node whose taints the pod tolerates, and did not before; or the pod itself with other tolerations."""
