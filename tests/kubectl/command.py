@@ -91,9 +91,10 @@ class Kubectl:
         return [str(self.program), "--kubeconfig", str(self.kubeconfig), *place, *arguments]
 
     def _environment(self) -> dict[str, str]:
-        """Nothing of the user's own configuration, and a discovery cache for this server alone."""
+        """Nothing of the user's own configuration, and a discovery cache for this server alone. Garbage stays where it is,
+        as kubectl lives too shortly for collecting it to pay."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith("KUBE")}
-        return {**kept, "HOME": str(self.home), "KUBECACHEDIR": str(self.home / "cache")}
+        return {**kept, "HOME": str(self.home), "KUBECACHEDIR": str(self.home / "cache"), "GOGC": "off"}
 
 
 def _manifest(objects: Any) -> str | None:

@@ -206,8 +206,8 @@ def test_delete_a_pod_by_force(kubectl: Kubectl) -> None:
     kubectl("get", "pod", "a", code=1)
 
 
-def test_delete_a_namespace_with_what_is_in_it(cluster: Kubectl, fresh: str) -> None:
-    cluster("create", "namespace", fresh)
+def test_create_a_namespace_and_delete_it_with_what_is_in_it(cluster: Kubectl, fresh: str) -> None:
+    assert cluster("create", "namespace", fresh) == f"namespace/{fresh} created\n"
     inside = cluster.within(fresh)
     inside("wait", "--for=create", "serviceaccount/default", "--timeout=30s")
     inside("create", "-f", "-", stdin=[configmap("a"), pod("p"), claim("c")])
