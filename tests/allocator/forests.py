@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from hypothesis import strategies as st
 
 from allotment.api.alpha2 import ResourceInstance, ResourceInstanceGroup
@@ -51,6 +53,7 @@ def dumb(leaves: list[tuple[str, int]], wishes: list[int], used: list[str]) -> l
 SIZES = st.sampled_from([None, "1", "2", "3"])
 
 
+@cache  # to make a strategy costs more than to draw from it
 def instances(name: str, depth: int) -> st.SearchStrategy[ResourceInstance]:
     whole = st.builds(leaf, st.just(name), SIZES)
     if depth == 0:
