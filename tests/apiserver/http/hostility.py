@@ -119,14 +119,16 @@ class Target:
         self.at_first = self.memory()
 
     @contextlib.contextmanager
-    def peer(self, receive_buffer: int = 0) -> Iterator[Peer]:
+    def peer(self, receive_buffer: int = 0, session: ssl.SSLSession | None = None) -> Iterator[Peer]:
+        """``session`` is another peer's: who goes on with one shakes hands at half the cost, for either side."""
         with contextlib.ExitStack() as stack:
             raw = socket.socket()
             if receive_buffer:
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
             raw.settimeout(PATIENCE)
             raw.connect(self.address)
-            yield Peer(stack.enter_context(self.context.wrap_socket(raw, server_hostname=self.address[0])))
+            wrapped = self.context.wrap_socket(raw, server_hostname=self.address[0], session=session)
+            yield Peer(stack.enter_context(wrapped))
 
     def ask(self, method: str, path: str, body: bytes = b"", headers: str = "") -> Answer:
         with self.peer() as peer:

@@ -282,9 +282,10 @@ def test_2000_connections_at_once_are_served(target: Target) -> None:
         unavailable(f"a limit of 5,000 open files (it is {hard})")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 5000), hard))
     with ExitStack() as stack:
-        peers = []
+        peers: list[Peer] = []
         for _ in range(2000):
-            peers.append(stack.enter_context(target.peer()))
+            session = peers[0].socket.session if peers else None
+            peers.append(stack.enter_context(target.peer(session=session)))
             assert peers[-1].ask("GET", "/readyz").status == 200
         for peer in peers:
             peer.say(request("GET", "/livez"))
