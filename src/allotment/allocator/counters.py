@@ -14,7 +14,8 @@ A further share of a shared device that is already in use draws nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from allotment.api.quantity import Quantity
@@ -111,6 +112,18 @@ class Plan:
         for index, (_, name) in enumerate(self.names):
             found.setdefault(name, set()).add(index)
         return {name: frozenset(counters) for name, counters in found.items()}
+
+    @cached_property
+    def alike(self) -> dict[int, int]:
+        """For each device that draws, all that draw on a counter set of its own, itself included."""
+        drawing: dict[int, int] = {}  # by counter set
+        for position, draw in self.draws.items():
+            for place, _ in draw.groups:
+                drawing[place] = drawing.get(place, 0) | 1 << position
+        return {
+            position: reduce(or_, [drawing[place] for place, _ in draw.groups])
+            for position, draw in self.draws.items()
+        }
 
     def least(self, name: str, candidates: int) -> int:
         """The least that any of these devices draws from counters of a name."""

@@ -17,7 +17,7 @@ from allotment.allocator.outcome import Allocated
 from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
 from allotment.scheduler.binding_conditions import awaited, timestamp
 from allotment.scheduler.carried_claim import IMMEDIATE, carried_status
-from allotment.scheduler.device_score import EARLY, FILLED, SMALL
+from allotment.scheduler.device_score import FILLED, MOST
 from allotment.scheduler.framework import SUCCESS, Code, Status
 from allotment.scheduler.step import MakeClaim, WriteClaim
 
@@ -81,7 +81,7 @@ class Plan:
         if self.wish is not None and place is not None:
             scores.append(self.wish.score(place, sizes))
         if self.carried:
-            scores.append(EARLY + SMALL + (FILLED if cluster.semantic.in_use(node.metadata.name) else 0))
+            scores.append(MOST if cluster.semantic.in_use(node.metadata.name) else MOST - FILLED)
         return sum(scores) // len(scores) if scores else 0
 
     def grants(self, cluster: Cluster, node: Node, now: float) -> list[Grant] | None:

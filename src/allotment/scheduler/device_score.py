@@ -1,17 +1,21 @@
 """How good it is to take these devices, of all places, from this node.
 
-What is scarce stays whole: small devices go before large ones, parts of what is broken up already before parts of what is
-whole, devices of nodes that are in use already before those of empty ones. A score of 0 to 100 is the sum of
+What is scarce stays whole: small devices go before large ones, what cannot be cut before what can, parts of what is broken up
+already before parts of what is whole, devices of nodes that are in use already before those of empty ones. A score of 0 to
+100 is the sum of
 
 * 50 × how early the chosen alternatives are: for each request with ``firstAvailable`` 1 for its first entry, 0 for its last,
   and the average over all such requests; 1 if there is none;
-* 30 × (1 − size), where the size of a device is the average of its capacities as parts of the largest that any device of its
+* 20 × (1 − size), where the size of a device is the average of its capacities as parts of the largest that any device of its
   driver has; without capacities, the largest part that it draws of a counter; without both, 1. For several devices the
   average;
+* 10 × (1 − cut), where the cut of a device is the largest part that it draws of a counter which others draw on as well: so
+  much of something that could be cut otherwise. 0 for a device that no other is cut from. The average again;
 * 20 × how much use there is already: for a share, 1 if somebody has a share of the device; for a device that draws on
-  counters, 1 if something else in its pool is in use; else the part of the node's devices that is in use. The average again.
+  counters, 1 if something else that draws on the same set of them is in use; else the part of the node's devices that is in
+  use. The average again.
 
-Devices of an admin take nothing from anybody and count as size 0 and in use.
+Devices of an admin take nothing from anybody and count as size 0, cut 0 and in use.
 """
 
 from __future__ import annotations
@@ -25,7 +29,8 @@ if TYPE_CHECKING:
     from allotment.allocator.site import Site, Use
     from allotment.api.resource import ResourceSlice
 
-EARLY, SMALL, FILLED = 50, 30, 20
+EARLY, SMALL, UNCUT, FILLED = 50, 20, 10, 20
+MOST = EARLY + SMALL + UNCUT + FILLED
 
 
 Sizes = Mapping[tuple[str, str], int]
@@ -69,27 +74,30 @@ def early(demand: Demand, taken: Sequence[tuple[Ask, int]]) -> float:
 def score(taken: Sequence[tuple[Ask, int]], earliness: float, site: Site, use: Use, sizes: Sizes) -> int:
     """The score of a node, from 0 to 100."""
     if not taken:
-        return EARLY + SMALL + FILLED
+        return MOST
     in_use = use.used | use.shared
     part = in_use.bit_count() / len(site.devices)
-    size = filled = 0.0
+    size = cut = filled = 0.0
     for ask, position in taken:
         if ask.admin:
             filled += 1
             continue
         device = site.devices[position]
-        size += _size(device, sizes) if device.spec.capacity or not site.drawing else _drawn(site, position)
+        drawn = _drawn(site, position) if site.drawing else None
+        size += _size(device, sizes) if device.spec.capacity or drawn is None else drawn
+        if drawn is not None and site.plan.alike[position] != 1 << position:
+            cut += drawn
         filled += _filled(site, in_use, position, part)
     count = len(taken)
-    return round(EARLY * earliness + SMALL * (1 - size / count) + FILLED * filled / count)
+    kept = SMALL * (1 - size / count) + UNCUT * (1 - cut / count)
+    return round(EARLY * earliness + kept + FILLED * filled / count)
 
 
 def _filled(site: Site, in_use: int, position: int, part: float) -> float:
     if site.shareable >> position & 1:
         return 1.0 if in_use >> position & 1 else part
-    if site.drawing and position in site.plan.draws:
-        others = site.plan.related(1 << position) & in_use
-        return 1.0 if others else part
+    if site.drawing and site.plan.alike.get(position, 0) & in_use:
+        return 1.0
     return part
 
 
@@ -104,10 +112,10 @@ def _size(device: Device, sizes: Sizes) -> float:
     return total / len(capacity)
 
 
-def _drawn(site: Site, position: int) -> float:
-    """The largest part of a counter that a device draws; 1 if it draws none."""
+def _drawn(site: Site, position: int) -> float | None:
+    """The largest part of a counter that a device draws; None if it draws on nothing."""
     draw = site.plan.draws.get(position)
     if draw is None:
-        return 1.0
+        return None
     totals = site.plan.totals
     return max([amount / totals[index] for index, amount in draw.amounts if totals[index]], default=1.0)
