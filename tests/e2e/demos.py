@@ -59,7 +59,7 @@ def single(name: str, pods: Mapping[str, Wanted], **more: object) -> Demo:
     return Demo(name, (Step(f"{name}_{name}", pods),), **more)  # type: ignore[arg-type]  # passed on
 
 
-GPU_TAINTED = "0/4 nodes: 4 have every matching gpu.example.com tainted"
+GPU_TAINTED = r"0/4 nodes: 4 have every matching gpu.example.com tainted \(\d+ with taint [\w./:=-]+\)"
 
 DEMOS = (
     single(

@@ -26,6 +26,7 @@ from tests.e2e.outcome import EXTENDED, Wanted, pending, running
 WEST = "[cfghk]*"  # cleo, fay, greta, hedy, kira
 LARGE = "[adef]*"  # ada, dora, edda, fay: GPUs of 80Gi
 PARTED = "[bh]e*"  # bea, hedy: GPUs that can be cut
+UNPARTED = "[!bh]*"  # the others
 CARDED = "[adef]*"  # those with network cards
 GPU = "*/gpu-?"
 
@@ -57,7 +58,10 @@ FEATURES = (
         "device-taint-rule",
         {
             "flash": running("joan", {"card/card": ["joan/fpga-?"]}),
-            "compute": pending("0/12 nodes: 11 have no fpga-card, 1 has every matching fpga-card tainted"),
+            "compute": pending(
+                "0/12 nodes: 11 have no fpga-card, 1 has every matching fpga-card tainted "
+                r"\(4 with taint example.com/maintenance=firmware:NoSchedule\)"
+            ),
         },
     ),
     Feature(
@@ -65,7 +69,8 @@ FEATURES = (
         {
             "tolerant": running("ines", {"gpus/gpus": ["ines/gpu-?"] * 4}),
             "intolerant": pending(
-                "0/12 nodes: 11 do not match the pod's node selector or affinity, 1 has 3 gpu, need 4"
+                "0/12 nodes: 11 do not match the pod's node selector or affinity, 1 has 3 gpu, need 4 "
+                r"\(besides 1 with taint example.com/unhealthy=memory-errors:NoSchedule\)"
             ),
         },
     ),
@@ -125,7 +130,7 @@ FEATURES = (
         },
         also=both(shares, consumed("bandwidth", "40G", "5G")),
     ),
-    Feature("single-gpu", {"single-gpu": running("*", {"gpu/gpu": [GPU]})}),
+    Feature("single-gpu", {"single-gpu": running(UNPARTED, {"gpu/gpu": [GPU]})}),
     Feature(
         "volcano-gang",
         {f"volcano-{n}": running("*", {"gpus/gpus": [GPU, GPU]}) for n in (1, 2)},

@@ -187,8 +187,9 @@ class Plane:
             served = await discover(self.admin)
             for obj in objects:
                 with contextlib.suppress(NotFound):
-                    name, namespace = obj["metadata"]["name"], obj["metadata"].get("namespace", "")
-                    await self._kind(obj, served).delete(name, namespace)
+                    kind, meta = self._kind(obj, served), obj["metadata"]
+                    elsewhere = "default" if kind.resource.namespaced else ""
+                    await kind.delete(meta["name"], meta.get("namespace", elsewhere))
 
         self._call(write())
 
