@@ -31,6 +31,7 @@ from allotment.client.leader import LeaderElection
 from allotment.client.over_http import HttpTransport
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.transport import Call, Disconnected
+from tests.apiserver.beginning import begin
 
 Obj = dict[str, Any]
 Scenario = Callable[[Client], Awaitable[None]]
@@ -40,6 +41,7 @@ PATIENCE = 30
 
 @asynccontextmanager
 async def serving(folder: Path, port: int | None = None) -> AsyncIterator[ApiServer]:
+    await begin(folder)
     server = ApiServer(Options(folder, port=port))
     await server.start()
     try:

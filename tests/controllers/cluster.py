@@ -17,11 +17,9 @@ for what must not happen: it returns when no controller has anything left to do.
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, cast
 
 from allotment.api.core import Pod
@@ -36,6 +34,7 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.transport import Transport
 from allotment.controllers.controller import Controller, Reconciler
+from tests.apiserver.beginning import begin
 
 T = TypeVar("T")
 PATIENCE = 20.0
@@ -210,25 +209,10 @@ _OF_THE_CLUSTER = frozenset(
 )
 
 
-_BEGINNINGS: list[TemporaryDirectory[str]] = []
-
-
-async def _begin(folder: Path) -> None:
-    """A data folder as a server's first start leaves it. That is done once a process: making keys and default roles takes
-    longer than most tests."""
-    if not _BEGINNINGS:
-        beginning = TemporaryDirectory()
-        server = ApiServer(Options(Path(beginning.name) / "data", port=None))
-        await server.start()
-        await server.stop()
-        _BEGINNINGS.append(beginning)
-    shutil.copytree(Path(_BEGINNINGS[0].name) / "data", folder, copy_function=shutil.copy)
-
-
 @asynccontextmanager
 async def running_cluster(folder: Path, port: int | None = None) -> AsyncIterator[Cluster]:
     """A cluster that ends, with its components, when the context does. With port 0 it listens, for other programs."""
-    await _begin(folder / "data")
+    await begin(folder / "data")
     server = ApiServer(Options(folder / "data", port=port))
     await server.start()
     cluster = Cluster(server)

@@ -16,6 +16,7 @@ from allotment.apiserver.http.reply import Reply as Answer
 from allotment.apiserver.http.reply import Stream
 from allotment.apiserver.http.request import Peer, Request
 from allotment.apiserver.server import ApiServer, Options
+from tests.apiserver.beginning import begin
 
 PATIENCE = 20.0
 
@@ -125,7 +126,8 @@ class Watch:
 
 @asynccontextmanager
 async def serving(folder: Path, **options: Any) -> AsyncIterator[Serving]:
-    """A server over an empty folder, stopped at the end."""
+    """A server over a folder, which has what a first start makes if it is not there; stopped at the end."""
+    await begin(folder)
     server = ApiServer(Options(folder, **options))
     await server.start()
     try:
