@@ -116,7 +116,7 @@ def gather_pools(
     """
     newest: dict[PoolID, list[ResourceSlice]] = {}
     for slice in slices:
-        if _hidden(slice, features) or not _reaches(slice, node):
+        if _hidden(slice, features) or not reaches(slice, node):
             continue
         id = PoolID(slice.spec.driver, slice.spec.pool.name)
         known = newest.setdefault(id, [])
@@ -127,6 +127,15 @@ def gather_pools(
         known.append(slice)
     pools = [_build(id, mine, everywhere.get(id, ()), features) for id, mine in newest.items()]
     return sorted((pool for pool in pools if pool is not None), key=_search_order)
+
+
+def whole_pool(slices: Sequence[ResourceSlice], features: Features) -> Pool:
+    """A pool as nobody in particular sees it: all devices, whichever nodes reach them. ``slices`` are those of its newest
+    generation, of which there is at least one; the first says how many there should be."""
+    spec = slices[0].spec
+    pool = _build(PoolID(spec.driver, spec.pool.name), list(slices), slices, features)
+    assert pool is not None  # no slice is newer than the newest
+    return pool
 
 
 def _search_order(pool: Pool) -> tuple[bool, PoolID]:
@@ -146,7 +155,8 @@ def _has_groups(slice: ResourceSlice) -> bool:
     return any(use.compatibility_groups for device in slice.spec.devices for use in device.consumes_counters)
 
 
-def _reaches(slice: ResourceSlice, node: Node) -> bool:
+def reaches(slice: ResourceSlice, node: Node) -> bool:
+    """Whether a node reaches any device of a slice. Raises AllocationError if a node selector is broken."""
     spec = slice.spec
     if spec.node_name or spec.all_nodes or spec.node_selector is not None:
         return node_matches(node, spec.node_name, spec.all_nodes, spec.node_selector)

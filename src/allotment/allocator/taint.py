@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 if TYPE_CHECKING:
-    from allotment.api.resource import DeviceTaint, DeviceToleration
+    from allotment.api.resource import DeviceTaint, DeviceTaintRule, DeviceToleration, ResourceSlice
 
 BLOCKING = frozenset({"NoSchedule", "NoExecute"})
 """Other effects, newer ones included, keep nothing off."""
@@ -31,3 +33,26 @@ def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
     if toleration.operator in (None, "", "Equal"):
         return (toleration.value or "") == (taint.value or "")
     return toleration.operator == "Exists"
+
+
+def may_taint(rule: DeviceTaintRule, driver: str, pool: str) -> bool:
+    """Whether a rule can select devices of a pool. One without a selector selects none."""
+    selector = rule.spec.device_selector
+    return selector is not None and selector.driver in (None, driver) and selector.pool in (None, pool)
+
+
+def tainted(slice: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> ResourceSlice:
+    """A slice with the taints that rules add to its devices, after the devices' own."""
+    spec = slice.spec
+    added = [
+        (rule.spec.device_selector.device, rule.spec.taint)
+        for rule in rules
+        if rule.spec.device_selector is not None and may_taint(rule, spec.driver, spec.pool.name)
+    ]
+    if not added:
+        return slice
+    devices = []
+    for device in spec.devices:
+        more = tuple([taint for name, taint in added if name in (None, device.name)])
+        devices.append(replace(device, taints=device.taints + more) if more else device)
+    return replace(slice, spec=replace(spec, devices=tuple(devices)))

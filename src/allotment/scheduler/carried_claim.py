@@ -1,48 +1,21 @@
-"""Seed 0's claims as the scheduler meets them: v1 objects that carry a v1alpha2 claim (``api.conversion.v1alpha2``).
-
-Reading one gives the v1alpha2 claim; writing an allocation gives the status that v1 is to show. Instances have their true ids
-in the ledger: the names that v1's results have for them are only made up.
+"""Seed 0's claims as the scheduler meets them: v1 objects that carry a v1alpha2 claim. Reading one is ``allocator.carried``'s;
+writing an allocation gives the status that v1 is to show.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allotment.allocator.ledger import Holding
-from allotment.allocator.semantic import held_ids
-from allotment.api import alpha2
-from allotment.api.codec import DecodeError, decode, to_builtins
-from allotment.api.conversion.v1alpha2 import CARRIER, as_carried, to_v1
+from allotment.allocator.carried import carried, carried_holdings, is_carrier
+from allotment.api.codec import to_builtins
+from allotment.api.conversion.v1alpha2 import to_v1
 
 if TYPE_CHECKING:
-    from allotment.api.resource import ResourceClaim
+    from allotment.api import alpha2
+
+__all__ = ["IMMEDIATE", "carried", "carried_holdings", "carried_status", "is_carrier"]
 
 IMMEDIATE = "Immediate"
-
-
-def is_carrier(claim: ResourceClaim) -> bool:
-    """Whether a claim may carry a v1alpha2 claim: a quick look."""
-    config = claim.spec.devices.config
-    return bool(config) and any(each.opaque is not None and each.opaque.driver == CARRIER for each in config)
-
-
-def carried(claim: ResourceClaim) -> alpha2.ResourceClaim | None:
-    """The v1alpha2 claim in a v1 claim; None for v1's own."""
-    if not is_carrier(claim):
-        return None
-    read = as_carried(to_builtins(claim))
-    try:
-        return decode(alpha2.ResourceClaim, read) if read is not None else None
-    except DecodeError:
-        return None
-
-
-def carried_holdings(claim: ResourceClaim) -> tuple[Holding, ...] | None:
-    """What a carried claim's allocation holds, under the instances' true ids; None for v1's own claims."""
-    found = carried(claim)
-    if found is None:
-        return None
-    return tuple(Holding(id, None, (), False) for id in held_ids(found))
 
 
 def carried_status(

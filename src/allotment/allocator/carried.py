@@ -1,0 +1,42 @@
+"""Seed 0's claims where only v1 is spoken: v1 objects that carry a v1alpha2 claim (``api.conversion.v1alpha2``).
+
+Instances have their true ids in a ledger: the names that v1's results have for them are only made up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allotment.allocator.ledger import Holding
+from allotment.allocator.semantic import held_ids
+from allotment.api import alpha2
+from allotment.api.codec import DecodeError, decode, to_builtins
+from allotment.api.conversion.v1alpha2 import CARRIER, as_carried
+
+if TYPE_CHECKING:
+    from allotment.api.resource import ResourceClaim
+
+
+def is_carrier(claim: ResourceClaim) -> bool:
+    """Whether a claim may carry a v1alpha2 claim: a quick look."""
+    config = claim.spec.devices.config
+    return bool(config) and any(each.opaque is not None and each.opaque.driver == CARRIER for each in config)
+
+
+def carried(claim: ResourceClaim) -> alpha2.ResourceClaim | None:
+    """The v1alpha2 claim in a v1 claim; None for v1's own."""
+    if not is_carrier(claim):
+        return None
+    read = as_carried(to_builtins(claim))
+    try:
+        return decode(alpha2.ResourceClaim, read) if read is not None else None
+    except DecodeError:
+        return None
+
+
+def carried_holdings(claim: ResourceClaim) -> tuple[Holding, ...] | None:
+    """What a carried claim's allocation holds, under the instances' true ids; None for v1's own claims."""
+    found = carried(claim)
+    if found is None:
+        return None
+    return tuple(Holding(id, None, (), False) for id in held_ids(found))
