@@ -155,6 +155,8 @@ class Bindings:
         binding.silences = 0
         if writer is not None:
             writer.done(event.version, event.uid)
+            if binding.stage is Stage.WRITING and writer.awaits_news():
+                return True
         elif binding.stage is Stage.BINDING:
             self._bound(binding)
             return True
@@ -275,17 +277,20 @@ class Bindings:
                 writer = ClaimWriter(step, self._cluster.claims)
                 binding.writers.append(writer)
                 self._follow(binding, writer.claim)
+        finished = True
         for writer in binding.writers:
+            if writer.finished:
+                continue
             self._advance_writer(binding, writer)
+            finished = finished and writer.finished
             if writer.patience > self.now:
                 self._timed[binding] = None
             if writer.error:
                 self._fail(binding, f"claim {writer.claim} {writer.error}")
                 return False
-        if not all(writer.finished for writer in binding.writers):
-            return False
-        binding.position = end
-        return True
+        if finished:
+            binding.position = end
+        return finished
 
     def _follow(self, binding: Binding, claim: str) -> None:
         """Has a binding look again whenever a claim changes."""

@@ -43,16 +43,16 @@ def references(pod: PodInfo, cluster: Cluster) -> list[Reference]:
     if not entries:
         return []
     group = _group(pod.pod, cluster)
-    mine = own_reference(pod)
     found: dict[str, Reference] = {}
     for entry in entries:
         owner = group if group is not None and entry in group.spec.resource_claims else None
-        consumer = mine if owner is None else group_reference(owner)
         key = _key(pod.pod, entry, owner, cluster)
         if key is None:
             continue
+        claim = _usable(key, pod, entry, owner, cluster)
+        consumer = own_reference(pod) if owner is None else group_reference(owner)
         names = (*found[key].entries, entry.name) if key in found else (entry.name,)
-        found[key] = Reference(names, key, _usable(key, pod, entry, owner, cluster), consumer)
+        found[key] = Reference(names, key, claim, consumer)
     return list(found.values())
 
 

@@ -112,6 +112,11 @@ class ClaimWriter:
         """Turns around: from now on, what was written is taken back."""
         self._undoing, self.finished, self.error, self._conflicts = True, False, "", 0
 
+    def awaits_news(self) -> bool:
+        """Whether nothing can be done before the informer shows what was written."""
+        claim = self._claims.objects.get(self.claim)
+        return claim is not None and claim.metadata.uid == self._uid and self._outdated(claim)
+
     def stands(self) -> bool:
         """Whether what was written is still so, as far as one can see."""
         claim = self._claims.objects.get(self.claim)

@@ -129,18 +129,18 @@ class Scheduler:
         if isinstance(old, Pod):
             old = self._where_it_was(old)
         self.cluster.change(old, new)
-        if isinstance(new, Pod) or isinstance(old, Pod):
+        kind = type(new if new is not None else old)
+        if kind is Pod:
             new = self._pod_changed(
                 new if isinstance(new, Pod) else None, old if isinstance(old, Pod) else None
             )
             if old is None and new is None:
                 return
-        elif isinstance(new, ResourceClaim) or isinstance(old, ResourceClaim):
-            meta = (new if isinstance(new, ResourceClaim) else old).metadata  # type: ignore[union-attr]  # one is there
-            self._claim_changed(f"{meta.namespace}/{meta.name}", old, new)
-        elif isinstance(new, PodGroup | VolcanoPodGroup) or isinstance(old, PodGroup | VolcanoPodGroup):
+        elif kind is ResourceClaim:
+            self._claim_changed(old, new)
+        elif kind is PodGroup or kind is VolcanoPodGroup:
             self._group_changed(old, new)
-        elif isinstance(new, VolcanoQueue) or isinstance(old, VolcanoQueue):
+        elif kind is VolcanoQueue:
             self.statuses.stir()
         self._wake(old, new)
 
@@ -153,15 +153,16 @@ class Scheduler:
             pod = replace(pod, spec=replace(pod.spec, node_name=node))
         return _nominated(pod, kept) if kept else pod
 
-    def _claim_changed(self, key: str, old: Any, new: Any) -> None:
+    def _claim_changed(self, old: Any, new: Any) -> None:
+        meta = (new if new is not None else old).metadata
+        key = f"{meta.namespace}/{meta.name}"
         self.bindings.claim_changed(key)
         if old is None:
             self._gate.claim_came(self.now)
         if (old is None or old.status.allocation is None) == (new is None or new.status.allocation is None):
             return
-        for pod in sorted(
-            self.cluster.users.get(key, ())
-        ):  # by this, they ask for something else than they did
+        # By this, they ask for something else than they did.
+        for pod in sorted(self.cluster.users.get(key, ())):
             entry = self.queue.get(pod)
             if entry is not None and entry.place == PARKED:
                 self.queue.activate(pod)

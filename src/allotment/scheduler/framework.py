@@ -154,6 +154,15 @@ class PreFilter(Protocol):
 
 
 @runtime_checkable
+class Indifferent(Protocol):
+    """A quick test before PreFilter and PreScore of a plugin that is not local."""
+
+    def indifferent(self, pod: PodInfo, cluster: Cluster) -> bool:
+        """True: both say SKIP."""
+        ...
+
+
+@runtime_checkable
 class Filter(Protocol):
     """Whether the pod can run on a node. ``local``: see the module."""
 

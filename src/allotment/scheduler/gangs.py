@@ -153,6 +153,8 @@ class Gangs:
 
     def gather(self) -> None:
         """Looks at the groups of which something changed."""
+        if not self._stirred:
+            return
         stirred, self._stirred = self._stirred, {}
         for group in stirred:
             self._gather(group)

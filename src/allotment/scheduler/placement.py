@@ -109,6 +109,8 @@ class Placer:
 
     def _begin_everywhere(self, attempt: Attempt) -> Refusal | None:
         for plugin in attempt.profile.everywhere:
+            if plugin.indifferent(attempt.cycle):
+                continue
             skipped = False
             if plugin.pre_filter is not None:
                 status = plugin.pre_filter.pre_filter(attempt.cycle)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from allotment.scheduler.framework import (
     Code,
     Filter,
+    Indifferent,
     Normalize,
     Plugin,
     PostFilter,
@@ -34,7 +35,12 @@ class Everywhere:
         self._score = plugin if isinstance(plugin, Score) and weight else None
         self._pre_score = plugin if isinstance(plugin, PreScore) else None
         self._normalize = plugin if isinstance(plugin, Normalize) else None
+        self._indifferent = plugin if isinstance(plugin, Indifferent) else None
         self._weight = weight
+
+    def indifferent(self, cycle: Cycle) -> bool:
+        """Whether it has nothing to say about the pod, wherever it may go."""
+        return self._indifferent is not None and self._indifferent.indifferent(cycle.pod, cycle.cluster)
 
     def scores(self, cycle: Cycle, nodes: Sequence[NodeInfo]) -> bool:
         """Whether it has anything to score for the pod, on these nodes; without any: whatever they are."""

@@ -53,6 +53,9 @@ class InterPodAffinity:
         Wake(Namespace, frozenset({Action.ADD, Action.UPDATE})),
     )
 
+    def indifferent(self, pod: PodInfo, cluster: Cluster) -> bool:
+        return pod.pod.spec.affinity is None and not cluster.neighbours.wishful
+
     # --- Filter ---
 
     def pre_filter(self, cycle: Cycle) -> Status:

@@ -28,6 +28,9 @@ class NodeName:
     local = False
     wakes: Sequence[Wake] = (Wake(Node, frozenset({Action.ADD})),)
 
+    def indifferent(self, pod: PodInfo, cluster: Cluster) -> bool:
+        return not pod.pod.spec.node_name
+
     def pre_filter(self, cycle: Cycle) -> Status:
         wanted = cycle.pod.pod.spec.node_name
         if not wanted:

@@ -86,6 +86,9 @@ class PodTopologySpread:
         Wake(Node, frozenset({Action.ADD, Action.UPDATE, Action.DELETE})),
     )
 
+    def indifferent(self, pod: PodInfo, cluster: Cluster) -> bool:
+        return not pod.pod.spec.topology_spread_constraints
+
     # --- Filter ---
 
     def pre_filter(self, cycle: Cycle) -> Status:
