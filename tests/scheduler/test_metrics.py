@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from allotment.api.meta import ApiStruct
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.configuration import DEFAULT, Configuration, ProfileSpec
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
 from allotment.scheduler.instruction import Bind, DeletePod, Instruction, PatchClaim, PatchPod
@@ -21,9 +21,9 @@ ANY = build.class_("any")
 class Told:
     """A core, and metrics that are told what a driver would tell them."""
 
-    def __init__(self) -> None:
+    def __init__(self, configuration: Configuration = DEFAULT) -> None:
         self.registry = CollectorRegistry()
-        self.core = Scheduler(Cluster(), DEFAULT.rosters())
+        self.core = Scheduler(Cluster(), configuration.rosters())
         self.metrics = Metrics(self.registry)
         self.metrics.follow(self.core)
 
@@ -72,13 +72,31 @@ def test_pods_that_wait_are_counted_by_what_they_wait_for() -> None:
     assert told.pending()["unschedulable"] == 0
 
 
-def test_attempts_that_fail_are_the_only_profile_s() -> None:
-    told = Told()
-    told.metrics.attempted(0.25, placed=False)
-    told.metrics.attempted(0.5, placed=True)
-    labels = {"profile": "default-scheduler", "result": "unschedulable"}
+TWO_PROFILES = Configuration(profiles=(ProfileSpec(), ProfileSpec(name="packed")))
+
+
+def test_attempts_that_fail_are_their_profile_s() -> None:
+    told = Told(TWO_PROFILES)
+    told.show(node("n", cpu=1), pod("large", cpu=2, scheduler="packed"), pod("larger", cpu=3))
+    for seconds in (0.25, 0.5):
+        told.handle(Turn(1))
+        told.metrics.attempted(seconds, placed=False)
+    for profile in ("packed", "default-scheduler"):
+        labels = {"profile": profile, "result": "unschedulable"}
+        assert told.value("scheduler_schedule_attempts_total", **labels) == 1
+        assert told.value("scheduler_scheduling_attempt_duration_seconds_sum", **labels) in (0.25, 0.5)
+    assert told.value("scheduler_schedule_attempts_total", profile="", result="unschedulable") == 0
+
+
+def test_a_binding_that_fails_counts_as_an_error() -> None:
+    told = Told(TWO_PROFILES)
+    told.show(node("n"), pod("p", scheduler="packed"))
+    (bind,) = [each for each in told.handle(Turn(1)) if isinstance(each, Bind)]
+    told.handle(Failed(bind.id, Failure.REFUSED))
+    told.handle(Tick(1.0))
+    labels = {"profile": "packed", "result": "error"}
     assert told.value("scheduler_schedule_attempts_total", **labels) == 1
-    assert told.value("scheduler_scheduling_attempt_duration_seconds_sum", **labels) == 0.25
+    assert told.value("scheduler_schedule_attempts_total", profile="packed", result="scheduled") == 0
 
 
 def test_allocations_count_when_their_write_has_an_outcome() -> None:

@@ -83,6 +83,8 @@ class Scheduler:
         self._disputes = Disputes(cluster, self.waits)
         self.now = 0.0
         self.decided = 0  # how many attempts there were
+        self.profile = ""  # by which the last one was
+        self.unbound: dict[str, int] = {}  # how many bindings failed, by profile
         self._revisited = 0.0
 
     # --- events ---
@@ -259,6 +261,7 @@ class Scheduler:
 
     def _decide(self, entry: Entry) -> None:
         self.decided += 1
+        self.profile = entry.pods[0].pod.spec.scheduler_name or ""
         if entry.key.startswith(GANG_PREFIX):
             self.gangs.decide(entry)
             return
@@ -397,6 +400,8 @@ class Scheduler:
         self._queue(pod)
         if pod.uid == binding.pod.uid:  # not another one by the same name, which has waited for this
             self._rest(pod)
+            profile = pod.pod.spec.scheduler_name or ""
+            self.unbound[profile] = self.unbound.get(profile, 0) + 1
             words = f"binding to {binding.node} failed: {binding.why}"
             self.outbox.say_unschedulable(pod, Refusal(words, frozenset()))
 

@@ -23,7 +23,7 @@ from allotment.scheduler.queue import ACTIVE, BACKOFF, GATED, PARKED
 if TYPE_CHECKING:
     from allotment.scheduler.core import Scheduler
 
-SCHEDULED, UNSCHEDULABLE = "scheduled", "unschedulable"
+SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 QUEUES = {ACTIVE: "active", BACKOFF: "backoff", PARKED: "unschedulable", GATED: "gated"}
 """Our places of the queue, as kube-scheduler calls them."""
 
@@ -35,9 +35,11 @@ class Metrics(Collector):
         self._core: Scheduler | None = None
         self._came: dict[str, float] = {}  # pods that are not bound → when they were first seen
         self._allocating: set[int] = set()  # writes of allocations that are under way
+        self._unbound: dict[str, int] = {}  # how many of the core's failed bindings are counted, by profile
         self._attempts = Counter(
             "scheduler_schedule_attempts_total",
-            "Attempts to schedule a pod, or a gang, by result: scheduled counts pods that were bound.",
+            "Attempts to schedule a pod, or a gang, by result: scheduled counts pods that were bound, error those that were "
+            "placed and could not be bound.",
             ("result", "profile"),
             registry=registry,
         )
@@ -76,6 +78,7 @@ class Metrics(Collector):
         self._core = core
         self._came.clear()
         self._allocating.clear()
+        self._unbound.clear()
 
     # --- what the driver tells ---
 
@@ -106,16 +109,24 @@ class Metrics(Collector):
                     preemptors += 1
                 case DeletePod():
                     victims += 1
+        self._count_unbound()
         if preemptors:
             self._preemptions.inc(preemptors)
             self._victims.observe(victims)
 
     def attempted(self, seconds: float, *, placed: bool) -> None:
         """One attempt of the core has ended."""
-        result, profile = SCHEDULED if placed else UNSCHEDULABLE, self._only_profile()
+        result = SCHEDULED if placed else UNSCHEDULABLE
+        profile = self._core.profile if self._core is not None else ""
         self._durations.labels(result, profile).observe(seconds)
         if not placed:
             self._attempts.labels(result, profile).inc()
+
+    def _count_unbound(self) -> None:
+        for profile, count in self._core.unbound.items() if self._core is not None else ():
+            if more := count - self._unbound.get(profile, 0):
+                self._attempts.labels(ERROR, profile).inc(more)
+                self._unbound[profile] = count
 
     def _pod(self, pod: Pod) -> None:
         core = self._core
@@ -133,7 +144,7 @@ class Metrics(Collector):
             self._waits.observe(max(0.0, core.now - came))
 
     def _only_profile(self) -> str:
-        """The core does not tell whose attempt one was; with one profile that is clear."""
+        """Of a pod that is gone; with one profile that is clear."""
         profiles = self._core.profiles if self._core is not None else {}
         return next(iter(profiles)) if len(profiles) == 1 else ""
 
