@@ -40,7 +40,8 @@ SERVED = {
     "events.k8s.io/v1": "Event",
     "apiextensions.k8s.io/v1": "CustomResourceDefinition",
     "resource.k8s.io/v1": "DeviceClass DeviceTaintRule ResourceClaim ResourceClaimTemplate ResourceSlice",
-    "resource.k8s.io/v1beta2": "DeviceClass DeviceTaintRule ResourceClaim ResourceClaimTemplate ResourceSlice",
+    "resource.k8s.io/v1beta2": "DeviceClass DeviceTaintRule ResourceClaim ResourceClaimTemplate ResourcePool ResourceSlice",
+    "resource.k8s.io/v1alpha3": "ResourcePoolStatusRequest",
     "resource.k8s.io/v1beta1": "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice",
     "resource.k8s.io/v1alpha2": "NodeResourceSlice ResourceClass ResourceClaim ResourceClaimTemplate"
     " ResourceClassParameters ResourceClaimParameters",
@@ -242,3 +243,16 @@ def test_anything_else_is_a_key_error(api_version: str, kind: str) -> None:
 def test_kinds_can_be_listed_by_version() -> None:
     assert "ResourceClaim" in builtin_kinds("resource.k8s.io/v1")
     assert builtin_kinds("nobody.example.com/v1") == []
+
+
+def test_a_pool_and_the_pool_of_a_slice_have_schemas_of_their_own() -> None:
+    pool = schema_of("resource.k8s.io/v1beta2", "ResourcePool")
+    inner = schema_of("resource.k8s.io/v1beta2", "ResourceSlice").properties["spec"].properties["pool"]
+    assert (pool.name, inner.name) == (
+        "dev.allotment.api.pools.ResourcePool",
+        "io.k8s.api.resource.v1beta2.ResourcePool",
+    )
+    status = pool.properties["status"].properties
+    assert status["lastUpdateTime"].type == "time"
+    assert status["summary"].properties["totalDevices"].format == "int32"
+    assert (status["conditions"].list_type, status["conditions"].list_keys) == ("map", ("type",))

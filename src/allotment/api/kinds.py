@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from allotment.api import alpha2, core, resource
+from allotment.api import alpha2, core, pools, resource
 from allotment.api.conversion import renamed, v1beta1
 from allotment.api.meta import ApiStruct
 
@@ -79,6 +79,9 @@ def _all_kinds() -> list[Kind]:
     ]
     for type_, plural, namespaced in semantic_kinds:
         kinds.append(Kind(alpha2.API_VERSION, type_.__name__, type_, plural, namespaced))
+    kinds.append(Kind(pools.API_VERSION, "ResourcePool", pools.ResourcePool, "resourcepools", False))
+    request = pools.ResourcePoolStatusRequest
+    kinds.append(Kind(pools.REQUEST_VERSION, request.__name__, request, "resourcepoolstatusrequests", False))
     return kinds
 
 

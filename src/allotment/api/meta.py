@@ -19,6 +19,10 @@ import msgspec
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """Whole numbers as Kubernetes has them: anything larger is refused when it is read."""
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1, extra_json_schema={"format": "int32"})]
+Time = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+"""Where a schema is made from the struct, it says which of the numbers are of 32 bits, and which texts are times in
+RFC 3339. The server holds objects to their schemas; reading them as structs is as lenient as for other fields."""
 
 
 class ApiStruct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):

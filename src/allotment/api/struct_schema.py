@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 
 from allotment.api import kinds
-from allotment.api.meta import ApiStruct
+from allotment.api.meta import ApiStruct, Int32, Time
 from allotment.api.quantity import Quantity
 from allotment.api.schema import SCALARS, Schema, definition
 
@@ -21,10 +21,18 @@ _UPSTREAM = {
     "allotment.api.core": "io.k8s.api.core.v1",
     "allotment.api.resource": "io.k8s.api.resource.v1",
 }
-_MERGED_BY = {("ResourceClaimStatus", "reservedFor"): "uid"}
+_MERGED_BY = {("ResourceClaimStatus", "reservedFor"): "uid", ("ResourcePoolStatus", "conditions"): "type"}
 """Lists that several writers fill, with the field that tells their entries apart. All others are atomic."""
 
-_VALUES: dict[Any, str] = {str: "string", bool: "boolean", int: "int64", Quantity: "quantity", Any: "any"}
+_VALUES: dict[Any, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "int64",
+    Int32: "int32",
+    Time: "time",
+    Quantity: "quantity",
+    Any: "any",
+}
 
 
 def own_schema(api_version: str, kind: str) -> Schema:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allotment.api import alpha2, resource
+from allotment.api import alpha2, pools, resource
 from allotment.api.codec import DecodeError, decode
 from allotment.api.defaults import with_defaults
 from allotment.api.meta import ApiStruct
@@ -29,6 +29,8 @@ KINDS = (
     alpha2.ResourceClaimParameters,
     alpha2.ResourceClaim,
     alpha2.ResourceClaimTemplate,
+    pools.ResourcePool,
+    pools.ResourcePoolStatusRequest,
 )
 LEVELS = 8  # deep enough for every field, shallow enough to be quick
 

@@ -11,7 +11,7 @@ validation, knows which of them are off.
 from collections.abc import Callable
 from typing import Any, Final
 
-from allotment.api import alpha2, resource
+from allotment.api import alpha2, pools, resource
 from allotment.api.fields import FieldError
 from allotment.api.validation.claim import (
     validate_claim,
@@ -27,6 +27,16 @@ from allotment.api.validation.parameters import (
     validate_claim_parameters,
     validate_class_parameters,
     validate_resource_class,
+)
+from allotment.api.validation.pool_status_request import (
+    validate_pool_status_answer,
+    validate_pool_status_request,
+    validate_pool_status_request_update,
+)
+from allotment.api.validation.resource_pool import (
+    validate_resource_pool,
+    validate_resource_pool_status,
+    validate_resource_pool_update,
 )
 from allotment.api.validation.semantic_claim import (
     validate_semantic_claim,
@@ -50,7 +60,13 @@ __all__ = [
     "validate_class",
     "validate_class_parameters",
     "validate_node_resource_slice",
+    "validate_pool_status_answer",
+    "validate_pool_status_request",
+    "validate_pool_status_request_update",
     "validate_resource_class",
+    "validate_resource_pool",
+    "validate_resource_pool_status",
+    "validate_resource_pool_update",
     "validate_semantic_claim",
     "validate_semantic_claim_status",
     "validate_semantic_claim_update",
@@ -83,4 +99,10 @@ _VALIDATORS: Final[dict[type, Callable[[Any, ExpressionChecker], list[FieldError
         validate_semantic_claim(obj) + validate_semantic_claim_status(obj)
     ),
     alpha2.ResourceClaimTemplate: lambda obj, check: validate_semantic_template(obj),
+    pools.ResourcePool: lambda obj, check: (
+        validate_resource_pool(obj) + validate_resource_pool_status(obj.status)
+    ),
+    pools.ResourcePoolStatusRequest: lambda obj, check: (
+        validate_pool_status_request(obj) + validate_pool_status_answer(obj.status, None)
+    ),
 }
