@@ -49,12 +49,15 @@ def validate_claim_status(claim: ResourceClaim, old: ResourceClaim | None = None
 
 def _check_status(claim: ResourceClaim) -> Iterator[FieldError]:
     status = claim.status
-    reserved_for = _STATUS.child("reservedFor")
-    yield from each_once(
-        status.reserved_for, reserved_for, RESERVATIONS, _check_consumer, lambda consumer: consumer.uid
-    )
-    if status.reserved_for and status.allocation is None:
-        yield reserved_for.forbidden("may not be specified when `allocated` is not set")
+    if status.reserved_for:
+        reserved_for = _STATUS.child("reservedFor")
+        yield from each_once(
+            status.reserved_for, reserved_for, RESERVATIONS, _check_consumer, lambda consumer: consumer.uid
+        )
+        if status.allocation is None:
+            yield reserved_for.forbidden("may not be specified when `allocated` is not set")
+    if not status.devices:
+        return
     allocated = {
         _device_id(result) for result in (status.allocation.devices.results if status.allocation else ())
     }
@@ -99,12 +102,13 @@ def _check_allocation(
         RESULTS,
         lambda result, at: _check_result(result, at, names),
     )
-    yield from each(
-        allocation.devices.config,
-        devices.child("config"),
-        2 * CONFIGURATIONS,  # of the class and of the claim
-        lambda config, at: _check_configuration(config, at, names),
-    )
+    if allocation.devices.config:
+        yield from each(
+            allocation.devices.config,
+            devices.child("config"),
+            2 * CONFIGURATIONS,  # of the class and of the claim
+            lambda config, at: _check_configuration(config, at, names),
+        )
     if allocation.node_selector is not None:
         yield from check_node_selector(allocation.node_selector, path.child("nodeSelector"))
 
@@ -114,9 +118,14 @@ def _check_result(
 ) -> Iterator[FieldError]:
     yield from names.check(result.request, path.child("request"))
     yield from _check_device_id(result, path)
-    yield from check_binding_conditions(result.binding_conditions, result.binding_failure_conditions, path)
-    yield from check_tolerations(result.tolerations, path.child("tolerations"))
-    yield from check_skipped_operations(result.skip_node_operations, path.child("skipNodeOperations"))
+    if result.binding_conditions or result.binding_failure_conditions:
+        yield from check_binding_conditions(
+            result.binding_conditions, result.binding_failure_conditions, path
+        )
+    if result.tolerations:
+        yield from check_tolerations(result.tolerations, path.child("tolerations"))
+    if result.skip_node_operations:
+        yield from check_skipped_operations(result.skip_node_operations, path.child("skipNodeOperations"))
 
 
 def _check_device_id(

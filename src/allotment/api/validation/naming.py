@@ -4,7 +4,7 @@ Kubernetes tells an absent name, one that is too long and one with wrong signs a
 name can be both too long and wrong. Map keys are reported at the map.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import (
@@ -18,14 +18,13 @@ from allotment.api.names import (
 from allotment.api.text import byte_length
 
 
-def formed(text: str, path: FieldPath, problem_of: Callable[[str], str | None]) -> Iterator[FieldError]:
+def formed(text: str, path: FieldPath, problem_of: Callable[[str], str | None]) -> Iterable[FieldError]:
     """The text's problem, if it is not a name of the kind; an empty one is as wrong as any other."""
     problem = problem_of(text)
-    if problem is not None:
-        yield path.invalid(problem, text)
+    return () if problem is None else (path.invalid(problem, text),)
 
 
-def check_label(text: str, path: FieldPath) -> Iterator[FieldError]:
+def check_label(text: str, path: FieldPath) -> Iterable[FieldError]:
     """A DNS label: names of devices, requests, counters."""
     return formed(text, path, dns_label_problem)
 

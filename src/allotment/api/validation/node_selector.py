@@ -26,8 +26,10 @@ def check_node_selector(
 
 
 def _check_term(term: NodeSelectorTerm, path: FieldPath) -> Iterator[FieldError]:
-    yield from each(term.match_expressions, path.child("matchExpressions"), None, _check_expression)
-    yield from each(term.match_fields, path.child("matchFields"), None, _check_field)
+    if term.match_expressions:
+        yield from each(term.match_expressions, path.child("matchExpressions"), None, _check_expression)
+    if term.match_fields:
+        yield from each(term.match_fields, path.child("matchFields"), None, _check_field)
 
 
 def _check_expression(test: NodeSelectorRequirement, path: FieldPath) -> Iterator[FieldError]:

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
+from allotment.api.nesting import MAX_DEPTH
 from allotment.api.status import BadRequest
-from allotment.apiserver.patch.value import encoded
 from allotment.apiserver.store.record import Obj
-
-_decode = msgspec.json.Decoder().decode
 
 
 def merge_patch(obj: Obj, patch: Any) -> Obj:
@@ -24,27 +20,43 @@ def merge_patch(obj: Obj, patch: Any) -> Obj:
     """
     if not isinstance(patch, dict):
         raise BadRequest("error decoding patch: a merge patch is an object")
-    text = encoded(patch, "the patch")
-    return _merged(obj, _decode(text), with_nulls=b"null" in text)
+    return _merged(obj, patch, MAX_DEPTH - 1)
 
 
-def _merged(obj: Obj, patch: Obj, with_nulls: bool) -> Obj:
-    """``patch`` is nobody else's, so what it brings is taken as it is where there are no nulls to leave out."""
+def _merged(obj: Obj, patch: Obj, depth: int) -> Obj:
+    """``depth`` is how many levels more a patch may have; what it brings is copied level by level anyway."""
     merged = obj.copy()
     for key, value in patch.items():
+        kind = value.__class__
         if value is None:
             merged.pop(key, None)
-        elif isinstance(value, dict) and isinstance(current := obj.get(key), dict):
-            merged[key] = _merged(current, value, with_nulls)
+        elif kind is dict and isinstance(current := obj.get(key), dict):
+            if not depth:
+                raise _too_deep()
+            merged[key] = _merged(current, value, depth - 1)
+        elif kind is dict or kind is list:
+            merged[key] = without_nulls(value, depth - 1)
         else:
-            merged[key] = without_nulls(value) if with_nulls else value
+            merged[key] = value
     return merged
 
 
-def without_nulls(value: Any) -> Any:
-    """``value`` without the nulls in its objects, at any depth; those that are elements of lists stay."""
-    if isinstance(value, dict):
-        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
-    if isinstance(value, list):
-        return [without_nulls(inner) for inner in value]
-    return value
+def without_nulls(value: Any, depth: int = MAX_DEPTH - 1) -> Any:
+    """A copy of ``value`` without the nulls in its objects; those that are elements of lists stay.
+
+    Raises BadRequest if there are more than ``depth`` levels in it.
+    """
+    if depth < 0:
+        raise _too_deep()
+    if value.__class__ is dict:
+        return {key: _inside(inner, depth) for key, inner in value.items() if inner is not None}
+    return [_inside(inner, depth) for inner in value] if value.__class__ is list else value
+
+
+def _inside(value: Any, depth: int) -> Any:
+    kind = value.__class__
+    return without_nulls(value, depth - 1) if kind is dict or kind is list else value
+
+
+def _too_deep() -> BadRequest:
+    return BadRequest(f"the patch nests deeper than {MAX_DEPTH} levels")

@@ -47,9 +47,8 @@ class Actions:
         if (said := (sent.get("metadata") or {}).get("name")) and said != name:
             raise BadRequest(f"name in URL does not match name in {action.kind} object")
         record = self._head(served, namespace, name)
-        result = action.run(
-            record.load(), sent, ActionCall(call.identity, call.now, call.dry_run, self._services)
-        )
+        old = record.load()
+        result = action.run(old, sent, ActionCall(call.identity, call.now, call.dry_run, self._services))
         reply = result.reply if result.reply is not None else dict(_OK)
         if result.delete:
             options = delete_options(result.delete_options) if result.delete_options else DeleteOptions()
@@ -58,7 +57,7 @@ class Actions:
         elif result.changed is None:
             written = self._writes.unchanged(record)
         else:
-            written = self._writes.store_changed(served, record, result.changed, call, subresource)
+            written = self._writes.store_changed(served, record, old, result.changed, call, subresource)
         outcome = written.outcome
         for key, obj in result.others:  # once nothing speaks against it; what is written last is durable last
             outcome = self._writes.put(key, obj, call)

@@ -12,7 +12,7 @@ from typing import cast
 from allotment.api.label_selector import matches
 from allotment.api.status import BadRequest, Forbidden, InternalError, StatusError, TooManyRequests, forbidden
 from allotment.apiserver.registry.resource import ActionCall, ActionResult, Services
-from allotment.apiserver.registry.strategies import at
+from allotment.apiserver.registry.strategies import at, opened
 from allotment.apiserver.store.record import Key, Obj
 
 BUDGETS = "poddisruptionbudgets.policy"
@@ -32,6 +32,7 @@ def evict(pod: Obj, body: Obj, call: ActionCall) -> ActionResult:
         _take(budget, pod["metadata"]["name"], call.now)
         metadata = budget["metadata"]
         others = ((Key(BUDGETS, metadata["namespace"], metadata["name"]), budget),)
+    pod = opened(pod)
     set_condition(
         pod,
         "DisruptionTarget",
@@ -47,10 +48,14 @@ def evict(pod: Obj, body: Obj, call: ActionCall) -> ActionResult:
 def set_condition(
     pod: Obj, type_: str, status: str, now: str, *, reason: str = "", message: str = ""
 ) -> None:
-    """Sets one condition of a pod; the time of transition changes only with the status."""
-    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
-    known = next((each for each in conditions if each.get("type") == type_), None)
-    if known is None:
+    """Sets one condition of a pod, whose conditions are others then; the time of transition changes only with the status."""
+    own = pod.setdefault("status", {})
+    conditions = own["conditions"] = list(own.get("conditions") or ())
+    for place, each in enumerate(conditions):
+        if each.get("type") == type_:
+            known = conditions[place] = {**each}
+            break
+    else:
         known = {"type": type_, "lastProbeTime": None}
         conditions.append(known)
     if known.get("status") != status:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from allotment.api.fields import ErrorKind, FieldError, FieldPath
@@ -121,6 +122,15 @@ def _segment_problem(name: str) -> str | None:
     return None
 
 
+def _key_problem(key: str) -> str | None:
+    """That of a key of a label, an annotation or a finalizer, which are the same few in all objects."""
+    return _known_key_problem(key) if len(key) <= _LONGEST_KEY else label_key_problem(key)
+
+
+_LONGEST_KEY = SUBDOMAIN_LENGTH + 1 + LABEL_LENGTH
+_known_key_problem = lru_cache(1024)(label_key_problem)
+
+
 def _content_errors(resource: Resource, metadata: Obj) -> Iterator[FieldError]:
     if metadata.get("labels") or metadata.get("annotations"):
         yield from labelling_errors(metadata)
@@ -134,7 +144,7 @@ def labelling_errors(metadata: Obj) -> Iterator[FieldError]:
     """Everything that is wrong with labels and annotations."""
     labels = _META.child("labels")
     for key, value in (metadata.get("labels") or {}).items():
-        if label_key_problem(key):
+        if _key_problem(key):
             yield from (labels.invalid(message, key) for message in key_messages(key))
         if label_value_problem(value):
             yield from (labels.invalid(message, value) for message in value_messages(value))
@@ -145,7 +155,7 @@ def _annotation_errors(annotations: dict[str, str]) -> Iterator[FieldError]:
     path = _META.child("annotations")
     size = 0
     for key, value in annotations.items():
-        if label_key_problem(key.lower()):
+        if _key_problem(key.lower()):
             yield from (path.invalid(message, key) for message in key_messages(key.lower()))
         size += len(key.encode()) + (len(value) if value.isascii() else len(value.encode()))
     if size > ANNOTATIONS_SIZE:
@@ -179,7 +189,7 @@ def _owner_errors(owners: list[Obj]) -> Iterator[FieldError]:
 def _finalizer_errors(finalizers: list[str], qualified: bool) -> Iterator[FieldError]:
     path = _META.child("finalizers")
     for number, finalizer in enumerate(finalizers):
-        if label_key_problem(finalizer):
+        if _key_problem(finalizer):
             yield from (path.invalid(message, finalizer) for message in key_messages(finalizer))
         elif qualified and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             yield path.index(number).invalid(

@@ -45,7 +45,9 @@ def complete_pod(pod: Obj) -> None:
 
 def spell_out_label_keys(pod: Obj) -> None:
     """Turns ``matchLabelKeys`` into tests of the pod's own labels, once, when it is created: schedulers read the selector."""
-    spec, labels = pod["spec"], pod["metadata"].get("labels") or {}
+    spec, labels = pod["spec"], pod["metadata"].get("labels")
+    if not labels:
+        return
     for term in (*_affinity_terms(spec), *(spec.get("topologySpreadConstraints") or ())):
         selector = term.get("labelSelector")
         if selector is None:

@@ -58,8 +58,8 @@ class Version:
 class Action:
     """A subresource that is POSTed to and does something: ``pods/binding``, ``serviceaccounts/token``.
 
-    ``run`` gets the target as stored (hub version, its own copy) and the body. It returns the target changed, to be
-    stored, or None to leave it, and the reply's body (None: a Success status). It raises StatusError.
+    ``run`` gets the target as stored (hub version) and the body, and leaves both as they are. It returns the target
+    changed, which may share parts of it, to be stored, or None to leave it, and the reply's body (None: a Success status). It raises StatusError.
     """
 
     api_version: str  # of the body

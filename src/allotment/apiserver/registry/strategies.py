@@ -88,6 +88,11 @@ def keep(new: Obj, old: Obj, name: str) -> None:
         new.pop(name, None)
 
 
+def opened(obj: Obj) -> Obj:
+    """A copy in which each part can be set anew, as ``status.phase``; what is deeper is shared, and not to be changed."""
+    return {name: part.copy() if isinstance(part, dict) else part for name, part in obj.items()}
+
+
 def asked_differently(obj: Obj, old: Obj) -> bool:
     """Whether anything but metadata and status differs, as the generation counts it."""
     return any(obj.get(name) != old.get(name) for name in (obj.keys() | old.keys()) - _NOT_ASKED)

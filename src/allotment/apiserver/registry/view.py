@@ -18,6 +18,7 @@ from allotment.apiserver.store.record import Obj
 T = TypeVar("T", bound=ApiStruct)
 
 _KEPT_OF_A_STATUS_WRITE = ("managedFields", "resourceVersion")
+_NOT_PUT_BACK = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
 def view(kind: type[T], obj: Obj) -> T:
@@ -56,9 +57,10 @@ def next_generation(kind: type[ApiStruct], obj: Obj, old: Obj) -> None:
 def keep_all_but_status(obj: Obj, old: Obj) -> None:
     """A write to /status leaves everything else alone; of the metadata only the bookkeeping of the write is new."""
     sent = obj.get("metadata", {})
-    metadata = {name: value for name, value in old["metadata"].items() if name not in _KEPT_OF_A_STATUS_WRITE}
-    obj["metadata"] = metadata | {name: sent[name] for name in _KEPT_OF_A_STATUS_WRITE if name in sent}
-    for field in {*obj, *old} - {"apiVersion", "kind", "metadata", "status"}:
+    metadata = obj["metadata"] = old["metadata"].copy()
+    for name in _KEPT_OF_A_STATUS_WRITE:
+        keep(metadata, sent, name)
+    for field in (obj.keys() | old.keys()) - _NOT_PUT_BACK:
         keep(obj, old, field)
 
 

@@ -218,11 +218,10 @@ class Writes:
         return Written(self.put(record.key, new, call, None if tracked else served.schema))
 
     def store_changed(
-        self, served: Served, record: Record, new: Obj, call: Call, subresource: str
+        self, served: Served, record: Record, old: Obj, new: Obj, call: Call, subresource: str
     ) -> Written:
         """Stores what an action made of an object: it settled and checked the object itself."""
         write = call.write(Operation.UPDATE, subresource)
-        old = record.load()
         self._admissions.admit(served.resource, new, old, write)
         return Written(self.put(record.key, new, call, record.accounted))
 

@@ -45,10 +45,10 @@ def _asked(resource: Resource, obj: Obj, old: Obj | None, write: Write) -> Itera
     """Where admin access is asked for that was not there before."""
     if write.subresource == "status":
         results = ("status", "allocation", "devices", "results")
-        if not any(each.get("adminAccess") for each in _entries(old or {}, *results)):
-            for index, each in enumerate(_entries(obj, *results)):
-                if each.get("adminAccess"):
-                    yield FieldPath(*results).index(index).child("adminAccess")
+        granted = [index for index, each in enumerate(_entries(obj, *results)) if each.get("adminAccess")]
+        if granted and not any(each.get("adminAccess") for each in _entries(old or {}, *results)):
+            for index in granted:
+                yield FieldPath(*results).index(index).child("adminAccess")
     elif old is None:
         inner = ("spec", "spec") if resource.id == TEMPLATES else ("spec",)
         for index, request in enumerate(_entries(obj, *inner, "devices", "requests")):

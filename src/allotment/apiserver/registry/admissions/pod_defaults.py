@@ -19,7 +19,7 @@ class PodTolerations:
         spec = obj.setdefault("spec", {})
         tolerations = list(spec.get("tolerations") or ())
         for taint in TAINTS:
-            if not any(_covers(toleration, taint) for toleration in tolerations):
+            if not tolerations or not any(_covers(toleration, taint) for toleration in tolerations):
                 tolerations.append(
                     {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS}
                 )

@@ -39,6 +39,7 @@ class Priorities:
 
     def __init__(self, store: Store) -> None:
         self._classes: dict[str, _Class] = {}
+        self._default: _Class | None = None
         store.follow(CLASSES, self._note)
 
     def mutate(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
@@ -55,7 +56,7 @@ class Priorities:
     def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
         if write.operation is Operation.DELETE or not obj.get("globalDefault"):
             return
-        default = self._default()
+        default = self._default
         name = obj["metadata"]["name"]
         if default is not None and (old is None or default.name != name):
             why = f"PriorityClass {default.name} is already marked as default. Only one default can exist"
@@ -63,7 +64,7 @@ class Priorities:
 
     def _resolve(self, resource: Resource, obj: Obj, spec: Obj) -> None:
         wanted = spec.get("priorityClassName") or ""
-        known = self._classes.get(wanted) if wanted else self._default() or _NO_CLASS
+        known = self._classes.get(wanted) if wanted else self._default or _NO_CLASS
         if known is None:
             raise _refused(resource, obj, f"no PriorityClass with name {wanted} was found")
         given = spec.get("priority")
@@ -81,22 +82,23 @@ class Priorities:
         if known.name:
             spec["priorityClassName"] = known.name
 
-    def _default(self) -> _Class | None:
-        defaults = [known for known in self._classes.values() if known.default]
-        return min(defaults, key=lambda known: known.value, default=None)
-
     def _note(self, previous: Record | None, current: Record | None) -> None:
-        if current is None:
-            if previous is not None:
-                self._classes.pop(previous.key.name, None)
-            return
-        obj = current.load()
-        self._classes[current.key.name] = _Class(
-            current.key.name,
-            obj.get("value") or 0,
-            obj.get("preemptionPolicy") or _NO_CLASS.policy,
-            bool(obj.get("globalDefault")),
-        )
+        if previous is not None:
+            self._classes.pop(previous.key.name, None)
+        if current is not None:
+            self._classes[current.key.name] = _read(current)
+        defaults = [known for known in self._classes.values() if known.default]
+        self._default = min(defaults, key=lambda known: known.value, default=None)
+
+
+def _read(record: Record) -> _Class:
+    obj = record.load()
+    return _Class(
+        record.key.name,
+        obj.get("value") or 0,
+        obj.get("preemptionPolicy") or _NO_CLASS.policy,
+        bool(obj.get("globalDefault")),
+    )
 
 
 def _spoken(resource: Resource) -> str:

@@ -30,7 +30,7 @@ from allotment.apiserver.registry.podspec import (
     spell_out_label_keys,
 )
 from allotment.apiserver.registry.resource import Action, ActionCall, ActionResult, Resource, View
-from allotment.apiserver.registry.strategies import Rules, at, keep, unchanged
+from allotment.apiserver.registry.strategies import Rules, at, keep, opened, unchanged
 from allotment.apiserver.registry.strategy import Write
 from allotment.apiserver.store.record import Obj
 
@@ -138,14 +138,16 @@ def _check_transitions(status: Obj, before: Obj, list_name: str, policy: str | N
 
 
 def _bind(pod: Obj, body: Obj, call: ActionCall) -> ActionResult:
-    metadata, wanted = pod["metadata"], body.get("metadata") or {}
-    name = metadata["name"]
+    wanted = body.get("metadata") or {}
+    name = pod["metadata"]["name"]
     if wanted.get("name") != name:
         raise BadRequest("name in URL does not match name in Binding object")
     if errors := list(_check_target(body.get("target") or {})):
         raise StatusError(", ".join(f"{error.path}: {told_as_cause(error)}" for error in errors))
     if why := _unbindable(pod, wanted):
         raise why
+    pod = opened(pod)
+    metadata = pod["metadata"]
     pod["spec"]["nodeName"] = body["target"]["name"]
     pod.setdefault("status", {}).pop("nominatedNodeName", None)
     for part in ("annotations", "labels"):

@@ -68,8 +68,8 @@ class _ClaimStrategy(Strategy):
         return content_errors(validate_claim_update(new, before))
 
     def validate_status(self, obj: Obj, old: Obj) -> list[FieldError]:
-        carried, before = v1alpha2.as_carried(obj), v1alpha2.as_carried(old)
-        if carried is not None and before is not None:
+        carried = v1alpha2.as_carried(obj)
+        if carried is not None and (before := v1alpha2.as_carried(old)) is not None:
             return content_errors(
                 validate_semantic_claim_status(
                     view(alpha2.ResourceClaim, carried), view(alpha2.ResourceClaim, before)
@@ -99,7 +99,10 @@ def _spec_errors(spec: Obj) -> tuple[FieldError, ...]:
 
 def _settle_annotation(obj: Obj, name: str, value: object) -> None:
     """Makes one annotation what a write to /status says, though it may not touch the others."""
-    annotations = dict(obj["metadata"].get("annotations") or {})
+    stored = obj["metadata"].get("annotations") or {}
+    if stored.get(name) == value:
+        return
+    annotations = dict(stored)
     annotations.pop(name, None)
     if value is not None:
         annotations[name] = value
