@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,11 +12,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from allotment.api.batch import Queue, VolcanoPodGroup
+from allotment.api.codec import decode
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct
 from allotment.scheduler.absence import without
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.instruction import Bind, PatchClaim
+from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.core import Scheduler
+from allotment.scheduler.event import Changed
+from allotment.scheduler.instruction import Bind, PatchClaim, Tell
 from allotment.scheduler.pod import FINISHED
 from allotment.scheduler.queues import Queues, demand_of, parted, queue_of, told
 from tests.allocator import build
@@ -502,3 +507,23 @@ def test_whatever_comes_and_goes_quotas_hold_and_gangs_are_whole(seed: int) -> N
             made.check_nothing_leaked()
     settle(made, seconds=600.0)
     check(made)
+
+
+# --- what is not read ---
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        ({"guarantee": {"resource": {"cpu": "2"}}}, "spec.guarantee"),
+        ({"parent": "root", "dra": {"guarantee": {"gpu": {"count": 1}}}}, "spec.parent, spec.dra.guarantee"),
+        ({"weight": 2, "capability": {"cpu": "8"}}, ""),
+    ],
+)
+def test_a_queue_is_told_which_of_its_wishes_nobody_reads(spec: dict[str, Any], fields: str) -> None:
+    asking = decode(Queue, {"metadata": {"name": "q", "uid": "u"}, "spec": spec})
+    core = Scheduler(Cluster(), DEFAULT.rosters())
+    told = [each.message for each in core.handle(Changed(None, asking)) if isinstance(each, Tell)]
+    assert [words.partition(": ")[0] for words in told] == ([fields] if fields else [])
+    again = replace(asking, metadata=replace(asking.metadata, resource_version="2"))
+    assert core.handle(Changed(asking, again)) == []

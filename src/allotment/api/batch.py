@@ -122,24 +122,22 @@ class DeviceQuota(ApiStruct, frozen=True, kw_only=True):
 class DeviceQuotas(ApiStruct, frozen=True, kw_only=True):
     """Quotas by the name of the device class."""
 
-    NOT_READ: ClassVar[frozenset[str]] = frozenset({"guarantee"})
-
     capability: dict[str, DeviceQuota] = msgspec.field(default_factory=dict)
     deserved: dict[str, DeviceQuota] = msgspec.field(default_factory=dict)
+    guarantee: Any = None
 
 
 class QueueSpec(ApiStruct, frozen=True, kw_only=True):
     """A tenant's share. Amounts may name a device class as ``deviceclass/<class>``."""
 
-    NOT_READ: ClassVar[frozenset[str]] = frozenset(
-        {"affinity", "extendClusters", "type", "parent", "dequeueStrategy"}
-    )
+    NOT_READ: ClassVar[frozenset[str]] = frozenset({"affinity", "extendClusters", "type", "dequeueStrategy"})
 
     weight: Int64 | None = None  # relative to the other queues; 1 when absent
     capability: dict[str, Quantity] = msgspec.field(default_factory=dict)  # never more than this
     deserved: dict[str, Quantity] = msgspec.field(default_factory=dict)  # what others may not reclaim
     dra: DeviceQuotas | None = None  # the same for devices, in Volcano's own words
     guarantee: Any = None
+    parent: str | None = None
     reclaimable: bool | None = None  # absent: true
     priority: Int64 | None = None
 

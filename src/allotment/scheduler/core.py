@@ -35,7 +35,7 @@ from allotment.scheduler.outbox import Outbox
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.pod import FINISHED, PodInfo
 from allotment.scheduler.queue import GATED, PARKED, Backoff, Entry, Queue
-from allotment.scheduler.queues import Quota
+from allotment.scheduler.queues import Quota, unread
 from allotment.scheduler.session import Session
 from allotment.scheduler.step import MakeClaim, WriteClaim
 
@@ -144,7 +144,14 @@ class Scheduler:
             self._group_changed(old, new)
         elif kind is VolcanoQueue:
             self.statuses.stir()
+            if isinstance(new, VolcanoQueue):
+                self._say_unread(old, new)
         self._wake(old, new)
+
+    def _say_unread(self, old: ApiStruct | None, queue: VolcanoQueue) -> None:
+        words = unread(queue)
+        if words and not (isinstance(old, VolcanoQueue) and unread(old) == words):
+            self.outbox.warn(queue, "NotRead", words)
 
     def _where_it_was(self, pod: Pod) -> Pod:
         """A pod with the node that it was assumed to be on, and that which was kept for it: when it goes, that is what

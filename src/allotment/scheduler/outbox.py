@@ -13,6 +13,7 @@ from allotment.scheduler.event import Done, Failed, Failure
 from allotment.scheduler.instruction import Instruction, PatchPod, Tell
 
 if TYPE_CHECKING:
+    from allotment.api.batch import Queue
     from allotment.scheduler.claim_writer import Draft
     from allotment.scheduler.diagnosis import Refusal
     from allotment.scheduler.pod import PodInfo
@@ -102,3 +103,8 @@ class Outbox:
     def tell(self, pod: PodInfo, reason: str, message: str, *, warning: bool = False) -> None:
         """Makes an event of a pod."""
         self._out.append(Tell("v1", "Pod", pod.namespace, pod.name, pod.uid, warning, reason, message))
+
+    def warn(self, queue: Queue, reason: str, message: str) -> None:
+        """Makes an event of a queue."""
+        meta = queue.metadata
+        self._out.append(Tell(queue.api_version, queue.kind, "", meta.name, meta.uid, True, reason, message))

@@ -133,6 +133,17 @@ def deserved(queue: Queue | None) -> Amounts:
     return amounts(queue.spec.deserved) | _devices(quotas)
 
 
+def unread(queue: Queue) -> str:
+    """What a queue asks for and does not get here, as a sentence; empty if nothing."""
+    given = [name for name in ("guarantee", "parent") if getattr(queue.spec, name)]
+    if queue.spec.dra is not None and queue.spec.dra.guarantee:
+        given.append("dra.guarantee")
+    if not given:
+        return ""
+    fields = ", ".join(f"spec.{name}" for name in given)
+    return f"{fields}: not read here; nothing is kept for a queue that it does not use, and no queue is part of another"
+
+
 def _devices(quotas: Mapping[str, DeviceQuota]) -> Amounts:
     return {DEVICE_CLASS + name: quota.count * _ONE for name, quota in quotas.items()}
 
