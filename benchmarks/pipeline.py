@@ -52,12 +52,13 @@ class Burst:
 
 
 PLAIN = Burst()
+SELECTOR = (
+    f'device.attributes["{DRIVER}"].driverVersion.isGreaterThan(semver("1.0.0")) && '
+    f'device.capacity["{DRIVER}"].memory.isGreaterThan(quantity("1Gi"))'
+)
 BURSTS = {
     "plain": PLAIN,
-    "a CEL selector": Burst(
-        selector=f'device.attributes["{DRIVER}"].driverVersion.isGreaterThan(semver("1.0.0")) && '
-        f'device.capacity["{DRIVER}"].memory.isGreaterThan(quantity("1Gi"))'
-    ),
+    "a CEL selector": Burst(selector=SELECTOR),
     "five requests and matchAttribute (1,500 nodes)": Burst(nodes=1_500, requests=5, match=f"{DRIVER}/root"),
     "half full before": Burst(pods=2_000, held=2_500),
     "half full before, full after": Burst(held=2_500),

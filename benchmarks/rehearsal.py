@@ -52,7 +52,13 @@ def node(number: int) -> Node:
 
 
 def slice_(number: int, devices: int) -> ResourceSlice:
-    return fleets.node_slice(number, [fleets.gpu(number, index) for index in range(devices)])
+    """A node's GPUs, of which five at a time have a PCI root in common."""
+    found = []
+    for index in range(devices):
+        gpu = fleets.gpu(number, index)
+        root = {fleets.PCI_ROOT: fleets.text(f"pci{number:06x}:{index // 5}")}
+        found.append(replace(gpu, attributes={**gpu.attributes, **root}))
+    return fleets.node_slice(number, found)
 
 
 def group(name: str, minimum: int) -> PodGroup:
@@ -68,7 +74,17 @@ class Asker:
     claim: ResourceClaim
 
 
-def asker(name: str, *, devices: int = 1, cpu: str = "100m", group: str = "") -> Asker:
+def asker(
+    name: str,
+    *,
+    devices: int = 1,
+    cpu: str = "100m",
+    group: str = "",
+    selector: str = "",
+    requests: int = 1,
+    match: str = "",
+) -> Asker:
+    """Asks for so many devices in each of so many requests, all with the same value of the attribute ``match``."""
     resources = {"claims": [{"name": "gpu"}], "requests": {"cpu": cpu}}
     spec = {
         "schedulerName": DEFAULT_SCHEDULER,
@@ -78,7 +94,12 @@ def asker(name: str, *, devices: int = 1, cpu: str = "100m", group: str = "") ->
     }
     meta = {"name": name, "namespace": NAMESPACE, "uid": f"pod-{name}", "resourceVersion": "1"}
     owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": meta["uid"], "controller": True}
-    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": devices}
+    exactly = {
+        "deviceClassName": "gpu",
+        "allocationMode": "ExactCount",
+        "count": devices,
+        **({"selectors": [{"cel": {"expression": selector}}]} if selector else {}),
+    }
     claim_meta = {
         "name": f"{name}-gpu",
         "namespace": NAMESPACE,
@@ -88,7 +109,12 @@ def asker(name: str, *, devices: int = 1, cpu: str = "100m", group: str = "") ->
         "finalizers": ["resource.kubernetes.io/delete-protection"],
         "ownerReferences": [owner],
     }
-    asked = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+    asked = {
+        "devices": {
+            "requests": [{"name": f"gpu-{number}", "exactly": exactly} for number in range(requests)],
+            **({"constraints": [{"matchAttribute": match}]} if match else {}),
+        }
+    }
     return Asker(
         decode(Pod, {"metadata": meta, "spec": spec}),
         decode(ResourceClaim, {"metadata": claim_meta, "spec": asked}),

@@ -24,10 +24,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import pipeline, stages
+from benchmarks import fleets, pipeline, stages
 from benchmarks.rehearsal import Asker, PlayedServer, asker, best_replay, fresh_core, group, replay
 
 ROUNDS = 3
@@ -150,6 +151,41 @@ def waiting(rounds: int) -> Iterator[Row]:
             )
 
 
+COMPARED: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "a CEL selector": {"selector": pipeline.SELECTOR},
+    "five requests and matchAttribute": {"requests": 5, "match": fleets.PCI_ROOT},
+    "half full before": {"before": 5_000},
+    "half full before, full after": {"before": 5_000, "pods": 5_000},
+}
+
+
+def compared(*, before: int = 0, pods: int = 2_000, nodes: int = 1_000, **asks: Any) -> Rehearsed:
+    """Pods of one shape on nodes with ten devices, of which others have some already."""
+    server = PlayedServer()
+    server.add_nodes(nodes, 10)
+    server.add(asker(f"old{number}", cpu="200m") for number in range(before))
+    server.settle()
+    start = len(server.log)
+    server.add(asker(f"p{number}", **asks) for number in range(pods))
+    server.settle()
+    server.check()
+    assert len(server.bound) == before + pods, f"{len(server.bound)} of {before + pods} pods are bound"
+    return Rehearsed(server, start, pods)
+
+
+def comparing(rounds: int) -> Iterator[Row]:
+    runs = {name: compared(**options) for name, options in COMPARED.items()}
+    # all of them in each round, as the machine's speed changes
+    costs = [{name: run.cost(1) for name, run in runs.items()} for _ in range(rounds)]
+    least = {name: min(each[name] for each in costs) for name in runs}
+    for name, cost in least.items():
+        goal, note = "≤ 2 × the plain cost", f"{cost / least['plain']:.2f} × the plain cost"
+        yield Row(
+            f"core, 1,000 nodes × 10: {name}", goal if name != "plain" else "", 1 / cost, "pods/s", note
+        )
+
+
 # --- end to end ---
 
 
@@ -192,6 +228,7 @@ SCENARIOS: dict[str, Callable[[int], Iterator[Row]]] = {
     "core-filling": filling,
     "core-gang": ganging,
     "core-waiting": waiting,
+    "core-compared": comparing,
     "end-to-end": bursts,
 }
 
