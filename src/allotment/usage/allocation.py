@@ -1,0 +1,87 @@
+"""What a claim holds: an entry for each device, or share of one, that its allocation names.
+
+Claims of v1 and of seed 0's v1alpha2 are read alike, also those of v1alpha2 that v1 only carries: their instances go by their
+true ids. Names of claims are here and in what is computed from it, so whoever shows this must have read the claims with the
+viewer's own rights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from allotment.allocator.carried import carried
+from allotment.allocator.pool import DeviceID, PoolID
+from allotment.allocator.semantic import held_ids
+from allotment.api import alpha2
+from allotment.api.conversion.v1alpha2 import REQUEST
+from allotment.api.resource import ResourceClaim
+
+if TYPE_CHECKING:
+    from allotment.api.quantity import Quantity
+
+AnyClaim = ResourceClaim | alpha2.ResourceClaim
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationInfo:
+    """One device, or a share of one, in a claim."""
+
+    claim_namespace: str
+    claim_name: str
+    claim_uid: str
+    request: str  # as in the allocation: ``req`` or ``req/sub``
+    capacity: Mapping[str, Quantity] = field(
+        default_factory=dict
+    )  # what a share takes; empty for a whole device
+    share_id: str | None = None  # None: the whole device
+    admin_access: bool = False  # looks on, and takes nothing: not counted as use
+
+    @property
+    def claim(self) -> str:
+        return f"{self.claim_namespace}/{self.claim_name}"
+
+    @property
+    def order(self) -> tuple[str, str, str, str, str]:
+        """Lists of allocations are sorted by it."""
+        return self.claim_namespace, self.claim_name, self.request, self.share_id or "", self.claim_uid
+
+
+Held = dict[str, tuple[AllocationInfo, ...]]
+"""What one claim holds of a pool, by device."""
+
+
+def held_by(claim: AnyClaim) -> dict[PoolID, Held]:
+    """What a claim holds, by pool; empty if it is not allocated."""
+    if claim.status.allocation is None:
+        return {}
+    found: dict[PoolID, dict[str, list[AllocationInfo]]] = {}
+    for device, info in _entries(claim):
+        found.setdefault(device.of_pool, {}).setdefault(device.device, []).append(info)
+    return {pool: {name: tuple(infos) for name, infos in devices.items()} for pool, devices in found.items()}
+
+
+def _entries(claim: AnyClaim) -> list[tuple[DeviceID, AllocationInfo]]:
+    meta = claim.metadata
+    tree_claim = claim if isinstance(claim, alpha2.ResourceClaim) else carried(claim)
+    if tree_claim is not None:
+        info = AllocationInfo(meta.namespace, meta.name, meta.uid, REQUEST)
+        return [(device, info) for device in held_ids(tree_claim)]
+    assert isinstance(claim, ResourceClaim)
+    assert claim.status.allocation is not None
+    return [
+        (
+            DeviceID(result.driver, result.pool, result.device),
+            AllocationInfo(
+                meta.namespace,
+                meta.name,
+                meta.uid,
+                result.request,
+                result.consumed_capacity,
+                result.share_id,
+                bool(result.admin_access),
+            ),
+        )
+        for result in claim.status.allocation.devices.results
+    ]

@@ -1,0 +1,141 @@
+"""One device: who has it, what is left of it, and if nobody can have it, why.
+
+The state follows from the first of these that applies:
+
+1. a claim has it (admin access aside): Allocated, or PartiallyAllocated if it is shared and one more share fits;
+2. its pool is invalid or incomplete: Unavailable;
+3. it has a taint NoSchedule or NoExecute, its own or a rule's: Unavailable to claims without a toleration;
+4. what its neighbours have of the pool's counters leaves too little for it, or locks it out: Unavailable;
+5. nothing: Available.
+
+So what is both allocated and tainted is Allocated, and counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from allotment.allocator.taint import blocking_taint
+from allotment.api.quantity import Quantity
+from allotment.usage.summary import DeviceState
+
+if TYPE_CHECKING:
+    from allotment.allocator.pool import Device
+    from allotment.api.resource import DeviceCapacity, DeviceTaint
+    from allotment.usage.allocation import AllocationInfo
+
+POOL_INVALID = "PoolInvalid"
+POOL_INCOMPLETE = "PoolIncomplete"
+TAINTED = "Tainted"
+COUNTERS_EXHAUSTED = "CountersExhausted"
+LOCKED_OUT = "LockedOut"
+"""Neighbours in use are of another compatibility group; in seed 0's trees, the card is split in another way."""
+HIDDEN_CLAIMS = "HiddenClaims"
+
+Amounts = Mapping[str, Quantity]
+_NONE: Amounts = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why nobody can have a device that nobody has."""
+
+    reason: str  # one of the words above
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUsage:
+    """See the module. A device with nothing left has no available capacity, and neither has one that is Unavailable."""
+
+    name: str
+    state: DeviceState
+    reason: str = ""  # of Unavailable and Unknown, as one word
+    message: str = ""  # the same in words, with amounts
+    allocations: tuple[AllocationInfo, ...] = ()  # that the caller may see, admin access included
+    total_capacity: Amounts = field(default_factory=dict)
+    allocated_capacity: Amounts = field(default_factory=dict)
+    available_capacity: Amounts = field(default_factory=dict)
+    node_name: str = ""  # the one node that reaches the device; empty if there may be several
+
+    @property
+    def in_use(self) -> bool:
+        return self.state in (DeviceState.ALLOCATED, DeviceState.PARTIALLY_ALLOCATED)
+
+
+def device_usage(
+    device: Device, allocations: Sequence[AllocationInfo], obstacle: Callable[[], Obstacle | None]
+) -> DeviceUsage:
+    """Judges one device. ``obstacle`` is asked only about devices that nobody has."""
+    spec = device.spec
+    holders = [each for each in allocations if not each.admin_access]
+    total = {name: offer.value for name, offer in spec.capacity.items()} if spec.capacity else _NONE
+    bound = spec if device.slice.spec.per_device_node_selection else device.slice.spec
+    mine = tuple(sorted(allocations, key=lambda each: each.order)) if allocations else ()
+    state, found, taken, left = DeviceState.AVAILABLE, None, _nothing_of(total), total
+    if holders:
+        taken = _taken(holders, total)
+        left = {name: _left(amount, taken.get(name)) for name, amount in total.items()}
+        shared = spec.allow_multiple_allocations and all(each.share_id is not None for each in holders)
+        state = DeviceState.ALLOCATED
+        if shared and _one_more_fits(spec.capacity, left):
+            state = DeviceState.PARTIALLY_ALLOCATED
+    elif (found := obstacle()) is not None:
+        state, left = DeviceState.UNAVAILABLE, _nothing_of(total)
+    reason, message = (found.reason, found.message) if found is not None else ("", "")
+    return DeviceUsage(spec.name, state, reason, message, mine, total, taken, left, bound.node_name or "")
+
+
+def taint_obstacle(device: Device) -> Obstacle | None:
+    """The first taint that keeps claims off, if there is any."""
+    taint = blocking_taint(device.spec.taints, ()) if device.spec.taints else None
+    return Obstacle(TAINTED, f"has the taint {_written(taint)}") if taint is not None else None
+
+
+def _written(taint: DeviceTaint) -> str:
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}"
+
+
+# --- capacity ---
+
+
+def _nothing_of(total: Amounts) -> Amounts:
+    return {name: Quantity(0, amount.format) for name, amount in total.items()} if total else _NONE
+
+
+def _taken(holders: Sequence[AllocationInfo], total: Amounts) -> Amounts:
+    """What the claims have of each capacity: the whole of it, or the sum of their shares."""
+    if any(each.share_id is None for each in holders):
+        return total
+    taken = dict(_nothing_of(total))
+    for each in holders:
+        for name, amount in each.capacity.items():
+            before = taken.get(name)
+            taken[name] = amount if before is None else Quantity(before.nanos + amount.nanos, before.format)
+    return taken
+
+
+def _left(total: Quantity, taken: Quantity | None) -> Quantity:
+    return Quantity(max(0, total.nanos - (taken.nanos if taken is not None else 0)), total.format)
+
+
+def _one_more_fits(capacity: Mapping[str, DeviceCapacity], left: Amounts) -> bool:
+    """Whether the least that a claim can ask for is left of every capacity. Without capacities any number fits."""
+    return all(_least(offer) <= left[name].nanos for name, offer in capacity.items())
+
+
+def _least(offer: DeviceCapacity) -> int:
+    """The smallest share that the device's policy allows, in billionths. Where any amount goes, some must be left."""
+    policy = offer.request_policy
+    amounts = [min(1, offer.value.nanos)]
+    if policy is not None:
+        if policy.valid_values:
+            amounts = [value.nanos for value in policy.valid_values]
+        elif policy.valid_range is not None and policy.valid_range.min is not None:
+            amounts = [policy.valid_range.min.nanos]
+        if policy.default is not None:
+            amounts.append(policy.default.nanos)
+    return min(amounts)

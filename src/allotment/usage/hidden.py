@@ -1,0 +1,59 @@
+"""What can be said of a pool by somebody who may not list all claims.
+
+Whoever sees a part of the claims knows what those hold, and of every other device only that it may be held. A ResourcePool
+object, which everybody may read, has the counts. Both together give how many of the other devices are held, not which:
+"3 of these 5 devices are held by claims you may not see". So:
+
+* counts that agree with what is seen: every state is known, ``hidden`` is 0;
+* more allocated than seen: the counts stand, ``hidden`` is the difference, and the devices that no visible claim has are Unknown,
+  or Allocated if all of them must be;
+* no counts, or counts that cannot be of this state of the pool: ``hidden`` is None, those devices are Unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from allotment.usage.device import HIDDEN_CLAIMS, DeviceUsage
+from allotment.usage.summary import DeviceState, Summary, count
+
+if TYPE_CHECKING:
+    from allotment.usage.pool import PoolUsage
+
+
+def with_hidden_claims(usage: PoolUsage, published: Summary | None) -> PoolUsage:
+    """``usage`` of the claims that the caller may see, corrected by the counts of the pool's ResourcePool object; None if there
+    is no such object."""
+    hidden = _hidden(usage, published)
+    if hidden == 0:
+        return usage
+    certain = hidden is not None and hidden == usage.unseen
+    devices = tuple([device if device.in_use else _doubtful(device, certain) for device in usage.devices])
+    summary = published if published is not None and hidden is not None else None
+    return replace(
+        usage,
+        devices=devices,
+        summary=summary if summary is not None else count([device.state for device in devices]),
+        hidden=hidden,
+    )
+
+
+def _hidden(usage: PoolUsage, published: Summary | None) -> int | None:
+    if published is None or published.total != usage.summary.total:
+        return None
+    hidden = published.allocated - usage.summary.allocated
+    return hidden if 0 <= hidden <= usage.unseen else None
+
+
+def _doubtful(device: DeviceUsage, certain: bool) -> DeviceUsage:
+    return replace(
+        device,
+        state=DeviceState.ALLOCATED if certain else DeviceState.UNKNOWN,
+        reason=HIDDEN_CLAIMS,
+        message="is held by a claim that you may not see"
+        if certain
+        else "may be held by a claim that you may not see",
+        allocated_capacity={},
+        available_capacity={},
+    )

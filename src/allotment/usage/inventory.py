@@ -1,0 +1,190 @@
+"""What a pool consists of, whatever is held of it: its devices, and what is wrong with how they are published.
+
+Only slices of the highest generation count. Older ones are mentioned and do no harm. Pools, their completeness and their
+flaws are the allocator's own; it stops at the first flaw and then knows no devices, so those are listed here:
+
+* *Incomplete*: the number of slices is not what they announce, every one of them. Its devices exist, but nobody gets one.
+* *Invalid*: two devices of one name, or counters that do not add up. A name is a device, so two of a name count as one.
+
+A seed 0 pool is all trees of one driver on one node. It has no generations and announces nothing, so it is always complete.
+One whose trees cannot be read has no devices that anybody knows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from allotment.allocator.counters import Plan
+from allotment.allocator.features import ALL
+from allotment.allocator.partition import partition_pools
+from allotment.allocator.pool import Device, DeviceID, Pool, PoolID, reaches, whole_pool
+from allotment.allocator.taint import may_taint, tainted
+
+if TYPE_CHECKING:
+    from allotment.api.alpha2 import NodeResourceSlice
+    from allotment.api.core import Node
+    from allotment.api.resource import DeviceTaintRule, ResourceSlice
+
+ALL_SLICES_PRESENT = "AllSlicesPresent"
+SLICES_MISSING = "SlicesMissing"
+TOO_MANY_SLICES = "TooManySlices"
+VALIDATION_PASSED = "ValidationPassed"
+DUPLICATE_DEVICES = "DuplicateDevices"
+INVALID_SLICES = "InvalidSlices"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Whether something holds, with the reason and message of a Kubernetes condition."""
+
+    holds: bool
+    reason: str
+    message: str
+
+
+@dataclass
+class Inventory:
+    """See the module. ``flaws`` are what validation has to say, errors first."""
+
+    pool: Pool  # as the allocator has it
+    devices: Sequence[Device]  # of each name one, also of pools that cannot be used
+    complete: Finding
+    valid: Finding
+    flaws: list[str] = field(default_factory=list)
+    slices: Sequence[ResourceSlice] = ()  # those that count; none of a seed 0 pool
+
+    @property
+    def id(self) -> PoolID:
+        return self.pool.id
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset([device.spec.name for device in self.devices])
+
+    @cached_property
+    def node_name(self) -> str:
+        """The one node that all slices are for; empty if there may be several."""
+        names = {device.slice.spec.node_name or "" for device in self.devices}
+        names |= {slice.spec.node_name or "" for slice in self.slices}
+        return names.pop() if len(names) == 1 else ""
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """What devices draw on together; None where nothing is shared, or the pool cannot be used."""
+        drawing = self.pool.usable and any(device.spec.consumes_counters for device in self.devices)
+        return Plan([self.pool], self.devices) if drawing else None
+
+    def reached_by(self, node: Node) -> bool:
+        """Whether a node reaches any device. Raises AllocationError if a node selector is broken."""
+        if self.slices:
+            return any(reaches(slice, node) for slice in self.slices)
+        return self.id.pool == node.metadata.name
+
+
+def slice_inventory(
+    slices: Iterable[ResourceSlice], rules: Iterable[DeviceTaintRule] = (), trees: int = 0
+) -> Inventory:
+    """A pool of ``resource.k8s.io/v1`` from all its slices, of which there is at least one. ``trees`` of seed 0 that go by the
+    same driver and pool are only mentioned."""
+    known = sorted(slices, key=lambda slice: slice.metadata.name)
+    newest = max(slice.spec.pool.generation for slice in known)
+    current = [slice for slice in known if slice.spec.pool.generation == newest]
+    spec = current[0].spec
+    mine = sorted(rules, key=lambda rule: rule.metadata.name) if rules else ()
+    mine = [rule for rule in mine if may_taint(rule, spec.driver, spec.pool.name)]
+    if mine:
+        current = [tainted(slice, mine) for slice in current]
+    count = len(current)
+    # One slice that announces another number is enough for the pool to be incomplete, whichever the allocator asks first.
+    pool = whole_pool(
+        sorted(current, key=lambda s: (s.spec.pool.resource_slice_count == count, -_announced(s))), ALL
+    )
+    first, duplicates = _listed(current)
+    valid = _validity(pool, duplicates)
+    flaws = [*duplicates]
+    if pool.invalid and not duplicates:
+        flaws.append(pool.invalid)
+    flaws += _odd_announcements(current)
+    flaws += _older(known, newest)
+    if trees:
+        flaws.append(f"{_slices(trees)} of v1alpha2 for the same driver and pool ignored")
+    return Inventory(pool, pool.devices if pool.usable else first, _completeness(pool), valid, flaws, current)
+
+
+def tree_inventory(id: PoolID, trees: Iterable[NodeResourceSlice], held: Collection[str] = ()) -> Inventory:
+    """A pool of seed 0. ``held`` are the ids of its instances that claims have, published or not: the allocator lets those
+    that are gone lock what is beside them."""
+    ids = [DeviceID(*id, name) for name in sorted(held)]
+    pool = next(pool for pool in partition_pools(id.pool, trees, ids) if pool.id == id)
+    flaws = [pool.invalid] if pool.invalid else []
+    return Inventory(pool, pool.devices, _completeness(pool), _validity(pool, ()), flaws)
+
+
+def _announced(slice: ResourceSlice) -> int:
+    return slice.spec.pool.resource_slice_count
+
+
+def _completeness(pool: Pool) -> Finding:
+    if not pool.incomplete:
+        return Finding(True, ALL_SLICES_PRESENT, f"{pool.slices} of {_slices(pool.announced)} found")
+    reason = SLICES_MISSING if pool.slices < pool.announced else TOO_MANY_SLICES
+    generation = f"generation {pool.generation}"
+    return Finding(
+        False,
+        reason,
+        f"{pool.slices} of {_slices(pool.announced)} of {generation} found; nothing is given out",
+    )
+
+
+def _validity(pool: Pool, duplicates: Collection[str]) -> Finding:
+    if duplicates:
+        message = f"{len(duplicates)} device names are published more than once; nothing is given out"
+        return Finding(False, DUPLICATE_DEVICES, message)
+    if pool.invalid:
+        return Finding(False, INVALID_SLICES, f"{pool.invalid}; nothing is given out")
+    return Finding(True, VALIDATION_PASSED, "no errors that keep devices from being given out")
+
+
+def _listed(slices: Sequence[ResourceSlice]) -> tuple[list[Device], list[str]]:
+    """The first device of each name, and an error for each name that comes again. Devices beside shared counters do not
+    count, as for the allocator."""
+    first: dict[str, Device] = {}
+    again: dict[str, dict[str, None]] = {}
+    for slice in slices:
+        for spec in () if slice.spec.shared_counters else slice.spec.devices:
+            if spec.name in first:
+                again.setdefault(spec.name, {first[spec.name].slice.metadata.name: None})
+                again[spec.name][slice.metadata.name] = None
+            else:
+                first[spec.name] = Device(spec, slice)
+    duplicates = [
+        f'device "{name}" is published more than once, in {" and ".join(list(names)[:2])}'
+        for name, names in sorted(again.items())
+    ]
+    return list(first.values()), duplicates
+
+
+def _odd_announcements(current: Sequence[ResourceSlice]) -> list[str]:
+    announced = sorted({_announced(slice) for slice in current})
+    if len(announced) == 1:
+        return []
+    return [
+        f"slices of one generation announce different numbers of slices: {', '.join(map(str, announced))}"
+    ]
+
+
+def _older(known: Sequence[ResourceSlice], newest: int) -> list[str]:
+    older = Counter(slice.spec.pool.generation for slice in known)
+    del older[newest]
+    return [
+        f"{_slices(count)} of the older generation {generation} ignored, the newest is {newest}"
+        for generation, count in sorted(older.items(), reverse=True)
+    ]
+
+
+def _slices(count: int) -> str:
+    return f"{count} slice" if count == 1 else f"{count} slices"

@@ -1,0 +1,40 @@
+"""Names of ResourcePool objects. A pool is identified by the object's spec; the name is only for people.
+
+The seed's name is ``<driver>.<pool>``. That is not always a name that Kubernetes accepts (a pool's may contain ``/``, a driver's
+capitals, both together may be too long), and not always one pool's alone: ``a.b`` and ``c.d`` make the same as ``a.b.c`` and
+``d``. Where it does not do, a short hash of driver and pool follows what can be kept of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Container
+from typing import TYPE_CHECKING
+
+from allotment.api.names import SUBDOMAIN_LENGTH, dns_subdomain_problem
+
+if TYPE_CHECKING:
+    from allotment.allocator.pool import PoolID
+
+_HASH_LENGTHS = (10, 20, 40)
+_FOREIGN = re.compile(r"[^a-z0-9.-]+")
+_RAGGED = re.compile(r"[-.]*\.[-.]*")  # a part of a subdomain neither starts nor ends with a dash
+
+
+def pool_object_name(pool: PoolID, taken: Container[str] = ()) -> str:
+    """A valid name that is not among ``taken``, the names of objects that stand for other pools.
+
+    The same arguments always give the same name. An object that exists keeps its name, whatever is taken later.
+    """
+    plain = f"{pool.driver}.{pool.pool}"
+    if dns_subdomain_problem(plain) is None and plain not in taken:
+        return plain
+    digest = hashlib.sha256(f"{pool.driver}\0{pool.pool}".encode()).hexdigest()
+    readable = _RAGGED.sub(".", _FOREIGN.sub("-", plain.lower())).strip("-.")
+    for length in _HASH_LENGTHS:
+        kept = readable[: SUBDOMAIN_LENGTH - length - 1].rstrip("-.")
+        name = f"{kept}-{digest[:length]}" if kept else digest[:length]
+        if name not in taken:
+            return name
+    raise ValueError(f"every name for the pool {pool} is taken; remove objects that stand for no pool")

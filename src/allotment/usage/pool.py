@@ -1,0 +1,239 @@
+"""A pool: which state each of its devices is in, who has them, and what is wrong.
+
+``pool_usage`` joins what slices publish (``inventory``) with what claims hold (``allocation``) and judges device by device
+(``device``). It costs as much as the pool has devices and allocations. ``compute_pool_usage`` is the same from plain lists.
+
+What a claim holds but nobody publishes counts nowhere: it is in ``vanished`` and, as a number, among the validation errors.
+Validation errors hold names of devices and slices and never those of claims: they go where everybody may read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from allotment.allocator.counters import Counters
+from allotment.allocator.held import Held as HeldDevices
+from allotment.allocator.pool import DeviceID, PoolID, by_pool
+from allotment.api.resource import ResourceSlice
+from allotment.usage.allocation import AllocationInfo, AnyClaim, held_by
+from allotment.usage.device import (
+    COUNTERS_EXHAUSTED,
+    LOCKED_OUT,
+    POOL_INCOMPLETE,
+    POOL_INVALID,
+    DeviceUsage,
+    Obstacle,
+    device_usage,
+    taint_obstacle,
+)
+from allotment.usage.inventory import Finding, Inventory, slice_inventory, tree_inventory
+from allotment.usage.summary import Summary, count
+
+if TYPE_CHECKING:
+    from allotment.allocator.pool import Device
+    from allotment.api.alpha2 import NodeResourceSlice
+    from allotment.api.resource import DeviceTaintRule
+
+ERRORS_MAX = 10
+ERROR_LENGTH = 256
+
+Holdings = Mapping[str, Sequence[AllocationInfo]]
+"""Who has each device of a pool, by the device's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class VanishedDevice:
+    """A device that claims have and nobody publishes."""
+
+    name: str
+    allocations: tuple[AllocationInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolUsage:
+    """See the module.
+
+    Invariant: ``summary`` counts ``devices`` by state, unless ``hidden`` is a number above zero: then it is the published one
+    (see ``hidden``).
+    """
+
+    driver: str
+    pool_name: str
+    node_name: str  # the one node that reaches the pool; empty if there may be several
+    generation: int
+    devices: tuple[DeviceUsage, ...]  # in the order in which the allocator tries them
+    summary: Summary
+    complete: Finding
+    valid: Finding
+    observed_slices: int  # of this generation
+    expected_slices: int
+    validation_errors: tuple[str, ...] = ()  # at most ERRORS_MAX
+    truncated_error_count: int = 0  # how many errors there are, if those are not all
+    vanished: tuple[VanishedDevice, ...] = ()
+    hidden: int | None = 0  # devices that claims have which the caller may not see; None: nobody knows
+
+    @property
+    def id(self) -> PoolID:
+        return PoolID(self.driver, self.pool_name)
+
+    @property
+    def unseen(self) -> int:
+        """Among how many devices the ``hidden`` ones are: those that no claim has that the caller may see."""
+        return sum(not any(not each.admin_access for each in device.allocations) for device in self.devices)
+
+
+def compute_pool_usage(
+    slices: Iterable[ResourceSlice] | Iterable[NodeResourceSlice],
+    claims: Iterable[AnyClaim],
+    rules: Iterable[DeviceTaintRule] = (),
+) -> PoolUsage:
+    """The usage of the one pool that all slices belong to, with all claims there are; others than the pool's do no harm.
+
+    For whoever cannot list all claims there is ``hidden.with_hidden_claims``; for many pools, and as things change,
+    ``usage.Usage``. Raises ValueError for slices of no pool or of several.
+    """
+    known, trees = [], []
+    for slice in slices:
+        if isinstance(slice, ResourceSlice):
+            known.append(slice)
+        else:
+            trees.append(slice)
+    pools = {*by_pool(known), *[PoolID(tree.spec.driver_name, tree.spec.node_name) for tree in trees]}
+    if len(pools) != 1:
+        raise ValueError(f"the slices of one pool are needed; these are of {len(pools)}")
+    id = pools.pop()
+    held: dict[str, list[AllocationInfo]] = {}
+    for claim in {(claim.metadata.namespace, claim.metadata.name): claim for claim in claims}.values():
+        for device, infos in held_by(claim).get(id, {}).items():
+            held.setdefault(device, []).extend(infos)
+    if known:
+        return pool_usage(slice_inventory(known, rules, len(trees)), held)
+    return pool_usage(tree_inventory(id, trees, in_use(held)), held)
+
+
+def in_use(held: Holdings) -> list[str]:
+    """The devices that somebody has; admin access does not count."""
+    return [name for name, infos in held.items() if any(not info.admin_access for info in infos)]
+
+
+def pool_usage(inventory: Inventory, held: Holdings) -> PoolUsage:
+    """Joins what there is with what is held."""
+    judge = _Judge(inventory, held)
+    devices = tuple([judge.usage(position, device) for position, device in enumerate(inventory.devices)])
+    vanished = tuple(
+        [
+            VanishedDevice(name, tuple(sorted(held[name], key=lambda each: each.order)))
+            for name in sorted(held)
+            if name not in inventory.names
+        ]
+    )
+    errors = [
+        *inventory.flaws,
+        *_vanished_errors(vanished),
+        *_overuse(inventory.devices, devices),
+        *judge.errors(),
+    ]
+    return PoolUsage(
+        driver=inventory.id.driver,
+        pool_name=inventory.id.pool,
+        node_name=inventory.node_name,
+        generation=inventory.pool.generation,
+        devices=devices,
+        summary=count([device.state for device in devices]),
+        complete=inventory.complete,
+        valid=inventory.valid,
+        observed_slices=inventory.pool.slices,
+        expected_slices=inventory.pool.announced,
+        validation_errors=tuple([_cut(error) for error in errors[:ERRORS_MAX]]),
+        truncated_error_count=len(errors) if len(errors) > ERRORS_MAX else 0,
+        vanished=vanished,
+    )
+
+
+class _Judge:
+    """The devices of one pool as things are."""
+
+    def __init__(self, inventory: Inventory, held: Holdings) -> None:
+        self._held = held
+        self._trouble: Obstacle | None = None
+        if not inventory.valid.holds:
+            self._trouble = Obstacle(POOL_INVALID, inventory.valid.message)
+        elif not inventory.complete.holds:
+            self._trouble = Obstacle(POOL_INCOMPLETE, inventory.complete.message)
+        self._plan = inventory.plan
+        self._counters: Counters | None = None
+        if self._plan is not None:
+            used, bits = frozenset(in_use(held)), 0
+            for position, device in enumerate(inventory.devices):
+                if device.spec.name in used:
+                    bits |= 1 << position
+            gone = HeldDevices([DeviceID(*inventory.id, name) for name in used - inventory.names])
+            self._counters = Counters(self._plan, bits, gone, grouped=True)
+
+    def usage(self, position: int, device: Device) -> DeviceUsage:
+        allocations = self._held.get(device.spec.name, ())
+        return device_usage(device, allocations, lambda: self._obstacle(position, device))
+
+    def _obstacle(self, position: int, device: Device) -> Obstacle | None:
+        return self._trouble or taint_obstacle(device) or self._neighbours(position)
+
+    def _neighbours(self, position: int) -> Obstacle | None:
+        """What is in use beside a device, if that keeps it from being given out."""
+        plan, counters = self._plan, self._counters
+        draw = plan.draws.get(position) if plan is not None else None
+        if draw is None or counters is None:
+            return None
+        before = counters.take(draw)
+        if before is not None:
+            counters.give(draw, before)
+            return None
+        short = [
+            f"{missing} of {name} in {counter_set}" for counter_set, name, missing in counters.short_of(draw)
+        ]
+        if short:
+            return Obstacle(COUNTERS_EXHAUSTED, f"lacks {', '.join(short)}, in use by its neighbours")
+        if counters.overdrawn:
+            return Obstacle(COUNTERS_EXHAUSTED, _OVERDRAWN)
+        return Obstacle(LOCKED_OUT, "cannot be used together with what is in use beside it")
+
+    def errors(self) -> list[str]:
+        return [_OVERDRAWN] if self._counters is not None and self._counters.overdrawn else []
+
+
+_OVERDRAWN = "more of the pool's shared counters is in use than there is"
+
+
+def _vanished_errors(vanished: Sequence[VanishedDevice]) -> list[str]:
+    return [
+        f'device "{device.name}" is in {_allocations(len(device.allocations))} but is not published'
+        for device in vanished
+    ]
+
+
+def _overuse(devices: Sequence[Device], usages: Sequence[DeviceUsage]) -> list[str]:
+    """Promises that cannot all be kept: two schedulers may have given a device away, or a driver may have shrunk it."""
+    errors = []
+    for device, usage in zip(devices, usages, strict=True):
+        if not usage.allocations:
+            continue
+        holders = [each for each in usage.allocations if not each.admin_access]
+        shared = device.spec.allow_multiple_allocations and all(each.share_id is not None for each in holders)
+        if len(holders) > 1 and not shared:
+            errors.append(f'device "{usage.name}" is in {_allocations(len(holders))} and can only be in one')
+        for name, taken in usage.allocated_capacity.items():
+            total = usage.total_capacity.get(name)
+            if total is None or taken > total:
+                errors.append(
+                    f'device "{usage.name}": {taken} of {name} are allocated, it has {total if total is not None else "none"}'
+                )
+    return errors
+
+
+def _allocations(count: int) -> str:
+    return f"{count} allocation" if count == 1 else f"{count} allocations"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= ERROR_LENGTH else text[: ERROR_LENGTH - 1] + "…"

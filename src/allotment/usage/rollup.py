@@ -1,0 +1,163 @@
+"""The usage of pools, added up: for nodes, for namespaces, for the whole cluster.
+
+A device counts for a node if that node alone reaches it; what several nodes reach counts for none of them, so that nodes never
+add up to more than there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from allotment.allocator.pool import PoolID
+from allotment.usage.summary import NOTHING, Summary, count
+
+if TYPE_CHECKING:
+    from allotment.usage.device import DeviceUsage
+    from allotment.usage.pool import PoolUsage
+
+
+@dataclass(frozen=True, slots=True)
+class NodePool:
+    """A pool, or the part of it that is on one node."""
+
+    id: PoolID
+    devices: tuple[DeviceUsage, ...]
+    summary: Summary
+    hidden: int | None = 0  # as in PoolUsage
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUsage:
+    """The devices of one node."""
+
+    name: str
+    pools: tuple[NodePool, ...] = ()
+    reaches: tuple[PoolID, ...] = ()  # pools with devices that other nodes may reach too; not in the summary
+
+    @property
+    def summary(self) -> Summary:
+        return sum([pool.summary for pool in self.pools], NOTHING)
+
+    @property
+    def hidden(self) -> int | None:
+        return _sum([pool.hidden for pool in self.pools])
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceUsage:
+    """What the claims of one namespace hold, as far as the caller may see them."""
+
+    namespace: str
+    claims: int = 0  # those that hold anything
+    devices: int = 0  # that they have, whole or by share; each counts once
+    shared: int = 0  # of these, by share
+    observed: int = 0  # devices that they only look on, by admin access
+    vanished: int = 0  # devices that they have and nobody publishes
+    pools: Mapping[PoolID, int] = field(default_factory=dict)  # devices by pool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterUsage:
+    """All pools together."""
+
+    pools: int
+    incomplete: int
+    invalid: int
+    vanished: int  # devices that claims have and nobody publishes
+    summary: Summary
+    drivers: Mapping[str, Summary]
+    hidden: int | None = 0
+
+
+def by_node(pools: Iterable[PoolUsage]) -> dict[str, NodeUsage]:
+    """Every node that has devices of its own, by name."""
+    found: dict[str, list[NodePool]] = {}
+    for pool in sorted(pools, key=lambda pool: pool.id):
+        if pool.node_name:
+            whole = NodePool(pool.id, pool.devices, pool.summary, pool.hidden)
+            found.setdefault(pool.node_name, []).append(whole)
+            continue
+        parts: dict[str, list[DeviceUsage]] = {}
+        for device in pool.devices:
+            if device.node_name:
+                parts.setdefault(device.node_name, []).append(device)
+        for name, devices in parts.items():
+            summary = count([device.state for device in devices])
+            hidden = 0 if pool.hidden == 0 else None  # on which node they are, nobody knows
+            found.setdefault(name, []).append(NodePool(pool.id, tuple(devices), summary, hidden))
+    return {name: NodeUsage(name, tuple(found[name])) for name in sorted(found)}
+
+
+def by_namespace(pools: Iterable[PoolUsage]) -> dict[str, NamespaceUsage]:
+    """Every namespace with claims that hold anything, by name."""
+    tallies: dict[str, _Tally] = {}
+    for pool in pools:
+        for device in pool.devices:
+            for info in device.allocations:
+                tally = tallies.setdefault(info.claim_namespace, _Tally())
+                tally.claims.add(info.claim_name)
+                held = (pool.id, device.name)
+                (tally.observed if info.admin_access else tally.devices).add(held)
+                if info.share_id is not None and not info.admin_access:
+                    tally.shared.add(held)
+        for gone in pool.vanished:
+            for info in gone.allocations:
+                tally = tallies.setdefault(info.claim_namespace, _Tally())
+                tally.claims.add(info.claim_name)
+                tally.vanished.add((pool.id, gone.name))
+    return {name: tallies[name].usage(name) for name in sorted(tallies)}
+
+
+_Devices = set[tuple[PoolID, str]]
+
+
+@dataclass(slots=True)
+class _Tally:
+    claims: set[str] = field(default_factory=set)
+    devices: _Devices = field(default_factory=set)
+    shared: _Devices = field(default_factory=set)
+    observed: _Devices = field(default_factory=set)
+    vanished: _Devices = field(default_factory=set)
+
+    def usage(self, namespace: str) -> NamespaceUsage:
+        pools: dict[PoolID, int] = {}
+        for pool, _ in sorted(self.devices):
+            pools[pool] = pools.get(pool, 0) + 1
+        return NamespaceUsage(
+            namespace,
+            claims=len(self.claims),
+            devices=len(self.devices),
+            shared=len(self.shared),
+            observed=len(self.observed),
+            vanished=len(self.vanished),
+            pools=pools,
+        )
+
+
+def in_cluster(pools: Iterable[PoolUsage]) -> ClusterUsage:
+    """Everything."""
+    known = list(pools)
+    drivers: dict[str, Summary] = {}
+    for pool in sorted(known, key=lambda pool: pool.id):
+        drivers[pool.driver] = drivers.get(pool.driver, NOTHING) + pool.summary
+    return ClusterUsage(
+        pools=len(known),
+        incomplete=sum(not pool.complete.holds for pool in known),
+        invalid=sum(not pool.valid.holds for pool in known),
+        vanished=sum(len(pool.vanished) for pool in known),
+        summary=sum(drivers.values(), NOTHING),
+        drivers=drivers,
+        hidden=_sum([pool.hidden for pool in known]),
+    )
+
+
+def _sum(hidden: Iterable[int | None]) -> int | None:
+    """Unknown if any part is."""
+    total = 0
+    for each in hidden:
+        if each is None:
+            return None
+        total += each
+    return total

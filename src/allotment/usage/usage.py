@@ -1,0 +1,260 @@
+"""The usage of all pools of a cluster, kept up as slices, claims, taint rules and nodes change.
+
+>>> usage = Usage([*slices, *claims, *rules])
+>>> usage.pools()
+>>> usage.change(old_claim, new_claim)  # as an informer tells it
+>>> for id in usage.drain():            # the pools that this touched
+...     usage.pool(id)
+
+A change only notes which pools it touches; they are judged again when somebody asks. A claim costs as much as the pools that it
+holds devices of, before or after; what does not bear on devices (a reservation, a label) touches nothing. What slices publish
+is put together once and serves until the pool's slices or rules change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from allotment.allocator.errors import AllocationError
+from allotment.allocator.pool import PoolID
+from allotment.allocator.request import full_name
+from allotment.allocator.taint import may_taint
+from allotment.api import alpha2
+from allotment.api.core import Node
+from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.usage.allocation import AllocationInfo, Held, held_by
+from allotment.usage.hidden import with_hidden_claims
+from allotment.usage.inventory import Inventory, slice_inventory, tree_inventory
+from allotment.usage.pool import PoolUsage, VanishedDevice, in_use, pool_usage
+from allotment.usage.rollup import (
+    ClusterUsage,
+    NamespaceUsage,
+    NodeUsage,
+    by_namespace,
+    by_node,
+    in_cluster,
+)
+from allotment.usage.summary import Summary
+
+Known = (
+    ResourceSlice | alpha2.NodeResourceSlice | ResourceClaim | alpha2.ResourceClaim | DeviceTaintRule | Node
+)
+"""The kinds that usage follows from."""
+
+
+@dataclass(slots=True)
+class _Record:
+    """All that is known of one pool."""
+
+    slices: dict[str, ResourceSlice] = field(default_factory=dict)
+    trees: dict[str, alpha2.NodeResourceSlice] = field(default_factory=dict)
+    held: dict[str, dict[str, tuple[AllocationInfo, ...]]] = field(default_factory=dict)  # device → claim
+    inventory: Inventory | None = None  # of slices; trees are put together anew, as use bears on them
+    usage: PoolUsage | None = None
+
+    @property
+    def published(self) -> bool:
+        return bool(self.slices or self.trees)
+
+    def holdings(self) -> dict[str, list[AllocationInfo]]:
+        return {
+            device: [info for infos in claims.values() for info in infos]
+            for device, claims in self.held.items()
+        }
+
+
+class Usage:
+    """See the module. ``all_claims`` says whether the caller sees every claim of the cluster; if not, pools say what is hidden,
+    for which ``set_counts`` takes what ResourcePool objects have published."""
+
+    def __init__(self, objects: Iterable[Known] = (), *, all_claims: bool = True) -> None:
+        self._records: dict[PoolID, _Record] = {}
+        self._home: dict[tuple[type, str], PoolID] = {}  # of slices and trees
+        self._claims: dict[str, dict[PoolID, Held]] = {}
+        self._rules: dict[str, DeviceTaintRule] = {}
+        self._nodes: dict[str, Node] = {}
+        self._all_claims = all_claims
+        self._counts: dict[PoolID, Summary] = {}
+        self._touched: set[PoolID] = set()
+        for each in objects:
+            self.change(None, each)
+
+    # --- changes ---
+
+    def change(self, old: Known | None, new: Known | None) -> None:
+        """Takes in an object that appeared, changed or, without ``new``, went. Telling it again does no harm."""
+        shown = new if new is not None else old
+        match shown:
+            case ResourceSlice() | alpha2.NodeResourceSlice():
+                self._slice(shown, gone=new is None)
+            case ResourceClaim() | alpha2.ResourceClaim():
+                self._claim(full_name(shown.metadata), held_by(shown) if new is not None else {})
+            case DeviceTaintRule():
+                self._rule(shown, gone=new is None)
+            case Node():
+                if new is None:
+                    self._nodes.pop(shown.metadata.name, None)
+                else:
+                    self._nodes[shown.metadata.name] = shown
+            case None:
+                raise ValueError("a change needs the object before it, after it, or both")
+
+    def set_counts(self, id: PoolID, published: Summary | None) -> None:
+        """What the pool's ResourcePool object says, or None if there is none. Only of use without ``all_claims``."""
+        if self._counts.get(id) == published:
+            return
+        if published is None:
+            del self._counts[id]
+        else:
+            self._counts[id] = published
+        if id in self._records:
+            self._touch(id)
+
+    def _slice(self, slice: ResourceSlice | alpha2.NodeResourceSlice, *, gone: bool) -> None:
+        key = (type(slice), slice.metadata.name)
+        id, before = _pool_of(slice), self._home.get(key)
+        if before is not None:
+            mine = _shelf(self._records[before], slice)
+            if not gone and before == id and mine[slice.metadata.name].spec == slice.spec:
+                return
+            del mine[slice.metadata.name], self._home[key]
+            self._touch(before, published=True)
+        if not gone:
+            self._home[key] = id
+            _shelf(self._record(id), slice)[slice.metadata.name] = slice
+            self._touch(id, published=True)
+
+    def _claim(self, key: str, now: dict[PoolID, Held]) -> None:
+        before = self._claims.get(key, {})
+        for id in {**before, **now}:
+            old, new = before.get(id, {}), now.get(id, {})
+            if old == new:
+                continue
+            held = self._record(id).held
+            for device in old:
+                del held[device][key]
+                if not held[device]:
+                    del held[device]
+            for device, infos in new.items():
+                held.setdefault(device, {})[key] = infos
+            self._touch(id)
+        if now:
+            self._claims[key] = now
+        else:
+            self._claims.pop(key, None)
+
+    def _rule(self, rule: DeviceTaintRule, *, gone: bool) -> None:
+        name = rule.metadata.name
+        before = self._rules.pop(name, None)
+        if not gone:
+            self._rules[name] = rule
+        if before is not None and not gone and before.spec == rule.spec:
+            return
+        for each in (before, None if gone else rule):
+            for id in list(self._records) if each is not None else ():
+                if each is not None and may_taint(each, *id):
+                    self._touch(id, published=True)
+
+    def _record(self, id: PoolID) -> _Record:
+        return self._records.setdefault(id, _Record())
+
+    def _touch(self, id: PoolID, *, published: bool = False) -> None:
+        record = self._records[id]
+        record.usage = None
+        if published:
+            record.inventory = None
+        if not record.published and not record.held:
+            del self._records[id]
+        self._touched.add(id)
+
+    # --- questions ---
+
+    def drain(self) -> set[PoolID]:
+        """The pools touched since this was last asked, those that are gone included."""
+        touched, self._touched = self._touched, set()
+        return touched
+
+    def pool(self, id: PoolID) -> PoolUsage | None:
+        """One pool as it is now; None if no slice publishes it."""
+        record = self._records.get(id)
+        if record is None or not record.published:
+            return None
+        if record.usage is None:
+            held = record.holdings()
+            usage = pool_usage(self._inventory(id, record, held), held)
+            record.usage = usage if self._all_claims else with_hidden_claims(usage, self._counts.get(id))
+        return record.usage
+
+    def _inventory(self, id: PoolID, record: _Record, held: dict[str, list[AllocationInfo]]) -> Inventory:
+        if not record.slices:
+            return tree_inventory(id, record.trees.values(), in_use(held))
+        if record.inventory is None:
+            record.inventory = slice_inventory(
+                record.slices.values(), self._rules.values(), len(record.trees)
+            )
+        return record.inventory
+
+    def pools(self) -> list[PoolUsage]:
+        """Every pool, by driver and name."""
+        return [found for id in sorted(self._records) if (found := self.pool(id)) is not None]
+
+    def gone(self) -> dict[PoolID, tuple[VanishedDevice, ...]]:
+        """What claims hold of pools that no slice publishes any more."""
+        return {
+            id: tuple(
+                VanishedDevice(name, tuple(sorted(infos, key=lambda each: each.order)))
+                for name, infos in sorted(record.holdings().items())
+            )
+            for id, record in sorted(self._records.items())
+            if not record.published
+        }
+
+    def claims(self) -> int:
+        """How many claims hold anything."""
+        return len(self._claims)
+
+    def nodes(self) -> dict[str, NodeUsage]:
+        """Every node that has devices of its own, by name."""
+        return by_node(self.pools())
+
+    def node(self, name: str) -> NodeUsage:
+        """One node, which may have nothing. What it reaches beside its own is known if the node itself is."""
+        own = [pool for pool in self.pools() if pool.node_name in (name, "")]
+        usage = by_node(own).get(name) or NodeUsage(name)
+        node = self._nodes.get(name)
+        if node is None:
+            return usage
+        reaches = tuple(pool.id for pool in own if not pool.node_name and self._reaches(node, pool.id))
+        return NodeUsage(name, usage.pools, reaches)
+
+    def _reaches(self, node: Node, id: PoolID) -> bool:
+        record = self._records[id]
+        try:
+            return self._inventory(id, record, {}).reached_by(node)
+        except AllocationError:
+            return False  # its node selector is broken: nobody gets anything from there
+
+    def namespaces(self) -> dict[str, NamespaceUsage]:
+        """Every namespace with claims that hold devices of a pool, by name."""
+        return by_namespace(self.pools())
+
+    def cluster(self) -> ClusterUsage:
+        """All pools together."""
+        return in_cluster(self.pools())
+
+
+def compute_usage(objects: Iterable[Known]) -> list[PoolUsage]:
+    """Every pool of a cluster, from all its slices, claims and taint rules."""
+    return Usage(objects).pools()
+
+
+def _pool_of(slice: ResourceSlice | alpha2.NodeResourceSlice) -> PoolID:
+    if isinstance(slice, ResourceSlice):
+        return PoolID(slice.spec.driver, slice.spec.pool.name)
+    return PoolID(slice.spec.driver_name, slice.spec.node_name)
+
+
+def _shelf(record: _Record, slice: ResourceSlice | alpha2.NodeResourceSlice) -> dict[str, Any]:
+    return record.slices if isinstance(slice, ResourceSlice) else record.trees
