@@ -90,12 +90,17 @@ async def connected(kubeconfig: Path | None, context: str | None, name: str) -> 
     from allotment.cli.failure import Failure
     from allotment.client.client import Client
     from allotment.client.connection import KubeconfigError
+    from allotment.client.outage import OutageTeller
     from allotment.client.over_http import HttpTransport
     from allotment.client.transport import Disconnected
 
     connection = _connection(kubeconfig, context)
     try:
-        async with Client(HttpTransport(connection, user_agent=name), manager=name) as client:
+        http = HttpTransport(connection, user_agent=name)
+        transport = OutageTeller(
+            http, connection.server, lambda words: click.echo(f"{name}: {words}", err=True)
+        )
+        async with Client(transport, manager=name) as client:
             yield client
     except Disconnected as exc:
         raise Failure(

@@ -14,7 +14,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from allotment.api.status import Conflict, NotFound, StatusError
+from allotment.api.status import Conflict, NotFound, StatusError, Unavailable
 from allotment.client.transport import Disconnected
 from allotment.client.work_queue import Closed, WorkQueue
 
@@ -77,7 +77,10 @@ class Controller(Generic[K]):
         except (Conflict, NotFound) as exc:  # our copy was old; the change that made it so is on its way
             log.debug("%s %s: %s", name, key, exc)
             queue.retry(key)
-        except (StatusError, Disconnected) as exc:
+        except (Disconnected, Unavailable) as exc:  # which is told once for all, see client.outage
+            log.info("%s %s: %s", name, key, exc)
+            queue.retry(key)
+        except StatusError as exc:
             log.warning("%s %s: %s", name, key, exc)
             queue.retry(key)
         except Exception:
