@@ -156,7 +156,7 @@ class _Change:
         for owner, entry in self.entries.items():
             change = self._difference.at(entry.api_version)
             if owner != self.mine.owner and change is not None:
-                fields = entry.fields & (change.modified | change.added)
+                fields = entry.fields & change.gained
                 conflicts += [(entry, path) for path in fields]
         if conflicts and self.mine.manager == "kubectl":
             allowed = self._allowed()

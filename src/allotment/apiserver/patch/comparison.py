@@ -26,26 +26,22 @@ _ABSENT: Final = object()
 
 
 class Comparison(NamedTuple):
-    """What a new object has that the old one has not, and so on. No field is in two of the sets."""
+    """What a new object has no more, and what it has that the old one had not or had otherwise."""
 
     removed: FieldSet
-    modified: FieldSet
-    added: FieldSet
+    gained: FieldSet
 
     def __bool__(self) -> bool:
-        return bool(self.removed or self.modified or self.added)
+        return bool(self.removed or self.gained)
 
     @property
     def all(self) -> FieldSet:
-        return self.removed | self.modified | self.added
+        return self.removed | self.gained
 
     def without(self, fields: FieldSet) -> Comparison:
         """Leaves fields and all below them out of the comparison."""
-        if not fields:
-            return self
-        return Comparison(
-            self.removed.without(fields), self.modified.without(fields), self.added.without(fields)
-        )
+        removed, gained = self.removed.without(fields), self.gained.without(fields)
+        return self if removed is self.removed and gained is self.gained else Comparison(removed, gained)
 
 
 def part(schema: Schema, name: str) -> Schema:
@@ -145,10 +141,9 @@ def _by_step(value: list[Any], schema: Schema) -> dict[str, list[Any]]:
 def compare(old: Obj, new: Obj, schema: Schema) -> Comparison:
     """How ``new`` differs from ``old``. Raises BadElement for an element of a list that has no key."""
     removed: Node = {}
-    modified: Node = {}
-    added: Node = {}
-    _compare_maps(old, new, schema, removed, modified, added)
-    return Comparison(FieldSet(removed), FieldSet(modified), FieldSet(added))
+    gained: Node = {}
+    _compare_maps(old, new, schema, removed, gained)
+    return Comparison(FieldSet(removed), FieldSet(gained))
 
 
 def brought(new: Obj, schema: Schema) -> FieldSet:
@@ -179,55 +174,46 @@ def _brought(before: Any, value: Any, schema: Schema) -> Node | None:
         return _whole(value, schema)
     if before == value:
         return None
-    removed: Node = {}
-    modified: Node = {}
-    added: Node = {}
-    _differ("", before, value, schema, removed, modified, added)
-    gained: Node | None = (FieldSet(modified) | FieldSet(added)).fields.get("")
-    return gained
+    gained: Node = {}
+    _differ("", before, value, schema, {}, gained)
+    return gained.get("")
 
 
-def _compare_maps(old: Obj, new: Obj, schema: Schema, removed: Node, modified: Node, added: Node) -> None:
+def _compare_maps(old: Obj, new: Obj, schema: Schema, removed: Node, gained: Node) -> None:
     properties, other = schema.properties, schema.additional or _UNTYPED
     for name, value in new.items():
         before = old.get(name, _ABSENT)
         if before is _ABSENT:
             kind = value.__class__
             is_leaf = kind is not dict and kind is not list
-            added["f:" + name] = LEAF if is_leaf else _whole(value, properties.get(name, other))
+            gained["f:" + name] = LEAF if is_leaf else _whole(value, properties.get(name, other))
         elif before is not value and before != value:
-            inside = properties.get(name, other)
-            _differ("f:" + name, before, value, inside, removed, modified, added)
+            _differ("f:" + name, before, value, properties.get(name, other), removed, gained)
     for name, value in old.items():
         if name not in new:
             removed["f:" + name] = _whole(value, properties.get(name, other))
 
 
-def _differ(
-    step: str, old: Any, new: Any, schema: Schema, removed: Node, modified: Node, added: Node
-) -> None:
+def _differ(step: str, old: Any, new: Any, schema: Schema, removed: Node, gained: Node) -> None:
     """Two unequal values of one field. A value that is taken apart against one that is not: all its parts differ."""
     opened, opens_now = opens(old, schema), opens(new, schema)
     if not opened and not opens_now:
-        modified[step] = LEAF
+        gained[step] = LEAF
         return
     before, after = (old if opened else None), (new if opens_now else None)
     gone: Node = {}
-    changed: Node = {}
     come: Node = {}
     if isinstance(before, dict) or isinstance(after, dict):
-        _compare_maps(_map(before), _map(after), schema, gone, changed, come)
+        _compare_maps(_map(before), _map(after), schema, gone, come)
     if isinstance(before, list) or isinstance(after, list):
-        _compare_lists(_list(before), _list(after), schema, gone, changed, come)
+        _compare_lists(_list(before), _list(after), schema, gone, come)
     is_one = (old is not None and not opened) or (new is not None and not opens_now)
     if is_one or not (before or after):
-        modified[step] = {SELF: LEAF, **changed} if changed else LEAF
-    elif changed:
-        modified[step] = changed
+        gained[step] = {SELF: LEAF, **come} if come else LEAF
+    elif come:
+        gained[step] = come
     if gone:
         removed[step] = gone
-    if come:
-        added[step] = come
 
 
 def _map(value: Any) -> Obj:
@@ -238,9 +224,7 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _compare_lists(
-    old: list[Any], new: list[Any], schema: Schema, removed: Node, modified: Node, added: Node
-) -> None:
+def _compare_lists(old: list[Any], new: list[Any], schema: Schema, removed: Node, gained: Node) -> None:
     """Element by element. Elements with the same key are one field together, though each may be unlike the others."""
     before, after = _by_step(old, schema), _by_step(new, schema)
     inside = items(schema)
@@ -249,21 +233,21 @@ def _compare_lists(
         if ours == theirs:
             continue
         if len(ours) > 1 and len(theirs) > 1:
-            modified[step] = LEAF
+            gained[step] = LEAF
         elif len(ours) > 1:
             removed[step] = LEAF
             if theirs:
-                added[step] = _whole(theirs[0], inside)
+                gained[step] = _whole(theirs[0], inside)
         elif len(theirs) > 1:
-            added[step] = LEAF
+            gained[step] = LEAF
             if ours:
                 removed[step] = _whole(ours[0], inside)
         elif not ours:
-            added[step] = _whole(theirs[0], inside)
+            gained[step] = _whole(theirs[0], inside)
         elif not theirs:
             removed[step] = _whole(ours[0], inside)
         else:
-            _differ(step, ours[0], theirs[0], inside, removed, modified, added)
+            _differ(step, ours[0], theirs[0], inside, removed, gained)
 
 
 # --- what every object of a kind has ---

@@ -11,6 +11,7 @@ version, so converters come in as an argument; entries of a version that is no l
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from allotment.api.schema import Schema
@@ -164,10 +165,8 @@ class Difference:
 
     def at(self, api_version: str) -> Comparison | None:
         """The comparison in a version; None if there is no such version."""
-        try:
+        if api_version in self._known:
             return self._known[api_version]
-        except KeyError:
-            pass
         before, after = self._version.at(self._old, api_version), self._version.at(self._new, api_version)
         comparison = None
         if before is not None and after is not None:
@@ -208,7 +207,7 @@ def updated(
         if not comparison:
             return entries
         entries = released(entries, difference)
-        gained = (comparison.modified | comparison.added) - NEVER_OWNED
+        gained = comparison.gained - NEVER_OWNED
     if gained:
         mine = Entry(manager or UNKNOWN, "Update", version.api_version, subresource, now, gained)
         if (previous := entries.get(mine.owner)) is not None:
@@ -328,18 +327,7 @@ def _entry(given: Any, index: int) -> Entry:
 
 def written(entries: Entries) -> list[Obj]:
     """The entries as ``metadata.managedFields``, in Kubernetes' order."""
-    if len(entries) == 1:
-        return [entry.to_json() for entry in entries.values()]
-    return [
-        entry.to_json()
-        for entry in sorted(
-            entries.values(),
-            key=lambda entry: (
-                entry.operation,
-                entry.time,
-                entry.manager,
-                entry.api_version,
-                entry.subresource,
-            ),
-        )
-    ]
+    return [entry.to_json() for entry in sorted(entries.values(), key=_PLACE)]
+
+
+_PLACE: Final = attrgetter("operation", "time", "manager", "api_version", "subresource")

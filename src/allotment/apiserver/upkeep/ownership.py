@@ -34,8 +34,7 @@ class Owner(NamedTuple):
     blocks: bool  # the owner's deletion, if it waits for its dependents
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """What ownership needs to know of an object."""
 
     key: Key
