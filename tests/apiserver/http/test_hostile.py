@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.apiserver.http import listener
+from allotment.apiserver.http import limits
 from tests.apiserver.http.hostility import CONFIGMAPS, PATIENCE, Answer, Peer, Target, request
 from tests.apiserver.http.serving import serving
 from tests.apiserver.http.test_listener import peer
@@ -331,7 +331,7 @@ def test_a_request_that_trickles_in_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: bytes
 ) -> None:
     """What counts is when all of it is there, not when the last byte came."""
-    monkeypatch.setattr(listener, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(limits, "REQUEST_SECONDS", 0.2)
 
     async def main() -> None:
         async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as slow:
@@ -399,7 +399,7 @@ def test_a_client_that_leaves_while_its_write_is_on_its_way_costs_nothing(tmp_pa
 def test_a_request_sent_behind_a_watch_does_not_keep_it_after_the_client_has_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener, "STALLED_SECONDS", 0.1)
+    monkeypatch.setattr(limits, "STALLED_SECONDS", 0.1)
 
     async def main() -> None:
         async with serving(tmp_path / "data", port=0) as ours:

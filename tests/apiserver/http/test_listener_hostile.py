@@ -26,8 +26,9 @@ from hypothesis import strategies as st
 
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.auth.token_file import digest_of
-from allotment.apiserver.http import listener
-from allotment.apiserver.http.listener import Connection, Listener
+from allotment.apiserver.http import limits
+from allotment.apiserver.http.connection import Connection
+from allotment.apiserver.http.listener import Listener
 from allotment.apiserver.http.reply import Reply
 from allotment.apiserver.http.request import Disconnected, Request
 from tests.apiserver.http.serving import CONFIGMAPS, PATIENCE, Serving, configmap, serving
@@ -194,7 +195,7 @@ def test_what_never_ends_is_refused_when_it_is_too_much(tmp_path: Path) -> None:
             async with world.peer() as peer:
                 answer, said = await go_on(peer, start, more)
                 assert statuses(answer) in ([431], []), what  # it may come too late for who is cut off
-                assert said < 16 * listener.MAX_HEADERS, what
+                assert said < 16 * limits.MAX_HEADERS, what
 
     run(tmp_path, attack)
 
@@ -297,7 +298,7 @@ def test_of_requests_at_once_only_so_many_are_taken(tmp_path: Path) -> None:
         answers = statuses(await world.whole(get("/healthz") * 400))  # in one piece, or nearly
         assert answers[-1] == 400
         assert set(answers[:-1]) == {200}
-        assert listener.MAX_WAITING <= len(answers[:-1]) < 400
+        assert limits.MAX_WAITING <= len(answers[:-1]) < 400
 
     run(tmp_path, attack)
 
@@ -486,7 +487,7 @@ def test_readers_who_do_not_read_hold_little_and_nobody_up(tmp_path: Path) -> No
             await peer.say(get(f"{CONFIGMAPS}/c0"))
             assert (await peer.reply())[0] == 200
             for each in list(world.listener.connections):
-                assert each.transport.get_write_buffer_size() <= 2 * listener.PIECE
+                assert each.transport.get_write_buffer_size() <= 2 * limits.PIECE
 
     run(tmp_path, attack)
 
@@ -494,7 +495,7 @@ def test_readers_who_do_not_read_hold_little_and_nobody_up(tmp_path: Path) -> No
 def test_connections_beyond_the_bound_are_turned_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 2)
 
     async def attack(world: World) -> None:
         async with world.peer() as one:
@@ -514,7 +515,7 @@ def test_connections_beyond_the_bound_are_turned_away(
 
 
 def test_a_handshake_that_does_not_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "HANDSHAKE_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "HANDSHAKE_SECONDS", 0.05)
 
     async def main() -> None:
         async with serving(tmp_path / "data", port=0) as ours:
@@ -658,6 +659,9 @@ class _Wire(asyncio.Transport):
 
     resume_reading = pause_reading
 
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """It tells nobody anything."""
+
 
 class _Echo:
     """Answers with what it was asked."""
@@ -680,7 +684,7 @@ async def echoed(pieces: list[bytes]) -> bytes:
     connection = Connection(listening, asyncio.get_running_loop())
     connection.connection_made(wire)
     for piece in pieces:
-        connection.data_received(piece)
+        connection.received(piece)
     while listening.tasks and not wire.closed:
         before = len(wire.written)
         for _ in range(5):
@@ -726,3 +730,23 @@ def test_how_bytes_are_cut_into_pieces_changes_nothing(said: bytes, cuts: list[i
         assert b"smuggled HTTP" not in whole.replace(b'GET /smuggled HTTP/1.1\\r\\n\\r\\n"', b"")
 
     asyncio.run(main())
+
+
+def test_peers_that_send_in_turns_into_one_buffer_do_not_hear_each_other(tmp_path: Path) -> None:
+    """All connections read into the same memory."""
+
+    async def attack(world: World) -> None:
+        async with world.peer() as one, world.peer() as two:
+            sent = [
+                (peer, post(CONFIGMAPS, json.dumps(configmap(name)).encode()))
+                for peer, name in ((one, "one"), (two, "two"))
+            ]
+            for part in (slice(0, 9), slice(9, 60), slice(60, -5), slice(-5, None)):
+                for peer, said in sent:
+                    await peer.say(said[part])
+                    await asyncio.sleep(0)
+            for peer, name in ((one, "one"), (two, "two")):
+                status, told = await peer.reply()
+                assert (status, told["metadata"]["name"]) == (201, name)
+
+    run(tmp_path, attack)

@@ -1,0 +1,198 @@
+"""One request and its reply, over a connection.
+
+The application sees the request as its head is there, and asks for the body when it wants it; what it has not asked for waits
+here, within bounds. Head and body of a reply go out in one piece, and so does each batch of a stream: over TLS every
+write is a record, and often a call of the kernel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import aclosing
+from typing import Protocol
+from urllib.parse import unquote
+
+import httptools
+
+from allotment.apiserver.http import limits
+from allotment.apiserver.http.app import App
+from allotment.apiserver.http.parser import Head
+from allotment.apiserver.http.reply import Reply, Stream
+from allotment.apiserver.http.request import Disconnected, Request
+from allotment.apiserver.http.response import CHUNKED, CONTINUE, LAST_CHUNK, head_of, length_of
+
+log = logging.getLogger("allotment.apiserver")
+
+
+class Line(Protocol):
+    """The connection that an exchange is held over, as far as the exchange knows it."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    certificate: bytes | None
+    writable: asyncio.Future[None] | None
+    """There while the peer has not read what it was sent."""
+
+    @property
+    def date(self) -> bytes:
+        """The header."""
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def answered(self, exchange: Exchange) -> None:
+        """All of the reply has been written."""
+
+    def over(self, exchange: Exchange) -> None:
+        """Nothing more is done for this request, answered or not."""
+
+
+class Exchange:
+    """Made of a head; ``run`` once. Whoever reads the connection says what else arrives, and that the peer is gone."""
+
+    __slots__ = (
+        "_body",
+        "_head",
+        "_line",
+        "_path",
+        "_query",
+        "_waiter",
+        "begun",
+        "complete",
+        "continues",
+        "disconnected",
+        "keep_alive",
+        "more",
+        "task",
+    )
+
+    def __init__(self, line: Line, head: Head) -> None:
+        """Raises httptools' error for a URL that is none."""
+        parsed = httptools.parse_url(head.url)
+        path = (parsed.path or b"/").decode("ascii")
+        self._path = unquote(path) if "%" in path else path
+        self._query = parsed.query or b""
+        self._head = head
+        self._line = line
+        self._body: bytes | bytearray = b""
+        self._waiter: asyncio.Future[None] | None = None
+        self.task: asyncio.Task[None] | None = None  # that runs it
+        self.more = True  # of the request is to come
+        self.begun = self.complete = False  # the reply has gone out, in part and whole
+        self.disconnected = False
+        self.keep_alive = head.keep_alive
+        self.continues = head.continues
+
+    async def run(self, app: App) -> None:
+        """Has the request answered."""
+        head = self._head
+        request = Request(
+            head.method,
+            self._path,
+            self._query,
+            head.headers,
+            peer=self,
+            certificate=self._line.certificate,
+        )
+        try:
+            await app.answer(request, self._reply)
+        except Disconnected:
+            pass
+        except Exception:
+            log.exception("reply failed: %s %s", head.method, self._path)
+        finally:
+            self._line.over(self)
+
+    # --- what the peer sends ---
+
+    def feed(self, body: bytes) -> None:
+        if not self._body:
+            self._body = body  # mostly all of it, and not copied
+        elif isinstance(self._body, bytearray):
+            self._body += body
+        else:
+            self._body = bytearray(self._body) + body
+        if len(self._body) > limits.MAX_UNREAD:
+            self._line.pause_reading()
+        self.wake()
+
+    def wake(self) -> None:
+        """Something has changed for whoever waits."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def leave(self) -> None:
+        """Nobody is there any more to be answered."""
+        self.disconnected = True
+        self.wake()
+
+    async def piece(self) -> tuple[bytes, bool]:
+        if self.continues:
+            self.continues = False
+            self._line.transport.write(CONTINUE)
+        while self.more and not self._body and not self.disconnected:
+            await self._wait()
+        if self.disconnected:
+            raise Disconnected
+        piece, self._body = bytes(self._body), b""
+        return piece, self.more
+
+    async def gone(self) -> None:
+        while not self.disconnected and not self.complete:
+            self._body = b""  # of a request that needs none
+            await self._wait()
+
+    async def _wait(self) -> None:
+        self._line.resume_reading()
+        self._waiter = self._line.loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    # --- what it gets ---
+
+    async def _reply(self, answer: Reply | Stream) -> None:
+        self.begun = True
+        if self.continues and self.more:  # its body may come now or not: who could tell it from a request?
+            self.continues = self.keep_alive = False
+        if isinstance(answer, Stream):
+            await self._stream(answer)
+        else:
+            head = head_of(answer, length_of(answer.body), self._line.date, self.keep_alive)
+            await self._write(head, b"" if self._head.method == "HEAD" else answer.body)
+        if not self.disconnected:
+            self.complete = True
+            self.wake()
+            self._line.answered(self)
+
+    async def _stream(self, answer: Stream) -> None:
+        """In chunks, or to the end of the connection for a peer of HTTP/1.0."""
+        chunks = self._head.chunks
+        async with aclosing(answer.lines) as lines:
+            await self._write(head_of(answer, CHUNKED if chunks else b"", self._line.date, self.keep_alive))
+            async for batch in lines:
+                if self.disconnected:
+                    return
+                if chunks and batch:
+                    await self._write(b"%x\r\n" % len(batch), batch, b"\r\n")
+                else:
+                    await self._write(b"", batch)
+        await self._write(LAST_CHUNK if chunks else b"")
+
+    async def _write(self, before: bytes, body: bytes = b"", after: bytes = b"") -> None:
+        """In pieces, with a look at the peer between them: TLS takes any amount at once and tells of no delay."""
+        line = self._line
+        pieces: list[bytes | memoryview] = [b"".join((before, body, after))]
+        if len(body) > limits.PIECE:
+            view = memoryview(body)
+            starts = range(0, len(body), limits.PIECE)
+            pieces = [before, *(view[start : start + limits.PIECE] for start in starts), after]
+        for piece in pieces:
+            if line.writable is not None and not self.disconnected:
+                await line.writable
+            if self.disconnected:
+                return
+            line.transport.write(piece)
