@@ -69,8 +69,9 @@ def state_of(obj: Obj) -> State:
 
 @contextlib.contextmanager
 def up(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A server's process; killed on the way out."""
-    command = [str(ALLOT), "up", "--data-dir", str(folder), "--port", "0"]
+    """A server's process, without scheduler and controllers; killed on the way out."""
+    alone = ("--no-scheduler", "--no-controllers")
+    command = [str(ALLOT), "up", "--data-dir", str(folder), "--port", "0", *alone]
     with (folder.parent / "errors").open("a") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         try:

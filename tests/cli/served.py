@@ -15,8 +15,7 @@ import pytest
 
 from allotment.client.client import Client
 from allotment.client.form import Obj
-from tests.cli.test_up import ALLOT, PATIENCE, ask, greeting, up
-from tests.cli.test_up import allot as run_allot
+from tests.cli.test_up import ALLOT, PATIENCE, ask, ended, greeting, up
 
 
 @dataclass
@@ -33,7 +32,7 @@ class Served:
         """The way in for a user, as a file."""
         file = self.folder / f"{user.replace(':', '-')}.kubeconfig"
         if not file.exists():
-            issued = run_allot("kubeconfig", "--user", user, "--data-dir", self.folder, "-o", file)
+            issued = ended("kubeconfig", "--user", user, "--data-dir", self.folder, "-o", file)
             assert issued.returncode == 0, issued.stderr
         return str(file)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from allotment.client.client import Client
 from tests.cli.conftest import CHECKOUT
-from tests.cli.test_up import PATIENCE, allot, ask, greeting, up
+from tests.cli.test_up import PATIENCE, ask, ended, greeting, up
 
 FPGA = "fpga.example.com"
 
@@ -58,7 +58,7 @@ def test_it_publishes_its_devices_and_tells_which_pod_got_which(tmp_path: Path) 
     folder, identity = tmp_path / "data", tmp_path / "ada.kubeconfig"
     with up(folder, "--demo") as process:
         greeting(process)
-        issued = allot("kubeconfig", "--user", "system:node:ada", "--group", "system:nodes", "-o", identity,
+        issued = ended("kubeconfig", "--user", "system:node:ada", "--group", "system:nodes", "-o", identity,
                        "--data-dir", folder)  # fmt: skip
         assert issued.returncode == 0
         with driver(identity, "fpga-0") as running:

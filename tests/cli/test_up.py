@@ -24,13 +24,19 @@ from allotment.client.client import Client
 from allotment.client.connection import load
 from allotment.client.over_http import HttpTransport
 from allotment.client.transport import Call
+from tests.cli.conftest import Allot
 from tests.corpus import unavailable
 
 ALLOT = Path(sys.executable).with_name("allot")
 PATIENCE = 60
 
 
-def allot(*arguments: object) -> subprocess.CompletedProcess[str]:
+BARE = ("--no-scheduler", "--no-controllers")
+"""Where they are not the point: they take longer to start than the server."""
+
+
+def ended(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """A command in a process, which ends by itself."""
     return subprocess.run(
         [ALLOT, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
@@ -86,13 +92,13 @@ def test_the_kubeconfig_is_private_and_works_and_what_was_written_is_there_after
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "data"
-    with up(folder) as process:
+    with up(folder, *BARE) as process:
         greeting(process)
         assert stat.S_IMODE((folder / "kubeconfig").stat().st_mode) == 0o600
         ask(folder / "kubeconfig", lambda client: client.plain("v1", "configmaps").create(config_map("kept")))
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
-    with up(folder) as process:
+    with up(folder, *BARE) as process:
         greeting(process)
         found = ask(
             folder / "kubeconfig", lambda client: client.plain("v1", "configmaps").get("kept", "default")
@@ -182,11 +188,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_options_that_contradict_each_other(tmp_path: Path, name: str) -> None:
+def test_options_that_contradict_each_other(tmp_path: Path, allot: Allot, name: str) -> None:
     arguments, words = REFUSED[name]
-    tried = allot("up", "--data-dir", tmp_path / "data", *arguments)
-    assert tried.returncode == 2
-    assert words in tried.stderr
+    tried = allot("up", "--data-dir", str(tmp_path / "data"), *arguments)
+    assert tried.code == 2
+    assert words in tried.err
 
 
 @pytest.mark.parametrize(
@@ -235,9 +241,9 @@ def test_scheduler_and_controllers_are_a_process_whose_end_is_the_end_of_all(tmp
 
 
 def test_a_second_instance_is_told_who_has_the_folder(tmp_path: Path) -> None:
-    with up(tmp_path / "data") as process:
+    with up(tmp_path / "data", *BARE) as process:
         greeting(process)
-        second = allot("up", "--data-dir", tmp_path / "data", "--port", "0")
+        second = ended("up", "--data-dir", tmp_path / "data", "--port", "0")
         assert second.returncode == 1
         assert f"in use by process {process.pid}" in second.stderr
 
@@ -245,7 +251,7 @@ def test_a_second_instance_is_told_who_has_the_folder(tmp_path: Path) -> None:
 def test_a_port_in_use_is_named_with_the_way_out(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        tried = allot("up", "--data-dir", tmp_path / "data", "--port", port)
+        tried = ended("up", "--data-dir", tmp_path / "data", "--port", port)
     assert tried.returncode == 1
     assert f"127.0.0.1:{port} is in use" in tried.stderr
     assert "--port 0" in tried.stderr
@@ -253,19 +259,21 @@ def test_a_port_in_use_is_named_with_the_way_out(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    tried = allot("up", "--data-dir", tmp_path / "file" / "data", "--port", "0")
+    tried = ended("up", "--data-dir", tmp_path / "file" / "data", "--port", "0")
     assert tried.returncode == 1
     assert str(tmp_path / "file") in tried.stderr
     assert "Traceback" not in tried.stderr
 
 
-def test_credentials_are_issued_for_a_user_and_grant_nothing_by_themselves(tmp_path: Path) -> None:
+def test_credentials_are_issued_for_a_user_and_grant_nothing_by_themselves(
+    tmp_path: Path, allot: Allot
+) -> None:
     folder = tmp_path / "data"
-    with up(folder) as process:
+    with up(folder, *BARE) as process:
         greeting(process)
-        issued = allot("kubeconfig", "--user", "jane", "--group", "dev", "--data-dir", folder)
-        assert issued.returncode == 0
-        (tmp_path / "jane").write_text(issued.stdout)
+        issued = allot("kubeconfig", "--user", "jane", "--group", "dev", "--data-dir", str(folder))
+        assert issued.code == 0
+        (tmp_path / "jane").write_text(issued.out)
 
         async def who(client: Client) -> Any:
             with pytest.raises(Forbidden, match='User "jane" cannot list resource "pods"'):
@@ -281,7 +289,7 @@ def test_credentials_are_issued_for_a_user_and_grant_nothing_by_themselves(tmp_p
 def test_tokens_come_from_a_file(tmp_path: Path) -> None:
     folder, tokens = tmp_path / "data", tmp_path / "tokens.csv"
     tokens.write_text('s3cret,ci,u1,"builders,system:masters"\n')
-    with up(folder, "--token-file", str(tokens)) as process:
+    with up(folder, *BARE, "--token-file", str(tokens)) as process:
         greeting(process)
         config = yaml.safe_load((folder / "kubeconfig").read_text())
         config["users"][0]["user"] = {"token": "s3cret"}
@@ -296,58 +304,60 @@ def test_tokens_come_from_a_file(tmp_path: Path) -> None:
             ask(tmp_path / "ci", lambda client: client.plain("v1", "configmaps").list("default"))
 
 
-def test_a_token_file_that_is_none_is_named(tmp_path: Path) -> None:
+def test_a_token_file_that_is_none_is_named(tmp_path: Path, allot: Allot) -> None:
     (tmp_path / "tokens").write_text("only-a-token\n")
-    tried = allot("up", "--data-dir", tmp_path / "data", "--port", "0", "--token-file", tmp_path / "tokens")
-    assert tried.returncode == 1
-    assert f"{tmp_path}/tokens, line 1" in tried.stderr
+    tried = allot(
+        "up", "--data-dir", str(tmp_path / "data"), "--port", "0", "--token-file", str(tmp_path / "tokens")
+    )
+    assert tried.code == 1
+    assert f"{tmp_path}/tokens, line 1" in tried.err
 
 
-def test_credentials_without_a_server_say_how_to_start_one(tmp_path: Path) -> None:
-    tried = allot("kubeconfig", "--user", "jane", "--data-dir", tmp_path / "none")
-    assert tried.returncode == 1
-    assert "allot up" in tried.stderr
+def test_credentials_without_a_server_say_how_to_start_one(tmp_path: Path, allot: Allot) -> None:
+    tried = allot("kubeconfig", "--user", "jane", "--data-dir", str(tmp_path / "none"))
+    assert tried.code == 1
+    assert "allot up" in tried.err
     assert not (tmp_path / "none").exists()
 
 
-def test_a_backup_made_while_it_runs_brings_back_what_was_lost(tmp_path: Path) -> None:
+def test_a_backup_made_while_it_runs_brings_back_what_was_lost(tmp_path: Path, allot: Allot) -> None:
     folder, backup = tmp_path / "data", tmp_path / "backup"
     maps = ("v1", "configmaps")
-    with up(folder) as process:
+    with up(folder, *BARE) as process:
         greeting(process)
         ask(folder / "kubeconfig", lambda client: client.plain(*maps).create(config_map("before")))
-        assert allot("backup", backup, "--data-dir", folder).returncode == 0
+        assert allot("backup", str(backup), "--data-dir", str(folder)).code == 0
         ask(folder / "kubeconfig", lambda client: client.plain(*maps).create(config_map("after")))
-        refused = allot("restore", backup, "--data-dir", folder)
-        assert refused.returncode == 1
-        assert "in use by process" in refused.stderr
+        refused = allot("restore", str(backup), "--data-dir", str(folder))
+        assert refused.code == 1
+        assert "in use by process" in refused.err
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE)
-    assert allot("restore", backup, "--data-dir", folder).returncode == 0
-    with up(folder) as process:
+    assert allot("restore", str(backup), "--data-dir", str(folder)).code == 0
+    with up(folder, *BARE) as process:
         greeting(process)
         ask(folder / "kubeconfig", lambda client: client.plain(*maps).get("before", "default"))
         with pytest.raises(NotFound):
             ask(folder / "kubeconfig", lambda client: client.plain(*maps).get("after", "default"))
 
 
-def test_a_damaged_backup_is_refused_and_the_store_stays(tmp_path: Path) -> None:
+def test_a_damaged_backup_is_refused_and_the_store_stays(tmp_path: Path, allot: Allot) -> None:
     folder, backup = tmp_path / "data", tmp_path / "backup"
-    with up(folder) as process:
+    with up(folder, *BARE) as process:
         greeting(process)
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE)
     before = (folder / "store.db").read_bytes()
     backup.write_bytes(os.urandom(10_000))
-    refused = allot("restore", backup, "--data-dir", folder)
-    assert refused.returncode == 1
-    assert "nothing was restored" in refused.stderr
+    refused = allot("restore", str(backup), "--data-dir", str(folder))
+    assert refused.code == 1
+    assert "nothing was restored" in refused.err
     assert (folder / "store.db").read_bytes() == before
 
 
 def test_with_verbose_every_request_is_a_line_of_json(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    with up(folder, "--verbose") as process:
+    with up(folder, *BARE, "--verbose") as process:
         greeting(process)
         with pytest.raises(NotFound):
             ask(folder / "kubeconfig", lambda client: client.plain("v1", "configmaps").get("none", "default"))
@@ -364,7 +374,7 @@ def test_the_kubeconfig_has_an_address_that_clients_reach(tmp_path: Path, host: 
         socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
     except OSError:
         unavailable(f"the address {host}")
-    with up(tmp_path / "data", "--host", host, "--name", "gpus.example.com") as process:
+    with up(tmp_path / "data", *BARE, "--host", host, "--name", "gpus.example.com") as process:
         (line,) = [line for line in greeting(process) if "serves" in line]
         assert f"https://{reached}:" in line
         ask(tmp_path / "data" / "kubeconfig", lambda client: client.read("/version"))
@@ -373,10 +383,10 @@ def test_the_kubeconfig_has_an_address_that_clients_reach(tmp_path: Path, host: 
     assert "gpus.example.com" in names.get_values_for_type(x509.DNSName)
 
 
-def test_an_empty_host_is_refused(tmp_path: Path) -> None:
-    tried = allot("up", "--data-dir", tmp_path / "data", "--host", "")
-    assert tried.returncode == 2
-    assert "--host" in tried.stderr
+def test_an_empty_host_is_refused(tmp_path: Path, allot: Allot) -> None:
+    tried = allot("up", "--data-dir", str(tmp_path / "data"), "--host", "")
+    assert tried.code == 2
+    assert "--host" in tried.err
 
 
 def serves(process: subprocess.Popen[Any], folder: Path) -> None:
@@ -411,18 +421,18 @@ def test_it_stops_in_order_when_its_terminal_closes(tmp_path: Path) -> None:
         assert process.wait(PATIENCE) == 0
 
 
-def test_a_file_that_is_no_backup_is_named_and_nothing_changes(tmp_path: Path) -> None:
+def test_a_file_that_is_no_backup_is_named_and_nothing_changes(tmp_path: Path, allot: Allot) -> None:
     (tmp_path / "note").write_text("no backup, this")
-    tried = allot("restore", tmp_path / "note", "--data-dir", tmp_path / "data")
-    assert tried.returncode == 1
-    assert f"{tmp_path}/note is no good backup: it is not a database" in tried.stderr
-    assert "allot restore" not in tried.stderr
+    tried = allot("restore", str(tmp_path / "note"), "--data-dir", str(tmp_path / "data"))
+    assert tried.code == 1
+    assert f"{tmp_path}/note is no good backup: it is not a database" in tried.err
+    assert "allot restore" not in tried.err
 
 
 def test_a_kubeconfig_that_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     (folder / "kubeconfig").mkdir(parents=True)  # in the way of the file
-    tried = allot("up", "--data-dir", folder, "--port", "0")
+    tried = ended("up", "--data-dir", folder, "--port", "0")
     assert tried.returncode == 1
     assert f"{folder}/kubeconfig cannot be written" in tried.stderr
     assert "Traceback" not in tried.stderr
