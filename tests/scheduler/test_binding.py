@@ -339,6 +339,7 @@ def test_after_a_restart_devices_are_still_waited_for() -> None:
     seat = waiting()
     seat.crash()
     seat.turn()
+    assert step(seat) == "PatchClaim", "it takes over what it did not write itself"
     assert not seat.writes
 
     report(seat, "attached")

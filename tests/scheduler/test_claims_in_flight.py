@@ -14,6 +14,7 @@ from allotment.scheduler.claim_writer import (
     FIRST_REST,
     LONGEST_REST,
     MOST_CONFLICTS,
+    TAKEN_OVER,
     UNSEEN,
     ClaimWriter,
 )
@@ -51,11 +52,13 @@ def shown(
     finalizers: tuple[str, ...] = (),
     deleted: bool = False,
     uid: str = "",
+    mark: str = "",
 ) -> ResourceClaim:
     """A claim as the server shows it."""
     made = claim(name)
     meta = replace(
         made.metadata,
+        annotations={TAKEN_OVER: mark} if mark else {},
         resource_version=str(version),
         finalizers=finalizers,
         deletion_timestamp="2026-01-01T00:00:00Z" if deleted else None,
@@ -354,6 +357,9 @@ def test_a_lost_reply_is_found_out_by_looking() -> None:
     made.fails(Failure.CONFLICT)
     made.show(shown(version=2, holds=D0, users=("p",), finalizers=(FINALIZER,)))
 
+    assert made.patches() == {"metadata": {"annotations": {TAKEN_OVER: "2"}}}, "it may be another's"
+    made.writer.done(3, "")
+    made.show(shown(version=3, holds=D0, users=("p",), finalizers=(FINALIZER,), mark="2"))
     assert made.sends() is None
     assert made.writer.finished
 
@@ -642,3 +648,83 @@ def test_a_claim_that_another_scheduler_made_is_not_deleted() -> None:
 
     assert made.sends(10.0) is None
     assert made.writer.finished
+
+
+# --- one pod, two schedulers ---
+
+
+def late(wants: AllocationResult | None = D0, mark: str = "") -> Writer:
+    """Another scheduler has reserved the claim for the pod. Without ``wants``, that was known before."""
+    made = Writer(shown(holds=D0 if wants is None else None), wants=wants)
+    made.show(shown(version=5, holds=D0, users=("p",), mark=mark))
+    return made
+
+
+@pytest.mark.parametrize("wants", [D0, None], ids=["it has decided the same", "it has found it so"])
+def test_a_reservation_of_another_is_taken_over_before_it_is_used(wants: AllocationResult | None) -> None:
+    made = late(wants)
+
+    write = made.sends()
+
+    assert isinstance(write, PatchClaim)
+    assert (write.version, write.status) == ("5", False)
+    assert write.patch == {"metadata": {"annotations": {TAKEN_OVER: "5"}}}
+    made.writer.done(6, "")
+    assert not made.writer.finished, "it is not seen yet"
+    made.show(shown(version=6, holds=D0, users=("p",), mark="5"))
+    assert made.sends() is None
+    assert made.writer.finished
+
+
+def test_if_the_other_takes_it_back_first_there_is_nothing_to_take_over() -> None:
+    made = late(None)
+    made.sends()
+    made.fails(Failure.CONFLICT)
+    made.show(shown(version=6))
+
+    assert made.sends() is None
+    assert made.writer.error == "was deallocated meanwhile"
+
+
+def test_a_reservation_that_another_has_taken_over_is_not_taken_back() -> None:
+    made = Writer(shown()).written()
+    made.writer.undo()
+    assert made.sends() is None, "it has not seen its own write yet"
+    made.show(shown(version=3, holds=D0, users=("p",)))
+    made.patches()
+    made.fails(Failure.CONFLICT)
+    made.show(shown(version=4, holds=D0, users=("p",), mark="3"))
+
+    assert made.sends() is None
+    assert made.writer.finished
+
+
+def test_nor_is_one_that_was_taken_over_from_whoever_had_taken_it_over() -> None:
+    made = late(mark="2")
+    made.sends()
+    made.writer.done(6, "")
+    made.show(shown(version=7, holds=D0, users=("p",), mark="6"))
+    made.writer.undo()
+
+    assert made.sends() is None
+    assert made.writer.finished
+
+
+def test_what_was_taken_over_is_taken_back_as_if_it_were_written() -> None:
+    made = late()
+    made.sends()
+    made.writer.done(6, "")
+    made.show(shown(version=6, holds=D0, users=("p",), mark="5"))
+    made.writer.undo()
+
+    assert made.patches() == {"status": {"reservedFor": [], "allocation": None, "devices": None}}
+
+
+def test_a_reservation_that_went_and_came_again_is_another_s() -> None:
+    made = Writer(shown()).written()
+    made.show(shown(version=4, finalizers=(FINALIZER,)))
+    made.patches()
+    made.fails(Failure.CONFLICT)
+    made.show(shown(version=6, holds=D0, users=("p",), finalizers=(FINALIZER,)))
+
+    assert made.patches() == {"metadata": {"annotations": {TAKEN_OVER: "6"}}}

@@ -115,8 +115,7 @@ class Walk:
     def run(self, steps: int) -> None:
         for _ in range(steps):
             self.rng.choices(self.acts, [act.weight for act in self.acts])[0].do()
-            if len(self.seats) == 1:
-                self.world.check_bound()
+            self.world.check_bound()
         self.rest()
 
     def rest(self) -> None:

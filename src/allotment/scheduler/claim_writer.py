@@ -4,6 +4,10 @@ Forward: make the claim (extended resources only), then its finalizer, then allo
 counts only once the informer has shown it, and then only if nobody else had the device before (see ``Claims.disputed``).
 Backward: reservation out, and with it the allocation if this pod brought it and nobody else uses the claim by now.
 
+A reservation for the pod that this machine did not write is another scheduler's, or that of one that was killed. It is taken over
+by a mark on the claim before the pod is bound by it, since whoever wrote it may be about to take it back: of the two
+writes one is based on an old version and fails. Who finds the mark of another leaves the claim to that one.
+
 Every write says which version it was based on. A conflict means that the copy was old: the machine waits for a newer one and
 looks again, and may find that its own write, whose reply was lost, has taken effect.
 
@@ -32,6 +36,9 @@ FIRST_REST, LONGEST_REST = 0.1, 5.0
 UNSEEN = 30.0
 """Seconds after which a claim that was made and never seen must be gone."""
 
+TAKEN_OVER = "allotment.dev/taken-over"
+"""The annotation of a claim whose reservation was taken over: the version at which that happened, so that each time differs."""
+
 Draft = Callable[[int], Write]
 """A write that lacks only its id."""
 
@@ -53,6 +60,8 @@ class ClaimWriter:
         self._finalized = self._unseen = False
         self._made = False  # the claim is ours, or may be: a creation had no answer
         self._written = False  # our reservation is in it
+        self._taken_over = False  # another's is, and is ours now
+        self._mark = ""  # of the one who had it last when we wrote: nobody else's since, if it is still so
         self._unsure = 0  # our reservation may be in it, if it is newer than this
         self._conflicts = self._silences = 0
         self._stale = 0  # a copy as old as this is not worth looking at
@@ -76,6 +85,8 @@ class ClaimWriter:
         elif sent == "status":
             self._written, self._unsure = True, 0
             self._claims.acknowledged(self.claim, version)
+        elif sent == "takeover":
+            self._taken_over, self._mark = True, str(self._based)
         elif sent == "release":
             self._written, self._unsure = False, 0
         elif sent == "delete":
@@ -153,9 +164,12 @@ class ClaimWriter:
         if self.error:
             return None
         if self._mine(claim):
+            if not (self._written or self._taken_over or self.for_group):
+                return self._take_over(claim)
             self._claims.acknowledged(self.claim, version_of(claim))
             self.finished = True
             return None
+        self._written = self._taken_over = False
         if self._step.finalizer not in claim.metadata.finalizers and not self._finalized:
             finalizers = [*claim.metadata.finalizers, self._step.finalizer]
             return self._patch("finalizer", claim, {"metadata": {"finalizers": finalizers}}, status=False)
@@ -201,12 +215,18 @@ class ClaimWriter:
             return f"is in use by {MAX_CONSUMERS} consumers, which is the limit"
         return ""
 
+    @property
+    def _brings(self) -> bool:
+        """Whether this pod brings the allocation, rather than joins those who have one."""
+        return self._step.allocation is not None or self._step.document is not None
+
     def _mine(self, claim: ResourceClaim) -> bool:
         users = claim.status.reserved_for
         return bool(users) and any(user.uid == self._step.consumer.uid for user in users)
 
     def _status(self, claim: ResourceClaim) -> Draft:
         step = self._step
+        self._mark = _mark(claim)
         users = [*claim.status.reserved_for, step.consumer]
         status: dict[str, Any] = {"reservedFor": [to_builtins(user) for user in users]}
         if claim.status.allocation is not None:
@@ -217,12 +237,19 @@ class ClaimWriter:
             status["allocation"] = to_builtins(step.allocation)
         return self._patch("status", claim, {"status": status}, status=True)
 
+    def _take_over(self, claim: ResourceClaim) -> Draft:
+        mark = {TAKEN_OVER: str(max(version_of(claim), self._version))}
+        return self._patch("takeover", claim, {"metadata": {"annotations": mark}}, status=False)
+
     def _backward(self, claim: ResourceClaim | None) -> Draft | None:
         """Takes back what this writer wrote, and not what another scheduler wrote for the same pod. After a write without an
         answer, releasing at the version it was based on tells whether it took effect: if so, that is a conflict."""
         if claim is not None:
-            mine = self._mine(claim) and (self._written or self._unsure)
-            if mine or self._unsure >= version_of(claim):
+            if _mark(claim) != self._mark:  # it is another's by now, to whom it is left
+                self.finished = True
+                return None
+            wrote = self._written or self._unsure or (self._taken_over and self._brings)
+            if (self._mine(claim) and wrote) or self._unsure >= version_of(claim):
                 return self._release(claim)
         uid = self._uid if claim is None else claim.metadata.uid
         if self._made and uid and (claim is None or claim.metadata.deletion_timestamp is None):
@@ -234,8 +261,7 @@ class ClaimWriter:
     def _release(self, claim: ResourceClaim) -> Draft:
         left = [user for user in claim.status.reserved_for if user.uid != self._step.consumer.uid]
         status: dict[str, Any] = {"reservedFor": [to_builtins(user) for user in left]}
-        ours = self._step.allocation is not None or self._step.document is not None
-        if ours and not left and not self._step.keep:
+        if self._brings and not left and not self._step.keep:
             status |= {"allocation": None, "devices": None}
         return self._patch("release", claim, {"status": status}, status=True)
 
@@ -245,3 +271,7 @@ class ClaimWriter:
         return lambda id: PatchClaim(
             id, self._namespace, self._name, claim.metadata.uid, str(based), patch, status=status
         )
+
+
+def _mark(claim: ResourceClaim) -> str:
+    return claim.metadata.annotations.get(TAKEN_OVER, "")

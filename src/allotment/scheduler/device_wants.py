@@ -65,7 +65,7 @@ class Wants:
     grants: list[Grant] = field(default_factory=list)  # by Reserve
     joined: list[Given] = field(
         default_factory=list
-    )  # by Reserve: given claims that the pod was not a user of
+    )  # by Reserve: given claims that the pod is to be a user of
     costs: Costs = field(default_factory=Costs)  # by Reserve
 
     @property

@@ -395,7 +395,10 @@ class DynamicResources:
         except Conflict:
             return Status(Code.UNSCHEDULABLE, NAME, "a device was taken by another pod meanwhile")
         for given in wants.given:
-            if given.in_flight or not reserved(given.reference):
+            alone = (
+                given.reference.consumer.uid == uid
+            )  # then also if it is reserved, by whomever: see claim_writer
+            if alone or given.in_flight or not reserved(given.reference):
                 cluster.claims.depart(given.reference.key, uid, given.reference.consumer, None)
                 wants.joined.append(given)
         return SUCCESS
