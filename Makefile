@@ -35,7 +35,7 @@ demo: $(RUNS) ## a simulated fleet, workloads that arrive, who gets what, and wh
 	@$(BIN)/allot demo
 
 test: $(READY) ## run the tests (under five minutes)
-	@$(BIN)/pytest -n auto -m "not soak and not upstream and not kubernetes"
+	@$(BIN)/pytest -n auto --dist worksteal -m "not soak and not upstream and not kubernetes"
 
 test-kubernetes: $(READY) kubernetes ## run the contract tests and kubectl's on the real Kubernetes too
 	@$(BIN)/pytest -m kubernetes

@@ -215,11 +215,15 @@ def sound(answer_line: Lines, line: str) -> None:
     assert isinstance(json.loads(text), dict)
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=20,
-)
+def json_of(leaves: int) -> st.SearchStrategy[Any]:
+    return st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=leaves,
+    )
+
+
+json_values = json_of(20)
 fields = st.sampled_from(
     [
         "name",
@@ -249,7 +253,7 @@ fields = st.sampled_from(
     ]
 )
 almost_problems = st.recursive(
-    json_values, lambda inner: st.dictionaries(fields, inner | st.lists(inner)), max_leaves=30
+    json_of(3), lambda inner: st.dictionaries(fields, inner | st.lists(inner)), max_leaves=30
 )
 
 
