@@ -33,6 +33,7 @@ from allotment.apiserver.registry.call import Call, Written
 from allotment.apiserver.registry.catalogue import Served
 from allotment.apiserver.registry.patches import PatchType
 from allotment.apiserver.server import ApiServer, Options, now
+from allotment.cli.memory import spare_collector
 from allotment.client.client import Client, Collection
 from allotment.client.in_process import InProcessTransport
 
@@ -43,7 +44,7 @@ IN_FLIGHT = 32
 SWITCH_SECONDS = 0.0005  # as a process sets it whose other threads only wait for the disk
 DEVICES = 10  # of a node
 WATCHED = "watch event to one watcher in process"
-PODS, CLAIMS = ("v1", "pods"), ("resource.k8s.io/v1", "resourceclaims")
+PODS, CLAIMS, EVENTS = ("v1", "pods"), ("resource.k8s.io/v1", "resourceclaims"), ("v1", "events")
 
 
 @dataclass(slots=True)
@@ -137,6 +138,25 @@ def binding(number: int, namespace: str) -> Obj:
     }
 
 
+def scheduled(number: int, namespace: str, about: Obj) -> Obj:
+    """The event that a scheduler writes of a pod."""
+    name, node = f"p{number}", f"{namespace}-n{number // DEVICES}"
+    regarding = {"kind": "Pod", "namespace": namespace, "name": name, "uid": about["metadata"]["uid"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name}.{number:016x}", "namespace": namespace},
+        "involvedObject": {"apiVersion": "v1", **regarding},
+        "eventTime": "2026-01-02T03:04:05.000000Z",
+        "type": "Normal",
+        "reason": "Scheduled",
+        "action": "Binding",
+        "message": f"Successfully assigned {namespace}/{name} to {node}",
+        "reportingComponent": "default-scheduler",
+        "reportingInstance": "default-scheduler-0",
+    }
+
+
 def labelled(number: int) -> Obj:
     return {"metadata": {"labels": {"number": f"n{number}"}}}
 
@@ -157,7 +177,7 @@ class ByClient:
 
     def __init__(self, client: Client) -> None:
         self._of: dict[tuple[str, str], Collection[Obj]] = {
-            kind: client.plain(*kind) for kind in (PODS, CLAIMS)
+            kind: client.plain(*kind) for kind in (PODS, CLAIMS, EVENTS)
         }
 
     async def create(self, kind: tuple[str, str], obj: Obj) -> Obj:
@@ -268,11 +288,15 @@ async def round_of(way: Way, client: Client, namespace: str) -> AsyncIterator[tu
     async def bind(number: int) -> None:
         await way.bind(binding(number, namespace))
 
+    async def tell(number: int) -> None:
+        await way.create(EVENTS, scheduled(number, namespace, pods[number]))
+
     yield "create pod", await timed(create_pod)
     yield "create claim", await timed(create_claim)
     yield "patch pod status", await timed(name_claim)
     yield "patch claim status", await timed(allocate)
     yield "bind pod", await timed(bind)
+    yield "create event", await timed(tell)
     since = max(int(each["metadata"]["resourceVersion"]) for each in claims.values())
     yield "patch claim label", await timed(label)
     yield WATCHED, await timed_once(read_events(client.plain(*CLAIMS), namespace, since))
@@ -335,6 +359,7 @@ async def serving() -> AsyncIterator[tuple[ApiServer, Client]]:
     with tempfile.TemporaryDirectory() as folder:
         server = ApiServer(Options(Path(folder)))
         await server.start()
+        spare_collector()  # as a process does that runs long
         try:
             async with Client(InProcessTransport(server.app, {"identity": ADMINISTRATOR})) as client:
                 yield server, client
