@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from allotment.allocator.request import Demand
     from allotment.api.resource import ResourceClaim
 
+GAVE_UP = "gave up"
+"""How the words begin where the search ran out of steps."""
+
 _ANSWERS_KEPT = 20_000
 _ORDERS_KEPT = 256
 """Per sight: orders of devices that depend on use."""
@@ -303,7 +306,7 @@ class View:
         if answer.verdict is Verdict.FOUND:
             return Draft(problem, answer, self._fleet.book.classes)
         if answer.verdict is Verdict.GAVE_UP:
-            return _No(f"gave up after {answer.steps} steps")
+            return _No(f"{GAVE_UP} after {answer.steps} steps")
         return _No(problem.site.flaws())
 
     def ask(self, place: Place, claims: Sequence[ResourceClaim], share_id: ShareIDs) -> Outcome:
@@ -349,11 +352,11 @@ class View:
                 return place
             name = heappop(heap)
             self._waiting.discard(name)
-            if place is not None and self._shares_pools(place):
+            if place is not None and self.shares_pools(place):
                 self._resting.add(name)
         return None
 
-    def _shares_pools(self, place: Place) -> bool:
+    def shares_pools(self, place: Place) -> bool:
         """Whether the answer on a node depends on pools that other nodes reach too."""
         known = self._static.get(place.name)
         return known is None or bool(known[1].relevant & ~place.local)

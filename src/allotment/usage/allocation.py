@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.allocator.carried import carried
-from allotment.allocator.pool import DeviceID, PoolID
+from allotment.allocator.pool import PoolID
 from allotment.allocator.semantic import held_ids
 from allotment.api import alpha2
 from allotment.api.conversion.v1alpha2 import REQUEST
@@ -56,23 +56,25 @@ def held_by(claim: AnyClaim) -> dict[PoolID, Held]:
     """What a claim holds, by pool; empty if it is not allocated."""
     if claim.status.allocation is None:
         return {}
-    found: dict[PoolID, dict[str, list[AllocationInfo]]] = {}
-    for device, info in _entries(claim):
-        found.setdefault(device.of_pool, {}).setdefault(device.device, []).append(info)
-    return {pool: {name: tuple(infos) for name, infos in devices.items()} for pool, devices in found.items()}
+    found: dict[PoolID, Held] = {}
+    for pool, device, info in _entries(claim):
+        devices = found.setdefault(pool, {})
+        devices[device] = (*devices.get(device, ()), info)
+    return found
 
 
-def _entries(claim: AnyClaim) -> list[tuple[DeviceID, AllocationInfo]]:
+def _entries(claim: AnyClaim) -> list[tuple[PoolID, str, AllocationInfo]]:
     meta = claim.metadata
     tree_claim = claim if isinstance(claim, alpha2.ResourceClaim) else carried(claim)
     if tree_claim is not None:
         info = AllocationInfo(meta.namespace, meta.name, meta.uid, REQUEST)
-        return [(device, info) for device in held_ids(tree_claim)]
+        return [(each.of_pool, each.device, info) for each in held_ids(tree_claim)]
     assert isinstance(claim, ResourceClaim)
     assert claim.status.allocation is not None
     return [
         (
-            DeviceID(result.driver, result.pool, result.device),
+            PoolID(result.driver, result.pool),
+            result.device,
             AllocationInfo(
                 meta.namespace,
                 meta.name,

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from allotment.allocator.taint import blocking_taint
-from allotment.api.quantity import Quantity
+from allotment.api.quantity import Format, Quantity
 from allotment.usage.summary import DeviceState
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ HIDDEN_CLAIMS = "HiddenClaims"
 
 Amounts = Mapping[str, Quantity]
 _NONE: Amounts = {}
+_ZERO = {format: Quantity(0, format) for format in Format}
+_order = attrgetter("order")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +73,23 @@ def device_usage(
 ) -> DeviceUsage:
     """Judges one device. ``obstacle`` is asked only about devices that nobody has."""
     spec = device.spec
-    holders = [each for each in allocations if not each.admin_access]
     total = {name: offer.value for name, offer in spec.capacity.items()} if spec.capacity else _NONE
-    bound = spec if device.slice.spec.per_device_node_selection else device.slice.spec
-    mine = tuple(sorted(allocations, key=lambda each: each.order)) if allocations else ()
     state, found, taken, left = DeviceState.AVAILABLE, None, _nothing_of(total), total
-    if holders:
-        taken = _taken(holders, total)
-        left = {name: _left(amount, taken.get(name)) for name, amount in total.items()}
-        shared = spec.allow_multiple_allocations and all(each.share_id is not None for each in holders)
-        state = DeviceState.ALLOCATED
-        if shared and _one_more_fits(spec.capacity, left):
+    holders = [each for each in allocations if not each.admin_access] if allocations else None
+    if not holders:
+        found = obstacle()
+        if found is not None:
+            state, left = DeviceState.UNAVAILABLE, taken
+    elif any(each.share_id is None for each in holders):
+        state, taken, left = DeviceState.ALLOCATED, total, taken
+    else:
+        state, taken = DeviceState.ALLOCATED, _added_up(holders, total)
+        left = {name: _left(amount, taken[name]) for name, amount in total.items()}
+        if spec.allow_multiple_allocations and _one_more_fits(spec.capacity, left):
             state = DeviceState.PARTIALLY_ALLOCATED
-    elif (found := obstacle()) is not None:
-        state, left = DeviceState.UNAVAILABLE, _nothing_of(total)
+    mine = tuple(sorted(allocations, key=_order)) if len(allocations) > 1 else tuple(allocations)
     reason, message = (found.reason, found.message) if found is not None else ("", "")
+    bound = spec if device.slice.spec.per_device_node_selection else device.slice.spec
     return DeviceUsage(spec.name, state, reason, message, mine, total, taken, left, bound.node_name or "")
 
 
@@ -103,23 +108,21 @@ def _written(taint: DeviceTaint) -> str:
 
 
 def _nothing_of(total: Amounts) -> Amounts:
-    return {name: Quantity(0, amount.format) for name, amount in total.items()} if total else _NONE
+    return {name: _ZERO[amount.format] for name, amount in total.items()} if total else _NONE
 
 
-def _taken(holders: Sequence[AllocationInfo], total: Amounts) -> Amounts:
-    """What the claims have of each capacity: the whole of it, or the sum of their shares."""
-    if any(each.share_id is None for each in holders):
-        return total
+def _added_up(shares: Sequence[AllocationInfo], total: Amounts) -> Amounts:
+    """What shares take together, also of capacities that the device no longer has."""
     taken = dict(_nothing_of(total))
-    for each in holders:
+    for each in shares:
         for name, amount in each.capacity.items():
             before = taken.get(name)
             taken[name] = amount if before is None else Quantity(before.nanos + amount.nanos, before.format)
     return taken
 
 
-def _left(total: Quantity, taken: Quantity | None) -> Quantity:
-    return Quantity(max(0, total.nanos - (taken.nanos if taken is not None else 0)), total.format)
+def _left(total: Quantity, taken: Quantity) -> Quantity:
+    return Quantity(max(0, total.nanos - taken.nanos), total.format)
 
 
 def _one_more_fits(capacity: Mapping[str, DeviceCapacity], left: Amounts) -> bool:

@@ -68,8 +68,9 @@ class Inventory:
     @cached_property
     def node_name(self) -> str:
         """The one node that all slices are for; empty if there may be several."""
-        names = {device.slice.spec.node_name or "" for device in self.devices}
-        names |= {slice.spec.node_name or "" for slice in self.slices}
+        if not self.slices:
+            return self.id.pool
+        names = {slice.spec.node_name or "" for slice in self.slices}
         return names.pop() if len(names) == 1 else ""
 
     @cached_property
@@ -103,8 +104,10 @@ def slice_inventory(
     pool = whole_pool(
         sorted(current, key=lambda s: (s.spec.pool.resource_slice_count == count, -_announced(s))), ALL
     )
-    first, duplicates = _listed(current)
-    valid = _validity(pool, duplicates)
+    devices: Sequence[Device] = pool.devices
+    duplicates: list[str] = []
+    if not pool.usable:
+        devices, duplicates = _listed(current)
     flaws = [*duplicates]
     if pool.invalid and not duplicates:
         flaws.append(pool.invalid)
@@ -112,7 +115,7 @@ def slice_inventory(
     flaws += _older(known, newest)
     if trees:
         flaws.append(f"{_slices(trees)} of v1alpha2 for the same driver and pool ignored")
-    return Inventory(pool, pool.devices if pool.usable else first, _completeness(pool), valid, flaws, current)
+    return Inventory(pool, devices, _completeness(pool), _validity(pool, duplicates), flaws, current)
 
 
 def tree_inventory(id: PoolID, trees: Iterable[NodeResourceSlice], held: Collection[str] = ()) -> Inventory:
@@ -178,8 +181,7 @@ def _odd_announcements(current: Sequence[ResourceSlice]) -> list[str]:
 
 
 def _older(known: Sequence[ResourceSlice], newest: int) -> list[str]:
-    older = Counter(slice.spec.pool.generation for slice in known)
-    del older[newest]
+    older = Counter([slice.spec.pool.generation for slice in known if slice.spec.pool.generation < newest])
     return [
         f"{_slices(count)} of the older generation {generation} ignored, the newest is {newest}"
         for generation, count in sorted(older.items(), reverse=True)

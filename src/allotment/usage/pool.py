@@ -219,9 +219,12 @@ def _overuse(devices: Sequence[Device], usages: Sequence[DeviceUsage]) -> list[s
         if not usage.allocations:
             continue
         holders = [each for each in usage.allocations if not each.admin_access]
-        shared = device.spec.allow_multiple_allocations and all(each.share_id is not None for each in holders)
-        if len(holders) > 1 and not shared:
+        if len(holders) > 1 and not (
+            device.spec.allow_multiple_allocations and all(each.share_id is not None for each in holders)
+        ):
             errors.append(f'device "{usage.name}" is in {_allocations(len(holders))} and can only be in one')
+        if usage.allocated_capacity is usage.total_capacity:
+            continue
         for name, taken in usage.allocated_capacity.items():
             total = usage.total_capacity.get(name)
             if total is None or taken > total:

@@ -158,7 +158,10 @@ class Usage:
                     self._touch(id, published=True)
 
     def _record(self, id: PoolID) -> _Record:
-        return self._records.setdefault(id, _Record())
+        record = self._records.get(id)
+        if record is None:
+            record = self._records[id] = _Record()
+        return record
 
     def _touch(self, id: PoolID, *, published: bool = False) -> None:
         record = self._records[id]

@@ -1,0 +1,276 @@
+"""How many more claims of one shape fit, found out by really asking the allocator.
+
+On a node: one claim after another is allocated and committed in a fork of the ledger, until the allocator refuses. Nodes in
+equal state are one node to the fleet's index, so each state is filled once. That is what a scheduler would come to; where
+the first choices were unlucky more would fit, so the allocator is then asked for one more all together, until it proves that
+they do not. A claim for one device that draws on no counters needs no proof: every choice leaves as much as any other.
+
+In the cluster: nodes that share nothing add up. Nodes that reach pools in common are filled one after the other.
+In a pool: as if there were no other. Pools that have nothing in common are asked about at the same time.
+
+Everything is bounded: by ``limit`` for each number, by ``steps`` of search for all proofs. A number that a bound cut off is a
+lower bound, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from allotment.allocator.allocate import numbered_shares, solve
+from allotment.allocator.fleet import Fleet, Place
+from allotment.allocator.ledger import Holding
+from allotment.allocator.outcome import Allocated, GaveUp
+from allotment.allocator.pool import DeviceID, PoolID, by_pool
+from allotment.allocator.search import DEFAULT_BUDGET
+from allotment.allocator.strategy import FIRST_FIT
+from allotment.allocator.taint import tainted
+from allotment.allocator.view import GAVE_UP, View
+from allotment.usage.allocation import AllocationInfo, AnyClaim, held_by
+
+if TYPE_CHECKING:
+    from allotment.api.core import Node
+    from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+
+LIMIT = 1_000
+"""Claims counted in one place before that is enough."""
+STEPS = 200_000
+"""Of search, for all proofs together: a second or two."""
+_TOGETHER = 64
+"""Most claims that are asked for all together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """So many more, or at least so many. ``words`` say why it is no more where that is not a matter of devices."""
+
+    number: int
+    exact: bool = True
+    words: str = ""
+
+    def __str__(self) -> str:
+        return str(self.number) if self.exact else f"at least {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """Numbers for each node and each pool by itself, and for all nodes together: they need not add up, as nodes may reach
+    the same devices."""
+
+    cluster: Fits
+    nodes: Mapping[str, Fits]
+    pools: Mapping[PoolID, Fits]
+
+
+def remaining(
+    claim: ResourceClaim,
+    *,
+    nodes: Iterable[Node],
+    slices: Iterable[ResourceSlice],
+    classes: Iterable[DeviceClass],
+    claims: Iterable[AnyClaim] = (),
+    rules: Iterable[DeviceTaintRule] = (),
+    strategy: str = FIRST_FIT,
+    limit: int = LIMIT,
+    steps: int = STEPS,
+) -> Remaining:
+    """How many more claims that ask for the same as ``claim`` fit beside what ``claims`` hold, all of those that there are.
+
+    Whether ``claim`` itself is allocated does not matter.
+    """
+    stock = _Stock(list(nodes), list(slices), list(classes), list(claims), list(rules))
+    bounds = _Bounds(limit, steps)
+    tally = _fill(stock.fleet(stock.nodes, stock.slices), claim, strategy, bounds)
+    return Remaining(tally.cluster, tally.nodes, _pools(stock, tally, claim, strategy, bounds))
+
+
+@dataclass(slots=True)
+class _Bounds:
+    limit: int
+    steps: int  # left
+
+
+class _Stock:
+    """What there is, from which fleets are made."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        slices: Sequence[ResourceSlice],
+        classes: Sequence[DeviceClass],
+        claims: Sequence[AnyClaim],
+        rules: Sequence[DeviceTaintRule],
+    ) -> None:
+        self.nodes = nodes
+        ordered = sorted(rules, key=lambda rule: rule.metadata.name)
+        self.slices = [tainted(slice, ordered) for slice in slices]
+        self._classes = classes
+        self._held: dict[PoolID, dict[str, list[AllocationInfo]]] = {}
+        for each in claims:
+            for pool, devices in held_by(each).items():
+                for device, infos in devices.items():
+                    users = [info for info in infos if not info.admin_access]
+                    self._held.setdefault(pool, {}).setdefault(device, []).extend(users)
+
+    def fleet(self, nodes: Sequence[Node], slices: Sequence[ResourceSlice]) -> Fleet:
+        """A fleet of these slices, with what is held of them."""
+        fleet = Fleet(nodes, slices, self._classes)
+        for pool in by_pool(slices):
+            for name, infos in self._held.get(pool, {}).items():
+                _occupy(fleet, DeviceID(*pool, name), infos)
+        return fleet
+
+
+def _occupy(fleet: Fleet, device: DeviceID, infos: Sequence[AllocationInfo]) -> None:
+    """Has the ledger hold a device as claims do. One that was promised more than once is held once, whole if any has it so."""
+    if not infos:
+        return
+    if any(info.share_id is None for info in infos):
+        shares = [Holding(device, None, (), False)]
+    else:
+        shares = [
+            Holding(device, info.share_id, tuple((n, q.nanos) for n, q in info.capacity.items()), False)
+            for info in infos
+        ]
+    fleet.ledger.hold(f"held {device}", tuple(shares))
+
+
+# --- nodes and the cluster ---
+
+
+@dataclass(slots=True)
+class _Tally:
+    cluster: Fits
+    nodes: dict[str, Fits] = field(default_factory=dict)
+
+
+def _fill(fleet: Fleet, claim: ResourceClaim, strategy: str, bounds: _Bounds) -> _Tally:
+    """Counts on every node, and on all together."""
+    view = fleet.view([claim], strategy, DEFAULT_BUDGET)
+    tally = _Tally(Fits(0))
+    number, exact, sharing = 0, True, list[str]()
+    for group in view.groups():
+        place = fleet.places[group.nodes[0]]
+        if group.fits:
+            fits = _on_node(fleet, view, place, claim, bounds)
+        else:
+            fits = Fits(0, not group.words.startswith(GAVE_UP), group.words)
+        for name in group.nodes:
+            tally.nodes[name] = fits
+        if group.fits and view.shares_pools(place):
+            sharing += group.nodes
+        else:
+            number += fits.number * len(group.nodes)
+            exact = exact and fits.exact
+    tally.nodes = {name: tally.nodes[name] for name in sorted(tally.nodes)}
+    if sharing:
+        more = _on_all(fleet, view, sorted(sharing), bounds)
+        number, exact = number + more.number, exact and more.exact
+    tally.cluster = Fits(number, exact, view.fault)
+    return tally
+
+
+def _on_node(fleet: Fleet, view: View, place: Place, claim: ResourceClaim, bounds: _Bounds) -> Fits:
+    simple = _simple(view, place)
+    with fleet.ledger.fork():
+        fits = _until_refused(fleet, view, place, bounds.limit)
+    if simple or not fits.exact:
+        return fits
+    return _proved(fleet, place, claim, fits, bounds)
+
+
+def _until_refused(fleet: Fleet, view: View, place: Place, limit: int) -> Fits:
+    """Allocates one after the other. What was committed stays."""
+    number, devices = 0, fleet.site(place).devices
+    while number < limit:
+        draft = view.draft(place)
+        if draft is None:
+            words = view.refusal(place)
+            return Fits(number, not words.startswith(GAVE_UP), words)
+        (result,) = draft.write(devices, place.name, numbered_shares)
+        fleet.ledger.commit(f"remaining {place.name} {number}", result)
+        number += 1
+    return Fits(number, exact=False)
+
+
+def _simple(view: View, place: Place) -> bool:
+    """Whether it does not matter which devices claims get, as far as their number goes."""
+    problem, requests = view.problem(place), view.demand.requests
+    if problem is None or len(requests) != 1 or len(requests[0].asks) != 1:
+        return False
+    ask = requests[0].asks[0]
+    suits = problem.suits[ask.shape]
+    suits.judge_all()
+    drawing = any(suits.selectable >> position & 1 for position in problem.draws)
+    return ask.count == 1 and not ask.all and not suits.errors and not drawing
+
+
+def _proved(fleet: Fleet, place: Place, claim: ResourceClaim, fits: Fits, bounds: _Bounds) -> Fits:
+    """Asks for one more all together, as long as that can be had."""
+    number = fits.number
+    while number < min(bounds.limit, _TOGETHER) and bounds.steps > 0:
+        demand = fleet.book.demand([claim] * (number + 1))
+        outcome = solve(
+            place.node, lambda: fleet.site(place), demand, fleet.ledger, fleet.book, budget=bounds.steps
+        )
+        bounds.steps -= outcome.steps
+        if isinstance(outcome, GaveUp):
+            break
+        if not isinstance(outcome, Allocated):
+            return Fits(number, True, fits.words)
+        number += 1
+    return Fits(number, False, fits.words)
+
+
+def _on_all(fleet: Fleet, view: View, names: Sequence[str], bounds: _Bounds) -> Fits:
+    """Fills nodes that have devices in common, one after the other."""
+    number, exact = 0, True
+    simple = all(_simple(view, fleet.places[name]) for name in names)
+    with fleet.ledger.fork():
+        for name in names:
+            fits = _until_refused(fleet, view, fleet.places[name], bounds.limit - number)
+            number, exact = number + fits.number, exact and fits.exact
+    return Fits(number, exact and simple)
+
+
+# --- pools ---
+
+
+def _pools(
+    stock: _Stock, whole: _Tally, claim: ResourceClaim, strategy: str, bounds: _Bounds
+) -> dict[PoolID, Fits]:
+    found: dict[PoolID, Fits] = {}
+    nodes = {node.metadata.name: node for node in stock.nodes}
+    layers = list(_layers(by_pool(stock.slices)))
+    for homes, slices in layers:
+        if len(layers) == 1:
+            tally = whole
+        else:
+            reaching = [nodes[home] for home in homes if home in nodes] if None not in homes else stock.nodes
+            tally = _fill(stock.fleet(reaching, slices), claim, strategy, bounds)
+        for home, pool in homes.items():
+            found[pool] = tally.cluster if home is None else tally.nodes.get(home, Fits(0, True, _NO_NODE))
+    return {pool: found[pool] for pool in sorted(found)}
+
+
+_NO_NODE = "its node does not exist"
+
+
+def _layers(
+    pools: Mapping[PoolID, Sequence[ResourceSlice]],
+) -> Iterator[tuple[dict[str | None, PoolID], list[ResourceSlice]]]:
+    """Pools put together so that each node has at most one of each layer. One that several nodes may reach is alone."""
+    of_node: dict[str, list[PoolID]] = {}
+    for pool, slices in pools.items():
+        homes = {slice.spec.node_name for slice in slices}
+        home = homes.pop() if len(homes) == 1 else None
+        if home:
+            of_node.setdefault(home, []).append(pool)
+        else:
+            yield {None: pool}, list(slices)
+    for depth in range(max(map(len, of_node.values()), default=0)):
+        layer: dict[str | None, PoolID] = {
+            home: mine[depth] for home, mine in of_node.items() if depth < len(mine)
+        }
+        yield layer, [slice for pool in layer.values() for slice in pools[pool]]
