@@ -3,6 +3,9 @@
 Everything goes over TLS to a server in a process of its own, from one Python load client with 32 requests in flight; every
 acknowledged write is fsynced by both. The client shares the machine with the server, and costs about as much. Rates and
 times are the best of several rounds. The real one is what ``make kubernetes`` built; where it is absent its column stays empty.
+
+Processor time is that of our server's process alone, commits included. An event's is what updates cost more with watchers
+than without, for each of them. ``--only processor`` measures nothing else.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
@@ -38,6 +42,7 @@ UPDATES = 600
 PODS = CLAIMS = 10_000
 SLICES = 5_000
 IDLE_WATCHES = 1_000
+WATCHERS_COUNTED = (0, 1, 10)
 ALLOT = Path(sys.executable).with_name("allot")
 
 
@@ -183,25 +188,67 @@ async def requests(load: Load, round_: int) -> dict[str, float]:
 
 async def fan_out(load: Load, path: str, version: str) -> float:
     """Watch events a second that arrive at all watchers together."""
+    async with watching(load, path, version, WATCHERS, UPDATES) as all_seen:
+        start = time.perf_counter()
+        await load.many(UPDATES, lambda n: load.send("PUT", f"{path}/c{n:06d}", config_map(n, 1)))
+        await all_seen()
+        return WATCHERS * UPDATES / (time.perf_counter() - start)
+
+
+@contextlib.asynccontextmanager
+async def watching(
+    load: Load, path: str, version: str, watchers: int, updates: int
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Watches that have begun; the function returns when each has seen so many updates."""
     ready = asyncio.Semaphore(0)
 
-    async def watch() -> int:
+    async def watch() -> None:
         seen = 0
         async with load.watch(f"{path}?watch=1&resourceVersion={version}") as reply:
             ready.release()
             async for chunk in reply.content.iter_any():
                 seen += chunk.count(b'"type":"MODIFIED"')
-                if seen >= UPDATES:
-                    break
-        return seen
+                if seen >= updates:
+                    return
 
-    watchers = [asyncio.create_task(watch()) for _ in range(WATCHERS)]
-    for _ in watchers:
+    tasks = [asyncio.create_task(watch()) for _ in range(watchers)]
+    for _ in tasks:
         await ready.acquire()
-    start = time.perf_counter()
-    await load.many(UPDATES, lambda n: load.send("PUT", f"{path}/c{n:06d}", config_map(n, 1)))
-    seen = await asyncio.wait_for(asyncio.gather(*watchers), 120)
-    return sum(seen) / (time.perf_counter() - start)
+
+    async def all_seen() -> None:
+        await asyncio.wait_for(asyncio.gather(*tasks), 120)
+
+    yield all_seen
+
+
+async def processor(load: Load, round_: int, pid: int) -> dict[str, float]:
+    """Seconds of the server's processor time for one request; ``updates N`` with N watchers."""
+    namespace = f"processor-{round_}"
+    await load.send("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    pods, maps = (f"/api/v1/namespaces/{namespace}/{plural}" for plural in ("pods", "configmaps"))
+
+    async def cost(call: Callable[[int], Awaitable[object]]) -> float:
+        before = spent(pid)
+        await load.many(OBJECTS, call)
+        return (spent(pid) - before) / OBJECTS
+
+    costs = {
+        "create": await cost(lambda n: load.send("POST", pods, pod(n))),
+        "get": await cost(lambda n: load.send("GET", f"{pods}/p{n:06d}")),
+    }
+    await load.many(OBJECTS, lambda n: load.send("POST", maps, config_map(n)))
+    for watchers in WATCHERS_COUNTED:
+        version = json.loads(await load.send("GET", f"{maps}?limit=1"))["metadata"]["resourceVersion"]
+        async with watching(load, maps, version, watchers, OBJECTS) as all_seen:
+            before = spent(pid)
+
+            async def update(number: int, version: int = watchers + 1) -> None:
+                await load.send("PUT", f"{maps}/c{number:06d}", config_map(number, version))
+
+            await load.many(OBJECTS, update)
+            await all_seen()
+            costs[f"updates {watchers}"] = (spent(pid) - before) / OBJECTS
+    return costs
 
 
 async def fill(load: Load) -> None:
@@ -238,13 +285,13 @@ async def idle_watches(load: Load, memory: Callable[[], float]) -> float:
 
 
 @contextlib.contextmanager
-def ours(folder: Path) -> Iterator[tuple[Path, int, float]]:
+def ours(folder: Path, *options: str) -> Iterator[tuple[Path, int, float]]:
     """``allot up`` in a process: kubeconfig, process id, and the seconds until it answered."""
     log = folder / "log"
     with log.open("w") as out:
         start = time.perf_counter()
         process = subprocess.Popen(
-            [ALLOT, "up", "--data-dir", folder / "data", "--port", "0"],
+            [ALLOT, "up", "--data-dir", folder / "data", "--port", "0", *options],
             stdout=subprocess.PIPE,
             stderr=out,
             text=True,
@@ -268,6 +315,24 @@ def resident(pid: int) -> float:
     return int(found.group(1)) / 1024 if found else float("nan")
 
 
+def spent(pid: int) -> float:
+    """Seconds of processor time that a process has had."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def processor_rounds(kubeconfig: Path, pid: int, count: int) -> dict[str, float]:
+    """The least of several rounds: request by request, and what a watcher adds to an update."""
+    best: dict[str, float] = {}
+    async with Load(kubeconfig) as load:
+        for number in range(count):
+            for name, value in (await processor(load, number, pid)).items():
+                best[name] = min(best.get(name, value), value)
+    alone = best["updates 0"]
+    events = {f"event {n}": (best[f"updates {n}"] - alone) / n for n in WATCHERS_COUNTED if n}
+    return {"create": best["create"], "get": best["get"], **events}
+
+
 async def rounds(kubeconfig: Path, count: int) -> dict[str, float]:
     best: dict[str, float] = {}
     async with Load(kubeconfig) as load:
@@ -278,7 +343,29 @@ async def rounds(kubeconfig: Path, count: int) -> dict[str, float]:
     return best
 
 
-def measure(count: int) -> list[Row]:
+def measure(count: int, only_processor: bool) -> list[Row]:
+    rows = processor_rows(count)
+    return rows if only_processor else measure_all(count) + rows
+
+
+def processor_rows(count: int) -> list[Row]:
+    rows = {
+        "create": Row("processor time of a pod's creation over TLS", "", "µs"),
+        "get": Row("processor time of a get over TLS", "", "µs"),
+        "event 1": Row("processor time of a watch event over TLS, 1 watcher", "", "µs"),
+        "event 10": Row("processor time of a watch event over TLS, each of 10 watchers", "", "µs"),
+    }
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ours(Path(folder), "--no-scheduler", "--no-controllers") as (kubeconfig, pid, _),
+    ):
+        say("ours, processor time ...")
+        for name, value in uvloop.run(processor_rounds(kubeconfig, pid, count)).items():
+            rows[name].ours = value
+    return list(rows.values())
+
+
+def measure_all(count: int) -> list[Row]:
     rows = {
         "creates": Row("creates, 32 in flight, fsynced", "≥ 1,491 /s", "/s"),
         "gets": Row("gets, 32 in flight", "≥ 3,414 /s", "/s"),
@@ -334,7 +421,7 @@ def measure_ours(folder: Path, count: int) -> dict[str, float]:
 def shown(value: float | None, unit: str) -> str:
     if value is None:
         return ""
-    value *= 1000 if unit == "ms" else 1
+    value *= {"ms": 1e3, "µs": 1e6}.get(unit, 1)
     return f"{value:,.0f} {unit}" if value >= 100 else f"{value:,.3g} {unit}"
 
 
@@ -346,8 +433,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="write the rows there as well")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", choices=["processor"], help="measure processor time and nothing else")
     options = parser.parse_args()
-    rows = measure(options.rounds)
+    rows = measure(options.rounds, options.only == "processor")
     print("| scenario | goal | ours | kube-apiserver + etcd |\n|---|---|---:|---:|")
     for row in rows:
         print(
