@@ -116,7 +116,7 @@ def _usable(
         raise Unusable(f"the pod's resource claim {key} is being deleted")
     if entry.resource_claim_template_name is not None:
         owner, kind = (pod.uid, "pod") if group is None else (group.metadata.uid, "pod group")
-        if not any(each.uid == owner and each.controller for each in claim.metadata.owner_references):
+        if owner not in [each.uid for each in claim.metadata.owner_references if each.controller]:
             raise Unusable(f"the resource claim {key} was not made for this {kind}, which does not own it")
     return claim
 

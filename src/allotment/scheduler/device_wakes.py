@@ -48,17 +48,20 @@ def concerns(old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> 
     if not isinstance(changed, ResourceClaim):
         return None if isinstance(changed, PodGroup) else ()
     meta = changed.metadata
-    if any(owner.kind == "PodGroup" for owner in meta.owner_references):
-        return None
-    found = {f"{meta.namespace}/{owner.name}" for owner in meta.owner_references if owner.kind == "Pod"}
-    return found | cluster.users.get(f"{meta.namespace}/{meta.name}", set())
+    found = set(cluster.users.get(f"{meta.namespace}/{meta.name}", ()))
+    for owner in meta.owner_references:
+        if owner.kind == "PodGroup":
+            return None
+        if owner.kind == "Pod":
+            found.add(f"{meta.namespace}/{owner.name}")
+    return found
 
 
 def helps_others(old: ApiStruct | None, new: ApiStruct | None) -> bool:
     """Whether pods may be helped that a change does not concern: by what was released, or came new."""
     if isinstance(old, ResourceClaim):
         return released(old, new if isinstance(new, ResourceClaim) else None)
-    return left_node(old, new) or not isinstance(new, ResourceClaim | Pod)
+    return left_node(old, new) or not isinstance(new, (ResourceClaim, Pod))
 
 
 def helps(pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:

@@ -47,14 +47,14 @@ class Status:
     code: Code = Code.SUCCESS
     plugin: str = ""
     words: str = ""
+    ok: bool = field(init=False, repr=False, compare=False)  # kept, since it is asked so often
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ok", self.code is Code.SUCCESS)
 
     def __hash__(self) -> int:
         """Of the words alone, which remember theirs: rejections are counted by status, node by node."""
         return hash(self.words)
-
-    @property
-    def ok(self) -> bool:
-        return self.code is Code.SUCCESS
 
     @property
     def rejected(self) -> bool:

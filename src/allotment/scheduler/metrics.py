@@ -7,6 +7,7 @@ nothing of this. What the core keeps anyway, the pods that wait, is counted when
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -36,14 +37,14 @@ class Metrics(Collector):
         self._came: dict[str, float] = {}  # pods that are not bound → when they were first seen
         self._allocating: set[int] = set()  # writes of allocations that are under way
         self._unbound: dict[str, int] = {}  # how many of the core's failed bindings are counted, by profile
-        self._attempts = Counter(
+        attempts = Counter(
             "scheduler_schedule_attempts_total",
             "Attempts to schedule a pod, or a gang, by result: scheduled counts pods that were bound, error those that were "
             "placed and could not be bound.",
             ("result", "profile"),
             registry=registry,
         )
-        self._durations = Histogram(
+        durations = Histogram(
             "scheduler_scheduling_attempt_duration_seconds",
             "Seconds that the decision about a pod, or a gang, took. Binding is not in it.",
             ("result", "profile"),
@@ -65,12 +66,15 @@ class Metrics(Collector):
         self._preemptions = Counter(
             "scheduler_preemption_attempts_total", "Times that room was made for a pod.", registry=registry
         )
-        self._allocations = Counter(
+        allocations = Counter(
             "allotment_claim_allocations_total",
             "Allocations of claims that were written, by result: success, or what became of the write.",
             ("result",),
             registry=registry,
         )
+        # By their labels, each looked up once: that costs more than to count.
+        self._attempt, self._duration = cache(attempts.labels), cache(durations.labels)
+        self._allocation = cache(allocations.labels)
         registry.register(self)
 
     def follow(self, core: Scheduler) -> None:
@@ -91,10 +95,10 @@ class Metrics(Collector):
                 self._came.pop(_key(pod), None)
             case Done() if event.id in self._allocating:
                 self._allocating.remove(event.id)
-                self._allocations.labels("success").inc()
+                self._allocation("success").inc()
             case Failed() if event.id in self._allocating:
                 self._allocating.remove(event.id)
-                self._allocations.labels(event.why.value).inc()
+                self._allocation(event.why.value).inc()
 
     def told(self, instructions: Iterable[Instruction]) -> None:
         """What the core answered to one event."""
@@ -118,14 +122,14 @@ class Metrics(Collector):
         """One attempt of the core has ended."""
         result = SCHEDULED if placed else UNSCHEDULABLE
         profile = self._core.profile if self._core is not None else ""
-        self._durations.labels(result, profile).observe(seconds)
+        self._duration(result, profile).observe(seconds)
         if not placed:
-            self._attempts.labels(result, profile).inc()
+            self._attempt(result, profile).inc()
 
     def _count_unbound(self) -> None:
         for profile, count in self._core.unbound.items() if self._core is not None else ():
             if more := count - self._unbound.get(profile, 0):
-                self._attempts.labels(ERROR, profile).inc(more)
+                self._attempt(ERROR, profile).inc(more)
                 self._unbound[profile] = count
 
     def _pod(self, pod: Pod) -> None:
@@ -138,7 +142,7 @@ class Metrics(Collector):
         core = self._core
         pod = core.cluster.pods.get(key) if core is not None else None
         profile = (pod.pod.spec.scheduler_name or "") if pod is not None else self._only_profile()
-        self._attempts.labels(SCHEDULED, profile).inc()
+        self._attempt(SCHEDULED, profile).inc()
         came = self._came.pop(key, None)
         if came is not None and core is not None:
             self._waits.observe(max(0.0, core.now - came))

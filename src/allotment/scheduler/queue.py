@@ -345,19 +345,22 @@ class Queue:
             precise = each.precise
             keys = None if precise is None else precise.concerns(old, new, cluster)
             mine = self._gated.get(name, {})
-            found.update(mine if keys is None else {key: mine[key] for key in sorted(keys) if key in mine})
+            if keys is None:
+                found.update({key: entry for key, entry in mine.items() if helps(entry)})
+            else:
+                found.update({key: mine[key] for key in sorted(keys) if key in mine})
+            if not self._blamed.get(name):
+                continue
             narrow = keys is not None and precise is not None and not precise.helps_others(old, new)
             for bucket in self._turned_away(name, keys if narrow else None):
                 first = bucket.first()
                 if first is not None and helps(first):
                     self._send_scout(bucket)
-        return [entry for entry in found.values() if helps(entry)]
+        return list(found.values())
 
     def _turned_away(self, plugin: str, keys: Iterable[str] | None) -> list[_Bucket]:
         """The buckets of a plugin that have no scout; with ``keys``, only those of these pods, and of gangs."""
-        blamed = self._blamed.get(plugin)
-        if not blamed:
-            return []
+        blamed = self._blamed[plugin]
         shapes: Collection[Hashable] = blamed
         if keys is not None:
             entries = [self._entries[key] for key in sorted(keys) if key in self._entries]
