@@ -23,6 +23,7 @@ from allotment.allocator.request import full_name
 from allotment.allocator.taint import may_taint
 from allotment.api import alpha2
 from allotment.api.core import Node
+from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.usage.allocation import AllocationInfo, Held, held_by
 from allotment.usage.hidden import with_hidden_claims
@@ -37,11 +38,6 @@ from allotment.usage.rollup import (
     in_cluster,
 )
 from allotment.usage.summary import Summary
-
-Known = (
-    ResourceSlice | alpha2.NodeResourceSlice | ResourceClaim | alpha2.ResourceClaim | DeviceTaintRule | Node
-)
-"""The kinds that usage follows from."""
 
 
 @dataclass(slots=True)
@@ -69,7 +65,7 @@ class Usage:
     """See the module. ``all_claims`` says whether the caller sees every claim of the cluster; if not, pools say what is hidden,
     for which ``set_counts`` takes what ResourcePool objects have published."""
 
-    def __init__(self, objects: Iterable[Known] = (), *, all_claims: bool = True) -> None:
+    def __init__(self, objects: Iterable[ApiStruct] = (), *, all_claims: bool = True) -> None:
         self._records: dict[PoolID, _Record] = {}
         self._home: dict[tuple[type, str], PoolID] = {}  # of slices and trees
         self._claims: dict[str, dict[PoolID, Held]] = {}
@@ -83,8 +79,11 @@ class Usage:
 
     # --- changes ---
 
-    def change(self, old: Known | None, new: Known | None) -> None:
-        """Takes in an object that appeared, changed or, without ``new``, went. Telling it again does no harm."""
+    def change(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
+        """Takes in an object that appeared, changed or, without ``new``, went. Telling it again does no harm.
+
+        Raises TypeError for a kind that usage does not follow from; those that it does are the cases below.
+        """
         shown = new if new is not None else old
         match shown:
             case ResourceSlice() | alpha2.NodeResourceSlice():
@@ -98,8 +97,8 @@ class Usage:
                     self._nodes.pop(shown.metadata.name, None)
                 else:
                     self._nodes[shown.metadata.name] = shown
-            case None:
-                raise ValueError("a change needs the object before it, after it, or both")
+            case _:
+                raise TypeError(f"usage does not follow from {type(shown).__name__}")
 
     def set_counts(self, id: PoolID, published: Summary | None) -> None:
         """What the pool's ResourcePool object says, or None if there is none. Only of use without ``all_claims``."""
@@ -248,7 +247,7 @@ class Usage:
         return in_cluster(self.pools())
 
 
-def compute_usage(objects: Iterable[Known]) -> list[PoolUsage]:
+def compute_usage(objects: Iterable[ApiStruct]) -> list[PoolUsage]:
     """Every pool of a cluster, from all its slices, claims and taint rules."""
     return Usage(objects).pools()
 
