@@ -11,48 +11,20 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from allotment.cel import equality, types, unchecked
+from allotment.cel import types, unchecked
 from allotment.cel.environment import COST_LIMIT, Environment, Evaluation, Program
-from allotment.cel.library import (
-    bindings,
-    cidr,
-    comprehensions,
-    ip,
-    lists,
-    optionals,
-    quantity,
-    regex,
-    reshape,
-    semver,
-    sets,
-    standard,
-    strings,
-    urls,
-)
-from allotment.cel.library import format as named_format
+from allotment.cel.library import bindings, lists, strings
+from allotment.cel.library.kubernetes import KUBERNETES
 from allotment.cel.parser import Syntax
 from allotment.cel.plan import Rules, plan
 from allotment.cel.types import Type
 from allotment.cel.values import Value
 
 _LIBRARIES: Final = (
-    standard.LIBRARY,
-    optionals.LIBRARY,
+    *(each for each in KUBERNETES if each is not strings.LIBRARY),
     strings.PLAIN,
-    sets.LIBRARY,
-    comprehensions.LIBRARY,
-    reshape.LIBRARY,
-    bindings.LIBRARY,
-    urls.LIBRARY,
-    regex.LIBRARY,
-    lists.LIBRARY,
     lists.INCLUDES,
-    quantity.LIBRARY,
-    ip.LIBRARY,
-    cidr.LIBRARY,
-    named_format.LIBRARY,
-    semver.LIBRARY,
-    equality.LIBRARY,
+    bindings.LIBRARY,
 )
 _RULES: Final = Rules(fold_failures=False, unique_keys=True, strict_presence=True)
 _SCALARS: Final[dict[str, Type]] = {

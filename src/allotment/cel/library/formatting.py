@@ -39,7 +39,7 @@ _DEFAULT_PRECISION = 6
 _PLAIN_PRECISION = 100
 _MOST_DECIMALS = 1074  # no double has more
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_ESCAPES = {
+ESCAPES = {
     "\a": "\\a",
     "\b": "\\b",
     "\f": "\\f",
@@ -318,8 +318,8 @@ def _quoted(text: str) -> str:
 def _quoted_char(char: str) -> str:
     if char == '"':
         return '\\"'
-    if char in _ESCAPES:
-        return _ESCAPES[char]
+    if char in ESCAPES:
+        return ESCAPES[char]
     if char.isprintable():
         return char
     code = ord(char)

@@ -10,7 +10,7 @@ here makes a text longer than ``limits.LONGEST_TEXT``; that is an error.
 from allotment.cel.declare import Function, Library, Overload
 from allotment.cel.errors import CelRuntimeError
 from allotment.cel.estimate import STRING_TRAVERSAL, CallEstimate, Node, Range, Sizes
-from allotment.cel.library.formatting import FORMAT, PLAIN_FORMAT
+from allotment.cel.library.formatting import ESCAPES, FORMAT, PLAIN_FORMAT
 from allotment.cel.library.limits import check_length
 from allotment.cel.library.pricing import Nodes, Values, priced, scan
 from allotment.cel.types import INT, STRING, list_of
@@ -19,19 +19,7 @@ from allotment.cel.values import Value
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
-_QUOTED = str.maketrans(
-    {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }
-)
+_QUOTED = str.maketrans({**ESCAPES, '"': '\\"'})
 
 
 def char_at(text: str, index: int) -> str:
