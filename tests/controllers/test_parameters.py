@@ -39,6 +39,7 @@ from tests.controllers.failing import BORNE, CRASHES, Failing, Fault
 from tests.thoroughness import examples
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "seed0" / "vendor"
+AS_CUSTOM = EXAMPLE.parents[1] / "kubernetes" / "early_form.yaml"
 API = "dra.example.com/v1alpha1"
 ALPHA = "resource.k8s.io/v1alpha2"
 
@@ -92,12 +93,13 @@ async def apply(client: Client, *objects: Obj) -> list[Obj]:
 
 async def served(kind: Collection[Obj]) -> None:
     """Returns when a kind that was just defined is there."""
+    group = kind.resource.api_version.partition("/")[0]
     async with asyncio.timeout(20):
         while True:
             definitions = kind.client.plain(
                 "apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False
             )
-            found = await definitions.get(f"{kind.resource.plural}.dra.example.com")
+            found = await definitions.get(f"{kind.resource.plural}.{group}")
             conditions = found.get("status", {}).get("conditions") or ()
             if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
                 return
@@ -107,11 +109,16 @@ async def served(kind: Collection[Obj]) -> None:
 class Running:
     """The controller and what it needs, in one component."""
 
-    def __init__(self, component: Component, translators: list[Translator]) -> None:
+    def __init__(self, component: Component, translators: list[Translator], api_version: str) -> None:
         self.component = component
         self.kinds = VendorKinds(component.client, component.informers, [each.kind for each in translators])
         self.parameters = Parameters(
-            component.client, component.informers, component.recorder, self.kinds, translators
+            component.client,
+            component.informers,
+            component.recorder,
+            self.kinds,
+            translators,
+            api_version=api_version,
         )
 
 
@@ -119,10 +126,12 @@ async def start(
     cluster: Cluster,
     *translators: Translator,
     through: Callable[[Transport], Transport] = lambda beneath: beneath,
+    api_version: str = ALPHA,
 ) -> Running:
     running = Running(
         cluster.component(through=through),
         list(translators) or [cards.CardParameters(), cards.CardClassParameters()],
+        api_version,
     )
     running.component._spawn(running.kinds.run())
     running.component._spawn(running.component.informers.run())
@@ -247,6 +256,57 @@ def _pod(pods: Informer[Pod]) -> Pod:
 def _told(pods: Informer[Pod]) -> str:
     conditions = pods.all() and _pod(pods).status.conditions
     return " ".join(each.message or "" for each in conditions or ())
+
+
+CUSTOM = "allotment.dev/v1alpha2"
+
+
+async def define(cluster: Cluster) -> dict[str, Collection[Obj]]:
+    """Has our kinds served as custom resources, as on a cluster of Kubernetes' own; returns them."""
+    definitions = list(yaml.safe_load_all(AS_CUSTOM.read_text()))
+    there = cluster.admin.plain("apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False)
+    kinds: dict[str, Collection[Obj]] = {}
+    for each in definitions:
+        await there.create(each)
+        names, namespaced = each["spec"]["names"], each["spec"]["scope"] == "Namespaced"
+        kinds[names["kind"]] = cluster.admin.plain(CUSTOM, names["plural"], namespaced=namespaced)
+        await served(kinds[names["kind"]])
+    return kinds
+
+
+def test_our_kinds_lose_nothing_as_custom_resources(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        kinds = await define(cluster)
+        await apply(cluster.admin, *documents("Namespace"))
+        written = 0
+        for path in sorted(EXAMPLE.parent.glob("*.yaml")):
+            for document in yaml.safe_load_all(path.read_text()):
+                for each in document.get("items", [document]):
+                    if each["kind"] in kinds:
+                        made = await kinds[each["kind"]].create({**each, "apiVersion": CUSTOM})
+                        content = {
+                            name: made[name] for name in each if name not in ("apiVersion", "metadata")
+                        }
+                        assert content == {name: each[name] for name in content}
+                        written += 1
+        assert written == 6
+
+    in_cluster(tmp_path, scenario)
+
+
+def test_parameters_are_made_where_the_server_has_them_as_custom_resources(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        kinds = await define(cluster)
+        copies = cluster.seen.plain(CUSTOM, "resourceclaimparameters")
+        await apply(cluster.admin, *documents(*DEFINITIONS, "CardParameters"))
+        await start(cluster, api_version=CUSTOM)
+        (generated,) = await cluster.eventually(copies.all, "parameters are generated")
+        assert generated["generatedFrom"]["name"] == "my-parameters"
+        assert generated["vendorParameters"]["spec"]["sharing"] == {"strategy": "TimeSliced"}
+        (stored,) = (await kinds["ResourceClaimParameters"].list("user-namespace")).items
+        assert len(stored["requests"][0]["partitionable"]["required"]) == 2
+
+    in_cluster(tmp_path, scenario)
 
 
 def test_changes_of_the_vendors_object_are_followed(tmp_path: Path) -> None:
