@@ -34,7 +34,10 @@ READ, WRITE, ALL = "glw", "cupdx", "glwcupdx"
 
 # --- the tables ---
 
-_EVERYONE = {"selfsubjectaccessreviews selfsubjectrulesreviews selfsubjectreviews": "c"}
+_EVERYONE = {
+    "selfsubjectaccessreviews selfsubjectrulesreviews selfsubjectreviews": "c",
+    "resourcepools resourcepools/status": READ,  # counts only
+}
 _WORK = (
     "configmaps events persistentvolumeclaims pods replicationcontrollers replicationcontrollers/scale serviceaccounts services "
     "daemonsets deployments deployments/scale replicasets replicasets/scale statefulsets statefulsets/scale cronjobs jobs "
@@ -88,6 +91,9 @@ _CONTROLLERS = {
     "pods resourceclaims replicasets": "glwcupd",
     "jobs": "glwd",
     "podgroups podgroups/status": "glwup",
+    "resourcepools": ALL,
+    "resourcepoolstatusrequests": "glwd",
+    "resourcepools/status resourcepoolstatusrequests/status": "up",
 }
 _VIEWER = {f"nodes priorityclasses {_DEVICES}": READ}
 

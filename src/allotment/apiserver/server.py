@@ -42,6 +42,7 @@ from allotment.apiserver.registry.admissions.namespace_lifecycle import Namespac
 from allotment.apiserver.registry.admissions.node_restriction import NodeRestriction
 from allotment.apiserver.registry.admissions.node_slices import NodeSlices
 from allotment.apiserver.registry.admissions.pod_defaults import PodTolerations
+from allotment.apiserver.registry.admissions.pool_counts import PoolCounts
 from allotment.apiserver.registry.admissions.priority import Priorities
 from allotment.apiserver.registry.admissions.quota import Quotas
 from allotment.apiserver.registry.admissions.role_escalation import RoleEscalation
@@ -161,6 +162,7 @@ class ApiServer:
             NodeSlices(store),
             NodeRestriction(store),
             RoleEscalation(authorization),
+            PoolCounts(),
             AdminAccess(store),
             ClaimBinding(authorization),
             Allocations(store),

@@ -16,10 +16,8 @@ from allotment.api.pools import (
 from allotment.api.validation import (
     validate_pool_status_answer,
     validate_pool_status_request,
-    validate_pool_status_request_update,
     validate_resource_pool,
     validate_resource_pool_status,
-    validate_resource_pool_update,
 )
 from tests.api.validation.builders import shown
 
@@ -54,17 +52,6 @@ def pool(**spec: Any) -> ResourcePool:
 )
 def test_what_a_pool_is_about(spec: Any, errors: list[str]) -> None:
     assert shown(validate_resource_pool(pool(**spec))) == errors
-
-
-def test_what_a_pool_is_about_never_changes() -> None:
-    assert validate_resource_pool_update(pool(), pool()) == []
-    for other in (
-        pool(driver="nic.example.com"),
-        pool(poolName="p"),
-        pool(nodeName="n"),
-        pool(nodeName=None),
-    ):
-        assert shown(validate_resource_pool_update(other, pool())) == ["spec: invalid"]
 
 
 SUMMARY = {
@@ -136,11 +123,6 @@ def question(**spec: Any) -> ResourcePoolStatusRequest:
 )
 def test_a_question(spec: Any, errors: list[str]) -> None:
     assert shown(validate_pool_status_request(question(**spec))) == errors
-
-
-def test_a_question_never_changes() -> None:
-    assert validate_pool_status_request_update(question(), question()) == []
-    assert shown(validate_pool_status_request_update(question(limit=5), question())) == ["spec: invalid"]
 
 
 ONE = {"driver": "gpu.example.com", "poolName": "node-1", "generation": 1}

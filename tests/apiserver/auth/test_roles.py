@@ -154,6 +154,10 @@ FACTS = [
     ("allotment:scheduler", "list", "scheduling.volcano.sh", "queues", True),
     ("allotment:controllers", "create", "resource.k8s.io", "resourceclaims", True),
     ("allotment:controllers", "update", "resource.k8s.io", "resourcepools/status", True),
+    ("allotment:controllers", "delete", "resource.k8s.io", "resourcepoolstatusrequests", True),
+    ("allotment:controllers", "create", "resource.k8s.io", "resourcepoolstatusrequests", False),
+    ("allotment:pool-reader", "watch", "resource.k8s.io", "resourcepools", True),
+    ("allotment:pool-reader", "create", "resource.k8s.io", "resourcepools", False),
     (
         "allotment:controllers",
         "list",

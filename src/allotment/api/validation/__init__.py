@@ -31,12 +31,10 @@ from allotment.api.validation.parameters import (
 from allotment.api.validation.pool_status_request import (
     validate_pool_status_answer,
     validate_pool_status_request,
-    validate_pool_status_request_update,
 )
 from allotment.api.validation.resource_pool import (
     validate_resource_pool,
     validate_resource_pool_status,
-    validate_resource_pool_update,
 )
 from allotment.api.validation.semantic_claim import (
     validate_semantic_claim,
@@ -62,11 +60,9 @@ __all__ = [
     "validate_node_resource_slice",
     "validate_pool_status_answer",
     "validate_pool_status_request",
-    "validate_pool_status_request_update",
     "validate_resource_class",
     "validate_resource_pool",
     "validate_resource_pool_status",
-    "validate_resource_pool_update",
     "validate_semantic_claim",
     "validate_semantic_claim_status",
     "validate_semantic_claim_update",

@@ -33,16 +33,6 @@ def validate_pool_status_request(request: ResourcePoolStatusRequest) -> list[Fie
     return list(_check_question(request))
 
 
-def validate_pool_status_request_update(
-    new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest
-) -> list[FieldError]:
-    """Everything that is wrong with a changed question: it is asked once."""
-    errors = validate_pool_status_request(new)
-    if new.spec != old.spec:
-        errors.append(_SPEC.invalid("field is immutable"))
-    return errors
-
-
 def validate_pool_status_answer(
     new: ResourcePoolStatusRequestStatus | None, old: ResourcePoolStatusRequestStatus | None
 ) -> list[FieldError]:

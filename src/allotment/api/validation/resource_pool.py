@@ -32,14 +32,6 @@ def validate_resource_pool(pool: ResourcePool) -> list[FieldError]:
     return errors
 
 
-def validate_resource_pool_update(new: ResourcePool, old: ResourcePool) -> list[FieldError]:
-    """Everything that is wrong with a changed pool: what it is about never changes."""
-    errors = validate_resource_pool(new)
-    if new.spec != old.spec:
-        errors.append(_SPEC.invalid("field is immutable"))
-    return errors
-
-
 def validate_resource_pool_status(status: ResourcePoolStatus) -> list[FieldError]:
     """Everything that is wrong with the counts."""
     return list(_check_status(status))

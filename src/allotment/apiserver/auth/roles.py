@@ -283,6 +283,8 @@ _COMPONENTS = (
             f"{CHANGE}: {_RESOURCE}: resourceclaims/binding,resourceclaims/status,devicetaintrules/status",
             f"{ALL}: {_RESOURCE},{_OWN}: resourcepools",
             f"{CHANGE}: {_RESOURCE},{_OWN}: resourcepools/status",
+            f"delete,{READ}: {_RESOURCE}: resourcepoolstatusrequests",
+            f"{CHANGE}: {_RESOURCE}: resourcepoolstatusrequests/status",
             f"{CHANGE},{READ}: {_SCHEDULING}: podgroups,podgroups/status",
             f"update: {_SCHEDULING}: podgroups/finalizers",
             # in `allot up` the scheduler reads through the controllers' informers
@@ -321,6 +323,10 @@ _COMPONENTS = (
             f"{CHANGE},{READ}: {_OWN}: nodeoverlays,nodeoverlays/status",
         ),
     ),
+    DefaultRole(  # counts only, no names of claims, so everybody may know what is left
+        "allotment:pool-reader",
+        (f"{READ}: {_RESOURCE},{_OWN}: resourcepools,resourcepools/status",),
+    ),
     DefaultRole(
         "allotment:viewer",
         (
@@ -340,6 +346,7 @@ BINDINGS = (
     DefaultBinding(
         "system:public-info-viewer", ("group:system:authenticated", "group:system:unauthenticated")
     ),
+    DefaultBinding("allotment:pool-reader", ("group:system:authenticated",)),
     DefaultBinding("system:monitoring", ("group:system:monitoring",)),
     DefaultBinding("system:service-account-issuer-discovery", ("group:system:serviceaccounts",)),
     DefaultBinding("system:kube-scheduler", ("user:system:kube-scheduler",)),

@@ -1,0 +1,39 @@
+"""Counts of pools are worth reading because nobody can forge them: only the controller that counts writes them.
+
+It alone makes ResourcePools and writes their status, and the answers to ResourcePoolStatusRequests; whatever rights others
+have, administrators too. Labels and annotations, and deletion, are a matter of rights alone: what is deleted comes back.
+Kubernetes' own controller may answer requests as well, for those who run kube-controller-manager on this server.
+"""
+
+from __future__ import annotations
+
+from allotment.api.status import forbidden
+from allotment.apiserver.registry.resource import Resource
+from allotment.apiserver.registry.strategy import Operation, Write
+from allotment.apiserver.store.record import Obj
+
+POOLS = "resourcepools.resource.k8s.io"
+REQUESTS = "resourcepoolstatusrequests.resource.k8s.io"
+CONTROLLER = "allotment:controllers"
+_COUNTERS = {
+    POOLS: frozenset({CONTROLLER}),
+    REQUESTS: frozenset(
+        {
+            CONTROLLER,
+            "system:kube-controller-manager",
+            "system:serviceaccount:kube-system:resourcepoolstatusrequest-controller",
+        }
+    ),
+}
+
+
+class PoolCounts:
+    judged = frozenset(_COUNTERS)
+
+    def admit(self, resource: Resource, obj: Obj, old: Obj | None, write: Write) -> None:
+        made = write.operation is Operation.CREATE and resource.id == POOLS
+        if not (made or write.subresource == "status") or write.identity.name in _COUNTERS[resource.id]:
+            return
+        what = "makes pools" if made else "writes their status"
+        why = f'only the controller, user "{CONTROLLER}", {what}: it counts from slices and claims what others rely on'
+        raise forbidden(resource.plural, obj["metadata"].get("name", ""), resource.group, why)
