@@ -4,7 +4,7 @@ Fields that defaulting fills in may be absent here: a claim is as valid before d
 in capacity requests are not checked, as in Kubernetes: one that no device can have matches no device.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from allotment.api.codec import to_builtins
@@ -86,15 +86,15 @@ class RequestNames:
     def __init__(self, claim: DeviceClaim) -> None:
         self._known = {request.name for request in claim.requests}
         for request in claim.requests:
-            self._known |= {f"{request.name}/{sub.name}" for sub in request.first_available}
+            if request.first_available:
+                self._known |= {f"{request.name}/{sub.name}" for sub in request.first_available}
 
-    def check(self, reference: str, path: FieldPath) -> Iterator[FieldError]:
-        if reference not in self._known:
-            known = ", ".join(sorted(self._known)[:8]) or "none"
-            yield path.invalid(
-                f"must be the name of a request in the claim or the name of a request and a subrequest separated by '/'; there is {known}",
-                reference,
-            )
+    def check(self, reference: str, path: FieldPath) -> Iterable[FieldError]:
+        if reference in self._known:
+            return ()
+        known = ", ".join(sorted(self._known)[:8]) or "none"
+        what = "the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+        return (path.invalid(f"must be {what}; there is {known}", reference),)
 
     def check_all(self, references: tuple[str, ...], path: FieldPath) -> Iterator[FieldError]:
         return each_once(references, path, REQUESTS, self.check, str)

@@ -56,4 +56,5 @@ def _check_field(test: NodeSelectorRequirement, path: FieldPath) -> Iterator[Fie
     elif len(test.values) != 1:
         yield path.child("values").required(f"must be a single node name for operator {test.operator}")
     for index, value in enumerate(test.values):
-        yield from formed(value, path.child("values").index(index), dns_subdomain_problem)
+        if problem := dns_subdomain_problem(value):
+            yield path.child("values").index(index).invalid(problem, value)
