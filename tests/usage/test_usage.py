@@ -48,14 +48,18 @@ def latest(told: list[Kind]) -> list[Kind]:
 
 @settings(max_examples=examples(150))
 @given(
-    st.lists(worlds.slices(), max_size=5),
+    worlds.whole_pools(),
+    st.lists(worlds.slices(), max_size=2),
     st.lists(worlds.claims(), max_size=5),
     st.lists(worlds.rules(), max_size=2),
 )
 def test_states_are_those_of_the_dumb_way(
-    slices: list[ResourceSlice], claims: list[ResourceClaim], rules: list[DeviceTaintRule]
+    pools: list[ResourceSlice],
+    disturbing: list[ResourceSlice],
+    claims: list[ResourceClaim],
+    rules: list[DeviceTaintRule],
 ) -> None:
-    slices, claims, rules = latest(slices), latest(claims), latest(rules)
+    slices, claims, rules = latest([*pools, *disturbing]), latest(claims), latest(rules)
     found = {
         usage.id: {each.name: str(each.state) for each in usage.devices}
         for usage in compute_usage([*slices, *claims, *rules])

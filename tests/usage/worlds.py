@@ -14,7 +14,7 @@ from allotment.api.resource import (
 )
 from tests.allocator.build import DRIVER, counter_set, device, draw, slice_, taint
 from tests.allocator.trees import DRIVER as TREES
-from tests.allocator.trees import NODE, card, leaf, slice_of
+from tests.allocator.trees import card, leaf, slice_of
 from tests.usage.build import holder, part, rule
 from tests.usage.test_trees import tree_claim
 
@@ -43,25 +43,49 @@ DEVICES = st.builds(
 
 @st.composite
 def slices(draw_: st.DrawFn) -> ResourceSlice:
-    counters = draw_(st.booleans())
-    found = [] if counters else draw_(st.lists(DEVICES, max_size=3, unique_by=lambda each: each.name))
+    """A pool is mostly meant to be of two slices, one of devices and one of counters; a third disturbs."""
+    pool, number = draw_(st.sampled_from(POOLS)), draw_(st.sampled_from([0, 0, 0, 1, 1, 2]))
+    found = [] if number == 1 else draw_(st.lists(DEVICES, max_size=5, unique_by=lambda each: each.name))
     return slice_(
         *found,
-        name=draw_(st.sampled_from(["s0", "s1", "s2", "s3"])),
-        pool=draw_(st.sampled_from(POOLS)),
-        generation=draw_(st.sampled_from([1, 1, 1, 2])),
-        of=draw_(st.sampled_from([1, 2, 2, 3])),
-        counters=[counter_set("card", c=draw_(st.sampled_from(["2", "4"])))] if counters else [],
+        name=f"{pool}-{number}",
+        pool=pool,
+        generation=draw_(st.sampled_from([2, 2, 2, 2, 2, 2, 1, 3])),
+        of=draw_(st.sampled_from([2, 2, 2, 2, 2, 2, 1, 3])),
+        counters=[counter_set("card", c=draw_(st.sampled_from(["2", "4", "5"])))] if number == 1 else [],
     )
 
 
 @st.composite
+def whole_pools(draw_: st.DrawFn) -> list[ResourceSlice]:
+    """Pools that are complete and valid."""
+    return [
+        each
+        for pool in draw_(st.lists(st.sampled_from(POOLS), unique=True, min_size=1))
+        for each in (
+            slice_(
+                *draw_(st.lists(DEVICES, min_size=2, max_size=5, unique_by=lambda each: each.name)),
+                name=f"{pool}-0",
+                pool=pool,
+                of=2,
+            ),
+            slice_(
+                name=f"{pool}-1",
+                pool=pool,
+                of=2,
+                counters=[counter_set("card", c=draw_(st.sampled_from(["4", "5"])))],
+            ),
+        )
+    ]
+
+
+@st.composite
 def parts(draw_: st.DrawFn) -> DeviceRequestAllocationResult:
-    share = draw_(st.sampled_from([None, None, "s1", "s2"]))
+    share = draw_(st.sampled_from([None, "s1", "s2"]))
     return part(
         draw_(st.sampled_from(NAMES)),
         pool=draw_(st.sampled_from(POOLS)),
-        driver=draw_(st.sampled_from([DRIVER, DRIVER, DRIVER, "other.example.com"])),
+        driver=draw_(st.sampled_from([DRIVER] * 7 + ["other.example.com"])),
         share=share,
         consumes={"m": draw_(st.sampled_from(["1", "2", "4"]))} if share else None,
         admin=draw_(st.sampled_from([None, None, None, True])),
@@ -99,7 +123,4 @@ TREE_CLAIMS = st.builds(
 
 def objects() -> st.SearchStrategy[ApiStruct]:
     """Anything that usage follows from."""
-    return st.one_of(slices(), slices(), claims(), claims(), rules(), TREE_SLICES, TREE_CLAIMS)
-
-
-__all__ = ["NODE", "claims", "objects", "rules", "slices"]
+    return st.one_of(slices(), slices(), slices(), claims(), claims(), rules(), TREE_SLICES, TREE_CLAIMS)
