@@ -317,6 +317,22 @@ def test_entries_become_as_the_schema_has_them_unless_they_were_last_kept_by_it(
     assert others(changed, reconciled=True) == [".data"]  # what clients send has never been looked at
 
 
+def test_it_is_told_whether_all_entries_are_as_the_schema_has_them() -> None:
+    parts = {**ENTRY, "manager": "other", "fieldsV1": {"f:data": {"f:a": {}}}}
+    live = config_map({"a": "1"}, managedFields=[parts])
+
+    def told(new: dict[str, Any], old: dict[str, Any] | None, reconciled: bool = False) -> bool:
+        new = deepcopy(new)
+        return track(new, old, CONFIG_MAP, "me", api_version="v1", now=at(1), reconciled=reconciled)
+
+    assert told(config_map({"a": "1"}), None)
+    assert told(config_map({"a": "2"}), live)
+    assert told(config_map({"a": "1"}), live, reconciled=True)
+    assert not told(config_map({"a": "1"}), live)  # nothing changed, so nobody looked
+    assert not told(config_map({"a": "1"}, managedFields=[{**parts, "time": at(5)}]), live, reconciled=True)
+    assert not told(config_map({"a": "2"}), config_map({"a": "1"}))  # nobody keeps track
+
+
 WRITES = st.lists(st.tuples(pods(), st.sampled_from(["one", "two", "three"])), min_size=1, max_size=5)
 
 

@@ -96,18 +96,19 @@ def track(
     reset: FieldSet = EMPTY,
     convert: Convert | None = None,
     reconciled: bool = False,
-) -> None:
+) -> bool:
     """Sets ``new.metadata.managedFields`` for a create (``old`` is None), an update or a patch by ``manager``.
 
     Both objects are in ``api_version``, which ``schema`` describes; ``new`` is complete with defaults but not yet
     settled by the kind's strategy. ``reset`` names what the strategy will put back, which nobody owns thereby.
-    ``reconciled`` tells that the entries of ``old`` in this version were last written by this very schema.
+    ``reconciled`` tells that the entries of ``old`` in this version are as the schema has them; the answer tells
+    the same of those of ``new``.
     """
     metadata = new.setdefault("metadata", {})
     sent = metadata.pop("managedFields", None)
     before = (old or {}).get("metadata", {}).get("managedFields") or []
     if old is not None and not before and not sent:
-        return  # nobody keeps track of this object
+        return False  # nobody keeps track of this object
     try:
         start = _sent_entries(sent) if sent is not None and sent != before and not subresource else None
         if start is None:
@@ -119,10 +120,12 @@ def track(
             version = Version(api_version, schema, reset, convert, reconciled)
             entries = updated(start, old, new, version, manager, now=now, subresource=subresource)
         result = written(capped(entries)) if entries is not start or sent is not None else before
+        reconciled = reconciled or entries is not start
     except BadElement:  # a list without the keys it should have: better an old account than none
         result = before
     if result:
         metadata["managedFields"] = result
+    return reconciled
 
 
 def _sent_entries(sent: Any) -> Entries | None:

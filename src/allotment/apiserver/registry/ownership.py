@@ -18,13 +18,14 @@ from allotment.apiserver.store.record import Obj
 
 def track_fields(
     served: Served, new: Obj, old: Obj | None, call: Call, subresource: str, reconciled: bool = False
-) -> None:
+) -> bool:
     """Writes down in ``new`` (hub version, as ``old``) which fields this write sets.
 
-    ``reconciled`` tells that the account in ``old`` was last kept by the schema of the served version.
+    ``reconciled`` tells that the account in ``old`` is as the schema of the served version has it; the answer tells the
+    same of ``new``.
     """
     seen = new if served.hub else served.from_hub(new)
-    track(
+    reconciled = track(
         seen,
         old if old is None or served.hub else served.from_hub(old),
         served.schema,
@@ -42,6 +43,7 @@ def track_fields(
             new["metadata"]["managedFields"] = entries
         else:
             new["metadata"].pop("managedFields", None)
+    return reconciled
 
 
 def applied(served: Served, live: Obj | None, config: Obj, call: Call, subresource: str) -> Obj:

@@ -77,8 +77,9 @@ class Writes:
         _begin(metadata, call)
         write = call.write(Operation.CREATE)
         resource.strategy.default(hub, write)
-        if not tracked:
-            track_fields(served, hub, None, call, "")
+        accounted = None
+        if not tracked and track_fields(served, hub, None, call, ""):
+            accounted = served.schema
         self._admissions.mutate(resource, hub, None, write)
         generated = not metadata.get("name") and bool(metadata.get("generateName"))
         if generated:
@@ -94,7 +95,7 @@ class Writes:
         if self.store.head(key) is not None:
             raise already_exists(resource.plural, key.name, served.group)
         self._admissions.admit(resource, hub, None, write)
-        return Written(self.put(key, hub, call, None if tracked else served.schema), created=True)
+        return Written(self.put(key, hub, call, accounted), created=True)
 
     def _free_name(self, resource: Resource, metadata: Obj) -> str:
         stem = str(metadata["generateName"])[:_LONGEST_PREFIX]
@@ -191,8 +192,9 @@ class Writes:
             strategy.default_status(new, write)
         else:
             strategy.default(new, write)
-        if not tracked:
-            track_fields(served, new, old, call, subresource, record.accounted is served.schema)
+        accounted, known = None, record.accounted is served.schema
+        if not tracked and track_fields(served, new, old, call, subresource, known):
+            accounted = served.schema
         self._admissions.mutate(resource, new, old, write)
         if subresource == "status":
             strategy.prepare_status(new, old, write)
@@ -215,7 +217,7 @@ class Writes:
         self._admissions.admit(resource, new, old, write)
         if may_go(resource, new):
             return self.remove(record.key, new, call)
-        return Written(self.put(record.key, new, call, None if tracked else served.schema))
+        return Written(self.put(record.key, new, call, accounted))
 
     def store_changed(
         self, served: Served, record: Record, old: Obj, new: Obj, call: Call, subresource: str
@@ -228,7 +230,7 @@ class Writes:
     # --- the last step ---
 
     def put(self, key: Key, obj: Obj, call: Call, accounted: object = None) -> Record | Pending:
-        """``accounted`` is the schema by which the account of who owns which fields was kept, where that is known."""
+        """``accounted`` is the schema that the account of who owns which fields agrees with, where that is known."""
         obj = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], **obj}  # first: see ``forms.Plain.many``
         if not call.dry_run:
             pending = self.store.put(key, obj)

@@ -47,7 +47,9 @@ class Record:
         self.at_hand: Obj | None = (
             None  # decoded, while followers are told of the write: not to be kept or changed
         )
-        self.accounted: object = None  # by what the registry kept the account of who owns which fields
+        self.accounted: object = (
+            None  # the schema that the account of who owns which fields agrees with, if known
+        )
         self._labels: Mapping[str, str] | None = None
 
     def load(self) -> Obj:
