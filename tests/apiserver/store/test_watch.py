@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,6 +87,53 @@ def test_a_reader_waits_until_something_happens_or_time_is_up(file: Path) -> Non
             waiting.cancel()
             await put(store, "a", 2)
             assert story(await watch.next(60)) == [("MODIFIED", "a", 2)]  # a cancelled read loses nothing
+
+    asyncio.run(run())
+
+
+def test_waits_that_end_with_a_change_set_one_alarm_and_leave_none(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        alarms: list[asyncio.TimerHandle] = []
+        loop = asyncio.get_running_loop()
+        call_at = loop.call_at
+
+        def noted(when: float, call: Any, *args: Any, **more: Any) -> asyncio.TimerHandle:
+            alarms.append(call_at(when, call, *args, **more))
+            return alarms[-1]
+
+        async with opened(file) as store:
+            watch = store.watch("pods", since=1)
+            monkeypatch.setattr(loop, "call_at", noted)
+            for number in range(5):
+                waiting = asyncio.create_task(watch.next(60))
+                await asyncio.sleep(0)
+                await put(store, "a", number)
+                assert len(await waiting) == 1
+            assert len(alarms) == 1
+            watch.close()
+            assert alarms[0].cancelled()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("seconds", [90.0, None])
+def test_an_alarm_of_an_earlier_wait_ends_no_later_one(file: Path, seconds: float | None) -> None:
+    async def run() -> None:
+        async with opened(file) as store:
+            watch = store.watch("pods", since=1)
+            for number, wait in enumerate((60.0, seconds)):
+                waiting = asyncio.create_task(watch.next(wait))
+                await asyncio.sleep(0)
+                if number:
+                    watch._ring(asyncio.get_running_loop())  # set by the first
+                    await asyncio.sleep(0)
+                    assert not waiting.done()
+                await put(store, "a", number)
+                assert len(await waiting) == 1
+            async with asyncio.timeout(30):
+                assert await watch.next(0.001) == []  # nor does a later one keep a short one waiting
 
     asyncio.run(run())
 

@@ -12,6 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from allotment.apiserver.store.errors import Closed, Overflow, StoreError
 from allotment.apiserver.store.record import Change
@@ -43,6 +44,8 @@ class Watch:
         self._buffer = buffer
         self._watches = watches
         self._waiter: asyncio.Future[None] | None = None
+        self._due = inf  # when the waiter has waited long enough
+        self._alarm: asyncio.TimerHandle | None = None  # one for many waits; perhaps before that
         self._error: StoreError | None = None
 
     @property
@@ -72,6 +75,8 @@ class Watch:
             self._backlog.clear()
             self._arrived.clear()
             self._bytes = 0
+            if self._alarm is not None:
+                self._alarm.cancel()
             self._wake()
 
     def push(self, change: Change, size: int) -> None:
@@ -90,19 +95,45 @@ class Watch:
     async def _wait(self, timeout: float | None) -> None:
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
-        alarm = None if timeout is None else loop.call_later(timeout, self._wake)
+        self._due = inf if timeout is None else loop.time() + timeout
+        if self._due < inf and (self._alarm is None or self._due < self._alarm.when()):
+            self._set_alarm(loop)
         try:
             await self._waiter
         finally:
             self._waiter = None
-            if alarm is not None:
-                alarm.cancel()
+
+    def _set_alarm(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Most waits end with a change, long before their time: to set an alarm for each would cost more than the change."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = loop.call_at(self._due, self._ring, loop)
+
+    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._alarm = None
+        if self._waiter is None:
+            return
+        if self._due <= loop.time():
+            self._wake()
+        elif self._due < inf:
+            self._set_alarm(loop)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def _take(self) -> list[Change]:
+        arrived, buffer = self._arrived, self._buffer
+        if self._backlog or len(arrived) > buffer.turn_changes or self._bytes > buffer.turn_bytes:
+            return self._take_some()
+        taken = list(arrived)
+        if taken:
+            arrived.clear()
+            self._bytes = 0
+            self._seen = taken[-1].record.revision
+        return taken
+
+    def _take_some(self) -> list[Change]:
         taken: list[Change] = []
         room = self._buffer.turn_bytes
         while len(taken) < self._buffer.turn_changes and room > 0:
