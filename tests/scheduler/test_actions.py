@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.api.batch import PodGroup, VolcanoPodGroup
+from allotment.api.batch import PodDisruptionBudget, PodGroup, VolcanoPodGroup
 from allotment.api.meta import ApiStruct
 from allotment.scheduler.actions import Actions, Clearing
 from allotment.scheduler.budgets import Budgets
@@ -402,6 +402,22 @@ def test_a_gang_says_that_it_waits_for_others_to_go() -> None:
 
     assert "2 pods go to make room for the gang" in reason_of(made, "new-0")
     assert not any("old" in reason_of(made, f"new-{n}") for n in range(2))  # counts, no names
+
+
+def test_a_gang_is_told_that_budgets_are_in_its_way_and_goes_on_when_they_are_gone() -> None:
+    made = world(gpu_node("a", 2), budget({"app": "db"}, 1), members(2, "", "old", labels={"app": "db"}))
+    settle(made)
+    made.put(group("new", 2, priority=5), *members(2, "new", priority=5))
+    settle(made)
+    assert reason_of(made, "new-0").endswith(
+        "Preemption would make room, but disruption budgets that are used up protect a pod that is in the way"
+    )
+
+    for kept in list(made.of(PodDisruptionBudget).values()):
+        made.delete(kept)
+    settle(made)
+
+    assert {"new-0", "new-1"} <= set(nodes_of(made))
 
 
 def test_a_node_that_is_gone_makes_nobody_go() -> None:

@@ -77,6 +77,7 @@ class _Case:
     need: Need
     now: float
     jointly: bool = False  # taking members one after another does not place it, even where all are away
+    budgeted: bool = True  # disruption budgets are kept
 
 
 class Actions:
@@ -136,9 +137,28 @@ class Actions:
 
     def clear(self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float) -> Clearing | None:
         """Preempt, then reclaim: whose going makes room for a gang; None if nobody's does."""
-        volcano = gang.key.startswith(VOLCANO)
+        return self._cleared(_Case(gang, pods, need, now))
+
+    def protected(self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float) -> str:
+        """Whether nothing but disruption budgets keeps room from being made for a gang, as a sentence; empty if not so."""
+        if not self._cluster.budgets:
+            return ""
+        clearing, budgets = (
+            self._cleared(_Case(gang, pods, need, now, budgeted=False)),
+            Budgets(self._cluster),
+        )
+        kept = sum(not budgets.spend(victim) for victim in clearing.victims) if clearing is not None else 0
+        if not kept:
+            return ""
+        whom = "a pod that is" if kept == 1 else f"{kept} pods that are"
+        return (
+            f"Preemption would make room, but disruption budgets that are used up protect {whom} in the way"
+        )
+
+    def _cleared(self, case: _Case) -> Clearing | None:
+        volcano, pods, need = case.gang.key.startswith(VOLCANO), case.pods, case.need
         for some in (_least(pods, need), pods):  # room is made for what is needed, whichever pods that are
-            case = _Case(gang, some, need, now)
+            case = replace(case, pods=some)
             clearing = self._preempt(case, volcano=volcano)
             if clearing is None and volcano:
                 clearing = self._reclaim(case)
@@ -214,7 +234,7 @@ class Actions:
         for key, members in groups.items():
             units += self._units_of(key, members)
         units.sort(key=lambda unit: unit.rank, reverse=True)
-        return self._affordable(units)
+        return self._affordable(units, Budgets(cluster) if case.budgeted else None)
 
     def _units_of(self, key: str, members: list[PodInfo]) -> list[Unit]:
         """The units of a gang of which these members may go."""
@@ -228,13 +248,14 @@ class Actions:
             units.append(Unit(tuple(members[surplus:]), key, core=True))
         return units
 
-    def _affordable(self, units: list[Unit]) -> list[Unit]:
+    def _affordable(self, units: list[Unit], budgets: Budgets | None) -> list[Unit]:
         """The units, the least important first, that disruption budgets let go, and not too many pods. Where one of a gang must
         stay, its core stays too."""
-        budgets, chosen, kept, count = Budgets(self._cluster), [], set(), 0
+        chosen, kept, count = [], set(), 0
         for unit in units:
             count += len(unit.pods)
-            if count <= MOST_VICTIMS and not (unit.core and unit.group in kept) and budgets.spend(*unit.pods):
+            free = count <= MOST_VICTIMS and not (unit.core and unit.group in kept)
+            if free and (budgets is None or budgets.spend(*unit.pods)):
                 chosen.append(unit)
             else:
                 kept.add(unit.group)

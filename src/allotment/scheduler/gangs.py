@@ -15,6 +15,7 @@ from allotment.scheduler.framework import SUCCESS, Code, Status
 from allotment.scheduler.gang import GANG, Gang, Need, gang_of, group_key, key_of
 from allotment.scheduler.group_status import Verdict
 from allotment.scheduler.outbox import MAX_MESSAGE
+from allotment.scheduler.plugins.default_preemption import NAME as PREEMPTION
 
 if TYPE_CHECKING:
     from allotment.api.batch import PodGroup, VolcanoPodGroup
@@ -236,6 +237,9 @@ class Gangs:
                 for victim in clearing.victims:
                     why = f"preempted to make room for a gang of {len(clearing.places)} pods"
                     self._desk.evict(victim, why, tuple(clearing.places))
+            elif able and (words := self._actions.protected(gang, entry.pods, need, now)):
+                plugins = refusal.plugins | {PREEMPTION}  # which hears of budgets
+                refusal = Refusal(f"{refusal.words}. {words}", plugins, resolvable=refusal.resolvable)
             for pod in entry.pods:
                 self._desk.nominate(pod, clearing.places.get(pod.key, "") if clearing is not None else "")
         self._queue.park(entry.key, entry.key, () if refusal.error else refusal.plugins, now)
