@@ -23,6 +23,7 @@ from allotment.api.codec import decode
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim, ResourceClaimStatus, ResourceSlice
+from allotment.cli.memory import spare_collector
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.configuration import DEFAULT, DEFAULT_SCHEDULER
 from allotment.scheduler.core import Scheduler
@@ -245,14 +246,14 @@ class PlayedServer:
 def replay(before: list[Event], measured: list[Event]) -> float:
     """Processor seconds that a fresh core needs for the measured events, after those before.
 
-    The garbage collector runs as usual, but what was there before the measured events is kept out of its sight: in a
-    process that schedules, that is mostly structs that it does not look at anyway, and here also the log itself.
+    The garbage collector runs as it does in a process that schedules (``cli.memory``): what was there before the measured
+    events is kept out of its sight, here also the log itself, and it looks at the rest less often than Python would.
     """
-    core = fresh_core()
+    core, threshold = fresh_core(), gc.get_threshold()
     for event in before:
         core.handle(event)
     gc.collect()
-    gc.freeze()
+    spare_collector()
     try:
         handle, start = core.handle, time.process_time()
         for event in measured:
@@ -260,6 +261,7 @@ def replay(before: list[Event], measured: list[Event]) -> float:
         return time.process_time() - start
     finally:
         gc.unfreeze()
+        gc.set_threshold(*threshold)
 
 
 def best_replay(log: list[Event], start: int, rounds: int, end: int | None = None) -> float:
