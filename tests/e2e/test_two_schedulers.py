@@ -33,10 +33,6 @@ def plane(
     request: pytest.FixtureRequest, program: Path, tmp_path: Path, names: tuple[str, str]
 ) -> Iterator[Plane]:
     if request.param == "kubernetes":
-        if len(set(names)) == 1:
-            pytest.skip(  # leader election is there for that, as for kube-scheduler
-                "known: one may take back a reservation of its own by which the other has bound the pod meanwhile"
-            )
         kubeconfig = request.getfixturevalue("real").kubeconfig
         with remote_plane(program, kubeconfig, tmp_path, OURS, schedulers=names) as plane:
             yield plane
