@@ -8,7 +8,10 @@ import pytest
 
 from allotment.scheduler.configuration import DEFAULT
 from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.framework import Cycle, Status
+from allotment.scheduler.node import NodeInfo
 from allotment.scheduler.placement import Attempt, Placer
+from allotment.scheduler.plugins.dynamic_resources import DynamicResources
 from tests.allocator import build
 from tests.scheduler.builders import claim, cluster, node, pod, slice_, taint
 
@@ -76,3 +79,26 @@ def test_verdicts_follow_every_change(seed: int) -> None:
                 fitting = found.index.fitting()
                 assert best == (fitting[0][1] if fitting else None)
         placer.validate()
+
+
+def test_nodes_that_look_alike_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A larger device makes a node another one, though the claim does not ask for its size: small ones are given first."""
+    judged: list[str] = []
+    ask = DynamicResources.filter
+
+    def counted(plugin: DynamicResources, cycle: Cycle, node: NodeInfo) -> Status:
+        judged.append(node.name)
+        return ask(plugin, cycle, node)
+
+    monkeypatch.setattr(DynamicResources, "filter", counted)
+    sizes = {f"n{number}": "80Gi" if number % 5 == 0 else "40Gi" for number in range(20)}
+    made = cluster(build.class_(), *[node(name) for name in sizes])
+    for name, size in sizes.items():
+        made.change(None, slice_(name, build.device("d", capacity={"memory": size})))
+    made.change(None, claim("c"))
+    made.change(None, pod("p", claims=["c"]))
+    placer = Placer(made, DEFAULT.rosters())
+
+    assert attempt(placer, made, "p").index.best() == "n1"
+    assert len(judged) == 2
+    placer.validate()

@@ -29,7 +29,7 @@ from allotment.scheduler.instruction import CreateClaim, DeleteClaim, PatchClaim
 from allotment.scheduler.step import MakeClaim, WriteClaim
 
 if TYPE_CHECKING:
-    from allotment.api.resource import ResourceClaim
+    from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
 
 MOST_CONFLICTS = 16
 FIRST_REST, LONGEST_REST = 0.1, 5.0
@@ -221,14 +221,13 @@ class ClaimWriter:
         return self._step.allocation is not None or self._step.document is not None
 
     def _mine(self, claim: ResourceClaim) -> bool:
-        users = claim.status.reserved_for
-        return bool(users) and any(user.uid == self._step.consumer.uid for user in users)
+        return self._step.consumer.uid in [user.uid for user in claim.status.reserved_for]
 
     def _status(self, claim: ResourceClaim) -> Draft:
         step = self._step
         self._mark = _mark(claim)
         users = [*claim.status.reserved_for, step.consumer]
-        status: dict[str, Any] = {"reservedFor": [to_builtins(user) for user in users]}
+        status: dict[str, Any] = {"reservedFor": [_written(user) for user in users]}
         if claim.status.allocation is not None:
             pass  # an allocation that is there cannot be changed
         elif step.document is not None:
@@ -260,7 +259,7 @@ class ClaimWriter:
 
     def _release(self, claim: ResourceClaim) -> Draft:
         left = [user for user in claim.status.reserved_for if user.uid != self._step.consumer.uid]
-        status: dict[str, Any] = {"reservedFor": [to_builtins(user) for user in left]}
+        status: dict[str, Any] = {"reservedFor": [_written(user) for user in left]}
         if self._brings and not left and not self._step.keep:
             status |= {"allocation": None, "devices": None}
         return self._patch("release", claim, {"status": status}, status=True)
@@ -275,3 +274,9 @@ class ClaimWriter:
 
 def _mark(claim: ResourceClaim) -> str:
     return claim.metadata.annotations.get(TAKEN_OVER, "")
+
+
+def _written(user: ResourceClaimConsumerReference) -> dict[str, str]:
+    """As ``to_builtins``, but quick: it is a part of every write."""
+    plain = {"resource": user.resource, "name": user.name, "uid": user.uid}
+    return plain if user.api_group is None else {"apiGroup": user.api_group, **plain}

@@ -34,6 +34,7 @@ _ELSEWHERE = unresolvable("are not where the pod's allocated claims can be used"
 _NO_OPERATIONS = unresolvable(f"do not declare {NODE_OPERATIONS}, which the pod's claims need")
 _NOT_READY = unresolvable("cannot be used by a claim whose devices did not become ready")
 _UNKNOWN = unresolvable("are not known")
+_NO_COSTS = Costs()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Wants:
     joined: list[Given] = field(
         default_factory=list
     )  # by Reserve: given claims that the pod is to be a user of
-    costs: Costs = field(default_factory=Costs)  # by Reserve
+    costs: Costs = _NO_COSTS  # by Reserve
 
     @property
     def nothing(self) -> bool:

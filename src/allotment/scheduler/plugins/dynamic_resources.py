@@ -440,7 +440,7 @@ class DynamicResources:
             finalizer = SEMANTIC_FINALIZER if is_carrier(given.reference.claim) else FINALIZER
             steps.append(WriteClaim(given.reference.key, None, given.reference.consumer, finalizer))
         patch: dict[str, Any] = {}
-        if any(isinstance(grant.step, MakeClaim) for grant in wants.grants):
+        if wants.extended and any(isinstance(grant.step, MakeClaim) for grant in wants.grants):
             extended = self._plan_for(cycle, wants, node).extended
             assert extended is not None
             patch |= extended.status()
