@@ -27,8 +27,10 @@ ANNOTATIONS_SIZE = 256 * 1024
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
 _CONTENT = ("labels", "annotations", "ownerReferences", "finalizers")
+_NAMING = ("apiVersion", "kind", "name", "uid")  # what a reference to an owner needs
 _IMMUTABLE = "field is immutable"
 _META = FieldPath("metadata")
+_LABELS, _ANNOTATIONS, _OWNERS, _FINALIZERS = (_META.child(name) for name in _CONTENT)
 _FIXED: tuple[tuple[str, Any], ...] = (
     ("name", ""),
     ("namespace", ""),
@@ -142,33 +144,30 @@ def _content_errors(resource: Resource, metadata: Obj) -> Iterator[FieldError]:
 
 def labelling_errors(metadata: Obj) -> Iterator[FieldError]:
     """Everything that is wrong with labels and annotations."""
-    labels = _META.child("labels")
     for key, value in (metadata.get("labels") or {}).items():
         if _key_problem(key):
-            yield from (labels.invalid(message, key) for message in key_messages(key))
+            yield from (_LABELS.invalid(message, key) for message in key_messages(key))
         if label_value_problem(value):
-            yield from (labels.invalid(message, value) for message in value_messages(value))
+            yield from (_LABELS.invalid(message, value) for message in value_messages(value))
     yield from _annotation_errors(metadata.get("annotations") or {})
 
 
 def _annotation_errors(annotations: dict[str, str]) -> Iterator[FieldError]:
-    path = _META.child("annotations")
     size = 0
     for key, value in annotations.items():
         if _key_problem(key.lower()):
-            yield from (path.invalid(message, key) for message in key_messages(key.lower()))
+            yield from (_ANNOTATIONS.invalid(message, key) for message in key_messages(key.lower()))
         size += len(key.encode()) + (len(value) if value.isascii() else len(value.encode()))
     if size > ANNOTATIONS_SIZE:
-        yield FieldError(path, ErrorKind.TOO_LONG, f"may not be more than {ANNOTATIONS_SIZE} bytes")
+        yield FieldError(_ANNOTATIONS, ErrorKind.TOO_LONG, f"may not be more than {ANNOTATIONS_SIZE} bytes")
 
 
 def _owner_errors(owners: list[Obj]) -> Iterator[FieldError]:
-    path = _META.child("ownerReferences")
     controller = ""
     for number, owner in enumerate(owners):
-        at = path.index(number)
+        at = _OWNERS.index(number)
         version = owner.get("apiVersion") or ""
-        for field in ("apiVersion", "kind", "name", "uid"):
+        for field in _NAMING:
             if not owner.get(field):
                 yield at.child(field).required("must not be empty")
         if version and (version.count("/") > 1 or not version.rpartition("/")[2]):
@@ -178,7 +177,7 @@ def _owner_errors(owners: list[Obj]) -> Iterator[FieldError]:
         if owner.get("controller"):
             named = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:
-                yield path.invalid(
+                yield _OWNERS.invalid(
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {named}",
                     owners,
@@ -187,16 +186,15 @@ def _owner_errors(owners: list[Obj]) -> Iterator[FieldError]:
 
 
 def _finalizer_errors(finalizers: list[str], qualified: bool) -> Iterator[FieldError]:
-    path = _META.child("finalizers")
     for number, finalizer in enumerate(finalizers):
         if _key_problem(finalizer):
-            yield from (path.invalid(message, finalizer) for message in key_messages(finalizer))
+            yield from (_FINALIZERS.invalid(message, finalizer) for message in key_messages(finalizer))
         elif qualified and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
-            yield path.index(number).invalid(
+            yield _FINALIZERS.index(number).invalid(
                 "name is neither a standard finalizer name nor is it fully qualified", finalizer
             )
     if ORPHAN in finalizers and FOREGROUND in finalizers:
-        yield path.invalid(f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set", finalizers)
+        yield _FINALIZERS.invalid(f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set", finalizers)
 
 
 def _finalizer_additions(new: Obj, old: Obj) -> Iterator[FieldError]:
