@@ -4,7 +4,7 @@ Who asks is found out first, then whether they may, then what they want: a resou
 document, OpenAPI, health, metrics. All failures become Status objects here, once. Requests beyond a number are refused
 with 429; watches are counted apart, as they stay. Large reads are refused, too, while readers leave too much with us unread.
 
-Two ways lead here, and meet in :meth:`App.answer` with a :class:`Request`: connections (``listener.py``), and callers in this
+Two ways lead here, and meet in :meth:`App.answer` with a :class:`Request`: connections (``connection.py``), and callers in this
 process, who call the application itself and say who they are. A network peer has no way to do that.
 """
 

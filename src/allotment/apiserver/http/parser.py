@@ -95,8 +95,8 @@ class Parser:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         headers = self._headers
-        self._count(len(name) + len(value) + 4)
-        if len(headers) >= limits.MAX_HEADER_COUNT:
+        self._head_bytes += len(name) + len(value) + 4
+        if self._head_bytes > limits.MAX_HEADERS or len(headers) >= limits.MAX_HEADER_COUNT:
             self._count(limits.MAX_HEADERS)
         if not self._in_head:
             return  # behind the body anything may be said, and nothing of it counts

@@ -113,7 +113,7 @@ class Request:
     async def body(self, limit: int = MAX_BODY) -> bytes:
         """The whole body. Never holds more than ``limit`` and a piece. Raises TooLarge and Disconnected.
 
-        A body that comes too slowly ends the connection (``listener.py``), and so this.
+        A body that comes too slowly ends the connection (``connection.py``), and so this.
         """
         if self._body is not None or self.peer is None:
             body = self._body or b""
