@@ -159,6 +159,27 @@ CASES = [
     Case("nothing is left", [slice_(NIC)], {"nic": TAKEN}, [nic_share("a", "4G"), nic_share("b", "6G")]),
     Case("less is left than the least share", [slice_(NIC)], {"nic": TAKEN}, [nic_share("a", "9500M")]),
     Case(
+        # the default need not keep to its own policy
+        "a default that is less than the least share",
+        [
+            slice_(
+                device(
+                    "nic", capacity={"bandwidth": policed("10G", "500M", min="1G", step="1G")}, shared=True
+                )
+            )
+        ],
+        {"nic": PARTLY},
+        [nic_share("a", "9500M")],
+        partly=1,
+    ),
+    Case(
+        "the least of several values is left",
+        [slice_(device("nic", capacity={"bandwidth": policed("10G", None, "1G", "4G")}, shared=True))],
+        {"nic": PARTLY},
+        [nic_share("a", "9G")],
+        partly=1,
+    ),
+    Case(
         "shares of no capacity can always be had",
         [slice_(device("d", shared=True))],
         {"d": PARTLY},

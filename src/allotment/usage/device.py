@@ -14,9 +14,11 @@ So what is both allocated and tainted is Allocated, and counted once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from allotment.allocator.taint import blocking_taint
 from allotment.api.quantity import Format, Quantity
@@ -49,8 +51,7 @@ class Obstacle:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceUsage:
+class DeviceUsage(msgspec.Struct, frozen=True, gc=False):
     """See the module. A device with nothing left has no available capacity, and neither has one that is Unavailable."""
 
     name: str
@@ -58,9 +59,9 @@ class DeviceUsage:
     reason: str = ""  # of Unavailable and Unknown, as one word
     message: str = ""  # the same in words, with amounts
     allocations: tuple[AllocationInfo, ...] = ()  # that the caller may see, admin access included
-    total_capacity: Amounts = field(default_factory=dict)
-    allocated_capacity: Amounts = field(default_factory=dict)
-    available_capacity: Amounts = field(default_factory=dict)
+    total_capacity: Amounts = {}
+    allocated_capacity: Amounts = {}
+    available_capacity: Amounts = {}
     node_name: str = ""  # the one node that reaches the device; empty if there may be several
 
     @property

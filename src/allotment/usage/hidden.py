@@ -15,6 +15,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from allotment.usage.device import HIDDEN_CLAIMS, DeviceUsage
 from allotment.usage.summary import DeviceState, Summary, count
 
@@ -47,7 +49,7 @@ def _hidden(usage: PoolUsage, published: Summary | None) -> int | None:
 
 
 def _doubtful(device: DeviceUsage, certain: bool) -> DeviceUsage:
-    return replace(
+    return msgspec.structs.replace(
         device,
         state=DeviceState.ALLOCATED if certain else DeviceState.UNKNOWN,
         reason=HIDDEN_CLAIMS,

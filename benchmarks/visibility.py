@@ -1,0 +1,182 @@
+"""How fast usage of pools is computed and kept up, and how long it takes to say how many more claims fit: ``make bench``.
+
+Prints a table and, with ``--json FILE``, writes it down. Pools have 7 GPUs and a shared network card, and ten claims each: six on
+GPUs, four on shares of the card. *wall* is the best of several runs, and what goals are held against; *cpu* is the least processor
+time of any, which on a machine that others use too says more. Growth is compared by processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from msgspec.structs import replace
+
+from allotment.api.meta import ObjectMeta
+from allotment.api.quantity import Quantity
+from allotment.api.resource import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+    ResourceClaimStatus,
+    ResourceSlice,
+)
+from allotment.usage.remaining import remaining
+from allotment.usage.usage import Usage
+from benchmarks.fleets import CLASSES, DRIVER, claim, gpu, nic, node, node_name, node_slice, request
+
+GPUS, CLAIMS, DEVICES = 7, 10, 8
+GIGABIT = Quantity.parse("1G")
+
+
+@dataclass
+class Row:
+    """One line of the table, in seconds."""
+
+    scenario: str
+    goal: str
+    wall: float
+    cpu: float
+    reached: bool | None = None
+    note: str = ""
+
+
+def measured(action: Callable[[], object], runs: int = 5) -> tuple[float, float]:
+    """The best wall and processor time of several runs."""
+    walls, cpus = [], []
+    for _ in range(runs):
+        gc.collect()
+        wall, cpu = time.perf_counter(), time.process_time()
+        action()
+        walls.append(time.perf_counter() - wall)
+        cpus.append(time.process_time() - cpu)
+    return min(walls), min(cpus)
+
+
+def slices_of(pools: int) -> list[ResourceSlice]:
+    return [node_slice(n, [*[gpu(n, index) for index in range(GPUS)], nic(n, 0)]) for n in range(pools)]
+
+
+def held(number: int, pools: int) -> ResourceClaim:
+    """The claims go round the pools: each pool gets six GPUs taken, then shares of its card."""
+    pool, turn = number % pools, number // pools
+    whole = turn < GPUS - 1
+    result = DeviceRequestAllocationResult(
+        request="device",
+        driver=DRIVER,
+        pool=node_name(pool),
+        device=f"gpu-{turn}" if whole else "nic-0",
+        share_id=None if whole else f"share-{turn}",
+        consumed_capacity={} if whole else {"bandwidth": GIGABIT},
+    )
+    return ResourceClaim(
+        metadata=ObjectMeta(name=f"claim-{number}", namespace=f"team-{number % 50}", uid=f"uid-{number}"),
+        status=ResourceClaimStatus(
+            allocation=AllocationResult(devices=DeviceAllocationResult(results=(result,)))
+        ),
+    )
+
+
+def cluster(pools: int) -> tuple[list[ResourceSlice], list[ResourceClaim]]:
+    return slices_of(pools), [held(number, pools) for number in range(pools * CLAIMS)]
+
+
+# --- computing all, and one change ---
+
+
+def full() -> list[Row]:
+    rows, costs = [], {}
+    for pools in (1_000, 5_000):
+        slices, claims = cluster(pools)
+        name = f"{pools:,} pools of {DEVICES} devices, {len(claims):,} claims: full computation"
+        wall, costs[pools] = measured(lambda s=slices, c=claims: Usage([*s, *c]).pools())  # type: ignore[misc]  # bound now
+        small = pools == 1_000
+        goal = "≤ 0.5 s" if small else "at most linear"
+        linear = costs[pools] / costs[1_000] / 5 if not small else 0.0
+        reached = wall <= 0.5 if small else linear <= 1.1
+        note = "" if small else f"{linear:.2f} of five times the first"
+        rows.append(Row(name, goal, wall, costs[pools], reached, note))
+        rows += changes(Usage([*slices, *claims]), pools)
+    return rows
+
+
+def changes(usage: Usage, pools: int) -> list[Row]:
+    """A claim gives its device back and gets it again; after each change the pool is read."""
+    usage.pools()
+    usage.drain()
+    times = 400
+
+    def action() -> None:
+        for number in range(times):
+            mine = held(number // 2, pools)
+            free = replace(mine, status=ResourceClaimStatus())
+            usage.change(mine, free if number % 2 == 0 else mine)
+            for id in usage.drain():
+                usage.pool(id)
+
+    wall, cpu = measured(action)
+    return [Row(f"{pools:,} pools: one claim changes, its pool is read", "", wall / times, cpu / times)]
+
+
+# --- how many more fit ---
+
+
+def how_many_more() -> list[Row]:
+    rows = []
+    for pools in (1_000, 5_000):
+        slices, claims = cluster(pools)
+        nodes = [node(number) for number in range(pools)]
+        for shape in (
+            claim("one GPU", request("gpu")),
+            claim("10G of a card", request("nic", class_name="nic", capacity={"bandwidth": "10G"})),
+        ):
+            answers: list[str] = []
+
+            def action(shape: ResourceClaim = shape, into: list[str] = answers) -> None:
+                found = remaining(shape, nodes=nodes, slices=slices, classes=CLASSES, claims=claims)  # noqa: B023  # called before the next turn
+                into[:] = [str(found.cluster)]
+
+            wall, cpu = measured(action, runs=2)
+            name = f"{pools:,} nodes: how many more claims for {shape.metadata.name} fit"
+            rows.append(Row(name, "", wall, cpu, note=f"{answers[0]} do"))
+    return rows
+
+
+def table(rows: list[Row]) -> None:
+    width = max(len(row.scenario) for row in rows)
+    print(f"{'scenario':{width}}  {'goal':14}  {'wall':>10}  {'cpu':>10}")
+    for row in rows:
+        verdict = {True: "reached", False: "MISSED", None: ""}[row.reached]
+        rest = ", ".join(word for word in (verdict, row.note) if word)
+        print(f"{row.scenario:{width}}  {row.goal:14}  {shown(row.wall):>10}  {shown(row.cpu):>10}  {rest}")
+
+
+def shown(seconds: float) -> str:
+    return f"{seconds:.3f} s" if seconds >= 0.01 else f"{seconds * 1e6:.0f} µs"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    options = parser.parse_args()
+    rows = [*full(), *how_many_more()]
+    table(rows)
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(
+            json.dumps({"cores": os.cpu_count(), "rows": [asdict(row) for row in rows]}, indent=1) + "\n"
+        )
+
+
+if __name__ == "__main__":
+    main()
