@@ -595,3 +595,17 @@ def test_a_member_that_joins_others_under_way_waits_for_them_if_it_must() -> Non
     at_rest(seat)
     assert seat.world.pod("free").spec.node_name
     assert seat.world.pod("p2").spec.node_name
+
+
+def test_a_member_that_somebody_else_bound_stands_in_for_one_that_went() -> None:
+    seat = started(*members(2))
+    write_claims(seat, "p0")
+    seat.world.put(builders.pod("other", cpu=1, group="g", node="n"))
+    hear(seat)
+    assert bindings(seat) == [], "the second may still make it"
+
+    seat.world.remove(seat.world.pod("p1"))
+    hear(seat)
+    write_claims(seat, "p1")
+
+    assert bindings(seat) == ["p0"]

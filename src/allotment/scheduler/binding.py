@@ -363,8 +363,12 @@ class Bindings:
         return not gang.need(there, done)
 
     def reconsider(self, party: Party, why: str) -> None:
-        """Others of a gang went on whom its members under way have counted."""
-        if not (party.open or party.broken or self._enough(party, _POSSIBLE)):
+        """Others of a gang went on whom its members under way may have counted."""
+        if party.open or party.broken:
+            return
+        if self._enough(party, _POSSIBLE):
+            self._open(party)
+        else:
             self._break(party, why, evicts=False)
 
     def _bind(self, binding: Binding) -> None:
