@@ -9,7 +9,7 @@ import pytest
 from allotment.cli import controllers
 from allotment.controllers import suite
 from tests.cli.conftest import Allot
-from tests.cli.served import Served, component, gpu_class, interrupted, pod, said, served, template
+from tests.cli.served import Served, component, gpu_class, gpus, interrupted, pod, said, served, template
 
 __all__ = ["served"]  # a fixture
 
@@ -26,7 +26,7 @@ def test_alone_they_make_claims_and_serve_their_numbers(served: Served) -> None:
     with component("controllers", "--kubeconfig", kubeconfig, "--metrics-port", "0") as process:
         assert (
             said(process, "controllers: ")
-            == "controllers: claims, device-taints, parameters, workloads, nodes"
+            == "controllers: claims, device-taints, pools, parameters, workloads, nodes"
         )
         url = said(process, "metrics are at").split()[-1]
         made = served.until("resourceclaims", lambda obj: True, "resource.k8s.io/v1")
@@ -51,8 +51,36 @@ def test_only_those_that_are_named_need_rights(allot: Allot, quiet: None, served
     assert "leases" not in ran.err
 
 
+def test_pools_are_counted_by_nobody_but_the_controllers_user(
+    allot: Allot, quiet: None, served: Served
+) -> None:
+    ran = allot("controllers", "--kubeconfig", str(served.admin), "--only", "pools")
+    assert ran.code == 1
+    assert "this server lets only the user allotment:controllers write them" in ran.err
+    assert "allot kubeconfig --user allotment:controllers" in ran.err
+    with component("controllers", "--kubeconfig", str(served.admin)) as process:
+        assert "allotment:controllers" in said(process, "pools are left out: ")
+        assert "pools" not in said(process, "controllers: ")
+
+
+def test_pools_are_counted_until_their_gate_is_off_and_then_stay_as_they_are(served: Served) -> None:
+    served.create(*gpus("counted", 2))
+    kubeconfig = served.kubeconfig("allotment:controllers")
+    version, name = "resource.k8s.io/v1beta2", "gpu.example.com.counted"
+    with component("controllers", "--kubeconfig", kubeconfig, "--only", "pools") as process:
+        made = served.until("resourcepools", lambda obj: obj["metadata"]["name"] == name, version)
+        assert made["status"]["summary"]["availableDevices"] == 2
+        assert interrupted(process) == 0
+    off = "DRAResourceAvailabilityVisibility=false"
+    with component("controllers", "--kubeconfig", kubeconfig, "--feature-gates", off) as process:
+        assert "pools" not in said(process, "controllers: ")
+        said(process, "at work")
+        assert served.until("resourcepools", lambda obj: obj["metadata"]["name"] == name, version) == made
+        assert interrupted(process) == 0
+
+
 WRONG = {
-    "unknown": ("claims,pools", "'pools' is not one of claims, device-taints, parameters"),
+    "unknown": ("claims,pods", "'pods' is not one of claims, device-taints, pools, parameters"),
     "none": (",", "name some of claims"),
 }
 

@@ -15,8 +15,10 @@ from allotment.cli import controllers, scheduler
 from allotment.cli.rights import Right, missing, words, writing
 from allotment.cli.service import Service
 from allotment.client.client import Client
-from allotment.client.discovery import discover
+from allotment.client.discovery import Discovery, Served, discover
+from allotment.client.form import Resource
 from allotment.client.in_process import InProcessTransport
+from allotment.controllers import suite
 from tests.cli.conftest import CHECKOUT
 
 MANIFEST = CHECKOUT / "examples" / "kubernetes" / "components.yaml"
@@ -29,6 +31,9 @@ FORBIDDEN = (
 )
 
 
+POOLS = MANIFEST.with_name("resource_pools.yaml")
+
+
 def as_account(name: str, folder: Path, ask: Callable[[Client], Awaitable[list[Right]]]) -> list[Right]:
     """Asks as a service account of the manifest, on a server where it has been applied."""
 
@@ -38,7 +43,7 @@ def as_account(name: str, folder: Path, ask: Callable[[Client], Awaitable[list[R
         try:
             admin = Client(InProcessTransport(server.app, {"identity": ADMINISTRATOR}))
             served = await discover(admin)
-            for obj in yaml.safe_load_all(MANIFEST.read_text()):
+            for obj in (obj for file in (MANIFEST, POOLS) for obj in yaml.safe_load_all(file.read_text())):
                 kind = served.of_kind(obj["apiVersion"], obj["kind"])
                 await admin.plain(kind.api_version, kind.plural, namespaced=kind.namespaced).create(obj)
             groups = ("system:serviceaccounts", "system:authenticated")
@@ -75,6 +80,24 @@ def test_the_roles_for_a_real_cluster_suffice_and_no_more(
         return await missing(client, writing(FORBIDDEN))
 
     assert as_account(account, tmp_path, ask) == writing(FORBIDDEN)
+
+
+def test_pools_are_written_where_they_are_defined_and_the_role_for_that_suffices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def defined(client: Client) -> Discovery:
+        return Discovery([Served(Resource("allotment.dev/v1beta2", "resourcepools", False))])
+
+    async def ask(client: Client) -> list[Right]:
+        rights = await controllers.rights_of(service("controllers"), client, ("pools",))
+        assert Right("patch", "allotment.dev", "resourcepools/status") in rights
+        assert not [
+            right for right in rights if "request" in right.resource
+        ]  # Kubernetes answers them itself
+        return await missing(client, rights)
+
+    monkeypatch.setattr(suite, "discover", defined)
+    assert as_account("allotment-controllers", tmp_path, ask) == []
 
 
 def test_rights_on_one_thing_are_told_together() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from allotment.cli.feature_gates import feature_gates_option
 from allotment.cli.service import connection_options, service_options
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from allotment.client.client import Client
 
 NAME = "controllers"
-CHOICES = ("claims", "device-taints", "parameters", "workloads", "nodes", "simulation")
+CHOICES = ("claims", "device-taints", "pools", "parameters", "workloads", "nodes", "simulation")
 WRITES = {
     "claims": (
         "create,delete,patch: resource.k8s.io: resourceclaims",
@@ -25,6 +27,11 @@ WRITES = {
         "patch: core: pods/status",
     ),
     "device-taints": ("delete: core: pods", "patch: core: pods/status"),
+    "pools": (
+        "create,delete: resource.k8s.io: resourcepools",
+        "delete: resource.k8s.io: resourcepoolstatusrequests",
+        "patch: resource.k8s.io: resourcepools/status,resourcepoolstatusrequests/status",
+    ),
     "parameters": ("create,delete,patch: resource.k8s.io: resourceclaimparameters,resourceclassparameters",),
     "workloads": (
         "create,delete,patch: core: pods",
@@ -36,6 +43,8 @@ WRITES = {
     "simulation": ("patch: core: nodes/status,pods/status", "delete: core: pods"),
 }
 """What each does besides reading and writing events, as in ``rights.writing``."""
+OPTIONAL = frozenset({"resourcepools", "resourcepoolstatusrequests"})
+"""Kinds that are written only where they are followed, and in the group in which they are."""
 
 
 def _names(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -53,11 +62,13 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @click.option(
     "--only", metavar="NAME,…", callback=_names, help="these controllers, in place of the usual ones"
 )
+@feature_gates_option
 @service_options
 def command(
     kubeconfig: Path | None,
     context: str | None,
     only: tuple[str, ...],
+    switched_off: frozenset[str],
     leader_elect: bool,
     metrics_host: str,
     metrics_port: int | None,
@@ -68,14 +79,17 @@ def command(
     \b
     claims         make claims from templates; free, deallocate and delete what is not used any more
     device-taints  evict pods from devices with a NoExecute taint
+    pools          count what is left of each pool of devices, in ResourcePools
     parameters     translate vendors' parameters for claims in the early form (embedded server only)
     workloads      Deployments, ReplicaSets, Jobs, PodDisruptionBudgets
     nodes          notice nodes that fall silent, evict from tainted ones, remove pods of nodes that are gone
     simulation     play the nodes with the label allotment.dev/simulated
 
-    On a real cluster claims and device-taints run unless --only says otherwise: kube-controller-manager does the rest.
+    On a real cluster claims and device-taints run unless --only says otherwise, and pools if that kind is defined there
+    (examples/kubernetes/resource_pools.yaml): kube-controller-manager does the rest.
     Have it leave these two to us with --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller.
-    On the server of `allot up --no-controllers` all but simulation run.
+    On the server of `allot up --no-controllers` all but simulation run. It lets only the user allotment:controllers write
+    what is left of pools, so run them as that user: `allot kubeconfig --user allotment:controllers`.
 
     \b
     Exit code: 0 stopped by Ctrl-C or SIGTERM, 1 could not start or failed.
@@ -85,18 +99,26 @@ def command(
     from allotment.cli.log import set_up
     from allotment.cli.service import Service, log_level
 
+    if unwanted := switched_off & set(only):
+        raise click.UsageError(f"--only names {', '.join(unwanted)}, which --feature-gates switches off")
     set_up(log_level(verbose))
     service = Service(NAME, kubeconfig, context, leader_elect, metrics_host, metrics_port)
-    uvloop.run(_run(service, only))
+    uvloop.run(_run(service, only, switched_off))
     return 0
 
 
-async def _run(service: Service, only: tuple[str, ...]) -> None:
+async def _run(service: Service, only: tuple[str, ...], switched_off: frozenset[str]) -> None:
     from allotment.cli.components import Components, Wanted
+    from allotment.cli.failure import Failure
     from allotment.cli.service import check_rights, connected, serve
 
     async with connected(service.kubeconfig, service.context, service.lease) as client:
-        names = only or await _usual(client)
+        names = only or tuple(name for name in await _usual(client) if name not in switched_off)
+        if "pools" in names and not await _may_count(client):
+            if only:
+                raise Failure(f"pools: {_COUNTER}", _BE_COUNTER)
+            click.echo(f"pools are left out: {_COUNTER}; {_BE_COUNTER}", err=True)
+            names = tuple(name for name in names if name != "pools")
         await check_rights(client, service.name, await rights_of(service, client, names))
         click.echo(f"controllers: {', '.join(names)}", err=True)
 
@@ -109,11 +131,34 @@ async def _run(service: Service, only: tuple[str, ...]) -> None:
 async def _usual(client: Client) -> tuple[str, ...]:
     """Only the embedded server has the early form in Kubernetes' own API group; it has no kube-controller-manager either."""
     from allotment.api import alpha2
+    from allotment.api.pools import ResourcePool
     from allotment.client.discovery import discover
-    from allotment.controllers.suite import CLAIMS, DEVICE_TAINTS, NAMES, SIMULATION
+    from allotment.client.places import place_of
+    from allotment.controllers.suite import CLAIMS, DEVICE_TAINTS, NAMES, POOLS, SIMULATION
 
-    embedded = (await discover(client)).has(alpha2.API_VERSION, "noderesourceslices")
-    return tuple(name for name in NAMES if name != SIMULATION) if embedded else (CLAIMS, DEVICE_TAINTS)
+    served = await discover(client)
+    if served.has(alpha2.API_VERSION, "noderesourceslices"):
+        return tuple(name for name in NAMES if name != SIMULATION)
+    return (CLAIMS, DEVICE_TAINTS, POOLS) if place_of(ResourcePool, served) else (CLAIMS, DEVICE_TAINTS)
+
+
+_COUNTER = "this server lets only the user allotment:controllers write them"
+_BE_COUNTER = "`allot kubeconfig --user allotment:controllers` gives that user's kubeconfig"
+
+
+async def _may_count(client: Client) -> bool:
+    """Whether one may write pools here. The embedded server asks who it is; a real one has rights alone."""
+    from allotment.api.pools import ResourcePool
+    from allotment.cli.components import CONTROLLERS
+    from allotment.client.discovery import discover
+    from allotment.client.form import resource_of
+    from allotment.client.places import place_of
+
+    if place_of(ResourcePool, await discover(client)) != resource_of(ResourcePool):
+        return True
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    review = await client.plain(asked["apiVersion"], "selfsubjectreviews", namespaced=False).create(asked)
+    return bool(review["status"]["userInfo"].get("username") == CONTROLLERS)
 
 
 async def rights_of(service: Service, client: Client, names: tuple[str, ...]) -> list[Right]:
@@ -132,5 +177,11 @@ async def rights_of(service: Service, client: Client, names: tuple[str, ...]) ->
     except ImportError as exc:
         raise Failure(str(exc), "repair or remove the package that has it") from exc
     rights = reading(informers.resources()) + writing(("create,patch: core: events",))
-    rights += [right for name in names for right in writing(WRITES[name])]
+    followed = {each.plural: each.api_version.rpartition("/")[0] for each in informers.resources()}
+    for right in (right for name in names for right in writing(WRITES[name])):
+        kind = right.resource.partition("/")[0]
+        if kind not in OPTIONAL:
+            rights.append(right)
+        elif kind in followed:
+            rights.append(replace(right, group=followed[kind]))
     return rights + (leading(service.lease, NAMESPACE) if service.leader_elect else [])

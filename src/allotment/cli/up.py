@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from allotment.cli.data_folder import data_dir_option
+from allotment.cli.feature_gates import feature_gates_option
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -63,6 +64,7 @@ _EVERYWHERE = ("0.0.0.0", "::")
     metavar="FILE",
     help="the scheduler's profiles; see docs/scheduling.md",
 )
+@feature_gates_option
 @click.option("--verbose", is_flag=True, help="log every request, not only what goes wrong")
 def command(
     data_dir: Path | None,
@@ -74,6 +76,7 @@ def command(
     no_scheduler: bool,
     no_controllers: bool,
     scheduler_config: Path | None,
+    switched_off: frozenset[str],
     verbose: bool,
 ) -> int:
     """Starts a Kubernetes-compatible control plane (API server, scheduler, controllers) with everything in one folder,
@@ -104,7 +107,7 @@ def command(
         names = (*names, *_own_names())
     wanted = Wanted(
         None if no_scheduler else configuration_of(scheduler_config),
-        () if no_controllers else NAMES,
+        () if no_controllers else tuple(name for name in NAMES if name not in switched_off),
     )
     tokens = _tokens(token_file) if token_file is not None else {}
     options = Options(folder_of(data_dir).path.resolve(), host, port, names, tokens)

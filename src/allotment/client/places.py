@@ -19,6 +19,7 @@ from allotment.api.batch import (
     VolcanoPodGroup,
 )
 from allotment.api.meta import ApiStruct
+from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceTaintRule
 from allotment.client.discovery import Discovery
 from allotment.client.form import Resource, resource_of
@@ -34,6 +35,7 @@ def _also(type_: type[ApiStruct], api_version: str) -> tuple[Resource, ...]:
 
 PLACES: dict[type[ApiStruct], tuple[Resource, ...]] = {
     DeviceTaintRule: _also(DeviceTaintRule, "resource.k8s.io/v1beta2"),
+    ResourcePool: _also(ResourcePool, "allotment.dev/v1beta2"),
     PodGroup: (Resource(SCHEDULING, "podgroups", True),),
     PodDisruptionBudget: (Resource(POLICY, "poddisruptionbudgets", True),),
     VolcanoPodGroup: (Resource(VOLCANO, "podgroups", True),),

@@ -2,7 +2,7 @@
 
 ``claims`` and ``device-taints`` are what a cluster with devices cannot do without. ``workloads`` and ``nodes`` are what
 kube-controller-manager does on a real cluster, so that they need not run there. ``parameters`` translates vendors' parameters
-for the early form of claims. ``simulation`` plays the nodes that are marked as simulated.
+for the early form of claims. ``pools`` counts what is left. ``simulation`` plays the nodes that are marked as simulated.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from prometheus_client import CollectorRegistry
 from allotment.api.alpha2 import NodeResourceSlice, ResourceClass
 from allotment.api.batch import PodGroup
 from allotment.api.meta import ApiStruct
+from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceTaintRule
 from allotment.client.client import Client
 from allotment.client.discovery import Discovery, discover
-from allotment.client.form import Resource
+from allotment.client.form import Resource, resource_of
 from allotment.client.informers import Informers
 from allotment.client.places import place_of
 from allotment.client.recorder import Recorder
@@ -29,11 +30,15 @@ from allotment.controllers.controller import Controller, Reconciler
 from allotment.controllers.deployments import Deployments
 from allotment.controllers.device_taint_eviction import DeviceTaintEviction
 from allotment.controllers.disruption_budgets import DisruptionBudgets
+from allotment.controllers.followed_usage import FollowedUsage
 from allotment.controllers.jobs import Jobs
 from allotment.controllers.metrics import ClaimCreations, ClaimNumbers, SemanticNumbers
 from allotment.controllers.node_lifecycle import NodeLifecycle
 from allotment.controllers.orphaned_pods import OrphanedPods
 from allotment.controllers.parameters import Parameters
+from allotment.controllers.pool_metrics import PoolNumbers
+from allotment.controllers.pool_status_requests import PoolStatusRequests
+from allotment.controllers.pools import Pools
 from allotment.controllers.replica_sets import ReplicaSets
 from allotment.controllers.simulation.driver import SimulatedDrivers
 from allotment.controllers.simulation.heartbeat import SimulatedHeartbeat
@@ -43,17 +48,19 @@ from allotment.controllers.template_claims import TemplateClaims
 from allotment.controllers.translator import installed
 from allotment.controllers.vendor_kinds import VendorKinds
 
-CLAIMS, DEVICE_TAINTS, PARAMETERS, WORKLOADS, NODES, SIMULATION = (
+CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, SIMULATION = (
     "claims",
     "device-taints",
+    "pools",
     "parameters",
     "workloads",
     "nodes",
     "simulation",
 )
-NAMES = (CLAIMS, DEVICE_TAINTS, PARAMETERS, WORKLOADS, NODES, SIMULATION)
+NAMES = (CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, SIMULATION)
 CLAIM_WORKERS = 32
 """So many writes of claims may be on their way at once, for the server to commit them together."""
+POOL_WORKERS = 16
 
 
 class Runs(Protocol):
@@ -94,6 +101,24 @@ def _device_taints(parts: Parts) -> list[Runs]:
     return [Controller(DeviceTaintEviction(parts.client, parts.informers, parts.recorder, rules=rules))]
 
 
+def _pools(parts: Parts) -> list[Runs]:
+    """Nothing where pools are not served. Requests are answered on the embedded server only: Kubernetes does it itself."""
+    place = parts.place_of(ResourcePool)
+    if place is None:
+        return []
+    rules, node_slices = parts.place_of(DeviceTaintRule), parts.place_of(NodeResourceSlice)
+    followed = FollowedUsage(parts.informers, rules=rules, node_slices=node_slices)
+    numbers = PoolNumbers(parts.registry)
+    made: list[Runs] = [
+        Controller(
+            Pools(parts.client, parts.informers, followed, place=place, numbers=numbers), workers=POOL_WORKERS
+        )
+    ]
+    if place.api_version == resource_of(ResourcePool).api_version:
+        made.append(Controller(PoolStatusRequests(parts.client, parts.informers, followed)))
+    return made
+
+
 def _plain(
     *kinds: Callable[[Client, Informers, Recorder], Reconciler[Any]],
 ) -> Callable[[Parts], list[Runs]]:
@@ -129,6 +154,7 @@ def _simulation(parts: Parts) -> list[Runs]:
 _MAKERS: dict[str, Callable[[Parts], Sequence[Runs]]] = {
     CLAIMS: _claims,
     DEVICE_TAINTS: _device_taints,
+    POOLS: _pools,
     PARAMETERS: _parameters,
     WORKLOADS: _plain(Deployments, ReplicaSets, Jobs, DisruptionBudgets),
     NODES: _plain(NodeLifecycle, OrphanedPods, TaintEviction),

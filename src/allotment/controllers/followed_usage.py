@@ -1,0 +1,48 @@
+"""The usage of all pools, kept up from informers: one for everything in a process that counts devices.
+
+Slices, claims, taint rules and, where they are served, the early form's slices go in as they change; which pools that touched
+comes out. Claims of the early form are read as v1 shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from allotment.allocator.pool import PoolID
+from allotment.api.alpha2 import NodeResourceSlice
+from allotment.api.meta import ApiStruct
+from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.client.form import Resource
+from allotment.client.informers import Informers
+from allotment.usage.usage import Usage
+
+Touched = Callable[[PoolID], None]
+
+
+class FollowedUsage:
+    """``usage`` may be asked at any time; once the informers have their first lists, it is of the whole cluster."""
+
+    def __init__(
+        self, informers: Informers, *, rules: Resource | None = None, node_slices: Resource | None = None
+    ) -> None:
+        """``rules`` and ``node_slices`` are where DeviceTaintRules and NodeResourceSlices are served; None: nowhere."""
+        self.usage = Usage()
+        self._touched: list[Touched] = []
+        informers.of(ResourceSlice).on_change(self._changed)
+        informers.of(ResourceClaim).on_change(self._changed)
+        if rules is not None:
+            informers.at(rules, DeviceTaintRule).on_change(self._changed)
+        if node_slices is not None:
+            informers.at(node_slices, NodeResourceSlice).on_change(self._changed)
+
+    def on_touch(self, touched: Touched) -> None:
+        """Has each pool told that may have changed, gone ones included; those that there are already, at once."""
+        self._touched.append(touched)
+        for pool in self.usage.pools():
+            touched(pool.id)
+
+    def _changed(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
+        self.usage.change(old, new)
+        for pool in self.usage.drain():
+            for touched in self._touched:
+                touched(pool)

@@ -1,0 +1,116 @@
+"""ResourcePoolStatusRequests: each is answered once, from the same usage that ResourcePools show, and goes an hour later.
+
+A pool with something wrong is told with its counts and, in ``validationError``, the reason: nothing of it is available.
+Upstream waits for such pools to become whole, and may never answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from allotment.api.pools import COMPLETE, FAILED, ResourcePoolStatusRequest
+from allotment.client.client import Client
+from allotment.client.form import Obj
+from allotment.client.informers import Informers
+from allotment.client.work_queue import WorkQueue
+from allotment.controllers.clock import Now, left, real_time, stamp
+from allotment.controllers.controller import Again
+from allotment.controllers.followed_usage import FollowedUsage
+from allotment.usage.pool import PoolUsage
+
+KEPT = 3600.0
+"""Seconds that an answer stays, as upstream's."""
+LIMIT = 100
+ERROR_BYTES = 256
+
+
+class PoolStatusRequests:
+    """The reconciler; keys are names of requests."""
+
+    name = "pool-status-requests"
+
+    def __init__(
+        self, client: Client, informers: Informers, followed: FollowedUsage, *, now: Now = real_time
+    ) -> None:
+        self.queue: WorkQueue[str] = WorkQueue()
+        self._requests = client.of(ResourcePoolStatusRequest)
+        self._seen = informers.of(ResourcePoolStatusRequest)
+        self._usage = followed.usage
+        self._now = now
+        self._seen.on_change(self._changed)
+
+    def _changed(self, old: ResourcePoolStatusRequest | None, new: ResourcePoolStatusRequest | None) -> None:
+        if new is not None:
+            self.queue.add(new.metadata.name)
+
+    async def reconcile(self, key: str) -> Again | None:
+        request = self._seen.get(key)
+        if request is None or request.metadata.deletion_timestamp is not None:
+            return None
+        if request.status is None:
+            spec = request.spec
+            pools = [
+                pool
+                for pool in self._usage.pools()
+                if pool.driver == spec.driver and spec.pool_name in (None, pool.pool_name)
+            ]
+            status = answer(pools, LIMIT if spec.limit is None else spec.limit, stamp(self._now()))
+            await self._requests.change(request, {"status": status}, subresource="status")
+            return None  # its change brings it back
+        remaining = left(_answered(request), KEPT, self._now())
+        if remaining > 0:
+            return Again(remaining, "answers are kept for an hour")
+        await self._requests.delete(key, uid=request.metadata.uid)
+        return None
+
+
+def answer(pools: Sequence[PoolUsage], limit: int, now: str) -> Obj:
+    """The status of a request that these pools match, sorted by driver and name."""
+    told = [_told(pool) for pool in pools[:limit]]
+    wrong = sum("validationError" in each for each in told)
+    condition = {
+        "type": COMPLETE,
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": "CalculationComplete",
+        "message": f"{len(told)} of {len(pools)} matching pools told of, {wrong} of them with an error",
+    }
+    return {"poolCount": len(pools), "pools": told, "conditions": [condition]}
+
+
+def _told(pool: PoolUsage) -> Obj:
+    summary = pool.summary
+    told: Obj = {
+        "driver": pool.driver,
+        "poolName": pool.pool_name,
+        "generation": pool.generation,
+        "resourceSliceCount": pool.observed_slices,
+        "totalDevices": summary.total,
+        "allocatedDevices": summary.allocated,
+        "availableDevices": summary.available,
+        "unavailableDevices": summary.unavailable,
+    }
+    if pool.node_name:
+        told["nodeName"] = pool.node_name
+    if error := _error(pool):
+        told["validationError"] = cut(error)
+    return told
+
+
+def _error(pool: PoolUsage) -> str:
+    """Why nothing of a pool is given out; upstream's word for a pool that is not whole comes first, for programs."""
+    if not pool.complete.holds:
+        return f"PoolIncomplete: {pool.complete.message}"
+    return "" if pool.valid.holds else f"{pool.valid.reason}: {pool.valid.message}"
+
+
+def cut(text: str) -> str:
+    """As much as an error may have, and no half of a character."""
+    return text.encode()[:ERROR_BYTES].decode(errors="ignore")
+
+
+def _answered(request: ResourcePoolStatusRequest) -> str | None:
+    conditions: Sequence[Any] = request.status.conditions if request.status is not None else ()
+    times = [each.last_transition_time for each in conditions if each.type in (COMPLETE, FAILED)]
+    return times[0] if times else request.metadata.creation_timestamp
