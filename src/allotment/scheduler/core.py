@@ -3,8 +3,9 @@
 ``handle`` takes one event and returns what is to be done; the same events in the same order give the same instructions, so a
 recorded log can be replayed. The driver gives leave to decide by ``Turn`` events, a bounded number of pods at a time.
 
-The way of a pod: it appears → PreEnqueue → queue → a turn: placed in memory (``placement``) → its steps are written and it is bound
-(``binding``) → the server shows it bound. Whatever fails on the way leads back to the queue, with a reason.
+The way of a pod: it appears → PreEnqueue (``gate``) → queue → a turn: placed in memory (``placement``) → its steps are written and
+it is bound (``binding``) → the server shows it bound. Whatever fails on the way leads back to the queue, with a reason. Pods of a
+gang go the same way together (``gangs``). What is sent and said on the way leaves by the ``outbox``.
 """
 
 from __future__ import annotations
