@@ -37,7 +37,7 @@ LIMIT = 1_000
 """Claims counted in one place before that is enough."""
 STEPS = 200_000
 """Of search, for all proofs together: a second or two."""
-_TOGETHER = 64
+TOGETHER = 64
 """Most claims that are asked for all together."""
 
 
@@ -80,13 +80,15 @@ def remaining(
     Whether ``claim`` itself is allocated does not matter.
     """
     stock = _Stock(list(nodes), list(slices), list(classes), list(claims), list(rules))
-    bounds = _Bounds(limit, steps)
+    bounds = Bounds(limit, steps)
     tally = _fill(stock.fleet(stock.nodes, stock.slices), claim, strategy, bounds)
     return Remaining(tally.cluster, tally.nodes, _pools(stock, tally, claim, strategy, bounds))
 
 
 @dataclass(slots=True)
-class _Bounds:
+class Bounds:
+    """What counting may cost."""
+
     limit: int
     steps: int  # left
 
@@ -145,7 +147,7 @@ class _Tally:
     nodes: dict[str, Fits] = field(default_factory=dict)
 
 
-def _fill(fleet: Fleet, claim: ResourceClaim, strategy: str, bounds: _Bounds) -> _Tally:
+def _fill(fleet: Fleet, claim: ResourceClaim, strategy: str, bounds: Bounds) -> _Tally:
     """Counts on every node, and on all together."""
     view = fleet.view([claim], strategy, DEFAULT_BUDGET)
     tally = _Tally(Fits(0))
@@ -171,7 +173,7 @@ def _fill(fleet: Fleet, claim: ResourceClaim, strategy: str, bounds: _Bounds) ->
     return tally
 
 
-def _on_node(fleet: Fleet, view: View, place: Place, claim: ResourceClaim, bounds: _Bounds) -> Fits:
+def _on_node(fleet: Fleet, view: View, place: Place, claim: ResourceClaim, bounds: Bounds) -> Fits:
     simple = _simple(view, place)
     with fleet.ledger.fork():
         fits = _until_refused(fleet, view, place, bounds.limit)
@@ -206,10 +208,10 @@ def _simple(view: View, place: Place) -> bool:
     return ask.count == 1 and not ask.all and not suits.errors and not drawing
 
 
-def _proved(fleet: Fleet, place: Place, claim: ResourceClaim, fits: Fits, bounds: _Bounds) -> Fits:
+def _proved(fleet: Fleet, place: Place, claim: ResourceClaim, fits: Fits, bounds: Bounds) -> Fits:
     """Asks for one more all together, as long as that can be had."""
     number = fits.number
-    while number < min(bounds.limit, _TOGETHER) and bounds.steps > 0:
+    while number < min(bounds.limit, TOGETHER) and bounds.steps > 0:
         demand = fleet.book.demand([claim] * (number + 1))
         outcome = solve(
             place.node, lambda: fleet.site(place), demand, fleet.ledger, fleet.book, budget=bounds.steps
@@ -223,7 +225,7 @@ def _proved(fleet: Fleet, place: Place, claim: ResourceClaim, fits: Fits, bounds
     return Fits(number, False, fits.words)
 
 
-def _on_all(fleet: Fleet, view: View, names: Sequence[str], bounds: _Bounds) -> Fits:
+def _on_all(fleet: Fleet, view: View, names: Sequence[str], bounds: Bounds) -> Fits:
     """Fills nodes that have devices in common, one after the other."""
     number, exact = 0, True
     simple = all(_simple(view, fleet.places[name]) for name in names)
@@ -238,7 +240,7 @@ def _on_all(fleet: Fleet, view: View, names: Sequence[str], bounds: _Bounds) -> 
 
 
 def _pools(
-    stock: _Stock, whole: _Tally, claim: ResourceClaim, strategy: str, bounds: _Bounds
+    stock: _Stock, whole: _Tally, claim: ResourceClaim, strategy: str, bounds: Bounds
 ) -> dict[PoolID, Fits]:
     found: dict[PoolID, Fits] = {}
     nodes = {node.metadata.name: node for node in stock.nodes}
