@@ -7,19 +7,16 @@ names in the slices. Taint rules are applied to the slices here, so that everyth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
+from allotment.allocator.taint import tainted
 from allotment.api import alpha2
 from allotment.api.core import Namespace, Node, Pod
 from allotment.api.manifest import Located, ManifestError
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import (
-    Device,
     DeviceClass,
-    DeviceTaint,
     DeviceTaintRule,
     ResourceClaim,
     ResourceClaimTemplate,
@@ -118,7 +115,7 @@ def gather(reading: Reading, check: ExpressionChecker, *, lenient: bool = False)
         raise BadInput([*reading.complaints, *map(str, complaints)], hint)
     cluster.notes += [f"{each}; ignored" for each in unknown]
     cluster.notes += [f"ignored: {_counted(ignored)}"] if +ignored else []
-    cluster.slices = [_tainted(each, cluster.rules) for each in cluster.slices]
+    cluster.slices = [tainted(each, cluster.rules) for each in cluster.slices]
     _complete_nodes(cluster)
     return cluster
 
@@ -151,22 +148,3 @@ def _complete_nodes(cluster: Cluster) -> None:
 def _few(names: Sequence[str]) -> str:
     more = len(names) - 5
     return ", ".join(names[:5]) + (f" and {more} more" if more > 0 else "")
-
-
-def _tainted(slice: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> ResourceSlice:
-    """The slice with the taints of all rules that select its devices."""
-    devices = []
-    for device in slice.spec.devices:
-        added = tuple(taint for rule in rules if (taint := _taint_for(slice, device, rule)) is not None)
-        devices.append(msgspec.structs.replace(device, taints=device.taints + added) if added else device)
-    return msgspec.structs.replace(slice, spec=msgspec.structs.replace(slice.spec, devices=tuple(devices)))
-
-
-def _taint_for(slice: ResourceSlice, device: Device, rule: DeviceTaintRule) -> DeviceTaint | None:
-    selector = rule.spec.device_selector
-    if selector is None:
-        return None
-    wanted = (selector.driver, selector.pool, selector.device)
-    actual = (slice.spec.driver, slice.spec.pool.name, device.name)
-    chosen = all(want is None or want == have for want, have in zip(wanted, actual, strict=True))
-    return rule.spec.taint if chosen else None

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from allotment.allocator.features import ALL, Features
 from allotment.allocator.fleet import Fleet
+from allotment.allocator.taint import tainted
 from allotment.api import alpha2
 from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.core import Namespace, Node, Pod
@@ -309,19 +308,7 @@ class Cluster:
 
     def _tainted(self, slice: ResourceSlice) -> ResourceSlice:
         """A slice with the taints that rules add to its devices."""
-        rules = [rule for rule in self._rules.values() if _may_taint(rule.spec.device_selector, slice)]
-        if not rules:
-            return slice
-        devices = []
-        for device in slice.spec.devices:
-            more = tuple(
-                rule.spec.taint
-                for rule in rules
-                if rule.spec.device_selector is not None
-                and rule.spec.device_selector.device in (None, device.name)
-            )
-            devices.append(replace(device, taints=device.taints + more) if more else device)
-        return replace(slice, spec=replace(slice.spec, devices=tuple(devices)))
+        return tainted(slice, self._rules.values())
 
     def _semantic(self, old: Any, new: Any) -> None:
         for name in self.semantic.change(old, new):
