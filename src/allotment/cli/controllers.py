@@ -85,9 +85,10 @@ def command(
     nodes          notice nodes that fall silent, evict from tainted ones, remove pods of nodes that are gone
     simulation     play the nodes with the label allotment.dev/simulated
 
-    On a real cluster claims and device-taints run unless --only says otherwise, and pools if that kind is defined there
-    (examples/kubernetes/resource_pools.yaml): kube-controller-manager does the rest.
-    Have it leave these two to us with --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller.
+    On a real cluster claims and device-taints run unless --only says otherwise: kube-controller-manager does the rest. Have
+    it leave these two to us with --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller.
+    Pools run there too once that kind is defined, with examples/kubernetes/resource_pools.yaml.
+
     On the server of `allot up --no-controllers` all but simulation run. It lets only the user allotment:controllers write
     what is left of pools, so run them as that user: `allot kubeconfig --user allotment:controllers`.
 
