@@ -15,7 +15,7 @@ lower bound, and says so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from allotment.allocator.allocate import numbered_shares, solve
@@ -179,6 +179,9 @@ def _on_node(fleet: Fleet, view: View, place: Place, claim: ResourceClaim, bound
         fits = _until_refused(fleet, view, place, bounds.limit)
     if simple or not fits.exact:
         return fits
+    if any(ask.admin for request in view.demand.requests for ask in request.asks):
+        # All together is another question then: admin access is in the way of what is asked for with it, not of what comes later.
+        return replace(fits, exact=fits.number == 0)
     return _proved(fleet, place, claim, fits, bounds)
 
 
