@@ -21,6 +21,8 @@ _COMMANDS = {
     ),
     "cel": ("allotment.cli.cel", "which devices an expression selects, and what it read on the others"),
     "demo": ("allotment.cli.demo", "see it all at work: a simulated fleet, workloads, and who gets what"),
+    "pools": ("allotment.cli.pools", "what each pool of devices has, and how much of it is left"),
+    "describe": ("allotment.cli.describe", "one pool, node or claim: each device, and who holds it"),
     "up": ("allotment.cli.up", "start a Kubernetes-compatible control plane on this machine"),
     "kubeconfig": ("allotment.cli.kubeconfig", "issue credentials for the server that `up` started"),
     "scheduler": ("allotment.cli.scheduler", "run the scheduler alone, on any Kubernetes cluster"),
@@ -69,12 +71,17 @@ def allot() -> None:
     not fit. Needs no cluster: it reads manifests, or is the API server itself (up)."""
 
 
-def main(arguments: list[str] | None = None) -> int:
+def plugin() -> int:
+    """The same commands as ``kubectl dra …``: kubectl runs a program of this name on the path."""
+    return main(name="kubectl dra")
+
+
+def main(arguments: list[str] | None = None, *, name: str = "allot") -> int:
     """Runs the command line and returns its exit code."""
     _open_standard_streams()
     try:
         # Not allot.main(): that would end the process itself when a pipe breaks.
-        with allot.make_context("allot", list(sys.argv[1:] if arguments is None else arguments)) as context:
+        with allot.make_context(name, list(sys.argv[1:] if arguments is None else arguments)) as context:
             code = allot.invoke(context)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0

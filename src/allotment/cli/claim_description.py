@@ -1,0 +1,200 @@
+"""A claim in detail, as ``allot describe claim`` tells of it: what it asks for, what it has, who uses it, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from allotment.api.resource import ResourceClaim, ResourceSlice
+from allotment.cli.absent import absent
+from allotment.cli.ailments import Ailment, ailments
+from allotment.cli.cluster import name_of
+from allotment.cli.description import field
+from allotment.cli.failure import Failure, NoAnswer
+from allotment.cli.usage_table import UNKNOWN, plural
+from allotment.usage.allocation import held_by
+
+if TYPE_CHECKING:
+    from allotment.allocator.pool import PoolID
+    from allotment.cli.screen import Cell, Screen
+    from allotment.cli.seen import Seen
+    from allotment.cli.usage_document import Document
+    from allotment.usage.allocation import AllocationInfo, AnyClaim
+
+PENDING, ALLOCATED, IN_USE, DELETING = "Pending", "Allocated", "InUse", "Deleting"
+_STYLES = {PENDING: "yellow", ALLOCATED: "cyan", IN_USE: "green", DELETING: "red"}
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDevice:
+    """One device, or share of one, of the claim."""
+
+    pool: PoolID
+    device: str
+    info: AllocationInfo
+    published: bool | None  # None: slices may not be seen
+    node: str  # the one that reaches it, if it is one
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFacts:
+    """All that is told."""
+
+    claim: AnyClaim
+    devices: tuple[HeldDevice, ...]
+    problems: tuple[Ailment, ...]
+
+    @property
+    def state(self) -> str:
+        if self.claim.metadata.deletion_timestamp is not None:
+            return DELETING
+        if self.claim.status.allocation is None:
+            return PENDING
+        return IN_USE if self.claim.status.reserved_for else ALLOCATED
+
+
+def named_claim(seen: Seen, name: str, namespaces: Sequence[str]) -> AnyClaim:
+    """The one claim of that name in the namespaces, or in all that are seen. Raises Failure if that is none or several."""
+    hidden = [each for each in namespaces if seen.namespaces is not None and each not in seen.namespaces]
+    found = [
+        claim
+        for claim in seen.claims
+        if claim.metadata.name == name and (not namespaces or claim.metadata.namespace in namespaces)
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        where = ", ".join(sorted(claim.metadata.namespace for claim in found))
+        raise Failure(
+            f"there are claims {name} in several namespaces: {where}", "say which with -n NAMESPACE"
+        )
+    if hidden or (seen.namespaces is not None and not seen.namespaces):
+        where = f" in namespace {hidden[0]}" if hidden else ""
+        raise NoAnswer(f"you may not list resourceclaims{where}", "name one where you may with -n NAMESPACE")
+    asked = f"{namespaces[0]}/{name}" if namespaces else name
+    known = {
+        "/".join(name_of(claim.metadata)) if namespaces else claim.metadata.name for claim in seen.claims
+    }
+    raise absent("claim", asked, known, "kubectl get resourceclaims -A")
+
+
+def facts_of(claim: AnyClaim, seen: Seen, now: datetime) -> ClaimFacts:
+    """What there is to tell of a claim."""
+    sees = seen.sees(ResourceSlice)
+    homes = {(pool.id, device.name): device.node_name for pool in seen.pools() for device in pool.devices}
+    devices = tuple(
+        HeldDevice(id, name, info, (id, name) in homes if sees else None, homes.get((id, name), ""))
+        for id, held in sorted(held_by(claim).items())
+        for name, infos in sorted(held.items())
+        for info in infos
+    )
+    me = (f"resourceclaim/{claim.metadata.name}", claim.metadata.namespace)
+    problems = tuple(each for each in ailments(seen, now) if (each.object, each.namespace) == me)
+    return ClaimFacts(claim, devices, problems)
+
+
+def show_claim(facts: ClaimFacts, screen: Screen, now: datetime) -> None:
+    meta, status = facts.claim.metadata, facts.claim.status
+    field(screen, "Name", meta.name)
+    field(screen, "Namespace", meta.namespace)
+    field(screen, "Created", _age(meta.creation_timestamp, now))
+    field(screen, "State", _state_words(facts), style=_STYLES[facts.state])
+    for wish in wishes(facts.claim):
+        field(screen, "Asks for", wish)
+    users = [f"{user.resource.removesuffix('s')} {user.name}" for user in status.reserved_for]
+    field(screen, "Users", ", ".join(users) or "<none>")
+    if facts.devices:
+        screen.heading("Devices")
+        columns = ("request", "device", "pool", "driver", "node", "share", "published")
+        screen.table(columns, [_row(each) for each in facts.devices])
+    if facts.problems:
+        screen.heading("Problems")
+        for each in facts.problems:
+            screen.line((each.kind, "bold red"), f": it {each.message}")
+            screen.line(f"next: {each.step}", indent=2)
+
+
+def _row(held: HeldDevice) -> list[Cell]:
+    info = held.info
+    share = " ".join(f"{name}={amount}" for name, amount in sorted(info.capacity.items()))
+    if info.admin_access:
+        share = "admin access"
+    elif not share:
+        share = "whole" if info.share_id is None else "a share"
+    words = {True: ("yes", "green"), False: ("no", "red"), None: (UNKNOWN, "dim")}
+    place = (held.pool.pool, held.pool.driver, held.node or "-")
+    return [info.request, held.device, *place, share, words[held.published]]
+
+
+def _state_words(facts: ClaimFacts) -> str:
+    users = len(facts.claim.status.reserved_for)
+    return {
+        PENDING: "pending: it has no devices yet; a scheduler gives them to it with a pod that uses it",
+        ALLOCATED: "allocated, but used by nobody",
+        IN_USE: f"allocated, used by {plural(users, 'consumer')}",
+        DELETING: "being deleted" + (f", still used by {plural(users, 'consumer')}" if users else ""),
+    }[facts.state]
+
+
+def wishes(claim: AnyClaim) -> list[str]:
+    """What a claim asks for, a line for each request."""
+    if not isinstance(claim, ResourceClaim):
+        return [f"resources of class {claim.spec.resource_class_name}"]
+    lines = []
+    for request in claim.spec.devices.requests:
+        asks = [request.exactly] if request.exactly is not None else request.first_available
+        words = [
+            f"{'all' if ask.allocation_mode == 'All' else ask.count or 1} of class {ask.device_class_name}"
+            for ask in asks
+        ]
+        lines.append(f"{request.name}: {', else '.join(words)}")
+    return lines
+
+
+def _age(created: str | None, now: datetime) -> str:
+    try:
+        seconds = int((now - datetime.fromisoformat(created or "")).total_seconds())
+    except (ValueError, TypeError):
+        return created or UNKNOWN
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{created} ({seconds // size}{unit} ago)"
+    return f"{created} ({max(seconds, 0)}s ago)"
+
+
+def claim_document(facts: ClaimFacts) -> Document:
+    meta = facts.claim.metadata
+    return {
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "created": meta.creation_timestamp,
+        "state": facts.state,
+        "requests": wishes(facts.claim),
+        "devices": [_device_document(each) for each in facts.devices],
+        "users": [
+            {"resource": user.resource, "name": user.name, "uid": user.uid}
+            for user in facts.claim.status.reserved_for
+        ],
+        "problems": [
+            {"kind": each.kind, "message": each.message, "nextStep": each.step} for each in facts.problems
+        ],
+    }
+
+
+def _device_document(held: HeldDevice) -> Document:
+    document: Document = {
+        "request": held.info.request,
+        "driver": held.pool.driver,
+        "pool": held.pool.pool,
+        "device": held.device,
+        "node": held.node or None,
+        "published": held.published,
+    }
+    if held.info.share_id is not None:
+        amounts = {name: str(amount) for name, amount in sorted(held.info.capacity.items())}
+        document |= {"shareID": held.info.share_id, "capacity": amounts}
+    if held.info.admin_access:
+        document["adminAccess"] = True
+    return document

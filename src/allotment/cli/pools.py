@@ -1,0 +1,65 @@
+"""``allot pools``: what each pool of devices has and how much of it is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from allotment.cli.sight import TABLE, WIDE, sight_options
+
+if TYPE_CHECKING:
+    from allotment.cli.sight import Sight
+    from allotment.usage.pool import PoolUsage
+
+
+@click.command(name="pools")
+@click.option("--driver", metavar="NAME", help="only pools of this driver")
+@click.option("--node", metavar="NAME", help="only pools of this node")
+@sight_options(TABLE, WIDE)
+def command(driver: str | None, node: str | None, sight: Sight, output: str) -> int:
+    """Shows every pool of devices: how many are allocated, available, unavailable.
+
+    Needs the right to list resourceslices. Who may not list the claims of all namespaces gets the counts of ResourcePool
+    objects where the server has them; otherwise it says "unknown".
+
+    \b
+    Examples:  allot pools
+               allot pools --driver gpu.example.com -o wide
+               kubectl get resourceslices,resourceclaims -A -o yaml | allot pools --offline -
+
+    \b
+    Exit code: 0 shown, 1 there is no such driver or node, 2 it could not be found out.
+    """
+    from allotment.cli.document import written_out
+    from allotment.cli.screen import open_screen
+    from allotment.cli.seen import USE, look
+    from allotment.cli.usage_document import pool_document
+    from allotment.cli.usage_table import show_notes, show_pools
+
+    seen = look(sight, USE)
+    pools = _chosen(seen.pools(), driver, node)
+    if output in (TABLE, WIDE):
+        screen = open_screen()
+        show_notes(seen.notes)
+        show_pools(pools, screen, wide=output == WIDE)
+    else:
+        documents = [pool_document(pool, devices=False) for pool in pools]
+        click.echo(written_out({"pools": documents, "notes": seen.notes}, output))
+    return 0
+
+
+def _chosen(pools: list[PoolUsage], driver: str | None, node: str | None) -> list[PoolUsage]:
+    from allotment.cli.absent import absent
+
+    if driver is not None:
+        found = [pool for pool in pools if pool.driver == driver]
+        if not found:
+            raise absent("driver", driver, {pool.driver for pool in pools}, "allot pools")
+        pools = found
+    if node is not None:
+        found = [pool for pool in pools if pool.node_name == node]
+        if not found:
+            raise absent("pool of node", node, {pool.node_name for pool in pools}, "allot pools")
+        pools = found
+    return pools

@@ -1,0 +1,297 @@
+"""What the caller sees of a cluster, read once.
+
+From a server with the rights that the caller has: a kind that may not be listed, or is not served, is left out and, where that
+makes a difference, noted. Claims are asked for in all namespaces; whoever may not do that sees those of some, and
+everything that is computed from them says so. From files everything that they hold is seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from allotment.allocator.pool import PoolID
+from allotment.api import alpha2
+from allotment.api.core import Node, Pod
+from allotment.api.meta import ApiStruct, ObjectMeta
+from allotment.api.pools import COMPLETE, VALID, ResourcePool
+from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.cli.failure import Failure, NoAnswer
+from allotment.usage.inventory import Finding
+from allotment.usage.pool import PoolUsage
+from allotment.usage.summary import Summary
+from allotment.usage.usage import Usage
+
+if TYPE_CHECKING:
+    from allotment.cli.sight import Sight
+    from allotment.client.client import Client
+    from allotment.client.discovery import Discovery
+    from allotment.client.form import Resource
+    from allotment.usage.allocation import AnyClaim
+
+S = TypeVar("S", bound=ApiStruct)
+
+USE = (ResourceSlice, alpha2.NodeResourceSlice, ResourceClaim, DeviceTaintRule, ResourcePool)
+"""The kinds that tell what is in use."""
+
+_LOSSES = {
+    ResourceSlice: "devices are not known, and pools only as their ResourcePools count them",
+    DeviceTaintRule: "devices that rules taint are told as if they were not",
+    alpha2.NodeResourceSlice: "devices in KEP-4381's early form are left out",
+    ResourcePool: "what claims hold that you may not see is not known",
+    Node: "whether nodes exist and what they reach is not known",
+    Pod: "whether the users of claims still run is not known",
+    DeviceClass: "",
+}
+"""What goes with a kind that may not be listed."""
+
+
+@dataclass
+class Seen:
+    """Objects by kind, and what is to be said about what is not here."""
+
+    objects: dict[type[ApiStruct], list[Any]] = field(default_factory=dict)
+    namespaces: tuple[str, ...] | None = None  # those whose claims are seen; None: all
+    notes: list[str] = field(default_factory=list)
+
+    def of(self, kind: type[S]) -> list[S]:
+        """All objects of a kind; none if it is not seen."""
+        return self.objects.get(kind, [])
+
+    def sees(self, kind: type[ApiStruct]) -> bool:
+        """Whether all objects of a kind are here; of claims, those of some namespaces do."""
+        return kind in self.objects
+
+    @property
+    def claims(self) -> list[AnyClaim]:
+        return [*self.of(ResourceClaim), *self.of(alpha2.ResourceClaim)]
+
+    @cached_property
+    def usage(self) -> Usage:
+        """Who has what, as far as the caller may know."""
+        objects = [
+            obj
+            for kind in (ResourceSlice, alpha2.NodeResourceSlice, DeviceTaintRule, Node)
+            for obj in self.of(kind)
+        ]
+        usage = Usage([*objects, *self.claims], all_claims=self.namespaces is None)
+        for pool in self.of(ResourcePool):
+            usage.set_counts(PoolID(pool.spec.driver, pool.spec.pool_name), published(pool))
+        return usage
+
+    def pools(self) -> list[PoolUsage]:
+        """Every pool; without the right to see slices, as ResourcePools count it, device by device unknown."""
+        if self.sees(ResourceSlice):
+            return self.usage.pools()
+        return sorted([_as_published(pool) for pool in self.of(ResourcePool)], key=lambda pool: pool.id)
+
+    def whose(self) -> str:
+        """Of which namespaces claims are seen, for people."""
+        if self.namespaces is None:
+            return "all namespaces"
+        if not self.namespaces:
+            return "no namespace"
+        many = len(self.namespaces) > 1
+        return f"{'namespaces' if many else 'namespace'} {', '.join(self.namespaces)}"
+
+
+def published(pool: ResourcePool) -> Summary:
+    """The counts of a ResourcePool."""
+    counts = pool.status.summary
+    return Summary(
+        counts.total_devices,
+        counts.allocated_devices,
+        counts.available_devices,
+        counts.unavailable_devices or 0,
+        counts.partially_allocated_devices or 0,
+    )
+
+
+def _as_published(pool: ResourcePool) -> PoolUsage:
+    status, counts = pool.status, published(pool)
+    return PoolUsage(
+        driver=pool.spec.driver,
+        pool_name=pool.spec.pool_name,
+        node_name=pool.spec.node_name or "",
+        generation=status.observed_generation or 0,
+        devices=(),
+        summary=counts,
+        complete=_condition(pool, COMPLETE),
+        valid=_condition(pool, VALID),
+        observed_slices=status.observed_slice_count or 0,
+        expected_slices=status.expected_slice_count or 0,
+        validation_errors=status.validation_errors,
+        truncated_error_count=status.truncated_error_count or 0,
+        hidden=counts.allocated,
+    )
+
+
+def _condition(pool: ResourcePool, type_: str) -> Finding:
+    for each in pool.status.conditions:
+        if each.type == type_:
+            return Finding(each.status == "True", each.reason, each.message)
+    return Finding(True, "", "not told")
+
+
+def look(sight: Sight, kinds: Sequence[type[ApiStruct]]) -> Seen:
+    """What there is of these kinds. Raises NoAnswer, or BadInput for files."""
+    if sight.offline:
+        return _read(sight.offline)
+    import uvloop
+
+    try:
+        return uvloop.run(_ask(sight, kinds))
+    except Failure as exc:
+        raise NoAnswer(exc.message, exc.hint) from exc
+
+
+# --- files ---
+
+
+def _read(files: Sequence[str]) -> Seen:
+    """What is saved in files. All claims are taken to be there. Fields that we do not know are no mistakes: a newer server
+    may have written them."""
+    from allotment.cel.expression_check import check_expression
+    from allotment.cli.cluster import gather
+    from allotment.cli.input import Reading, read_objects
+
+    reading = read_objects(files)
+    pools = [each for each in reading.found if isinstance(each.obj, ResourcePool)]
+    others = [each for each in reading.found if not isinstance(each.obj, ResourcePool)]
+    cluster = gather(Reading(others, reading.complaints), check_expression, lenient=True)
+    seen = Seen({ResourcePool: [each.obj for each in pools]})
+    seen.objects[ResourceSlice] = cluster.slices  # tainted already as rules have it
+    seen.objects[alpha2.NodeResourceSlice] = cluster.node_slices
+    seen.objects[DeviceClass] = cluster.classes
+    for claim in cluster.claims.values():
+        seen.objects.setdefault(type(claim), []).append(claim)
+    if any(isinstance(each.obj, Node) for each in others):  # else they are made up
+        seen.objects[Node] = cluster.nodes
+    if cluster.pods:
+        seen.objects[Pod] = cluster.pods
+    if not (cluster.slices or cluster.node_slices or pools):
+        names = " ".join(files)
+        raise NoAnswer(
+            f"{names} have no ResourceSlices",
+            "save them with: kubectl get resourceslices,resourceclaims,nodes,pods,deviceclasses -A -o yaml",
+        )
+    return seen
+
+
+def made_up_nodes(slices: Iterable[ResourceSlice]) -> list[Node]:
+    """Nodes by the names that slices have, for whoever sees no others."""
+    names: set[str] = set()
+    for slice in slices:
+        names |= {slice.spec.node_name or "", *(device.node_name or "" for device in slice.spec.devices)}
+    return [Node(metadata=ObjectMeta(name=name)) for name in sorted(names) if name]
+
+
+# --- a server ---
+
+
+async def _ask(sight: Sight, kinds: Sequence[type[ApiStruct]]) -> Seen:
+    from allotment.cli.service import connected
+    from allotment.client.connection import load
+
+    async with connected(sight.kubeconfig, sight.context, "allotment-view") as client:
+        namespaces = sight.namespaces or (load(sight.kubeconfig, sight.context).namespace,)
+        return await look_at(client, kinds, namespaces, insist=sight.all_namespaces)
+
+
+async def look_at(
+    client: Client, kinds: Sequence[type[ApiStruct]], namespaces: Sequence[str], *, insist: bool = False
+) -> Seen:
+    """What a client's user sees. ``namespaces`` are those whose claims to look at if not all may be listed, unless all are
+    insisted on. Raises Failure if there is nothing to tell of."""
+    from allotment.client.discovery import discover
+
+    served = await discover(client)
+    if _place(ResourceSlice, served) is None and _place(ResourcePool, served) is None:
+        raise Failure(
+            "the server has no resource.k8s.io/v1 or v1beta2",
+            "dynamic resource allocation is on by default since Kubernetes 1.34",
+        )
+    seen = Seen()
+    others = [kind for kind in kinds if kind is not ResourceClaim]
+    claims = _claims(client, served, seen, namespaces, insist) if ResourceClaim in kinds else None
+    await asyncio.gather(*(_list(client, kind, served, seen) for kind in others), *filter(None, [claims]))
+    if ResourceSlice in kinds and not seen.sees(ResourceSlice) and not seen.of(ResourcePool):
+        raise Failure(
+            "you may not list resourceslices, and there are no resourcepools to read in their place",
+            "ask for the right to list resourceslices.resource.k8s.io: it tells of devices, not of who has them",
+        )
+    if seen.namespaces is not None and ResourcePool in kinds and not seen.sees(ResourcePool):
+        seen.notes.append(f"no ResourcePools can be read: {_LOSSES[ResourcePool]}")
+    seen.notes.sort()
+    return seen
+
+
+async def _list(client: Client, kind: type[ApiStruct], served: Discovery, seen: Seen) -> None:
+    from allotment.api.status import Forbidden, NotFound
+
+    where = _place(kind, served)
+    if where is None:
+        return
+    try:
+        seen.objects[kind] = await _all(client, kind, where)
+    except Forbidden:
+        if kind is not ResourcePool:  # those are missed only by who may not list all claims
+            seen.notes.append(f"you may not list {where.plural}: {_LOSSES[kind]}".removesuffix(": "))
+    except NotFound:
+        return  # it has gone since the server told of it
+
+
+async def _claims(
+    client: Client, served: Discovery, seen: Seen, namespaces: Sequence[str], insist: bool
+) -> None:
+    from allotment.api.status import Forbidden
+
+    where = _place(ResourceClaim, served)
+    if where is None:
+        seen.namespaces = ()
+        return
+    try:
+        seen.objects[ResourceClaim] = await _all(client, ResourceClaim, where)
+        return
+    except Forbidden as exc:
+        if insist:
+            raise Failure(
+                "you may not list resourceclaims of all namespaces",
+                "leave out -A to be told what can be told without",
+            ) from exc
+    found, mine = [], []
+    for namespace in dict.fromkeys(namespaces):
+        try:
+            found += await _all(client, ResourceClaim, where, namespace)
+            mine.append(namespace)
+        except Forbidden:
+            seen.notes.append(f"you may not list resourceclaims in namespace {namespace}; -n names others")
+    seen.namespaces = tuple(mine)
+    if mine:
+        seen.objects[ResourceClaim] = found
+        seen.notes.append(f"you may list resourceclaims only in {seen.whose()}, not in all; -n names others")
+
+
+async def _all(client: Client, kind: type[S], where: Resource, namespace: str = "") -> list[S]:
+    from allotment.api.status import Expired
+    from allotment.client.client import Collection
+    from allotment.client.form import Typed
+
+    collection = Collection(client, where, Typed(kind))
+    try:
+        return (await collection.list(namespace)).items
+    except Expired:  # changes came faster than pages
+        return (await collection.list(namespace, limit=0)).items
+
+
+def _place(kind: type[ApiStruct], served: Discovery) -> Resource | None:
+    """Where a server has a kind, in a version that reads like ours."""
+    from allotment.client.form import resource_of
+    from allotment.client.places import PLACES
+
+    native = resource_of(kind)
+    places = PLACES.get(kind, (native, replace(native, api_version="resource.k8s.io/v1beta2")))
+    return next((each for each in places if served.has(each.api_version, each.plural)), None)

@@ -1,0 +1,78 @@
+"""Where a command that looks at a cluster gets it from: a server, with the caller's own rights, or saved manifests.
+
+One decorator gives such commands the same options, and passes them as one ``Sight``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+TABLE, WIDE = "table", "wide"
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the options say."""
+
+    namespaces: tuple[str, ...] = ()
+    all_namespaces: bool = False  # all claims or no answer
+    kubeconfig: Path | None = None
+    context: str | None = None
+    offline: tuple[str, ...] = ()
+
+
+def sight_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Passes ``sight: Sight`` and ``output``, one of the forms, json and yaml; the first is the default."""
+    options = (
+        click.option(
+            "-n", "--namespace", "namespaces", multiple=True, metavar="NAME",
+            help="whose claims to look at where you may not list those of all; repeatable; default: the kubeconfig's",
+        ),
+        click.option(
+            "-A", "--all-namespaces", is_flag=True,
+            help="the claims of all namespaces or no answer, in place of an answer from those you may see",
+        ),
+        click.option(
+            "--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+            help="default: KUBECONFIG, else ~/.kube/config, else the service account of the pod that this runs in",
+        ),
+        click.option("--context", metavar="NAME", help="of the kubeconfig; default: its current one"),
+        click.option(
+            "--offline", multiple=True, metavar="FILE|DIR",
+            help="no server: manifests as kubectl get -o yaml prints them; - is standard input; repeatable",
+        ),
+        click.option(
+            "-o", "--output", type=click.Choice([*forms, "json", "yaml"]), default=forms[0], show_default=True
+        ),
+    )  # fmt: skip
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(
+            *arguments: Any,
+            namespaces: tuple[str, ...],
+            all_namespaces: bool,
+            kubeconfig: Path | None,
+            context: str | None,
+            offline: tuple[str, ...],
+            **rest: Any,
+        ) -> Any:
+            if offline and (kubeconfig or context):
+                raise click.UsageError(
+                    "--offline reads files and no server: leave out --kubeconfig, --context"
+                )
+            sight = Sight(namespaces, all_namespaces, kubeconfig, context, offline)
+            return function(*arguments, sight=sight, **rest)
+
+        decorated: Callable[..., Any] = call
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate

@@ -1,0 +1,172 @@
+"""What commands show to people with different rights, on the embedded server and with real identities."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.client.client import Client
+from allotment.client.form import Obj
+from tests.cli.conftest import Allot
+from tests.cli.fleet import GPU, V1, claim, node, pool_counts, slice_of
+from tests.cli.served import Served
+from tests.cli.test_up import ask, greeting, up
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+def role(name: str, user: str, rules: list[Obj], namespace: str = "") -> list[Obj]:
+    """A role and its binding; without a namespace, of the whole cluster."""
+    prefix, meta = ("", {"name": name, "namespace": namespace}) if namespace else ("Cluster", {"name": name})
+    subject = {"kind": "User", "apiGroup": RBAC, "name": user}
+    ref = {"apiGroup": RBAC, "kind": f"{prefix}Role", "name": name}
+    return [
+        {"apiVersion": f"{RBAC}/v1", "kind": f"{prefix}Role", "metadata": meta, "rules": rules},
+        {"apiVersion": f"{RBAC}/v1", "kind": f"{prefix}RoleBinding", "metadata": meta, "roleRef": ref, "subjects": [subject]},
+    ]  # fmt: skip
+
+
+def may_list(*resources: str, group: str = "resource.k8s.io") -> Obj:
+    return {"apiGroups": [group], "resources": list(resources), "verbs": ["get", "list"]}
+
+
+ANN, BEN, CAT = "ann", "ben", "cat"
+"""Ann may list everything, Ben devices and the claims of team-a, Cat devices alone."""
+
+OBJECTS = [
+    *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("team-a", "team-b")),
+    *role("all", ANN, [may_list("*"), may_list("nodes", "pods", group="")]),
+    *role("devices", BEN, [may_list("resourceslices", "deviceclasses")]),
+    *role("mine", BEN, [may_list("resourceclaims")], "team-a"),
+    *role("devices-only", CAT, [may_list("resourceslices", "deviceclasses")]),
+    node("node-1"),
+    node("node-2"),
+    slice_of("node-1", "gpu-0", "gpu-1", "gpu-2", "gpu-3"),
+    slice_of("node-2", "gpu-0", "gpu-1"),
+]
+CLAIMS = [
+    claim("mine", "gpu-0"),
+    claim("secret", "gpu-1", "gpu-2", namespace="team-b", count=2),
+    claim("secret-2", "gpu-0", "gpu-1", namespace="team-b", pool="node-2", count=2),
+]
+
+
+async def fill(client: Client) -> None:
+    for each in CLAIMS:
+        claims, meta = client.plain(V1, "resourceclaims"), each["metadata"]
+        await claims.create({key: value for key, value in each.items() if key != "status"})
+        await claims.patch(meta["name"], {"status": each["status"]}, meta["namespace"], subresource="status")
+
+
+async def publish(client: Client) -> None:
+    """As the controller that counts: of node-1 only, so that node-2 has no counts."""
+    pools = client.plain("resource.k8s.io/v1beta2", "resourcepools", namespaced=False)
+    counts = pool_counts("node-1", 4, 3, 1)
+    await pools.create({key: value for key, value in counts.items() if key != "status"})
+    await pools.patch(counts["metadata"]["name"], {"status": counts["status"]}, subresource="status")
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("seen") / "data"
+    with up(folder, "--no-scheduler", "--no-controllers") as process:
+        greeting(process)
+        server = Served(folder)
+        server.create(*OBJECTS)
+        ask(server.admin, fill)
+        ask(Path(server.kubeconfig("allotment:controllers")), publish)
+        yield server
+
+
+def shown(allot: Allot, fleet: Served, user: str, *arguments: str) -> Any:
+    ran = allot(*arguments, "--kubeconfig", fleet.kubeconfig(user), "-o", "json")
+    assert ran.code == 0, ran.err
+    if user != ANN:
+        assert "secret" not in ran.out + ran.err  # never a name of a claim that they may not see
+    return json.loads(ran.out)
+
+
+@pytest.mark.parametrize(
+    ("user", "node_1", "hidden_1", "node_2", "hidden_2"),
+    [
+        (ANN, (4, 3, 1, 0), 0, (2, 2, 0, 0), 0),
+        (BEN, (4, 3, 1, 0), 2, (2, 0, None, None), None),  # counts of node-1 are published, of node-2 not
+        (CAT, (4, 3, 1, 0), 3, (2, 0, None, None), None),
+    ],
+)
+def test_pools_by_rights(
+    allot: Allot,
+    fleet: Served,
+    user: str,
+    node_1: tuple[int | None, ...],
+    hidden_1: int | None,
+    node_2: tuple[int | None, ...],
+    hidden_2: int | None,
+) -> None:
+    found = shown(allot, fleet, user, "pools", "-n", "team-a")["pools"]
+    counts = [
+        tuple(pool["summary"][name] for name in ("total", "allocated", "available", "unavailable"))
+        for pool in found
+    ]
+    assert counts == [node_1, node_2]
+    assert [pool["hidden"] for pool in found] == [hidden_1, hidden_2]
+
+
+@pytest.mark.parametrize(
+    ("user", "states"),
+    [
+        (ANN, ["Allocated", "Allocated", "Allocated", "Available"]),
+        (BEN, ["Allocated", "Unknown", "Unknown", "Unknown"]),
+        (CAT, ["Unknown"] * 4),
+    ],
+)
+def test_devices_by_rights(allot: Allot, fleet: Served, user: str, states: list[str]) -> None:
+    (pool,) = shown(allot, fleet, user, "describe", "pool", "node-1", "-n", "team-a")["pools"]
+    assert [device["state"] for device in pool["devices"]] == states
+
+
+def told(allot: Allot, fleet: Served, user: str, *arguments: str) -> tuple[int, str, str]:
+    ran = allot(*arguments, "--kubeconfig", fleet.kubeconfig(user))
+    assert "secret" not in ran.out + ran.err
+    return ran.code, ran.out, ran.err
+
+
+def test_people_are_told_how_many_devices_hidden_claims_hold(allot: Allot, fleet: Served) -> None:
+    code, out, err = told(allot, fleet, BEN, "describe", "pool", "node-1", "-n", "team-a")
+    assert code == 0
+    assert "gpu-0   Allocated  team-a/mine" in out
+    assert "2 of these 3 devices are held by claims you may not see." in out
+    assert "note: you may list resourceclaims only in namespace team-a, not in all" in err
+    code, out, _ = told(allot, fleet, BEN, "describe", "node", "node-2", "-n", "team-a")
+    assert code == 0
+    assert "Available:   unknown" in out
+    assert "How many of these 2 devices are held by claims you may not see is unknown." in out
+
+
+def test_claims_by_rights(allot: Allot, fleet: Served) -> None:
+    assert shown(allot, fleet, BEN, "describe", "claim", "team-a/mine")["devices"][0]["device"] == "gpu-0"
+    ran = allot("describe", "claim", "team-b/secret", "--kubeconfig", fleet.kubeconfig(BEN))
+    assert ran.code == 2
+    assert "you may not list resourceclaims in namespace team-b" in ran.err
+    code, _, err = told(allot, fleet, CAT, "describe", "claim", "mine")
+    assert (code, "you may not list resourceclaims" in err) == (2, True)
+
+
+def test_all_claims_or_no_answer(allot: Allot, fleet: Served) -> None:
+    assert shown(allot, fleet, ANN, "pools", "-A")["notes"] == []
+    code, _, err = told(allot, fleet, BEN, "pools", "-A")
+    assert (code, "you may not list resourceclaims of all namespaces" in err) == (2, True)
+
+
+def test_without_slices_pools_are_as_published(allot: Allot, fleet: Served) -> None:
+    found = shown(allot, fleet, "dan", "pools")  # who has no rights but those of everybody
+    assert [(pool["driver"], pool["pool"], pool["summary"]["available"]) for pool in found["pools"]] == [
+        (GPU, "node-1", 1)
+    ]
+    assert any(note.startswith("you may not list resourceslices") for note in found["notes"])
+    code, out, _ = told(allot, fleet, "dan", "describe", "node", "node-1")
+    assert (code, "Available:   1" in out) == (0, True)
