@@ -88,6 +88,26 @@ def test_what_several_nodes_reach_counts_once_in_the_cluster() -> None:
     assert found.cluster == Fits(6)
 
 
+def test_what_all_nodes_reach_alike_is_as_much_as_one_of_them_can_have() -> None:
+    """With a proof, also where the first choice takes up too much."""
+    common: dict[str, Any] = {"pool": "net", "everywhere": True, "of": 2}
+    parts = [
+        device("whole", draws=[draw("card", m="2")]),
+        *[device(f"h{n}", draws=[draw("card", m="1")]) for n in range(2)],
+    ]
+    slices = [
+        slice_(*parts, **common),
+        slice_(name="counters", counters=[counter_set("card", m="2")], **common),
+    ]
+    found = ask(ONE, slices)
+    assert found.nodes == {"n1": Fits(2), "n2": Fits(2)}
+    assert found.cluster == Fits(2)
+    beside = ask(
+        ONE, [*slices, local("p1", "n1", device("x"))]
+    )  # not alike any more, and drawing on counters
+    assert beside.cluster == Fits(3, exact=False)
+
+
 def test_pools_that_a_node_does_not_reach_do_not_count_there() -> None:
     slices = [slice_(*devices(2), pool="net", on=selector(where("zone", "In", "a")))]
     found = ask(ONE, slices, nodes=[node("n1", zone="a"), node("n2", zone="b")])
@@ -175,13 +195,13 @@ def test_equal_nodes_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from allotment.usage import remaining as module
 
     filled: list[str] = []
-    fill = module._on_node
+    fill = module._most
 
-    def noted(fleet: Any, view: Any, place: Any, *more: Any) -> Fits:
+    def noted(fleet: Any, view: Any, place: Any, *more: Any) -> Any:
         filled.append(place.name)
         return fill(fleet, view, place, *more)
 
-    monkeypatch.setattr(module, "_on_node", noted)
+    monkeypatch.setattr(module, "_most", noted)
     nodes = [node(f"n{n}") for n in range(20)]
     slices = [local(f"p{n}", f"n{n}") for n in range(20)]
     found = ask(ONE, slices, holder("a", part("d0", pool="p3")), nodes=nodes)
@@ -293,3 +313,52 @@ def test_one_device_each_in_the_cluster_is_every_free_device_once(
     assert found.cluster == Fits(len(every) - len(held))
     free = {id.pool: fits.number for id, fits in found.pools.items()}
     assert sum(free.values()) == found.cluster.number
+
+
+SHAPES = [
+    ONE,
+    claim(request(count=2)),
+    claim(request(capacity={"m": "1"})),
+    claim(request("a"), request("b", capacity={"m": "2"})),
+    claim(request(count=2), constraints=[match("kind")]),
+]
+FORMS = [
+    device("d0", kind="x"),
+    device("d1", kind="y"),
+    device("d2", kind="x", shared=True, capacity={"m": "4"}),
+    device("d3", kind="y", draws=[draw("card", c="2")], capacity={"m": "2"}),
+    device("d4", kind="x", draws=[draw("card", c="1")], capacity={"m": "1"}),
+    device("d5", kind="x", draws=[draw("card", c="1")]),
+]
+CARD = counter_set("card", c="2")
+HOMES = ["n1", "n2", "n3", None]  # None: all of them reach it
+POOLS = st.lists(
+    st.tuples(st.sampled_from(HOMES), st.sets(st.sampled_from(range(6)), max_size=4)), max_size=4
+)
+
+
+def pool_slices(number: int, home: str | None, forms: set[int]) -> list[ResourceSlice]:
+    common: dict[str, Any] = {"pool": f"p{number}", "on": home, "everywhere": home is None or None, "of": 2}
+    return [
+        slice_(*[FORMS[form] for form in sorted(forms)], name=f"s{number}", **common),
+        slice_(name=f"c{number}", counters=[CARD], **common),
+    ]
+
+
+@settings(max_examples=examples(120))
+@given(POOLS, st.sampled_from(SHAPES), st.sets(st.tuples(st.integers(0, 3), st.integers(0, 5)), max_size=3))
+def test_a_node_among_others_is_as_it_is_alone(
+    pools: list[tuple[str | None, set[int]]], wanted: ResourceClaim, taken: set[tuple[int, int]]
+) -> None:
+    """Neither does it matter that equal nodes are asked once, nor what was tried on other nodes before."""
+    slices = [each for n, (home, forms) in enumerate(pools) for each in pool_slices(n, home, forms)]
+    held = holder("held", *[part(f"d{form}", pool=f"p{pool}") for pool, form in sorted(taken)])
+    nodes = [node(name) for name in ("n1", "n2", "n3")]
+    found = ask(wanted, slices, held, nodes=nodes, limit=8)
+    alone = {each.metadata.name: ask(wanted, slices, held, nodes=[each], limit=8) for each in nodes}
+    assert found.nodes == {name: each.nodes[name] for name, each in alone.items()}
+    numbers = [fits.number for fits in found.nodes.values()]
+    assert max(numbers) <= found.cluster.number <= sum(numbers)
+    for id, fits in found.pools.items():
+        mine = [each for each in slices if each.spec.pool.name == id.pool]
+        assert fits == ask(wanted, mine, held, nodes=nodes, limit=8).cluster

@@ -5,7 +5,8 @@ equal state are one node to the fleet's index, so each state is filled once. Tha
 the first choices were unlucky more would fit, so the allocator is then asked for one more all together, until it proves that
 they do not. A claim for one device that draws on no counters needs no proof: every choice leaves as much as any other.
 
-In the cluster: nodes that share nothing add up. Nodes that reach pools in common are filled one after the other.
+In the cluster: nodes that share nothing add up. Nodes that reach pools in common are filled one after the other, which is a lower
+bound, but exact for a claim for one device, and where all of them reach the same.
 In a pool: as if there were no other. Pools that have nothing in common are asked about at the same time.
 
 Everything is bounded: by ``limit`` for each number, by ``steps`` of search for all proofs. A number that a bound cut off is a
@@ -31,7 +32,13 @@ from allotment.usage.allocation import AllocationInfo, AnyClaim, held_by
 
 if TYPE_CHECKING:
     from allotment.api.core import Node
-    from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+    from allotment.api.resource import (
+        AllocationResult,
+        DeviceClass,
+        DeviceTaintRule,
+        ResourceClaim,
+        ResourceSlice,
+    )
 
 LIMIT = 1_000
 """Claims counted in one place before that is enough."""
@@ -151,52 +158,66 @@ def _fill(fleet: Fleet, claim: ResourceClaim, strategy: str, bounds: Bounds) -> 
     """Counts on every node, and on all together."""
     view = fleet.view([claim], strategy, DEFAULT_BUDGET)
     tally = _Tally(Fits(0))
-    number, exact, sharing = 0, True, list[str]()
+    number, exact, sharing = 0, True, list[list[str]]()
     for group in view.groups():
         place = fleet.places[group.nodes[0]]
         if group.fits:
-            fits = _on_node(fleet, view, place, claim, bounds)
+            fits = _most(fleet, view, place, claim, bounds).fits
         else:
             fits = Fits(0, not group.words.startswith(GAVE_UP), group.words)
         for name in group.nodes:
             tally.nodes[name] = fits
         if group.fits and view.shares_pools(place):
-            sharing += group.nodes
+            sharing.append(group.nodes)
         else:
             number += fits.number * len(group.nodes)
             exact = exact and fits.exact
     tally.nodes = {name: tally.nodes[name] for name in sorted(tally.nodes)}
     if sharing:
-        more = _on_all(fleet, view, sorted(sharing), bounds)
+        more = _on_all(fleet, view, claim, sharing, tally.nodes, bounds)
         number, exact = number + more.number, exact and more.exact
     tally.cluster = Fits(number, exact, view.fault)
     return tally
 
 
-def _on_node(fleet: Fleet, view: View, place: Place, claim: ResourceClaim, bounds: Bounds) -> Fits:
+@dataclass(slots=True)
+class _Filling:
+    """A number of claims on a node, and what they get there. Nothing of it is committed."""
+
+    fits: Fits
+    results: list[AllocationResult]
+
+
+def _most(fleet: Fleet, view: View, place: Place, claim: ResourceClaim, bounds: Bounds) -> _Filling:
+    """As many as fit on one node."""
     simple = _simple(view, place)
     with fleet.ledger.fork():
-        fits = _until_refused(fleet, view, place, bounds.limit)
-    if simple or not fits.exact:
-        return fits
+        filling = _until_refused(fleet, view, place, bounds.limit)
+    fits = filling.fits
+    if simple or not fits.exact or fits.number == 0:
+        return filling
     if any(ask.admin for request in view.demand.requests for ask in request.asks):
         # All together is another question then: admin access is in the way of what is asked for with it, not of what comes later.
-        return replace(fits, exact=fits.number == 0)
-    return _proved(fleet, place, claim, fits, bounds)
+        return _Filling(replace(fits, exact=False), filling.results)
+    return _proved(fleet, place, claim, filling, bounds)
 
 
-def _until_refused(fleet: Fleet, view: View, place: Place, limit: int) -> Fits:
+def _until_refused(fleet: Fleet, view: View, place: Place, limit: int) -> _Filling:
     """Allocates one after the other. What was committed stays."""
-    number, devices = 0, fleet.site(place).devices
-    while number < limit:
+    results: list[AllocationResult] = []
+    devices = fleet.site(place).devices
+    while len(results) < limit:
         draft = view.draft(place)
         if draft is None:
             words = view.refusal(place)
-            return Fits(number, not words.startswith(GAVE_UP), words)
-        (result,) = draft.write(devices, place.name, numbered_shares)
-        fleet.ledger.commit(f"remaining {place.name} {number}", result)
-        number += 1
-    return Fits(number, exact=False)
+            return _Filling(Fits(len(results), not words.startswith(GAVE_UP), words), results)
+        results += draft.write(devices, place.name, numbered_shares)
+        _commit(fleet, place, len(results), results[-1])
+    return _Filling(Fits(len(results), exact=False), results)
+
+
+def _commit(fleet: Fleet, place: Place, number: int, result: AllocationResult) -> None:
+    fleet.ledger.commit(f"remaining {place.name} {number}", result)
 
 
 def _simple(view: View, place: Place) -> bool:
@@ -211,11 +232,11 @@ def _simple(view: View, place: Place) -> bool:
     return ask.count == 1 and not ask.all and not suits.errors and not drawing
 
 
-def _proved(fleet: Fleet, place: Place, claim: ResourceClaim, fits: Fits, bounds: Bounds) -> Fits:
+def _proved(fleet: Fleet, place: Place, claim: ResourceClaim, filling: _Filling, bounds: Bounds) -> _Filling:
     """Asks for one more all together, as long as that can be had."""
-    number = fits.number
-    while number < min(bounds.limit, TOGETHER) and bounds.steps > 0:
-        demand = fleet.book.demand([claim] * (number + 1))
+    results, words = filling.results, filling.fits.words
+    while len(results) < min(bounds.limit, TOGETHER) and bounds.steps > 0:
+        demand = fleet.book.demand([claim] * (len(results) + 1))
         outcome = solve(
             place.node, lambda: fleet.site(place), demand, fleet.ledger, fleet.book, budget=bounds.steps
         )
@@ -223,19 +244,35 @@ def _proved(fleet: Fleet, place: Place, claim: ResourceClaim, fits: Fits, bounds
         if isinstance(outcome, GaveUp):
             break
         if not isinstance(outcome, Allocated):
-            return Fits(number, True, fits.words)
-        number += 1
-    return Fits(number, False, fits.words)
+            return _Filling(Fits(len(results), True, words), results)
+        results = outcome.results
+    return _Filling(Fits(len(results), False, words), results)
 
 
-def _on_all(fleet: Fleet, view: View, names: Sequence[str], bounds: Bounds) -> Fits:
-    """Fills nodes that have devices in common, one after the other."""
-    number, exact = 0, True
+def _on_all(
+    fleet: Fleet,
+    view: View,
+    claim: ResourceClaim,
+    groups: Sequence[Sequence[str]],
+    alone: Mapping[str, Fits],
+    bounds: Bounds,
+) -> Fits:
+    """Fills nodes that have devices in common, one after the other, those with most room first."""
+    first = fleet.places[groups[0][0]]
+    if len(groups) == 1 and not first.local:
+        return alone[first.name]  # whatever one of them can have, each can
+    number, exact, limit = 0, True, bounds.limit
+    names = [name for group in groups for name in group]
     simple = all(_simple(view, fleet.places[name]) for name in names)
     with fleet.ledger.fork():
-        for name in names:
-            fits = _until_refused(fleet, view, fleet.places[name], bounds.limit - number)
-            number, exact = number + fits.number, exact and fits.exact
+        for name in sorted(names, key=lambda name: (-alone[name].number, name)):
+            place = fleet.places[name]
+            bounds.limit = limit - number
+            filling = _most(fleet, view, place, claim, bounds)
+            for each, result in enumerate(filling.results):
+                _commit(fleet, place, each, result)
+            number, exact = number + filling.fits.number, exact and filling.fits.exact
+    bounds.limit = limit
     return Fits(number, exact and simple)
 
 
