@@ -49,7 +49,10 @@ FEATURES = (
     "GenericWorkload",
     "TopologyAwareWorkloadScheduling",
 )
-APIS = ("resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2", "scheduling.k8s.io/v1beta1")
+APIS = (
+    *("resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"),
+    "scheduling.k8s.io/v1beta1",
+)
 CONTROLLERS = (
     "clusterrole-aggregation-controller",
     "disruption-controller",

@@ -241,3 +241,50 @@ STATUS: Json = {
     ],
 }
 """A status of ``CLAIM`` with everything in it."""
+
+POOL_STATUS_REQUEST: Json = {
+    "apiVersion": "resource.k8s.io/v1alpha3",
+    "kind": "ResourcePoolStatusRequest",
+    "metadata": {"name": "example"},
+    "spec": {
+        "driver": "gpu.example.com",
+        "poolName": "rack/node-1",
+        "limit": 5,
+        "defaultPartitionTypeAttribute": "gpu.example.com/profile",
+    },
+}
+
+POOL_STATUS_ANSWER: Json = {
+    "poolCount": 1,
+    "pools": [
+        {
+            "driver": "gpu.example.com",
+            "poolName": "node-1",
+            "generation": 1,
+            "resourceSliceCount": 1,
+            "totalDevices": 4,
+            "allocatedDevices": 1,
+            "availableDevices": 2,
+            "unavailableDevices": 1,
+            "nodeName": "node-1",
+            "validationError": "PoolIncomplete",
+            "partitionSummary": [
+                {"attribute": "gpu.example.com/profile", "type": "Half", "total": 2, "allocatable": 1}
+            ],
+            "shareableSummary": {
+                "fullyAvailableDevices": 1,
+                "partiallyAvailableDevices": 0,
+                "capacity": [{"name": "memory", "total": "10Gi", "consumed": "0", "available": "10Gi"}],
+            },
+        }
+    ],
+    "conditions": [
+        {
+            "type": "Complete",
+            "status": "True",
+            "reason": "CalculationComplete",
+            "message": "",
+            "lastTransitionTime": "2026-01-02T03:04:05Z",
+        }
+    ],
+}

@@ -20,6 +20,7 @@ from allotment.api.validation import (
     validate_resource_pool_status,
 )
 from tests.api.validation.builders import shown
+from tests.api.validation.examples import POOL_STATUS_ANSWER, POOL_STATUS_REQUEST
 
 SPEC = {"driver": "gpu.example.com", "poolName": "node-1", "nodeName": "node-1"}
 CONDITION = {
@@ -179,6 +180,16 @@ def answer(**status: Any) -> ResourcePoolStatusRequestStatus:
 )
 def test_an_answer(status: Any, errors: list[str]) -> None:
     assert shown(validate_pool_status_answer(answer(**status), None)) == errors
+
+
+def test_the_examples_are_sound_and_ten_conditions_are_not_too_many() -> None:
+    assert validate_pool_status_request(decode(ResourcePoolStatusRequest, POOL_STATUS_REQUEST)) == []
+    many = [{**CONDITION, "type": f"T{number}"} for number in range(11)]
+    whole = {**POOL_STATUS_ANSWER, "conditions": many[:10]}
+    assert validate_pool_status_answer(decode(ResourcePoolStatusRequestStatus, whole), None) == []
+    assert shown(validate_pool_status_answer(answer(conditions=many), None)) == [
+        "status.conditions: too_many"
+    ]
 
 
 def test_a_question_is_answered_once() -> None:

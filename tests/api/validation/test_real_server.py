@@ -20,7 +20,13 @@ from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.registry import kinds
 from allotment.apiserver.registry.catalogue import Catalogue, found_in
 from allotment.apiserver.registry.strategy import Operation, Write
-from tests.api.validation.examples import CLAIM, EXAMPLES, STATUS
+from tests.api.validation.examples import (
+    CLAIM,
+    EXAMPLES,
+    POOL_STATUS_ANSWER,
+    POOL_STATUS_REQUEST,
+    STATUS,
+)
 from tests.api.validation.mutations import mutations
 from tests.kubernetes.control_plane import ControlPlane, client_context
 
@@ -185,3 +191,27 @@ def test_statuses_of_claims_are_judged_alike(kubernetes: ControlPlane) -> None:
     replies = asyncio.run(scenario())
     assert sum(code == 200 for code, _ in replies) > 500
     assert differences(cases, replies, stored) == []
+
+
+def test_questions_about_pools_and_their_answers_are_judged_alike(kubernetes: ControlPlane) -> None:
+    path = "/apis/resource.k8s.io/v1alpha3/resourcepoolstatusrequests"
+    dry = "?dryRun=All&fieldValidation=Ignore"
+    asked = [POOL_STATUS_REQUEST, *mutations(POOL_STATUS_REQUEST)]
+    changed = [{"status": POOL_STATUS_ANSWER}, *mutations({"status": POOL_STATUS_ANSWER})]
+    statuses = [each["status"] for each in changed if isinstance(each.get("status"), dict)]
+    question = {**POOL_STATUS_REQUEST, "metadata": {"name": "judged"}}
+
+    async def scenario() -> tuple[Json, list[Json], list[tuple[int, Json]], list[tuple[int, Json]]]:
+        real = Real(kubernetes)
+        new = await real.ask([("POST", path + dry, each) for each in asked])
+        ((_, stored),) = await real.ask([("POST", path, question)])
+        answers = [{**stored, "status": status} for status in statuses]
+        judged = await real.ask([("PUT", f"{path}/judged/status{dry}", each) for each in answers])
+        return stored, answers, new, judged
+
+    stored, answers, new, judged = asyncio.run(scenario())
+    assert sum(code == 201 for code, _ in new) > 40
+    assert sum(code == 200 for code, _ in judged) > 300
+    found = differences(asked, new) + differences(answers, judged, stored)
+    # numbers beyond 32 bits are the body's business; a pool of generation 0 can be told of here
+    assert [each for each in found if each[1][0] != 400 and "generation" not in str(each[1][1])] == []

@@ -60,10 +60,12 @@ def check_labels(metadata: ObjectMeta, path: FieldPath) -> Iterator[FieldError]:
         yield path.child("annotations").too_long(ANNOTATIONS_SIZE)
 
 
-def check_conditions(conditions: tuple[Condition, ...], path: FieldPath) -> Iterator[FieldError]:
-    """At most eight, one per type, each with status, time and reason."""
-    if len(conditions) > CONDITIONS:
-        yield path.too_many(len(conditions), CONDITIONS)
+def check_conditions(
+    conditions: tuple[Condition, ...], path: FieldPath, limit: int = CONDITIONS
+) -> Iterator[FieldError]:
+    """At most eight unless said otherwise, one per type, each with status, time and reason."""
+    if len(conditions) > limit:
+        yield path.too_many(len(conditions), limit)
         return
     yield from repeated((condition.type for condition in conditions), path)
     for index, condition in enumerate(conditions):

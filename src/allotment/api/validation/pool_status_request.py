@@ -1,4 +1,7 @@
-"""ResourcePoolStatusRequest: a question about a driver's pools and its one answer, by the rules of Kubernetes 1.37."""
+"""ResourcePoolStatusRequest: a question about a driver's pools and its one answer, by the rules of Kubernetes 1.37.
+
+But for one: there a pool's generation must not be 0, though drivers may publish pools of that generation.
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -21,6 +24,7 @@ from allotment.api.validation.resource_pool import at_least
 
 POOLS: Final = 1000
 """In an answer, and the highest limit that can be asked for."""
+CONDITIONS: Final = 10
 SUMMARY_ENTRIES: Final = 32
 ERROR_LENGTH: Final = 256
 
@@ -74,7 +78,7 @@ def _check_pool(name: str, path: FieldPath) -> Iterator[FieldError]:
 def _check_answer(status: ResourcePoolStatusRequestStatus) -> Iterator[FieldError]:
     yield from _check_count(status.pool_count, _STATUS.child("poolCount"))
     yield from each(status.pools, _STATUS.child("pools"), POOLS, _check_pool_status)
-    yield from check_conditions(status.conditions, _STATUS.child("conditions"))
+    yield from check_conditions(status.conditions, _STATUS.child("conditions"), CONDITIONS)
 
 
 def _check_pool_status(pool: PoolStatus, path: FieldPath) -> Iterator[FieldError]:
