@@ -12,7 +12,7 @@ import pytest
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from tests.cli.conftest import Allot
-from tests.cli.fleet import GPU, V1, claim, node, pool_counts, slice_of
+from tests.cli.fleet import GPU, NIC, V1, claim, gpu_class, node, pool_counts, slice_of, written
 from tests.cli.served import Served
 from tests.cli.test_up import ask, greeting, up
 
@@ -45,8 +45,10 @@ OBJECTS = [
     *role("devices-only", CAT, [may_list("resourceslices", "deviceclasses")]),
     node("node-1"),
     node("node-2"),
+    gpu_class(),
     slice_of("node-1", "gpu-0", "gpu-1", "gpu-2", "gpu-3"),
     slice_of("node-2", "gpu-0", "gpu-1"),
+    slice_of("node-9", "nic-0", driver=NIC),  # there is no such node
 ]
 CLAIMS = [
     claim("mine", "gpu-0"),
@@ -107,7 +109,7 @@ def test_pools_by_rights(
     node_2: tuple[int | None, ...],
     hidden_2: int | None,
 ) -> None:
-    found = shown(allot, fleet, user, "pools", "-n", "team-a")["pools"]
+    found = shown(allot, fleet, user, "pools", "-n", "team-a", "--driver", GPU)["pools"]
     counts = [
         tuple(pool["summary"][name] for name in ("total", "allocated", "available", "unavailable"))
         for pool in found
@@ -170,3 +172,26 @@ def test_without_slices_pools_are_as_published(allot: Allot, fleet: Served) -> N
     assert any(note.startswith("you may not list resourceslices") for note in found["notes"])
     code, out, _ = told(allot, fleet, "dan", "describe", "node", "node-1")
     assert (code, "Available:   1" in out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("user", "bound", "number"), [(ANN, "exact", 1), (BEN, "atMost", 5), (CAT, "atMost", 6)]
+)
+def test_fit_by_rights(
+    allot: Allot, fleet: Served, tmp_path: Path, user: str, bound: str, number: int
+) -> None:
+    file = tmp_path / "claim.json"
+    file.write_text(written(claim("more")))
+    (found,) = shown(allot, fleet, user, "fit", "-f", str(file), "-n", "team-a")["claims"]
+    assert (found["cluster"]["bound"], found["cluster"]["moreFit"]) == (bound, number)
+
+
+@pytest.mark.parametrize(("user", "found"), [(ANN, ["NodeGone"]), (BEN, []), (CAT, [])])
+def test_the_doctor_by_rights(allot: Allot, fleet: Served, user: str, found: list[str]) -> None:
+    """Who does not see nodes is not told that one is gone, but that it cannot be known."""
+    ran = allot("doctor", "-n", "team-a", "--kubeconfig", fleet.kubeconfig(user), "-o", "json")
+    document = json.loads(ran.out)
+    assert [each["kind"] for each in document["findings"]] == found
+    assert ran.code == (1 if found else 0)
+    told = any(note.startswith("you may not list nodes: whether nodes exist") for note in document["notes"])
+    assert told is (user != ANN)

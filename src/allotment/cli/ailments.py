@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod
@@ -107,7 +108,7 @@ def _of_claim(claim: AnyClaim, running: frozenset[str] | None, now: datetime) ->
     def ailment(kind: str, message: str, step: str) -> Ailment:
         return Ailment(kind, f"resourceclaim/{meta.name}", meta.namespace, message, step)
 
-    remove = f"kubectl delete resourceclaim -n {meta.namespace} {meta.name}"
+    remove = f"kubectl delete resourceclaim -n {quote(meta.namespace)} {quote(meta.name)}"
     deleted = _time(meta.deletion_timestamp)
     if deleted is not None:
         if now - deleted >= _YOUNG and not status.reserved_for:
@@ -174,13 +175,13 @@ def _of_pool(pool: PoolUsage) -> Iterator[Ailment]:
         holders = [each for each in device.allocations if not each.admin_access]
         if len(holders) > 1 and any(each.share_id is None for each in holders):
             claims = _few(sorted({each.claim for each in holders}))
-            message = f"device {device.name} is in {len(holders)} allocations: {claims}"
+            message = f"has device {device.name} in {len(holders)} allocations: {claims}"
             yield Ailment(
                 PROMISED_TWICE, subject, "", message, "delete the pods of all claims but one of these"
             )
     if not pool.valid.holds:
         kind = DUPLICATES if pool.valid.reason == DUPLICATE_DEVICES else INVALID
-        message = "; ".join(pool.validation_errors[:_FEW]) or pool.valid.message
+        message = f"is not valid: {'; '.join(pool.validation_errors[:_FEW]) or pool.valid.message}"
         yield Ailment(
             kind,
             subject,
@@ -191,7 +192,7 @@ def _of_pool(pool: PoolUsage) -> Iterator[Ailment]:
     if not pool.complete.holds:
         where = f" on node {pool.node_name}" if pool.node_name else ""
         step = f"see whether driver {pool.driver} runs{where} and may write resourceslices"
-        yield Ailment(INCOMPLETE, subject, "", pool.complete.message, step)
+        yield Ailment(INCOMPLETE, subject, "", f"is incomplete: {pool.complete.message}", step)
 
 
 def _stale(slices: Iterable[ResourceSlice]) -> Iterator[Ailment]:
@@ -227,7 +228,7 @@ def _of_nodes(slices: Iterable[ResourceSlice], nodes: Iterable[Node]) -> Iterato
                 NODE_GONE, slice, f"is of an earlier node {name}", "it will not be updated any more:"
             )
         elif any(each.type == "Ready" and each.status != "True" for each in node.status.conditions):
-            step = f"see why with: kubectl describe node {name}"
+            step = f"see why with: kubectl describe node {quote(name)}"
             yield Ailment(
                 NODE_NOT_READY,
                 f"resourceslice/{slice.metadata.name}",
@@ -240,7 +241,7 @@ def _of_nodes(slices: Iterable[ResourceSlice], nodes: Iterable[Node]) -> Iterato
 def _of_slice(kind: str, slice: ResourceSlice, message: str, before: str) -> Ailment:
     name = slice.metadata.name
     return Ailment(
-        kind, f"resourceslice/{name}", "", message, f"{before} kubectl delete resourceslice {name}"
+        kind, f"resourceslice/{name}", "", message, f"{before} kubectl delete resourceslice {quote(name)}"
     )
 
 

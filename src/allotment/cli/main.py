@@ -23,6 +23,8 @@ _COMMANDS = {
     "demo": ("allotment.cli.demo", "see it all at work: a simulated fleet, workloads, and who gets what"),
     "pools": ("allotment.cli.pools", "what each pool of devices has, and how much of it is left"),
     "describe": ("allotment.cli.describe", "one pool, node or claim: each device, and who holds it"),
+    "fit": ("allotment.cli.fit", "how many more claims of a shape fit: in the cluster, on each node"),
+    "doctor": ("allotment.cli.doctor", "what keeps devices from being used, and what to do about it"),
     "up": ("allotment.cli.up", "start a Kubernetes-compatible control plane on this machine"),
     "kubeconfig": ("allotment.cli.kubeconfig", "issue credentials for the server that `up` started"),
     "scheduler": ("allotment.cli.scheduler", "run the scheduler alone, on any Kubernetes cluster"),

@@ -1,0 +1,58 @@
+"""``allot fit``: how many more claims of a shape fit, by really asking the allocator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from allotment.cli.sight import TABLE, WIDE, sight_options
+
+if TYPE_CHECKING:
+    from allotment.cli.sight import Sight
+
+
+@click.command(name="fit")
+@click.option(
+    "-f", "--filename", "files", multiple=True, metavar="FILE|DIR",
+    help="ResourceClaims or ResourceClaimTemplates, and DeviceClasses that the cluster does not have; - is standard input",
+)  # fmt: skip
+@sight_options(TABLE, WIDE)
+def command(files: tuple[str, ...], sight: Sight, output: str) -> int:
+    """Tells how many more claims like the ones in FILE fit: in the cluster, on each node, in each pool.
+
+    Each claim or template is asked about by itself, on what is free now; nothing is created. The numbers of nodes need not
+    add up to that of the cluster, as nodes may reach the same devices. CPU, memory and taints of nodes play no part;
+    cordoned nodes are left out.
+
+    \b
+    Examples:  allot fit -f claim.yaml
+               allot fit -f claim.yaml --offline cluster.yaml -o json
+
+    \b
+    Exit code: 0 one more fits (of each), 1 none, 2 it could not be found out.
+    """
+    if not files:
+        raise click.UsageError("nothing to fit: give a ResourceClaim or ResourceClaimTemplate with -f FILE")
+    from allotment.api.core import Node
+    from allotment.api.resource import DeviceClass
+    from allotment.cli.document import written_out
+    from allotment.cli.screen import open_screen
+    from allotment.cli.seen import USE, look
+    from allotment.cli.shape import fit_document, how_many, read_shapes, show_fit
+    from allotment.cli.usage_table import show_notes
+
+    shapes = read_shapes(files)
+    seen = look(sight, (*USE, Node, DeviceClass))
+    answers = how_many(shapes, seen)
+    if output in (TABLE, WIDE):
+        screen = open_screen()
+        show_notes(seen.notes)
+        for number, answer in enumerate(answers):
+            if number:
+                screen.line("")
+            show_fit(answer, screen, wide=output == WIDE)
+    else:
+        document = {"claims": [fit_document(each) for each in answers], "notes": seen.notes}
+        click.echo(written_out(document, output))
+    return 0 if all(each.remaining.cluster.number for each in answers) else 1

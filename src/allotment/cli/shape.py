@@ -1,0 +1,188 @@
+"""Shapes of claims, and how many more of each fit into what the caller sees.
+
+Who does not see all claims does not know all that is taken, so then a number is an upper bound, unless the published counts
+show that nothing is hidden. The allocator may stop early, so a number may also be a lower bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from allotment.api.core import Node
+from allotment.api.meta import ObjectMeta
+from allotment.api.resource import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+from allotment.cli.claim_description import wishes
+from allotment.cli.cluster import gather, name_of
+from allotment.cli.failure import NoAnswer
+from allotment.cli.input import BadInput, read_objects
+from allotment.cli.seen import made_up_nodes
+from allotment.cli.usage_document import pool_id_document
+from allotment.usage.remaining import Fits, Remaining, remaining
+
+if TYPE_CHECKING:
+    from allotment.cli.screen import Cell, Screen
+    from allotment.cli.seen import Seen
+    from allotment.cli.usage_document import Document
+
+_PLACES = 40
+_WORDS = {"exact": "{}", "atLeast": "at least {}", "atMost": "at most {}", "estimate": "about {}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """What to ask about, by name, and classes that came with it."""
+
+    claims: Mapping[str, ResourceClaim]
+    classes: Sequence[DeviceClass]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The answer for one shape."""
+
+    name: str
+    claim: ResourceClaim
+    remaining: Remaining
+    all_seen: bool  # whether all that is taken is known
+
+    def bound(self, fits: Fits) -> str:
+        """What a number is worth. That nothing fits is sure also without knowing what else is taken."""
+        if self.all_seen or not fits.number:
+            return "exact" if fits.exact else "atLeast"
+        return "atMost" if fits.exact else "estimate"
+
+    def words(self, fits: Fits) -> str:
+        return _WORDS[self.bound(fits)].format(fits.number)
+
+
+def read_shapes(files: Iterable[str]) -> Shapes:
+    """The claims and templates in files, checked as a server would. Raises BadInput."""
+    from allotment.cel.expression_check import check_expression
+
+    cluster = gather(read_objects(files), check_expression)
+    found: dict[str, ResourceClaim] = {}
+    for name, obj in [*cluster.claims.items(), *cluster.templates.items()]:
+        match obj:
+            case ResourceClaim():
+                found[f"claim {'/'.join(name)}"] = obj
+            case ResourceClaimTemplate():
+                meta = ObjectMeta(name=name[1], namespace=name[0])
+                found[f"template {'/'.join(name)}"] = ResourceClaim(metadata=meta, spec=obj.spec.spec)
+            case _:
+                words = (
+                    f"{obj.kind} {'/'.join(name_of(obj.metadata))} is of v1alpha2, which cannot be counted"
+                )
+                raise BadInput([words], "write it as resource.k8s.io/v1")
+    if not found:
+        raise BadInput(["there is no ResourceClaim or ResourceClaimTemplate to fit"], "give one with -f FILE")
+    return Shapes(found, cluster.classes)
+
+
+def how_many(shapes: Shapes, seen: Seen) -> list[Fit]:
+    """Asks about each by itself. Notes what was assumed. Raises NoAnswer without slices or classes to ask about."""
+    if not seen.sees(ResourceSlice):
+        raise NoAnswer(
+            "you may not list resourceslices", "ask for that right: devices cannot be counted without it"
+        )
+    if not seen.sees(DeviceClass) and not shapes.classes:
+        raise NoAnswer("you may not list deviceclasses", "give the classes that the claims name with -f too")
+    classes = {each.metadata.name: each for each in (*seen.of(DeviceClass), *shapes.classes)}
+    nodes = _nodes(seen)
+    all_seen = seen.namespaces is None or seen.usage.cluster().hidden == 0
+    return [
+        Fit(
+            name,
+            claim,
+            remaining(
+                claim,
+                nodes=nodes,
+                slices=seen.of(ResourceSlice),
+                classes=classes.values(),
+                claims=seen.claims,
+                rules=seen.of(DeviceTaintRule),
+            ),
+            all_seen,
+        )
+        for name, claim in shapes.claims.items()
+    ]
+
+
+def _nodes(seen: Seen) -> list[Node]:
+    if not seen.sees(Node):
+        nodes = made_up_nodes(seen.of(ResourceSlice))
+        seen.notes.append(f"no nodes are seen: {len(nodes)} are taken from the slices, without labels")
+        return nodes
+    nodes = [node for node in seen.of(Node) if not node.spec.unschedulable]
+    cordoned = len(seen.of(Node)) - len(nodes)
+    if cordoned:
+        seen.notes.append(f"cordoned nodes are left out: {cordoned}")
+    return nodes
+
+
+# --- for people ---
+
+
+def show_fit(fit: Fit, screen: Screen, *, wide: bool) -> None:
+    """The cluster's number first; then nodes and pools where one fits or, wide, all."""
+    cluster = fit.remaining.cluster
+    style = "bold green" if cluster.number else "bold red"
+    screen.line((fit.name, "bold"), f" ({'; '.join(wishes(fit.claim))})")
+    why = f": {cluster.words}" if cluster.words and not cluster.number else ""
+    verb = "fits" if cluster.number == 1 else "fit"
+    screen.line((fit.words(cluster) if cluster.number else "no", style), f" more {verb} in the cluster{why}")
+    nodes = {name: fits for name, fits in fit.remaining.nodes.items() if wide or fits.number}
+    pools = {
+        f"{id.driver}/{id.pool}": fits for id, fits in fit.remaining.pools.items() if wide or fits.number
+    }
+    for column, places in (("node", nodes), ("pool", pools)):
+        if places:
+            screen.heading(f"By {column}")
+            _show_places(column, places, fit, screen, wide=wide)
+
+
+def _show_places(column: str, places: Mapping[str, Fits], fit: Fit, screen: Screen, *, wide: bool) -> None:
+    ordered = sorted(places.items(), key=lambda place: (-place[1].number, place[0]))
+    shown = ordered if wide else ordered[:_PLACES]
+    columns = [
+        column,
+        "more fit",
+        *(["why no more"] if wide and any(fits.words for _, fits in shown) else []),
+    ]
+    rows = []
+    for name, fits in shown:
+        row: list[Cell] = [name, (fit.words(fits), "green" if fits.number else "dim"), fits.words]
+        rows.append(row[: len(columns)])
+    screen.table(columns, rows)
+    if len(ordered) > len(shown):
+        screen.line(f"... and {len(ordered) - len(shown)} more; -o wide shows all")
+
+
+# --- for programs ---
+
+
+def fit_document(fit: Fit) -> Document:
+    """``bound`` says what a number is worth: exact, atLeast, atMost or estimate."""
+    found = fit.remaining
+    return {
+        "claim": fit.name,
+        "requests": wishes(fit.claim),
+        "cluster": _document(fit, found.cluster),
+        "nodes": [{"node": name, **_document(fit, fits)} for name, fits in found.nodes.items()],
+        "pools": [{**pool_id_document(id), **_document(fit, fits)} for id, fits in found.pools.items()],
+    }
+
+
+def _document(fit: Fit, fits: Fits) -> Document:
+    return {
+        "moreFit": fits.number,
+        "bound": fit.bound(fits),
+        **({"why": fits.words} if fits.words else {}),
+    }

@@ -1,0 +1,113 @@
+"""``allot doctor``: each thing that can be wrong, found and told with the next step."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from allotment.cli.ailments import KINDS
+from tests.cli.conftest import Allot, Ran, same_as_golden
+from tests.cli.fleet import HEALTHY, OLD, WRONG, Json, claim, node, pod, slice_of, written
+
+
+def doctor(allot: Allot, *options: str, objects: tuple[Json, ...] = (*HEALTHY, *WRONG)) -> Ran:
+    return allot("doctor", "--offline", "-", *options, stdin=written(*objects))
+
+
+def kinds(ran: Ran) -> list[str]:
+    return [each["kind"] for each in json.loads(ran.out)["findings"]]
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_every_format(allot: Allot, form: str) -> None:
+    ran = doctor(allot, "-o", form)
+    assert (ran.code, ran.err) == (1, "")
+    same_as_golden(f"doctor-{form}.txt", ran.out)
+
+
+def test_yaml_says_the_same_as_json(allot: Allot) -> None:
+    assert yaml.safe_load(doctor(allot, "-o", "yaml").out) == json.loads(doctor(allot, "-o", "json").out)
+
+
+def test_a_healthy_cluster(allot: Allot) -> None:
+    ran = doctor(allot, objects=HEALTHY)
+    assert (ran.code, ran.out) == (0, "Nothing is wrong with 3 pools and 3 claims of all namespaces.\n")
+
+
+GPUS = slice_of("node-1", "gpu-0", "gpu-1")
+
+
+def dated(obj: Json, **times: str) -> Json:
+    return {**obj, "metadata": {**obj["metadata"], **times}}
+
+
+def allocated_at(obj: Json, when: str) -> Json:
+    allocation = {**obj["status"]["allocation"], "allocationTimestamp": when}
+    return {**obj, "status": {**obj["status"], "allocation": allocation}}
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
+
+
+@pytest.mark.parametrize(
+    ("objects", "found"),
+    [
+        ((GPUS, claim("c", "gpu-0")), ["Unreserved"]),
+        ((GPUS, claim("c")), []),  # waits, and holds nothing
+        ((GPUS, dated(claim("c", "gpu-0"), creationTimestamp=now())), []),  # a reservation may be on its way
+        ((GPUS, allocated_at(claim("c", "gpu-0"), now())), []),
+        ((GPUS, allocated_at(claim("c", "gpu-0"), OLD)), ["Unreserved"]),
+        ((GPUS, claim("c", "gpu-0", users=("p",)), pod("other")), ["UsersGone"]),
+        ((GPUS, claim("c", "gpu-0", users=("p",)), pod("p", phase="Failed")), ["UsersGone"]),
+        ((GPUS, claim("c", "gpu-0", users=("p", "q")), pod("q")), []),
+        ((GPUS, claim("c", "gpu-0", users=("p",))), []),  # no pods were given: nothing is known of them
+        ((GPUS, dated(claim("c", "gpu-0"), deletionTimestamp=OLD)), ["DeletionStuck"]),
+        ((GPUS, dated(claim("c", "gpu-0", users=("p",)), deletionTimestamp=OLD)), []),  # until its users end
+        ((GPUS, claim("c", "gpu-7", users=("p",))), ["DeviceVanished"]),
+        ((GPUS, claim("c", "a", pool="gone", users=("p",))), ["DeviceVanished"]),
+        ((GPUS, claim("c", "a", driver="other", users=("p",))), ["DriverGone"]),
+        ((GPUS, claim("c", "gpu-0", users=("p",)), claim("d", "gpu-0", users=("p",))), ["PromisedTwice"]),
+        ((slice_of("n", "a", count=2),), ["PoolIncomplete"]),
+        (
+            (GPUS, {**slice_of("node-1", "gpu-9", generation=0), "metadata": {"name": "s"}}),
+            ["StaleGeneration"],
+        ),
+        ((GPUS, node("node-1")), []),
+        ((GPUS, node("node-2")), ["NodeGone"]),
+        ((GPUS, node("node-1", ready="Unknown")), ["NodeNotReady"]),
+        ((slice_of("n", "a", owner="uid-n"), node("n")), []),
+        ((slice_of("n", "a", owner="uid-before"), node("n")), ["NodeGone"]),
+        ((slice_of("fabric", "a", node=""), node("n")), []),  # for all nodes
+    ],
+)
+def test_what_is_found(allot: Allot, objects: tuple[Json, ...], found: list[str]) -> None:
+    ran = doctor(allot, "-o", "json", objects=objects)
+    assert kinds(ran) == found
+    assert ran.code == (1 if found else 0)
+
+
+def test_what_is_wrong_is_told_by_kind_with_a_next_step(allot: Allot) -> None:
+    findings = json.loads(doctor(allot, "-o", "json").out)["findings"]
+    assert all(each["nextStep"] and each["message"] for each in findings)
+    order = [each["kind"] for each in findings]
+    assert order == sorted(order, key=list(KINDS).index)
+
+
+def test_claims_of_one_namespace(allot: Allot) -> None:
+    objects = (GPUS, claim("c", "gpu-0", namespace="x"), claim("c", "gpu-1", namespace="y"))
+    found = json.loads(doctor(allot, "-n", "x", "-o", "json", objects=objects).out)["findings"]
+    assert [each["namespace"] for each in found] == ["x"]
+
+
+def test_many_findings_are_cut_short(allot: Allot) -> None:
+    names = [f"gpu-{number}" for number in range(30)]
+    objects = (slice_of("node-1", *names), *(claim(f"c-{name}", name) for name in names))
+    ran = doctor(allot, objects=objects)
+    assert "Unreserved (30)" in ran.out
+    assert "... and 10 more; -o wide shows all" in ran.out
+    assert Counter(kinds(doctor(allot, "-o", "json", objects=objects))) == {"Unreserved": 30}

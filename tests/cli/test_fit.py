@@ -1,0 +1,127 @@
+"""``allot fit``: how many more claims of a shape fit, from files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from allotment.api.resource import ResourceClaim
+from allotment.cli.shape import Fit
+from allotment.usage.remaining import Fits, Remaining
+from tests.cli.conftest import Allot, Ran, same_as_golden
+from tests.cli.fleet import GPU, HEALTHY, V1, WRONG, Json, claim, gpu_class, node, slice_of, written
+
+
+def template(name: str, count: int) -> Json:
+    spec = claim("x", count=count)["spec"]
+    return {
+        "apiVersion": V1,
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name},
+        "spec": {"spec": spec},
+    }
+
+
+def fit(allot: Allot, tmp_path: Path, shapes: str, *options: str, objects: tuple[Json, ...]) -> Ran:
+    file = tmp_path / "cluster.json"
+    file.write_text(written(*objects))
+    return allot("fit", "-f", "-", "--offline", str(file), *options, stdin=shapes)
+
+
+def answer(ran: Ran) -> Any:
+    return json.loads(ran.out)["claims"][0]
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "json"])
+def test_every_format(allot: Allot, tmp_path: Path, form: str) -> None:
+    shapes = written(claim("one"), template("pair", 2))
+    ran = fit(allot, tmp_path, shapes, "-o", form, objects=(*HEALTHY, *WRONG))
+    assert (ran.code, ran.err) == (1, "")  # no pair fits
+    same_as_golden(f"fit-{form}.txt", ran.out)
+
+
+def test_yaml_says_the_same_as_json(allot: Allot, tmp_path: Path) -> None:
+    said = [
+        fit(allot, tmp_path, written(claim("one")), "-o", form, objects=HEALTHY).out
+        for form in ("json", "yaml")
+    ]
+    assert json.loads(said[0]) == yaml.safe_load(said[1])
+
+
+@pytest.mark.parametrize(("count", "number", "code"), [(1, 3, 0), (2, 1, 0), (3, 1, 0), (4, 0, 1)])
+def test_numbers_and_exit_codes(allot: Allot, tmp_path: Path, count: int, number: int, code: int) -> None:
+    objects = (node("n"), slice_of("n", "a", "b", "c", "d"), gpu_class(), claim("taken", "d", pool="n"))
+    ran = fit(allot, tmp_path, written(claim("c", count=count)), "-o", "json", objects=objects)
+    assert ran.code == code
+    assert answer(ran)["cluster"] == {"moreFit": number, "bound": "exact"}
+    assert answer(ran)["pools"] == [{"driver": GPU, "pool": "n", "moreFit": number, "bound": "exact"}]
+
+
+def test_cordoned_nodes_are_left_out(allot: Allot, tmp_path: Path) -> None:
+    cordoned = {**node("n"), "spec": {"unschedulable": True}}
+    objects = (cordoned, node("m"), slice_of("n", "a"), slice_of("m", "a"), gpu_class())
+    ran = fit(allot, tmp_path, written(claim("c")), objects=objects)
+    assert "1 more fits in the cluster" in ran.out
+    assert "note: cordoned nodes are left out: 1" in ran.err
+
+
+def test_without_nodes_those_in_slices_are_taken(allot: Allot, tmp_path: Path) -> None:
+    ran = fit(allot, tmp_path, written(claim("c")), objects=(slice_of("n", "a"), gpu_class()))
+    assert (ran.code, "no nodes are seen: 1 are taken from the slices" in ran.err) == (0, True)
+
+
+def test_a_class_may_come_with_the_claim(allot: Allot, tmp_path: Path) -> None:
+    objects = (node("n"), slice_of("n", "a"))
+    assert fit(allot, tmp_path, written(claim("c"), gpu_class()), objects=objects).code == 0
+    ran = fit(allot, tmp_path, written(claim("c")), objects=objects)
+    assert ran.code == 1
+    assert "no more fit in the cluster: " in ran.out
+    assert "device class gpu" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [
+        (written(gpu_class()), "there is no ResourceClaim or ResourceClaimTemplate to fit"),
+        (
+            written(
+                {
+                    "apiVersion": "resource.k8s.io/v1alpha2",
+                    "kind": "ResourceClaim",
+                    "metadata": {"name": "c"},
+                    "spec": {"resourceClassName": "x"},
+                }
+            ),
+            "is of v1alpha2, which cannot be counted",
+        ),
+    ],
+    ids=["no claim", "v1alpha2"],
+)
+def test_what_cannot_be_counted(allot: Allot, tmp_path: Path, shapes: str, words: str) -> None:
+    ran = fit(allot, tmp_path, shapes, objects=HEALTHY)
+    assert ran.code == 2
+    assert words in ran.err
+
+
+def test_without_a_file_the_next_step_is_told(allot: Allot) -> None:
+    ran = allot("fit")
+    assert ran.code == 2
+    assert "give a ResourceClaim or ResourceClaimTemplate with -f FILE" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("all_seen", "fits", "words"),
+    [
+        (True, Fits(3), "3"),
+        (True, Fits(3, exact=False), "at least 3"),
+        (False, Fits(3), "at most 3"),  # a hidden claim may have some of them
+        (False, Fits(3, exact=False), "about 3"),
+        (False, Fits(0), "0"),  # hidden claims do not make room
+    ],
+)
+def test_what_a_number_is_worth(all_seen: bool, fits: Fits, words: str) -> None:
+    assert Fit("c", ResourceClaim(), Remaining(fits, {}, {}), all_seen).words(fits) == words
