@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from allotment.api.status import StatusError
 from allotment.client.client import Client
 from allotment.client.discovery import discover
 from tests.cli import served
 from tests.cli.served import Served, component, interrupted, said
-from tests.cli.test_rights import MANIFEST
-from tests.cli.test_up import ask
+from tests.cli.test_rights import MANIFEST, POOLS
+from tests.cli.test_up import PATIENCE, ask
 from tests.kubernetes.control_plane import ControlPlane
 
 pytestmark = pytest.mark.kubernetes
 NAMESPACE = "components-alone"
+OWN = "allotment.dev/v1beta2"
 
 
 class Real(Served):
@@ -95,3 +99,40 @@ def test_together_they_give_a_pod_its_device(kubernetes: ControlPlane, tmp_path:
         assert claim["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
         assert [interrupted(each) for each in (placing, making)] == [0, 0]
     real.remove(brought)
+
+
+def test_pools_are_counted_where_their_kind_is_defined(kubernetes: ControlPlane, tmp_path: Path) -> None:
+    real = Real(kubernetes, tmp_path)
+    brought = [obj for file in (MANIFEST, POOLS) for obj in yaml.safe_load_all(file.read_text())]
+    brought += served.gpus("grace", 2)
+    real.apply(brought)
+
+    async def is_served(client: Client) -> None:
+        """The server discovers its new kind late, and has to fill a cache before it can be watched."""
+        kind, watched = client.plain(OWN, "resourcepools", namespaced=False), False
+        async with asyncio.timeout(PATIENCE):
+            while not (watched and (await discover(client)).has(OWN, "resourcepools")):
+                with suppress(StatusError):
+                    async with kind.watch(initial_events=True):
+                        watched = True
+
+    async def is_gone(client: Client) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while (await discover(client)).has(OWN, "resourcepools"):
+                pass
+
+    ask(real.admin, is_served)
+    try:
+        with component("controllers", "--kubeconfig", real.kubeconfig("allotment-controllers")) as counting:
+            assert said(counting, "controllers: ") == "controllers: claims, device-taints, pools"
+
+            def counted(obj: dict[str, Any]) -> bool:
+                return obj["metadata"]["name"] == "gpu.example.com.grace" and "status" in obj
+
+            pool = real.until("resourcepools", counted, OWN)
+            assert pool["spec"] == {"driver": "gpu.example.com", "poolName": "grace", "nodeName": "grace"}
+            assert pool["status"]["summary"]["availableDevices"] == 2
+            assert interrupted(counting) == 0
+    finally:
+        real.remove(brought)
+        ask(real.admin, is_gone)
