@@ -1,6 +1,6 @@
 """Random lives of a cluster: whatever fails on the way, nothing is promised twice, nothing leaks, and nobody waits in vain.
 
-SIMULATION_SEEDS=200   walks of each kind in the long run (``make soak``)
+SIMULATION_SEEDS=500   walks of each kind in the long run (``make soak``)
 SIMULATION_SEED=0       where the seeds start; a failure names its seed, and the same seed gives the same failure
 """
 
@@ -13,7 +13,7 @@ import pytest
 from tests.scheduler.walk import Walk
 
 SEED = int(os.environ.get("SIMULATION_SEED", "0"))
-SEEDS = int(os.environ.get("SIMULATION_SEEDS", "200"))
+SEEDS = int(os.environ.get("SIMULATION_SEEDS", "500"))
 PARTS = 8
 
 KINDS = {
