@@ -51,6 +51,11 @@ def test_no_more_is_left_than_nothing() -> None:
     assert str(usage.allocated_capacity["gone"]) == "1"
 
 
+def test_nothing_is_available_of_a_device_that_is_not_shared_any_more() -> None:
+    share = holder("a", part("d", share="s", consumes={"memory": "1Gi"}))
+    assert amounts(only(GPU, share)) == ("8Gi", "1Gi", "0")
+
+
 def test_admin_access_is_listed_and_marked_and_takes_nothing() -> None:
     usage = only(GPU, holder("watcher", part("d", admin=True)))
     assert [(each.claim, each.admin_access) for each in usage.allocations] == [("ns/watcher", True)]

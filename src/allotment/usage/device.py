@@ -52,7 +52,7 @@ class Obstacle:
 
 
 class DeviceUsage(msgspec.Struct, frozen=True, gc=False):
-    """See the module. A device with nothing left has no available capacity, and neither has one that is Unavailable."""
+    """See the module. What nobody can have has no available capacity, whether somebody else has it or not."""
 
     name: str
     state: DeviceState
@@ -75,19 +75,21 @@ def device_usage(
     """Judges one device. ``obstacle`` is asked only about devices that nobody has."""
     spec = device.spec
     total = {name: offer.value for name, offer in spec.capacity.items()} if spec.capacity else _NONE
-    state, found, taken, left = DeviceState.AVAILABLE, None, _nothing_of(total), total
+    nothing = _nothing_of(total)
+    state, found, taken, left = DeviceState.AVAILABLE, None, nothing, total
     holders = [each for each in allocations if not each.admin_access] if allocations else None
     if not holders:
         found = obstacle()
         if found is not None:
-            state, left = DeviceState.UNAVAILABLE, taken
+            state, left = DeviceState.UNAVAILABLE, nothing
     elif any(each.share_id is None for each in holders):
-        state, taken, left = DeviceState.ALLOCATED, total, taken
+        state, taken, left = DeviceState.ALLOCATED, total, nothing
     else:
-        state, taken = DeviceState.ALLOCATED, _added_up(holders, total)
-        left = {name: _left(amount, taken[name]) for name, amount in total.items()}
-        if spec.allow_multiple_allocations and _one_more_fits(spec.capacity, left):
-            state = DeviceState.PARTIALLY_ALLOCATED
+        state, taken, left = DeviceState.ALLOCATED, _added_up(holders, total), nothing
+        if spec.allow_multiple_allocations:
+            left = {name: _left(amount, taken[name]) for name, amount in total.items()}
+            if _one_more_fits(spec.capacity, left):
+                state = DeviceState.PARTIALLY_ALLOCATED
     mine = tuple(sorted(allocations, key=_order)) if len(allocations) > 1 else tuple(allocations)
     reason, message = (found.reason, found.message) if found is not None else ("", "")
     bound = spec if device.slice.spec.per_device_node_selection else device.slice.spec

@@ -95,9 +95,9 @@ def slice_inventory(
     newest = max(slice.spec.pool.generation for slice in known)
     current = [slice for slice in known if slice.spec.pool.generation == newest]
     spec = current[0].spec
-    mine = sorted(rules, key=lambda rule: rule.metadata.name) if rules else ()
-    mine = [rule for rule in mine if may_taint(rule, spec.driver, spec.pool.name)]
+    mine = [rule for rule in rules if may_taint(rule, spec.driver, spec.pool.name)]
     if mine:
+        mine.sort(key=lambda rule: rule.metadata.name)
         current = [tainted(slice, mine) for slice in current]
     count = len(current)
     # One slice that announces another number is enough for the pool to be incomplete, whichever the allocator asks first.
