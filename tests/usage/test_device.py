@@ -92,6 +92,17 @@ def test_reasons_tell_amounts() -> None:
     assert usage.message == "has the taint broken=yes:NoExecute"
 
 
+def test_a_reason_is_short_however_many_counters_lack() -> None:
+    counters = {f"c{n}": "1" for n in range(9)}
+    slices = [
+        slice_(*[device(name, draws=[draw("card", **counters)]) for name in ("a", "b")], of=2),
+        slice_(name="counters", counters=[counter_set("card", **counters)], of=2),
+    ]
+    _, other = compute_pool_usage(slices, [holder("x", "a")]).devices
+    told = "lacks 1 of c0 in card, 1 of c1 in card, 1 of c2 in card, and of 6 more counters, in use by its neighbours"
+    assert other.message == told
+
+
 def test_a_device_that_chooses_its_node_itself() -> None:
     slices = [slice_(device("a", on="n1"), device("b", everywhere=True), per_device=True)]
     usage = compute_pool_usage(slices, [])

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 ERRORS_MAX = 10
 ERROR_LENGTH = 256
+_TOLD = 3  # counters, in a message
 
 Holdings = Mapping[str, Sequence[AllocationInfo]]
 """Who has each device of a pool, by the device's name."""
@@ -189,11 +190,12 @@ class _Judge:
         if before is not None:
             counters.give(draw, before)
             return None
-        short = [
-            f"{missing} of {name} in {counter_set}" for counter_set, name, missing in counters.short_of(draw)
-        ]
+        short = counters.short_of(draw)
         if short:
-            return Obstacle(COUNTERS_EXHAUSTED, f"lacks {', '.join(short)}, in use by its neighbours")
+            told = [f"{missing} of {name} in {counter_set}" for counter_set, name, missing in short[:_TOLD]]
+            if len(short) > _TOLD:
+                told.append(f"and of {len(short) - _TOLD} more counters")
+            return Obstacle(COUNTERS_EXHAUSTED, f"lacks {', '.join(told)}, in use by its neighbours")
         if counters.overdrawn:
             return Obstacle(COUNTERS_EXHAUSTED, _OVERDRAWN)
         return Obstacle(LOCKED_OUT, "cannot be used together with what is in use beside it")
