@@ -31,7 +31,7 @@ from allotment.controllers.pool_status_requests import PoolStatusRequests, cut
 from allotment.controllers.pools import PAUSE, Pools
 from allotment.usage.pool import PoolUsage, compute_pool_usage
 from tests.controllers.claim_objects import claim
-from tests.controllers.cluster import Cluster, Component, in_cluster
+from tests.controllers.cluster import PATIENCE, Cluster, Component, in_cluster
 from tests.controllers.failing import Failing, Fault, with_each_write_failing
 from tests.controllers.test_metrics import numbers
 
@@ -369,6 +369,21 @@ def test_pools_are_kept_as_custom_resources_too(tmp_path: Path) -> None:
         assert len((await found.list(fields="spec.nodeName=node-1")).items) == 1
         with pytest.raises(Invalid, match="field is immutable"):
             await found.patch(f"{GPU}.node-1", {"spec": {"nodeName": "node-2"}})
+
+    in_cluster(tmp_path, scenario)
+
+
+def test_nothing_is_removed_before_all_slices_are_known(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        failing = Failing()
+        part = cluster.component(through=failing.through)
+        made = Pools(part.client, part.informers, FollowedUsage(part.informers))
+        early = asyncio.create_task(made.reconcile(PoolID(GPU, "node-1")))
+        await cluster.create(gpus("s", "a"))
+        assert not early.done()
+        await part.start()  # its informers
+        await asyncio.wait_for(early, PATIENCE)
+        assert [write.split()[0] for write in failing.writes] == ["POST"]
 
     in_cluster(tmp_path, scenario)
 

@@ -7,12 +7,14 @@ comes out. Claims of the early form are read as v1 shows them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from allotment.allocator.pool import PoolID
 from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.client.form import Resource
+from allotment.client.informer import Informer
 from allotment.client.informers import Informers
 from allotment.usage.usage import Usage
 
@@ -20,7 +22,7 @@ Touched = Callable[[PoolID], None]
 
 
 class FollowedUsage:
-    """``usage`` may be asked at any time; once the informers have their first lists, it is of the whole cluster."""
+    """``usage`` may be asked at any time; before :meth:`synced` returns it may lack slices and claims."""
 
     def __init__(
         self, informers: Informers, *, rules: Resource | None = None, node_slices: Resource | None = None
@@ -28,12 +30,18 @@ class FollowedUsage:
         """``rules`` and ``node_slices`` are where DeviceTaintRules and NodeResourceSlices are served; None: nowhere."""
         self.usage = Usage()
         self._touched: list[Touched] = []
-        informers.of(ResourceSlice).on_change(self._changed)
-        informers.of(ResourceClaim).on_change(self._changed)
+        self._followed: list[Informer[Any]] = [informers.of(ResourceSlice), informers.of(ResourceClaim)]
         if rules is not None:
-            informers.at(rules, DeviceTaintRule).on_change(self._changed)
+            self._followed.append(informers.at(rules, DeviceTaintRule))
         if node_slices is not None:
-            informers.at(node_slices, NodeResourceSlice).on_change(self._changed)
+            self._followed.append(informers.at(node_slices, NodeResourceSlice))
+        for informer in self._followed:
+            informer.on_change(self._changed)
+
+    async def synced(self) -> None:
+        """Returns when usage is of the whole cluster: what is not there by then is nowhere."""
+        for informer in self._followed:
+            await informer.synced()
 
     def on_touch(self, touched: Touched) -> None:
         """Has each pool told that may have changed, gone ones included; those that there are already, at once."""

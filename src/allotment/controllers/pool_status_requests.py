@@ -36,7 +36,7 @@ class PoolStatusRequests:
         self.queue: WorkQueue[str] = WorkQueue()
         self._requests = client.of(ResourcePoolStatusRequest)
         self._seen = informers.of(ResourcePoolStatusRequest)
-        self._usage = followed.usage
+        self._followed, self._usage = followed, followed.usage
         self._now = now
         self._seen.on_change(self._changed)
 
@@ -49,6 +49,7 @@ class PoolStatusRequests:
         if request is None or request.metadata.deletion_timestamp is not None:
             return None
         if request.status is None:
+            await self._followed.synced()
             spec = request.spec
             pools = [
                 pool

@@ -51,7 +51,7 @@ class Pools:
         now: Now = real_time,
     ) -> None:
         self.queue: WorkQueue[PoolID] = WorkQueue()
-        self._usage = followed.usage
+        self._followed, self._usage = followed, followed.usage
         self._api_version = place.api_version
         self._pools = Collection(client, place, Typed(ResourcePool))
         self._seen = informers.at(place, ResourcePool)
@@ -76,6 +76,7 @@ class Pools:
     # --- one pool ---
 
     async def reconcile(self, key: PoolID) -> None:
+        await self._followed.synced()
         with self._numbers.syncing(key):
             await self._written.seen(key)
             await self._sync(key, self._usage.pool(key))
