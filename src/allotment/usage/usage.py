@@ -46,7 +46,7 @@ class _Record:
 
     slices: dict[str, ResourceSlice] = field(default_factory=dict)
     trees: dict[str, alpha2.NodeResourceSlice] = field(default_factory=dict)
-    held: dict[str, dict[str, tuple[AllocationInfo, ...]]] = field(default_factory=dict)  # device → claim
+    held: dict[str, Held] = field(default_factory=dict)  # by claim
     inventory: Inventory | None = None  # of slices; trees are put together anew, as use bears on them
     usage: PoolUsage | None = None
 
@@ -55,10 +55,11 @@ class _Record:
         return bool(self.slices or self.trees)
 
     def holdings(self) -> dict[str, list[AllocationInfo]]:
-        return {
-            device: [info for infos in claims.values() for info in infos]
-            for device, claims in self.held.items()
-        }
+        found: dict[str, list[AllocationInfo]] = {}
+        for devices in self.held.values():
+            for device, infos in devices.items():
+                found.setdefault(device, []).extend(infos)
+        return found
 
 
 class Usage:
@@ -132,12 +133,10 @@ class Usage:
             if old == new:
                 continue
             held = self._record(id).held
-            for device in old:
-                del held[device][key]
-                if not held[device]:
-                    del held[device]
-            for device, infos in new.items():
-                held.setdefault(device, {})[key] = infos
+            if new:
+                held[key] = new
+            else:
+                del held[key]
             self._touch(id)
         if now:
             self._claims[key] = now
