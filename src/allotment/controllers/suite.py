@@ -58,7 +58,8 @@ CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, SIMULATION = (
     "simulation",
 )
 NAMES = (CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, SIMULATION)
-CLAIM_WORKERS = POOL_WORKERS = 32
+CLAIM_WORKERS = 128
+POOL_WORKERS = 32
 """So many writes of claims or pools may be on their way at once, for the server to commit them together."""
 
 
