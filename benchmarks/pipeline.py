@@ -1,4 +1,4 @@
-"""Pods with devices end to end: from their creation over TLS to their binding, by ``allot up`` in a process of its own.
+"""Pods with devices end to end: from their creation over TLS to their binding, by ``allot up`` in processes of its own.
 
 Every measurement has a fresh server, with its fleet in place before the first pod. The clock runs from the first pod's
 creation until this process, which makes the load with 32 requests in flight, sees the last pod bound on its watch. Then
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
@@ -36,6 +37,13 @@ HELD_BEFORE = 5  # devices of each pod that is there before
 SETTLE_SECONDS = 1.0  # the server is left alone for so long before the clock starts
 PATIENCE = 300.0
 CLOCK_TICKS = 100  # a second, of /proc
+
+_PROFILED = """
+import atexit, cProfile, os, time
+profile = cProfile.Profile(time.process_time)
+atexit.register(lambda: profile.dump_stats(f"{profiles}/{{os.getpid()}}"))
+profile.enable()
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +254,8 @@ async def _run(kubeconfig: Path, pid: int, burst: Burst) -> Outcome:
         return Outcome(seconds, burst.pods, server, own, writes, memory(pid, "VmRSS"), memory(pid, "VmHWM"))
 
 
-def measure(burst: Burst, profile: Path | None = None) -> Outcome:
-    with tempfile.TemporaryDirectory() as folder, control_plane(Path(folder), profile) as (kubeconfig, pid):
+def measure(burst: Burst, profiles: Path | None = None) -> Outcome:
+    with tempfile.TemporaryDirectory() as folder, control_plane(Path(folder), profiles) as (kubeconfig, pid):
         return uvloop.run(_run(kubeconfig, pid, burst))
 
 
@@ -265,16 +273,19 @@ def measure_tool(tool: Path, *arguments: str) -> tuple[Json, float]:
 
 
 @contextlib.contextmanager
-def control_plane(folder: Path, profile: Path | None = None) -> Iterator[tuple[Path, int]]:
-    """``allot up`` in a process: its kubeconfig and process id. ``profile`` is written when it ends."""
-    profiled = [sys.executable, "-m", "cProfile", "-o", str(profile)] if profile is not None else []
-    log = folder / "log"
+def control_plane(folder: Path, profiles: Path | None = None) -> Iterator[tuple[Path, int]]:
+    """``allot up``: its kubeconfig and process id. With ``profiles`` each of its processes leaves a profile in that folder."""
+    log, environment = folder / "log", dict(os.environ)
+    if profiles is not None:
+        (folder / "sitecustomize.py").write_text(_PROFILED.format(profiles=profiles))
+        environment["PYTHONPATH"] = str(folder)
     with log.open("w") as out:
         process = subprocess.Popen(
-            [*profiled, str(ALLOT), "up", "--data-dir", str(folder / "data"), "--port", "0"],
+            [str(ALLOT), "up", "--data-dir", str(folder / "data"), "--port", "0"],
             stdout=subprocess.PIPE,
             stderr=out,
             text=True,
+            env=environment,
         )
         try:
             assert process.stdout is not None
@@ -287,11 +298,23 @@ def control_plane(folder: Path, profile: Path | None = None) -> Iterator[tuple[P
 
 
 def memory(pid: int, field: str) -> float:
-    found = re.search(rf"{field}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    return int(found.group(1)) / 1024 if found else float("nan")
+    """Of a process and those that it started, together."""
+    found = [
+        re.search(rf"{field}:\s+(\d+) kB", Path(f"/proc/{each}/status").read_text()) for each in family(pid)
+    ]
+    return sum(int(each[1]) for each in found if each) / 1000
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has used so far, in user and system mode, all its threads together."""
+    """What a process and those that it started have used so far, in user and system mode, all their threads together."""
+    return sum(_own_seconds(each) for each in family(pid))
+
+
+def family(pid: int) -> list[int]:
+    """A process and those that it started."""
+    return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
+
+def _own_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS

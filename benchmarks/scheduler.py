@@ -4,9 +4,9 @@
 nothing but the core is measured: processor time, best of several rounds. A pod costs its events (it, its claim and its
 status appear, the claim is written, the pod is bound) and its decision. The first look at all nodes is part of it.
 
-**End to end** (``pipeline``): API server, claim controllers and scheduler in one process as ``allot up`` runs them, all writes
-durable; the load comes over TLS from this process and shares the machine. Pods per second from the first pod's creation
-to the last one's binding, as the load's own watch sees it. ``--tool burst.py`` has another load client measured instead.
+**End to end** (``pipeline``): API server, controllers and scheduler as ``allot up`` runs them, all writes durable; the load
+comes over TLS from this process and shares the machine. Pods per second from the first pod's creation to the last one's
+binding, as the load's own watch sees it. ``--tool burst.py`` has another load client measured instead.
 
 ``--only WORD`` measures the scenarios whose name has the word in it. ``--profile`` prints where a pod's time goes, from
 separate runs, which a profiler slows down several times: read shares and not times. Times vary on a shared machine: compare within a run.
@@ -216,10 +216,10 @@ def with_tool(tool: Path, rounds: int) -> Iterator[Row]:
 
 def profile_pipeline() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "profile"
-        plain, profiled = pipeline.measure(pipeline.PLAIN), pipeline.measure(pipeline.PLAIN, file)
+        profiles = Path(folder)
+        plain, profiled = pipeline.measure(pipeline.PLAIN), pipeline.measure(pipeline.PLAIN, profiles)
         title = f"end to end: {1000 * plain.server_cpu / plain.pods:.2f} ms of the server a pod without the profiler"
-        stages.show(pstats.Stats(str(file)), profiled.pods, title)
+        stages.show(pstats.Stats(*map(str, profiles.iterdir())), profiled.pods, title)
 
 
 # --- all of it ---
