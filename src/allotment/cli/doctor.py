@@ -39,7 +39,6 @@ def command(sight: Sight, output: str) -> int:
 
     from allotment.api.core import Node, Pod
     from allotment.cli.ailments import ailments
-    from allotment.cli.document import written_out
     from allotment.cli.screen import open_screen
     from allotment.cli.seen import USE, look
     from allotment.cli.usage_table import show_notes
@@ -54,6 +53,8 @@ def command(sight: Sight, output: str) -> int:
         show_notes(seen.notes)
         _show(found, seen, open_screen(), most=None if output == WIDE else _SHOWN)
     else:
+        from allotment.cli.document import written_out
+
         document = {"findings": [_document(each) for each in found], "notes": seen.notes}
         click.echo(written_out(document, output))
     return 1 if found else 0

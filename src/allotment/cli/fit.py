@@ -36,7 +36,6 @@ def command(files: tuple[str, ...], sight: Sight, output: str) -> int:
         raise click.UsageError("nothing to fit: give a ResourceClaim or ResourceClaimTemplate with -f FILE")
     from allotment.api.core import Node
     from allotment.api.resource import DeviceClass
-    from allotment.cli.document import written_out
     from allotment.cli.screen import open_screen
     from allotment.cli.seen import USE, look
     from allotment.cli.shape import fit_document, how_many, read_shapes, show_fit
@@ -53,6 +52,8 @@ def command(files: tuple[str, ...], sight: Sight, output: str) -> int:
                 screen.line("")
             show_fit(answer, screen, wide=output == WIDE)
     else:
+        from allotment.cli.document import written_out
+
         document = {"claims": [fit_document(each) for each in answers], "notes": seen.notes}
         click.echo(written_out(document, output))
     return 0 if all(each.remaining.cluster.number for each in answers) else 1

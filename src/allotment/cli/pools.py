@@ -31,7 +31,6 @@ def command(driver: str | None, node: str | None, sight: Sight, output: str) -> 
     \b
     Exit code: 0 shown, 1 there is no such driver or node, 2 it could not be found out.
     """
-    from allotment.cli.document import written_out
     from allotment.cli.screen import open_screen
     from allotment.cli.seen import USE, look
     from allotment.cli.usage_document import pool_document
@@ -44,6 +43,8 @@ def command(driver: str | None, node: str | None, sight: Sight, output: str) -> 
         show_notes(seen.notes)
         show_pools(pools, screen, wide=output == WIDE)
     else:
+        from allotment.cli.document import written_out
+
         documents = [pool_document(pool, devices=False) for pool in pools]
         click.echo(written_out({"pools": documents, "notes": seen.notes}, output))
     return 0

@@ -53,7 +53,7 @@ _LOSSES = {
 class Seen:
     """Objects by kind, and what is to be said about what is not here."""
 
-    objects: dict[type[ApiStruct], list[Any]] = field(default_factory=dict)
+    objects: dict[type[ApiStruct], list[Any]] = field(default_factory=dict, repr=False)
     namespaces: tuple[str, ...] | None = None  # those whose claims are seen; None: all
     notes: list[str] = field(default_factory=list)
 
