@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from allotment.api.resource import ResourceClaim
-from allotment.cli.shape import Fit
+from allotment.api.core import Node
+from allotment.api.meta import ApiStruct
+from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from allotment.cli.failure import NoAnswer
+from allotment.cli.seen import Seen
+from allotment.cli.shape import Fit, Shapes, how_many
 from allotment.usage.remaining import Fits, Remaining
 from tests.cli.conftest import Allot, Ran, same_as_golden
 from tests.cli.fleet import GPU, HEALTHY, V1, WRONG, Json, claim, gpu_class, node, slice_of, written
@@ -67,6 +71,24 @@ def test_cordoned_nodes_are_left_out(allot: Allot, tmp_path: Path) -> None:
     ran = fit(allot, tmp_path, written(claim("c")), objects=objects)
     assert "1 more fits in the cluster" in ran.out
     assert "note: cordoned nodes are left out: 1" in ran.err
+
+
+def test_a_cluster_without_nodes_says_so() -> None:
+    """On a server, where nodes can be listed and there are none."""
+    seen = Seen({Node: [], ResourceSlice: [], DeviceClass: []})
+    (found,) = how_many(Shapes({"claim x": ResourceClaim()}, ()), seen)
+    assert found.remaining.cluster.number == 0
+    assert seen.notes == ["there are no nodes, so nothing fits anywhere"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [(ResourceSlice, "you may not list resourceslices"), (DeviceClass, "you may not list deviceclasses")],
+)
+def test_what_must_be_seen(kind: type[ApiStruct], words: str) -> None:
+    seen = Seen({each: [] for each in (Node, ResourceSlice, DeviceClass) if each is not kind})
+    with pytest.raises(NoAnswer, match=words):
+        how_many(Shapes({"claim x": ResourceClaim()}, ()), seen)
 
 
 def test_without_nodes_those_in_slices_are_taken(allot: Allot, tmp_path: Path) -> None:

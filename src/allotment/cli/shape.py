@@ -122,6 +122,8 @@ def _nodes(seen: Seen) -> list[Node]:
         return nodes
     nodes = [node for node in seen.of(Node) if not node.spec.unschedulable]
     cordoned = len(seen.of(Node)) - len(nodes)
+    if not seen.of(Node):
+        seen.notes.append("there are no nodes, so nothing fits anywhere")
     if cordoned:
         seen.notes.append(f"cordoned nodes are left out: {cordoned}")
     return nodes
