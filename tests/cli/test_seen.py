@@ -169,7 +169,10 @@ def test_without_slices_pools_are_as_published(allot: Allot, fleet: Served) -> N
     assert [(pool["driver"], pool["pool"], pool["summary"]["available"]) for pool in found["pools"]] == [
         (GPU, "node-1", 1)
     ]
-    assert any(note.startswith("you may not list resourceslices") for note in found["notes"])
+    assert [note.partition(":")[0].partition(";")[0] for note in found["notes"]] == [
+        "you may not list resourceclaims in namespace default",
+        "you may not list resourceslices",  # and no word of taints, which the counts know of
+    ]
     code, out, _ = told(allot, fleet, "dan", "describe", "node", "node-1")
     assert (code, "Available:   1" in out) == (0, True)
 

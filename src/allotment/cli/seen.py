@@ -48,6 +48,9 @@ _LOSSES = {
 }
 """What goes with a kind that may not be listed."""
 
+_COUNTED = (DeviceTaintRule, alpha2.NodeResourceSlice)
+"""Kinds that ResourcePools take into account: who sees only those misses nothing of these."""
+
 
 @dataclass
 class Seen:
@@ -56,6 +59,9 @@ class Seen:
     objects: dict[type[ApiStruct], list[Any]] = field(default_factory=dict, repr=False)
     namespaces: tuple[str, ...] | None = None  # those whose claims are seen; None: all
     notes: list[str] = field(default_factory=list)
+    denied: dict[type[ApiStruct], str] = field(
+        default_factory=dict
+    )  # kinds that may not be listed, with plurals
 
     def of(self, kind: type[S]) -> list[S]:
         """All objects of a kind; none if it is not seen."""
@@ -225,6 +231,11 @@ async def look_at(
         )
     if seen.namespaces is not None and ResourcePool in kinds and not seen.sees(ResourcePool):
         seen.notes.append(f"no ResourcePools can be read: {_LOSSES[ResourcePool]}")
+    seen.notes += [
+        f"you may not list {plural}: {_LOSSES[kind]}".removesuffix(": ")
+        for kind, plural in seen.denied.items()
+        if kind is not ResourcePool and (kind not in _COUNTED or seen.sees(ResourceSlice))
+    ]
     seen.notes.sort()
     return seen
 
@@ -238,8 +249,7 @@ async def _list(client: Client, kind: type[ApiStruct], served: Discovery, seen: 
     try:
         seen.objects[kind] = await _all(client, kind, where)
     except Forbidden:
-        if kind is not ResourcePool:  # those are missed only by who may not list all claims
-            seen.notes.append(f"you may not list {where.plural}: {_LOSSES[kind]}".removesuffix(": "))
+        seen.denied[kind] = where.plural
     except NotFound:
         return  # it has gone since the server told of it
 
