@@ -51,7 +51,9 @@ def test_the_life_of_claims(kubernetes: ControlPlane) -> None:
         cluster.seen.of(ResourceClaim).on_change(witness.see)
         seeing = asyncio.create_task(cluster.seen.run())
         await cluster.seen.synced()
-        cluster.strangers = witness.strangers = frozenset(each.metadata.uid for each in cluster.seen.of(ResourceClaim).all())
+        cluster.strangers = witness.strangers = frozenset(
+            each.metadata.uid for each in cluster.seen.of(ResourceClaim).all()
+        )
         with suppress(AlreadyExists):
             await cluster.create(template())
         part = await controllers(cluster)
