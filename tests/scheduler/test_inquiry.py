@@ -93,7 +93,8 @@ def test_what_it_says(name: str) -> None:
     assert bool(found.node) is not bool(case.words)
     assert case.words in (found.refusal.words if found.refusal is not None else "")
     assert found.short == case.short
-    assert bool(found.claims) is bool(case.short)
+    if case.short:
+        assert found.claims
 
 
 def test_nothing_is_decided() -> None:

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from allotment.allocator.ledger import Conflict, Holding
+from allotment.allocator.ledger import Holding
 from allotment.allocator.outcome import Allocated
-from allotment.allocator.pool import DeviceID
+from allotment.allocator.pool import DeviceID, PoolID
+from allotment.allocator.reasons import IN_USE
 from allotment.allocator.strategy import FIRST_FIT
 from allotment.api import alpha2
 from allotment.api.batch import PodGroup, VolcanoPodGroup
@@ -78,7 +79,7 @@ KINDS: tuple[type[ApiStruct], ...] = (
 
 HIDDEN_HOLDER = "claims you may not see"
 LOOKS = 200
-"""Distinct states of nodes whose devices are looked at one by one."""
+"""Nodes, or distinct states of them, whose devices are looked at one by one."""
 _PLENTY = {"cpu": "1M", "memory": "1Ei", "ephemeral-storage": "1Ei", "pods": "1M"}
 _RULED_OUT = "are ruled out by the pod's claims or node names"
 _OF_NODES = "node.kubernetes.io/"  # the prefix of taints that say that a node is not well, or cordoned
@@ -334,14 +335,15 @@ class _Desk:
         for obj in [*_objects(seen), *made, *pods, pod]:
             cluster.change(None, obj)
         self._cluster = cluster
-        self._hidden = self._hold_hidden()
+        self._hold_hidden()
         profile = _profile(pod.spec.scheduler_name or "")
         self._inquiry = Inquiry(cluster, profile, gangs=seen.sees(PodGroup))
 
     def explain(self, what: str, meta: ObjectMeta) -> Explanation:
         finding = self._inquiry.about(self._key, self._now)
+        hidden = self._hidden(finding.claims)
         if finding.refusal is None:
-            return self._fits(what, meta, finding)
+            return self._fits(what, meta, finding, hidden)
         state = State.NOWHERE if finding.rejections or "nodes: " in finding.refusal.words else State.WAITS
         return _told(
             what,
@@ -350,61 +352,78 @@ class _Desk:
             finding.refusal.words,
             rejections=self._rejections(finding),
             remedies=self._remedies(finding),
-            hidden=self._hidden,
+            hidden=hidden,
         )
 
-    def _fits(self, what: str, meta: ObjectMeta, finding: Finding) -> Explanation:
+    def _fits(self, what: str, meta: ObjectMeta, finding: Finding, hidden: Hidden | None) -> Explanation:
         reason = f"fits on node {finding.node}"
         if what == "pod" and group_key(self._pod):
             reason += " by itself, but is placed together with its group"
-        if self._hidden is None:
+        if hidden is None:
             reason += "; nothing stands in its way"
             return _told(what, meta, State.FITS, reason, node=finding.node)
-        reason += f" as far as you can see, but {self._hidden}"
-        return _told(what, meta, State.MAY_FIT, reason, node=finding.node, hidden=self._hidden)
+        reason += f" as far as you can see, but {hidden}"
+        return _told(what, meta, State.MAY_FIT, reason, node=finding.node, hidden=hidden)
 
-    def _hold_hidden(self) -> Hidden | None:
-        """Takes devices away of which it is known that hidden claims hold them. None: nothing is hidden."""
-        if self._seen.namespaces is None:
-            return None
-        certain: list[Holding] = []
-        held: int | None = 0
-        free = 0
-        for pool in self._seen.pools():
-            if pool.hidden == 0 or not pool.unseen:
-                continue
-            free += pool.unseen
-            held = None if held is None or pool.hidden is None else held + pool.hidden
-            certain += [
-                Holding(DeviceID(*pool.id, device.name), None, (), False)
-                for device in pool.devices
-                if device.reason == HIDDEN_CLAIMS and device.state is DeviceState.ALLOCATED
-            ]
-        try:
+    # --- what is hidden ---
+
+    def _hold_hidden(self) -> None:
+        """Takes devices away of which it is known that claims hold them which the caller may not see."""
+        certain = [
+            Holding(DeviceID(*pool.id, device.name), None, (), False)
+            for pool in (self._seen.pools() if self._seen.namespaces is not None else ())
+            for device in pool.devices
+            if device.reason == HIDDEN_CLAIMS and device.state is DeviceState.ALLOCATED
+        ]
+        if certain:
             self._cluster.fleet.ledger.hold(HIDDEN_HOLDER, tuple(certain))
-        except Conflict:  # counts were published before the last change to claims that are seen
-            held = None
+
+    def _hidden(self, claims: Sequence[ResourceClaim]) -> Hidden | None:
+        """How much is hidden of the pools that claims may get devices of; None: nothing is."""
+        if self._seen.namespaces is None or not claims:
+            return None
+        held: int | None = 0
+        free, wanted = 0, self._pools_for(claims)
+        for pool in self._seen.pools():
+            if pool.id in wanted and pool.hidden != 0 and pool.unseen:
+                free += pool.unseen
+                held = None if held is None or pool.hidden is None else held + pool.hidden
         return Hidden(held, free) if free else None
+
+    def _pools_for(self, claims: Sequence[ResourceClaim]) -> set[PoolID]:
+        """Those that have any device that suits any request, in use or not."""
+        fleet, found = self._cluster.fleet, set[PoolID]()
+        view = fleet.view(claims, FIRST_FIT, BUDGET)
+        for place in fleet.places.values():
+            problem = view.problem(place)
+            for suits in problem.suits if problem is not None else ():
+                suits.judge_all()
+                for position, device in enumerate(fleet.site(place).devices):
+                    if suits.selectable >> position & 1 or position in suits.errors:
+                        found.add(device.id.of_pool)
+        return found
 
     # --- why not ---
 
     def _rejections(self, finding: Finding) -> list[Rejection]:
-        """What each node lacks. Nodes that look alike are looked at once."""
+        """What each node lacks. Where there are many, those that look alike are looked at once."""
         fleet, short, found = self._cluster.fleet, set(finding.short), list[Rejection]()
-        view = fleet.view(finding.claims, FIRST_FIT, BUDGET) if short else None
+        view = fleet.view(finding.claims, FIRST_FIT, BUDGET) if len(short) > LOOKS else None
         looks: dict[object, Rejection] = {}
         for name, status in finding.rejections.items():
-            words = status.words
             place = fleet.places.get(name) if name in short else None
-            if place is None or view is None:
-                found.append(Rejection(name, words))
+            if place is None:
+                found.append(Rejection(name, status.words))
                 continue
-            look = view.appearance(place)
+            look = view.appearance(place) if view is not None else name
             if look not in looks and len(looks) < LOOKS:
                 outcome = fleet.allocate(name, finding.claims)
-                looks[look] = rejection_of(place.node, words if isinstance(outcome, Allocated) else outcome)
-            known = looks.get(look)
-            found.append(Rejection(name, known.words, known.reason) if known else Rejection(name, words))
+                refusal = status.words if isinstance(outcome, Allocated) else outcome
+                looks[look] = rejection_of(place.node, refusal)
+                if view is not None:
+                    looks[look] = _without_holders(looks[look])
+            known = looks.get(look) or Rejection(name, status.words)
+            found.append(Rejection(name, known.words, known.reason))
         if finding.rejections:
             rest = self._cluster.nodes.keys() - finding.rejections.keys()
             found += [Rejection(name, _RULED_OUT) for name in sorted(rest)]
@@ -432,6 +451,24 @@ class _Desk:
         new = remedy.change.claim if remedy.change is not None else released(old)
         with self._inquiry.supposing(old, new):
             return bool(self._inquiry.about(self._key, self._now).node)
+
+
+def _without_holders(rejection: Rejection) -> Rejection:
+    """As it can be said of all nodes that look alike: who holds their devices is different on each."""
+    reason = rejection.reason
+    if reason is None:
+        return rejection
+    asks = [
+        dataclasses.replace(
+            ask,
+            devices=[
+                dataclasses.replace(each, detail="") if each.code == IN_USE else each for each in ask.devices
+            ],
+        )
+        for ask in reason.asks
+    ]
+    reason = dataclasses.replace(reason, asks=asks)
+    return Rejection(rejection.node, str(reason), reason)
 
 
 def _profile(name: str) -> dict[str, Profile]:

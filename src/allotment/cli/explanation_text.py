@@ -55,11 +55,27 @@ def _show_nodes(rejections: Sequence[Rejection], screen: Screen, *, wide: bool) 
         return
     screen.heading("Node by node")
     groups = folded(rejections)
-    for group in groups if wide else groups[:GROUPS_SHOWN]:
-        show_rejection(_worded(group), screen, explain=wide)
-    more = 0 if wide else sum(map(len, groups[GROUPS_SHOWN:]))
+    if wide:
+        for group in groups:
+            _show_each(group, screen)
+        return
+    for group in groups[:GROUPS_SHOWN]:
+        show_rejection(_worded(group), screen, explain=False)
+    more = sum(map(len, groups[GROUPS_SHOWN:]))
     if more:
         screen.line(f"... and {plural(more, 'more node')}; -o wide shows all", indent=2)
+
+
+def _show_each(group: Sequence[Rejection], screen: Screen) -> None:
+    """Device by device, on the nodes that were looked at so closely; the others look the same."""
+    if group[0].reason is None:
+        show_rejection(_worded(group), screen, explain=True)
+        return
+    own = [each for each in group if each.reason is not None and each.reason.node == each.node]
+    for each in own:
+        show_rejection([each], screen, explain=True)
+    if len(group) > len(own):
+        screen.line(f"... and {plural(len(group) - len(own), 'more node')} like that", indent=2)
 
 
 def _worded(group: Sequence[Rejection]) -> Sequence[Rejection]:
@@ -117,27 +133,33 @@ def _group(rejections: Sequence[Rejection]) -> Document:
     first = _worded(rejections)[0]
     document: Document = {"nodes": [each.node for each in rejections], "reason": first.words}
     if first.reason is not None:
-        document["requests"] = [_ask(ask) for ask in first.reason.asks]
+        alike = [each.reason.asks for each in rejections if each.reason is not None]
+        document["requests"] = [_ask(asks) for asks in zip(*alike, strict=True)]
     return document
 
 
-def _ask(ask: AskReason) -> Document:
-    reasons = []
-    for (code, text), count in tally(ask).most_common():
-        if code != FITS:
-            details = {
-                each.detail: None
-                for each in ask.devices
-                if (each.code, each.text) == (code, text) and each.detail
-            }
-            reasons.append({"code": code, "text": text, "count": count, "details": list(details)[:_DETAILS]})
+def _ask(alike: Sequence[AskReason]) -> Document:
+    """One request, counted on one of the nodes, with what is different between devices of all of them."""
+    first = alike[0]
+    details: dict[tuple[str, str], dict[str, None]] = {}
+    for device in (device for ask in alike for device in ask.devices if device.detail):
+        details.setdefault((device.code, device.text), {})[device.detail] = None
     return {
-        "claim": ask.claim,
-        "request": ask.request,
-        "needed": ask.needed,
-        "fitting": ask.fitting,
-        "devices": len(ask.devices),
-        "reasons": reasons,
+        "claim": first.claim,
+        "request": first.request,
+        "needed": first.needed,
+        "fitting": first.fitting,
+        "devices": len(first.devices),
+        "reasons": [
+            {
+                "code": code,
+                "text": text,
+                "count": count,
+                "details": list(details.get((code, text), ()))[:_DETAILS],
+            }
+            for (code, text), count in tally(first).most_common()
+            if code != FITS
+        ],
     }
 
 

@@ -278,7 +278,8 @@ async def _list(
     if kind in seen.denied and kind in _PARTLY:
         for namespace in dict.fromkeys(namespaces):
             with suppress(Forbidden):
-                seen.partly.setdefault(kind, []).extend(await _all(client, kind, where, namespace))
+                found = await _all(client, kind, where, namespace)
+                seen.partly.setdefault(kind, []).extend(found)
 
 
 async def _claims(

@@ -59,7 +59,7 @@ class Inquiry:
             return Finding(refusal=attempt)
         found = self._placer.choose(attempt)
         if not isinstance(found, Refusal):
-            return Finding(node=found)
+            return Finding(node=found, claims=self._pending(attempt, (found,)))
         rejections = dict(self._placer.rejections(attempt))
         short = tuple(
             name for name, status in rejections.items() if self._lacks_devices(attempt, name, status)
@@ -77,10 +77,11 @@ class Inquiry:
             return False
         return all(plugin.filter(attempt.cycle, node).ok for plugin in attempt.filters)
 
-    def _pending(self, attempt: Attempt, short: Sequence[str]) -> Sequence[ResourceClaim]:
-        if not short or attempt.profile.devices is None:
+    def _pending(self, attempt: Attempt, nodes: Sequence[str]) -> Sequence[ResourceClaim]:
+        """What is to be allocated on such nodes."""
+        if not nodes or attempt.profile.devices is None:
             return ()
-        return list(attempt.profile.devices.pending(attempt.cycle, self.cluster.nodes[short[0]]).values())
+        return list(attempt.profile.devices.pending(attempt.cycle, self.cluster.nodes[nodes[0]]).values())
 
     @contextmanager
     def supposing(self, old: ResourceClaim, new: ResourceClaim) -> Iterator[None]:
