@@ -13,10 +13,12 @@ import yaml
 
 from allotment.api.codec import decode
 from allotment.api.core import Node
+from allotment.api.meta import ApiStruct
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from allotment.cli.explanation import State, explain_claim
 from allotment.cli.explanation_text import explanation_document
+from allotment.cli.failure import NoAnswer
 from allotment.cli.seen import Seen
 from tests.cli.conftest import Allot, Ran, same_as_golden
 from tests.cli.fleet import (
@@ -239,10 +241,38 @@ def test_another_schedulers_pod(allot: Allot) -> None:
 
 
 def test_without_nodes_those_in_slices_are_taken(allot: Allot) -> None:
-    objects = (gpu_class(), gpus("n", 1), claim("c"), waiting("p", "c", cpu="4"))
-    ran = explain(allot, "pod", "p", objects=objects)
-    assert (ran.code, "fits on node n" in ran.out) == (0, True)
-    assert "no nodes are seen: 1 are taken from the slices" in ran.err
+    objects = (
+        gpu_class(),
+        gpus("n", 1),
+        claim("c"),
+        waiting("p", "c", cpu="4", nodeSelector={"disk": "ssd"}),
+    )
+    ran = explain(allot, "pod", "p", "-o", "json", objects=objects)
+    told = document(ran)
+    assert (ran.code, told["state"], told["certain"]) == (0, "Fits", False)
+    assert told["notes"] == [
+        "without nodes, the pod's node selector, affinity and spreading cannot be looked at, and are not",
+        "no nodes are seen: 1 are taken from the slices, without labels",
+    ]
+
+
+def test_a_cluster_without_nodes_says_so() -> None:
+    seen = seen_of(gpu_class(), gpus("n", 1), claim("c"), counts=())
+    seen.objects[Node] = []
+    told = explain_claim(seen.claims[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
+    assert (told.state, told.reason) == (State.NOWHERE, "0/0 nodes: there are none in the cluster")
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"), [(ResourceSlice, "resourceslices"), (DeviceClass, "deviceclasses")]
+)
+def test_what_must_be_seen(kind: type[ApiStruct], plural: str) -> None:
+    seen = seen_of(gpu_class(), machine("n"), gpus("n", 1), claim("c"), counts=())
+    seen.objects[ResourcePool] = [decode(ResourcePool, pool_counts("n", 1, 0, 1))]
+    del seen.objects[kind]
+    seen.denied[kind] = plural
+    with pytest.raises(NoAnswer, match=f"you may not list {plural}"):
+        explain_claim(seen.claims[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
 
 
 # --- names ---

@@ -244,6 +244,12 @@ def test_only_nodes_and_claims_that_come_into_question() -> None:
     ]
 
 
+def test_claims_of_the_same_namespace_come_first() -> None:
+    theirs = holder("a", part("d0", pool="p1"), namespace="else")
+    fleet = fleet_of([local(*devices(2))], theirs, holder("z", part("d1", pool="p1")))
+    assert words(ask(fleet, claim(request()))) == ["if claim ns/z is released", "if claim else/a is released"]
+
+
 def test_a_pool_that_all_nodes_reach() -> None:
     fleet = fleet_of([slice_(*devices(1), pool="net", everywhere=True)], holder("a", part("d0", pool="net")))
     assert words(ask(fleet, claim(request()))) == ["if claim ns/a is released"]

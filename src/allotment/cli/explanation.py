@@ -126,6 +126,12 @@ class Explanation:
     rejections: Sequence[Rejection] = ()
     remedies: Remedies = field(default_factory=Remedies)
     hidden: Hidden | None = None
+    guessed: bool = False  # nodes could not be seen
+
+    @property
+    def certain(self) -> bool:
+        """Whether it is true whatever the caller may not see. Claims that are hidden make no room."""
+        return not self.guessed and (self.hidden is None or self.state is State.NOWHERE)
 
     @property
     def well(self) -> bool:
@@ -172,12 +178,24 @@ def explain_pod(pod: Pod, seen: Seen, now: datetime, go_on: Callable[[], bool]) 
         seen.notes.append(f"the pod is for scheduler {scheduler}: told is what Allotment's own would say")
     if not pod.metadata.uid:
         pod = replace(pod, metadata=replace(pod.metadata, uid=f"pod {'/'.join(name_of(pod.metadata))}"))
+    if not seen.sees(Node):
+        pod = _regardless_of_labels(pod, seen)
     made, missing = _from_templates(pod, seen)
     if missing:
         return _told("pod", pod.metadata, State.WAITS, missing, said=_said(pod))
     explanation = _Desk(seen, pod, made, _others(pod, seen), now, go_on).explain("pod", pod.metadata)
     explanation.said = _said(pod)
     return explanation
+
+
+def _regardless_of_labels(pod: Pod, seen: Seen) -> Pod:
+    """The pod without what cannot be judged where nodes are not seen."""
+    spec = replace(pod.spec, node_selector={}, affinity=None, topology_spread_constraints=())
+    if spec != pod.spec:
+        seen.notes.append(
+            "without nodes, the pod's node selector, affinity and spreading cannot be looked at, and are not"
+        )
+    return replace(pod, spec=spec)
 
 
 def _told(what: str, meta: ObjectMeta, state: State, reason: str, **more: Any) -> Explanation:
@@ -326,6 +344,8 @@ class _Desk:
                 "you may not list resourceslices",
                 "ask for that right: it tells of devices, not of who has them",
             )
+        if DeviceClass in seen.denied:
+            raise NoAnswer("you may not list deviceclasses", "ask for that right: claims name them")
         self._seen = seen
         self._pod = pod
         self._key = "/".join(name_of(pod.metadata))
@@ -340,11 +360,16 @@ class _Desk:
         self._inquiry = Inquiry(cluster, profile, gangs=seen.sees(PodGroup))
 
     def explain(self, what: str, meta: ObjectMeta) -> Explanation:
+        told = self._explain(what, meta)
+        told.guessed = not self._seen.sees(Node)
+        return told
+
+    def _explain(self, what: str, meta: ObjectMeta) -> Explanation:
         finding = self._inquiry.about(self._key, self._now)
         hidden = self._hidden(finding.claims)
         if finding.refusal is None:
             return self._fits(what, meta, finding, hidden)
-        state = State.NOWHERE if finding.rejections or "nodes: " in finding.refusal.words else State.WAITS
+        state = State.NOWHERE if finding.asked else State.WAITS
         return _told(
             what,
             meta,

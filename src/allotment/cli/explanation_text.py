@@ -108,7 +108,7 @@ def _sentence(words: str) -> str:
 
 
 def explanation_document(told: Explanation) -> Document:
-    """``certain`` is false where claims that the caller may not see may hold what looks free."""
+    """``certain`` is false where the answer may be another for who sees more."""
     document: Document = {
         told.what: f"{told.namespace}/{told.name}",
         "state": str(told.state),
@@ -122,7 +122,7 @@ def explanation_document(told: Explanation) -> Document:
         "nodes": [_group(group) for group in folded(told.rejections)],
         "remedies": [_remedy(each) for each in told.remedies.found],
         "searchCut": told.remedies.cut,
-        "certain": told.hidden is None or told.state is State.NOWHERE,
+        "certain": told.certain,
     }
     if told.hidden is not None:
         document["hidden"] = {"held": told.hidden.held, "of": told.hidden.free}

@@ -33,6 +33,7 @@ class Finding:
 
     node: str = ""
     refusal: Refusal | None = None
+    asked: bool = False  # the refusal is that of nodes; else the pod was turned away before any was asked
     rejections: Mapping[str, Status] = field(default_factory=dict)  # of the nodes that were asked, by name
     claims: Sequence[ResourceClaim] = ()  # of v1, that would have to be allocated together
     short: tuple[str, ...] = ()  # nodes that lack nothing but devices for these claims
@@ -64,7 +65,7 @@ class Inquiry:
         short = tuple(
             name for name, status in rejections.items() if self._lacks_devices(attempt, name, status)
         )
-        return Finding("", found, rejections, self._pending(attempt, short), short)
+        return Finding("", found, True, rejections, self._pending(attempt, short), short)
 
     def _lacks_devices(self, attempt: Attempt, name: str, status: Status) -> bool:
         """Whether nothing else is wrong with a node: plugins that know of one node only were asked before devices were, so those

@@ -1,8 +1,8 @@
 """Which single change would make claims fit that do not: found, and confirmed, by really asking the allocator.
 
 Tried are, in this order: a taint tolerated, a count or an amount of capacity turned down (to the most that fits), a constraint
-or a selector left out (``changes``), and one claim released, those that hold least first. What is offered is sorted
-by kind, then by how much is given up. Each change is tried alone; where only two together would help, nothing is offered.
+or a selector left out (``changes``), and one claim released, those that hold least first, and of these the ones of the same
+namespace. What is offered is sorted by kind, then by how much is given up. Each change is tried alone; where only two together would help, nothing is offered.
 
 The caller says which nodes come into question and which claims may be named as ones to release: whoever may not see a claim
 must not learn of it here.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from allotment.allocator.view import View
     from allotment.api.resource import Device, DeviceTaint, ResourceClaim
 
-QUESTIONS = 2_000
+QUESTIONS = 20_000
 """Asked at most, each of all nodes; of a claim that is released, only of those that it makes a difference to."""
 BUDGET = 20_000
 """Steps of search for one question on one node."""
@@ -201,8 +201,9 @@ class _Search:
     def releases(self, releasable: Iterable[str]) -> Iterator[Remedy]:
         ledger, reach = self._fleet.ledger, self._reach()
         held = {name: [each for each in ledger.holdings(name) if not each.admin] for name in set(releasable)}
+        own = {each.metadata.namespace for each in self._claims}
         view, found = self._view(self._claims), 0
-        for name in sorted(held, key=lambda name: (len(held[name]), name)):
+        for name in sorted(held, key=lambda name: (len(held[name]), name.partition("/")[0] not in own, name)):
             nodes = dict.fromkeys(node for each in held[name] for node in reach.get(each.device.of_pool, ()))
             if not nodes:
                 continue
