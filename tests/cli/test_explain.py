@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 import yaml
 
+from allotment.api.batch import PodGroup
 from allotment.api.codec import decode
-from allotment.api.core import Node
+from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
-from allotment.cli.explanation import State, explain_claim
+from allotment.cli.claim_explanation import told_of_claim
+from allotment.cli.explanation import State
 from allotment.cli.explanation_text import explanation_document
 from allotment.cli.failure import NoAnswer
+from allotment.cli.pod_explanation import told_of_pod
 from allotment.cli.seen import Seen
 from tests.cli.conftest import Allot, Ran, same_as_golden
 from tests.cli.fleet import (
@@ -259,7 +262,7 @@ def test_without_nodes_those_in_slices_are_taken(allot: Allot) -> None:
 def test_a_cluster_without_nodes_says_so() -> None:
     seen = seen_of(gpu_class(), gpus("n", 1), claim("c"), counts=())
     seen.objects[Node] = []
-    told = explain_claim(seen.claims[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
+    told = told_of_claim(seen.claims[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
     assert (told.state, told.reason) == (State.NOWHERE, "0/0 nodes: there are none in the cluster")
 
 
@@ -272,7 +275,36 @@ def test_what_must_be_seen(kind: type[ApiStruct], plural: str) -> None:
     del seen.objects[kind]
     seen.denied[kind] = plural
     with pytest.raises(NoAnswer, match=f"you may not list {plural}"):
-        explain_claim(seen.claims[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
+        told_of_claim(seen.claims[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("least", "state", "words"),
+    [
+        (2, State.WAITS, "it fits on node n by itself, but not its group: "),
+        (1, State.FITS, "fits on node n; nothing stands in its way"),
+    ],
+)
+def test_gangs_are_placed_as_a_whole(least: int, state: State, words: str) -> None:
+    """Of two pods of the gang, one finds the only device."""
+    seen = seen_of(gpu_class(), machine("n"), gpus("n", 1), claim("a"), claim("b"), counts=())
+    seen.namespaces = None
+    group = {
+        "metadata": {"name": "g", "namespace": "team-a"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": least}}},
+    }
+    seen.objects[PodGroup] = [decode(PodGroup, group)]
+    member: Json = {"schedulingGroup": {"podGroupName": "g"}, "schedulerName": "default-scheduler"}
+    seen.objects[Pod] = [decode(Pod, waiting(f"p-{name}", name, **member)) for name in "ab"]
+    told = told_of_pod(seen.of(Pod)[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
+    assert told.state is state
+    assert told.reason.startswith(words)
+
+
+def test_a_group_that_cannot_be_seen(allot: Allot) -> None:
+    ran = explain(allot, "pod", "p", objects=(*ONE, waiting("p", schedulingGroup={"podGroupName": "g"})))
+    assert ran.code == 0
+    assert "note: the pod's group is not seen: told is as for the pod alone" in ran.err
 
 
 # --- names ---
@@ -389,7 +421,7 @@ def test_hidden_claims_are_counted_and_never_named(
     mine = claim("mine", "gpu-0", pool="n")
     seen = seen_of(gpu_class(), machine("n"), gpus("n", 3), mine, claim("c", count=asked), counts=counts)
     wanted = next(each for each in seen.claims if each.metadata.name == "c")
-    told = explain_claim(wanted, seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
+    told = told_of_claim(wanted, seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
     assert told.state is state
     assert ((told.hidden.held, told.hidden.free) if told.hidden is not None else None) == hidden
     assert [each.words for each in told.remedies.found] == offered

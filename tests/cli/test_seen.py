@@ -34,8 +34,8 @@ def may_list(*resources: str, group: str = "resource.k8s.io") -> Obj:
     return {"apiGroups": [group], "resources": list(resources), "verbs": ["get", "list"]}
 
 
-ANN, BEN, CAT = "ann", "ben", "cat"
-"""Ann may list everything, Ben devices and the claims of team-a, Cat devices alone."""
+ANN, BEN, CAT, EVE = "ann", "ben", "cat", "eve"
+"""Ann may list everything, Ben devices and the claims and pods of team-a, Cat devices alone, Eve devices and all pods."""
 
 OBJECTS = [
     *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("team-a", "team-b")),
@@ -43,6 +43,7 @@ OBJECTS = [
     *role("devices", BEN, [may_list("resourceslices", "deviceclasses")]),
     *role("mine", BEN, [may_list("resourceclaims"), may_list("pods", group="")], "team-a"),
     *role("devices-only", CAT, [may_list("resourceslices", "deviceclasses")]),
+    *role("pods", EVE, [may_list("resourceslices", "deviceclasses"), may_list("pods", group="")]),
     node("node-1"),
     node("node-2"),
     gpu_class(),
@@ -233,6 +234,11 @@ def test_who_may_not_see_a_pod_or_claim_is_told_so(allot: Allot, fleet: Served) 
         (CAT, ("pod", "waits"), "you may not list pods in namespace team-a"),
         (CAT, ("claim", "five"), "you may not list resourceclaims in namespace team-a"),
         ("dan", ("pod", "waits"), "you may not list pods in namespace team-a"),
+        (
+            EVE,
+            ("pod", "waits"),
+            "you may not list resourceclaims in namespace team-a, where the pod has some",
+        ),
     ):
         code, _, err = told(allot, fleet, user, "explain", *asked, "-n", "team-a")
         assert (code, words in err) == (2, True), err

@@ -51,12 +51,12 @@ def explain_pod(name: str, patience: float, sight: Sight, output: str) -> int:
     \b
     Example:  allot explain pod team-a/train-0
     """
-    from allotment.cli import explanation
+    from allotment.cli.pod_explanation import named_pod, told_of_pod
 
     sight, plain = _placed_in(sight, name)
     seen = _look(sight)
-    pod = explanation.named_pod(seen, plain, sight.namespaces)
-    return _print(explanation.explain_pod(pod, seen, datetime.now(UTC), _within(patience)), seen, output)
+    pod = named_pod(seen, plain, sight.namespaces)
+    return _print(told_of_pod(pod, seen, datetime.now(UTC), _within(patience)), seen, output)
 
 
 @command.command(name="claim")
@@ -71,13 +71,13 @@ def explain_claim(name: str, patience: float, sight: Sight, output: str) -> int:
     \b
     Example:  allot explain claim team-a/train
     """
-    from allotment.cli import explanation
     from allotment.cli.claim_description import named_claim
+    from allotment.cli.claim_explanation import told_of_claim
 
     sight, plain = _placed_in(sight, name)
     seen = _look(sight)
     claim = named_claim(seen, plain, sight.namespaces)
-    return _print(explanation.explain_claim(claim, seen, datetime.now(UTC), _within(patience)), seen, output)
+    return _print(told_of_claim(claim, seen, datetime.now(UTC), _within(patience)), seen, output)
 
 
 def _placed_in(sight: Sight, name: str) -> tuple[Sight, str]:
@@ -86,7 +86,7 @@ def _placed_in(sight: Sight, name: str) -> tuple[Sight, str]:
 
 
 def _look(sight: Sight) -> Seen:
-    from allotment.cli.explanation import KINDS
+    from allotment.cli.examination import KINDS
     from allotment.cli.seen import look
 
     return look(sight, KINDS)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from allotment.allocator.pool import PoolID
 from allotment.api import alpha2
+from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.pools import COMPLETE, VALID, ResourcePool
@@ -55,7 +56,7 @@ _LOSSES = {
 }
 """What goes with a kind that may not be listed."""
 
-_PARTLY = (Pod, ResourceClaimTemplate)
+_PARTLY = (Pod, ResourceClaimTemplate, PodGroup, VolcanoPodGroup)
 """Kinds of which those in the caller's own namespaces are of use by themselves."""
 
 _COUNTED = (DeviceTaintRule, alpha2.NodeResourceSlice)
@@ -72,9 +73,9 @@ class Seen:
     denied: dict[type[ApiStruct], str] = field(
         default_factory=dict
     )  # kinds that may not be listed, with plurals
-    partly: dict[type[ApiStruct], list[Any]] = field(
+    partly: dict[type[ApiStruct], dict[str, list[Any]]] = field(
         default_factory=dict, repr=False
-    )  # of such kinds, what there is in the caller's namespaces
+    )  # of such kinds, what there is in namespaces where they may
 
     def of(self, kind: type[S]) -> list[S]:
         """All objects of a kind; none if it is not seen."""
@@ -82,7 +83,15 @@ class Seen:
 
     def some(self, kind: type[S]) -> list[S]:
         """As ``of``; where only those of some namespaces may be listed, those."""
-        return self.objects.get(kind, self.partly.get(kind, []))
+        if kind in self.objects:
+            return self.of(kind)
+        return [obj for objects in self.partly.get(kind, {}).values() for obj in objects]
+
+    def knows(self, kind: type[ApiStruct], namespace: str) -> bool:
+        """Whether all objects of a kind in a namespace are here."""
+        if kind is ResourceClaim:
+            return self.namespaces is None or namespace in self.namespaces
+        return kind in self.objects or namespace in self.partly.get(kind, {})
 
     def sees(self, kind: type[ApiStruct]) -> bool:
         """Whether all objects of a kind are here; of claims, those of some namespaces do."""
@@ -279,7 +288,7 @@ async def _list(
         for namespace in dict.fromkeys(namespaces):
             with suppress(Forbidden):
                 found = await _all(client, kind, where, namespace)
-                seen.partly.setdefault(kind, []).extend(found)
+                seen.partly.setdefault(kind, {})[namespace] = found
 
 
 async def _claims(
