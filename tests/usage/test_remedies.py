@@ -19,7 +19,7 @@ from allotment.api.core import Node
 from allotment.api.quantity import Quantity
 from allotment.api.resource import DeviceClass, DeviceConstraint, ResourceClaim, ResourceSlice
 from allotment.usage.changes import Kind
-from allotment.usage.remedies import RELEASES, TAINTS, Remedies, remedies
+from allotment.usage.remedies import MOST, TAINTS, Remedies, remedies
 from tests import bruteforce
 from tests.allocator.build import (
     ANY,
@@ -267,11 +267,21 @@ def crowd(number: int) -> Fleet:
     )
 
 
+def test_only_so_many_changes_of_a_kind_are_offered() -> None:
+    """Any of the requests may do without a device."""
+    fleet = fleet_of([local(*devices(7))])
+    wanted = claim(*[request(f"r{n}", count=2) for n in range(4)])
+    assert len(ask(fleet, wanted, most=4).found) == 4
+    assert not ask(fleet, wanted, most=4).cut
+    found = ask(fleet, wanted, most=3)
+    assert (len(found.found), found.cut) == (3, True)
+
+
 def test_only_so_many_claims_are_offered() -> None:
-    found = ask(crowd(RELEASES + 1), claim(request()))
-    assert (len(found.found), found.cut) == (RELEASES, True)
-    found = ask(crowd(RELEASES), claim(request()))
-    assert (len(found.found), found.cut) == (RELEASES, False)
+    found = ask(crowd(MOST + 1), claim(request()))
+    assert (len(found.found), found.cut) == (MOST, True)
+    found = ask(crowd(MOST), claim(request()))
+    assert (len(found.found), found.cut) == (MOST, False)
 
 
 def test_only_so_many_questions_are_asked() -> None:
@@ -462,7 +472,9 @@ def _asked(problem: Json, holders: list[list[Json]]) -> Remedies:
         allocation = holder(f"h{number}", *parts).status.allocation
         assert allocation is not None
         fleet.ledger.commit(f"ns/h{number}", allocation)
-    return ask(fleet, *[decode(ResourceClaim, each) for each in problem["claims"]], budget=200_000)
+    return ask(
+        fleet, *[decode(ResourceClaim, each) for each in problem["claims"]], budget=200_000, most=1_000
+    )
 
 
 def _plain(wanted: ResourceClaim) -> Json:

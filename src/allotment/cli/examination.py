@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from allotment.allocator.fleet import named_shares
 from allotment.allocator.ledger import Holding
 from allotment.allocator.outcome import Allocated
 from allotment.allocator.pool import DeviceID, PoolID
@@ -125,6 +126,7 @@ class Examination:
             state,
             finding.refusal.words,
             rejections=self._rejections(finding),
+            short=bool(finding.short),
             remedies=self._remedies(finding),
             hidden=hidden,
         )
@@ -199,19 +201,19 @@ class Examination:
     def _rejections(self, finding: Finding) -> list[Rejection]:
         """What each node lacks. Where there are many, those that look alike are looked at once."""
         fleet, short, found = self._cluster.fleet, set(finding.short), list[Rejection]()
-        view = fleet.view(finding.claims, FIRST_FIT, BUDGET) if len(short) > LOOKS else None
+        view, many = fleet.view(finding.claims, FIRST_FIT, BUDGET), len(short) > LOOKS
         looks: dict[object, Rejection] = {}
         for name, status in finding.rejections.items():
             place = fleet.places.get(name) if name in short else None
             if place is None:
                 found.append(Rejection(name, status.words))
                 continue
-            look = view.appearance(place) if view is not None else name
-            if look not in looks and len(looks) < LOOKS:
-                outcome = fleet.allocate(name, finding.claims)
+            look = view.appearance(place) if many else name
+            if look not in looks and len(looks) < LOOKS and self._go_on():
+                outcome = view.ask(place, finding.claims, named_shares(finding.claims))
                 refusal = status.words if isinstance(outcome, Allocated) else outcome
                 looks[look] = rejection_of(place.node, refusal)
-                if view is not None:
+                if many:
                     looks[look] = _without_holders(looks[look])
             known = looks.get(look) or Rejection(name, status.words)
             found.append(Rejection(name, known.words, known.reason))

@@ -63,6 +63,7 @@ class Explanation:
     devices: Sequence[HeldDevice] = ()
     problems: Sequence[Ailment] = ()
     rejections: Sequence[Rejection] = ()
+    short: bool = False  # some node lacks nothing but devices, so that ``remedies`` were looked for
     remedies: Remedies = field(default_factory=Remedies)
     hidden: Hidden | None = None
     guessed: bool = False  # nodes could not be seen

@@ -46,7 +46,7 @@ def show_explanation(told: Explanation, screen: Screen, *, wide: bool) -> None:
         screen.table(columns, [device_row(each) for each in told.devices])
     show_problems(told.problems, screen)
     _show_nodes(told.rejections, screen, wide=wide)
-    if told.state is State.NOWHERE:
+    if told.short:
         _show_remedies(told, screen)
 
 
@@ -87,8 +87,6 @@ def _worded(group: Sequence[Rejection]) -> Sequence[Rejection]:
 
 def _show_remedies(told: Explanation, screen: Screen) -> None:
     found, cut = told.remedies.found, told.remedies.cut
-    if not any(rejection.reason for rejection in told.rejections):
-        return  # devices are not what is lacking
     screen.heading("What would help")
     for remedy in found:
         screen.line(("fits ", "green"), remedy.words, indent=2)

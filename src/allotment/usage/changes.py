@@ -124,8 +124,8 @@ def _asks(claims: Sequence[ResourceClaim]) -> Iterator[_Ask]:
 # --- left out ---
 
 
-def omissions(claims: Sequence[ResourceClaim]) -> Iterator[Change]:
-    """Every constraint and every selector, each left out."""
+def constraints_left_out(claims: Sequence[ResourceClaim]) -> Iterator[Change]:
+    """Every constraint, each by itself."""
     for number, claim in enumerate(claims):
         constraints = claim.spec.devices.constraints
         for index, constraint in enumerate(constraints):
@@ -142,6 +142,10 @@ def omissions(claims: Sequence[ResourceClaim]) -> Iterator[Change]:
                 f"without {kind} {attribute}{of}",
                 1 / len(constraints),
             )
+
+
+def selectors_left_out(claims: Sequence[ResourceClaim]) -> Iterator[Change]:
+    """Every selector of a request, each by itself. Those of classes are not the claim's to change."""
     for ask in _asks(claims):
         selectors = ask.wish.selectors
         for index, selector in enumerate(selectors):
@@ -174,12 +178,17 @@ def tolerations(claims: Sequence[ResourceClaim], taints: Iterable[DeviceTaint]) 
 # --- turned down ---
 
 
-def dials(claims: Sequence[ResourceClaim]) -> Iterator[Dial]:
-    """Every count above one, every wish for all there is, every amount of capacity."""
+def counts(claims: Sequence[ResourceClaim]) -> Iterator[Dial]:
+    """Every count above one, and every wish for all there is."""
     for ask in _asks(claims):
         dial = _count(ask)
         if dial is not None:
             yield dial
+
+
+def capacities(claims: Sequence[ResourceClaim]) -> Iterator[Dial]:
+    """Every amount of capacity."""
+    for ask in _asks(claims):
         if ask.wish.capacity is not None:
             for name, wanted in ask.wish.capacity.requests.items():
                 if wanted.nanos > 1:

@@ -7,7 +7,7 @@ namespace. What is offered is sorted by kind, then by how much is given up. Each
 The caller says which nodes come into question and which claims may be named as ones to release: whoever may not see a claim
 must not learn of it here.
 
-Everything is bounded: by ``questions``, by steps of search for each of them, and by ``go_on``, which is asked often and may
+Everything is bounded: by ``most`` changes of each kind, by ``questions``, by steps of search for each of them, and by ``go_on``, which is asked often and may
 look at a clock. Where a bound was met, ``cut`` says so, and more changes may help than are offered.
 """
 
@@ -15,13 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.request import full_name
 from allotment.allocator.strategy import FIRST_FIT
 from allotment.allocator.view import GAVE_UP
-from allotment.usage.changes import Change, Dial, Kind, dials, omissions, tolerations
+from allotment.usage.changes import (
+    Change,
+    Dial,
+    Kind,
+    capacities,
+    constraints_left_out,
+    counts,
+    selectors_left_out,
+    tolerations,
+)
 
 if TYPE_CHECKING:
     from allotment.allocator.fleet import Fleet
@@ -33,8 +43,8 @@ QUESTIONS = 20_000
 """Asked at most, each of all nodes; of a claim that is released, only of those that it makes a difference to."""
 BUDGET = 20_000
 """Steps of search for one question on one node."""
-RELEASES = 10
-"""Claims to release that are offered at most."""
+MOST = 10
+"""Changes of one kind that are offered at most."""
 TAINTS = 32
 """Keys of taints that are tried at most."""
 
@@ -68,6 +78,7 @@ def remedies(
     nodes: Iterable[str],
     releasable: Iterable[str] = (),
     strategy: str = FIRST_FIT,
+    most: int = MOST,
     questions: int = QUESTIONS,
     budget: int = BUDGET,
     go_on: Callable[[], bool] = lambda: True,
@@ -75,7 +86,14 @@ def remedies(
     """Single changes that make the claims fit together on one of the nodes. ``releasable`` are claims as the fleet's ledger names
     them. The fleet is left as it was."""
     search = _Search(fleet, claims, list(nodes), strategy, questions, budget, go_on)
-    found = [*search.changes(), *search.releases(releasable)]
+    found = [
+        *search.first(most, search.tolerations()),
+        *search.first(most, search.counts()),
+        *search.first(most, search.capacities()),
+        *search.first(most, search.constraints()),
+        *search.first(most, search.selectors()),
+        *search.first(most, search.releases(releasable)),
+    ]
     order = list(Kind)
     found.sort(key=lambda each: (order.index(each.kind), each.given_up))
     return Remedies(tuple(found), search.cut)
@@ -144,17 +162,38 @@ class _Search:
             change,
         )
 
+    def first(self, most: int, found: Iterator[Remedy]) -> list[Remedy]:
+        """So many of what is found. Where there are more, the search is cut."""
+        offered = list(islice(found, most))
+        if len(offered) == most and next(found, None) is not None:
+            self.cut = True
+        return offered
+
     # --- changes to what is asked for ---
 
-    def changes(self) -> Iterator[Remedy]:
-        for change in tolerations(self._claims, self._taints()):
+    def tolerations(self) -> Iterator[Remedy]:
+        return self._helping(tolerations(self._claims, self._taints()))
+
+    def constraints(self) -> Iterator[Remedy]:
+        return self._helping(constraints_left_out(self._claims))
+
+    def selectors(self) -> Iterator[Remedy]:
+        return self._helping(selectors_left_out(self._claims))
+
+    def counts(self) -> Iterator[Remedy]:
+        return self._turned_down(counts(self._claims))
+
+    def capacities(self) -> Iterator[Remedy]:
+        return self._turned_down(capacities(self._claims))
+
+    def _helping(self, changes: Iterable[Change]) -> Iterator[Remedy]:
+        for change in changes:
             if (found := self._tried(change)) is not None:
                 yield found
-        for dial in dials(self._claims):
+
+    def _turned_down(self, dials: Iterable[Dial]) -> Iterator[Remedy]:
+        for dial in dials:
             if (found := self._most(dial)) is not None:
-                yield found
-        for change in omissions(self._claims):
-            if (found := self._tried(change)) is not None:
                 yield found
 
     def _most(self, dial: Dial) -> Remedy | None:
@@ -202,19 +241,15 @@ class _Search:
         ledger, reach = self._fleet.ledger, self._reach()
         held = {name: [each for each in ledger.holdings(name) if not each.admin] for name in set(releasable)}
         own = {each.metadata.namespace for each in self._claims}
-        view, found = self._view(self._claims), 0
+        view = self._view(self._claims)
         for name in sorted(held, key=lambda name: (len(held[name]), name.partition("/")[0] not in own, name)):
             nodes = dict.fromkeys(node for each in held[name] for node in reach.get(each.device.of_pool, ()))
             if not nodes:
                 continue
-            if found >= RELEASES:
-                self.cut = True
-                return
             with ledger.fork():
                 ledger.release(name)
                 node = self._fits(view, nodes)
             if node is not None:
-                found += 1
                 words = f"if claim {name} is released"
                 yield Remedy(Kind.RELEASE, name, "", name, words, node, float(len(held[name])))
 
