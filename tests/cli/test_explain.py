@@ -428,6 +428,15 @@ def test_hidden_claims_are_counted_and_never_named(
     assert explanation_document(told)["certain"] is (state is not State.MAY_FIT)
 
 
+def test_of_a_shared_device_something_may_be_left_whoever_holds_the_rest() -> None:
+    nic = {"name": "nic", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "80Gi"}}}
+    seen = seen_of(
+        gpu_class(), machine("n"), slice_of("n", nic), claim("c"), counts=(pool_counts("n", 1, 1, 0),)
+    )
+    told = told_of_claim(seen.claims[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
+    assert (told.state, told.certain) == (State.MAY_FIT, False)
+
+
 def test_names_cannot_command_the_terminal(allot: Allot) -> None:
     loud = claim("c")
     loud["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = [

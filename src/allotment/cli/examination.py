@@ -161,15 +161,24 @@ class Examination:
     # --- what is hidden ---
 
     def _hold_hidden(self, cluster: Cluster) -> None:
-        """Takes devices away of which it is known that claims hold them which the caller may not see."""
+        """Takes devices away of which it is known that claims hold them which the caller may not see. Of one that can be shared
+        something may be left, so it stays."""
+        if self._seen.namespaces is None:
+            return
+        shareable = {
+            DeviceID(each.spec.driver, each.spec.pool.name, device.name)
+            for each in self._seen.of(ResourceSlice)
+            for device in each.spec.devices
+            if device.allow_multiple_allocations
+        }
         certain = [
-            Holding(DeviceID(*pool.id, device.name), None, (), False)
-            for pool in (self._seen.pools() if self._seen.namespaces is not None else ())
+            DeviceID(*pool.id, device.name)
+            for pool in self._seen.pools()
             for device in pool.devices
             if device.reason == HIDDEN_CLAIMS and device.state is DeviceState.ALLOCATED
         ]
-        if certain:
-            cluster.fleet.ledger.hold(HIDDEN_HOLDER, tuple(certain))
+        holdings = tuple(Holding(id, None, (), False) for id in certain if id not in shareable)
+        cluster.fleet.ledger.hold(HIDDEN_HOLDER, holdings)
 
     def _hidden(self, claims: Sequence[ResourceClaim]) -> Hidden | None:
         """How much is hidden of the pools that claims may get devices of; None: nothing is."""
