@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Protocol
 from allotment.scheduler.binding_conditions import Readiness, readiness
 from allotment.scheduler.claim_writer import FIRST_REST, LONGEST_REST, ClaimWriter, Draft
 from allotment.scheduler.event import Done, Failed, Failure
-from allotment.scheduler.gang import group_key
 from allotment.scheduler.instruction import Bind, PatchPod
 from allotment.scheduler.step import AwaitConditions, MakeClaim, PatchStatus, Step, WriteClaim
 
@@ -48,8 +47,9 @@ class Stage(Enum):
     UNDOING = "undoing"
 
 
+_STEPPING = (Stage.WRITING, Stage.AWAITING)
 _READY = (Stage.READY, Stage.BINDING)
-_POSSIBLE = (Stage.WRITING, Stage.AWAITING, *_READY)
+_POSSIBLE = (*_STEPPING, *_READY)
 
 
 @dataclass(slots=True, eq=False)
@@ -186,8 +186,10 @@ class Bindings:
 
     def claim_changed(self, key: str) -> None:
         """A claim changed: those who write it, or wait for its devices, look again."""
-        for binding in list(self._of_claim.get(key, ())):
-            self._advance(binding)
+        followers = self._of_claim.get(key)
+        if followers:
+            for binding in list(followers):
+                self._advance(binding)
 
     def pod_changed(self, pod: PodInfo) -> None:
         """A pod that is not bound changed, in its status mostly. One that is being deleted cannot be bound any more."""
@@ -238,7 +240,7 @@ class Bindings:
         """Does what can be done now."""
         if binding.stage is Stage.UNDOING:
             self._advance_undo(binding)
-        while binding.stage in (Stage.WRITING, Stage.AWAITING) and self._one_step(binding):
+        while binding.stage in _STEPPING and self._one_step(binding):
             pass
         if binding.stage is Stage.READY:
             self._look_again(binding)
@@ -267,13 +269,11 @@ class Bindings:
         return self._await_conditions(binding, step)
 
     def _write_claims(self, binding: Binding) -> bool:
-        """All claims that follow one another, side by side."""
-        end = binding.position
-        while end < len(binding.steps) and isinstance(binding.steps[end], _OF_CLAIMS):
-            end += 1
-        if len(binding.writers) < end:
-            for step in binding.steps[len(binding.writers) : end]:
-                assert isinstance(step, _OF_CLAIMS)
+        """All claims, side by side: they are the first steps."""
+        if not binding.writers:
+            for step in binding.steps:
+                if not isinstance(step, _OF_CLAIMS):
+                    break
                 writer = ClaimWriter(step, self._cluster.claims)
                 binding.writers.append(writer)
                 self._follow(binding, writer.claim)
@@ -282,14 +282,16 @@ class Bindings:
             if writer.finished:
                 continue
             self._advance_writer(binding, writer)
-            finished = finished and writer.finished
+            if writer.finished:
+                continue
+            finished = False
             if writer.patience > self.now:
                 self._timed[binding] = None
             if writer.error:
                 self._fail(binding, f"claim {writer.claim} {writer.error}")
                 return False
         if finished:
-            binding.position = end
+            binding.position = len(binding.writers)
         return finished
 
     def _follow(self, binding: Binding, claim: str) -> None:
@@ -473,7 +475,7 @@ class Bindings:
         """Whether the claim is reserved for a whole group of which others are placed."""
         if not writer.for_group:
             return False
-        members = self._cluster.members.get(group_key(binding.pod.pod), {}).values()
+        members = self._cluster.members.get(binding.pod.group, {}).values()
         return any(
             member.node and member.key != binding.pod.key and not self.undoing(member) for member in members
         )

@@ -15,7 +15,7 @@ from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.resource import ResourceClaimConsumerReference
 from allotment.scheduler.claims import MAX_CONSUMERS
-from allotment.scheduler.gang import group_key
+from allotment.scheduler.pod import group_key
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod, PodResourceClaim, PodResourceClaimStatus
@@ -141,7 +141,7 @@ def _ours(users: dict[str, ResourceClaimConsumerReference], pod: PodInfo, cluste
     """Whether a decision in flight was made for the pod itself or for others of its gang, whose claims it may share."""
     if pod.uid in users:
         return True
-    gang = group_key(pod.pod)
+    gang = pod.group
     if not gang:
         return False
     for user in users.values():
@@ -151,6 +151,6 @@ def _ours(users: dict[str, ResourceClaimConsumerReference], pod: PodInfo, cluste
                 return False
         else:
             other = cluster.pods.get(f"{pod.namespace}/{user.name}")
-            if other is None or group_key(other.pod) != gang:
+            if other is None or other.group != gang:
                 return False
     return True

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
+from allotment.allocator.carried import is_carrier
 from allotment.allocator.ledger import Holding, Ledger, holding
 from allotment.allocator.request import full_name
 
@@ -55,21 +56,26 @@ class Claims:
 
     # --- what the server shows ---
 
-    def change(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        """Takes in a claim that appeared, changed or went."""
+    def change(self, old: ResourceClaim | None, new: ResourceClaim | None) -> str:
+        """Takes in a claim that appeared, changed or went; returns its key."""
         shown = new if new is not None else old
         assert shown is not None
         key = full_name(shown.metadata)
-        before = self.objects.get(key)
+        before, flight = self.objects.get(key), self.flights.get(key)
         if new is None:
             self.objects.pop(key, None)
             self.flights.pop(key, None)
         else:
             self.objects[key] = new
-            self._land(key)
+            if flight is not None:
+                self._land(key)
         self._file(key, before, new)
+        if flight is None and _unallocated(before) and _unallocated(new):
+            return key
         self._date(key, before, new)
-        self._enter(key)
+        if flight is None or not _confirms(flight, before, new):
+            self._enter(key)
+        return key
 
     def _date(self, key: str, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
         """Keeps ``_since`` right."""
@@ -247,6 +253,23 @@ class Claims:
             for owner in claim.metadata.owner_references:
                 owned.setdefault(owner.uid, set()).add(key)
         assert owned == {uid: set(keys) for uid, keys in self.owned.items()}, "claims by owner"
+
+
+def _unallocated(claim: ResourceClaim | None) -> bool:
+    return claim is None or claim.status.allocation is None
+
+
+def _confirms(flight: Flight, before: ResourceClaim | None, now: ResourceClaim | None) -> bool:
+    """Whether the server shows just what was decided, where it showed no allocation before: the same holdings."""
+    decided, shown = flight.allocation, now.status.allocation if now is not None else None
+    return (
+        decided is not None
+        and shown is not None
+        and _unallocated(before)
+        and decided.devices.results == shown.devices.results
+        and now is not None
+        and not is_carrier(now)
+    )
 
 
 def version_of(claim: ResourceClaim) -> int:

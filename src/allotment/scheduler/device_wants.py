@@ -10,7 +10,6 @@ from allotment.allocator.nodeselector import selects
 from allotment.allocator.suits import NODE_OPERATIONS
 from allotment.scheduler.carried_claim import IMMEDIATE, carried
 from allotment.scheduler.framework import SUCCESS, Code, Status
-from allotment.scheduler.gang import group_key
 from allotment.scheduler.node_allocatable import Costs
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def only_user(given: Given, cycle: Cycle) -> bool:
     if given.in_flight or given.shared:
         return False
     if given.reference.consumer.uid != cycle.pod.uid:
-        members = cycle.cluster.members.get(group_key(cycle.pod.pod), {})
+        members = cycle.cluster.members.get(cycle.pod.group, {})
         if any(member.node for member in members.values()):
             return False
     found = carried(given.reference.claim)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from allotment.scheduler.diagnosis import Refusal, refused_by, refused_everywhere
 from allotment.scheduler.framework import Code, Cycle, Filter, Status
-from allotment.scheduler.gang import group_key
 from allotment.scheduler.index import Index
 from allotment.scheduler.node import NodeInfo
 
@@ -97,7 +96,7 @@ class Placer:
             if not status.ok and status.code is not Code.SKIP:
                 return refused_by(status)
             seen = profile.devices.shape(cycle)
-        group = group_key(pod.pod) if self._cluster.nominated else ""  # whose room is kept for whom
+        group = pod.group if self._cluster.nominated else ""  # whose room is kept for whom
         shape = (profile.name, pod.asks, seen, group)
         index = self._index(shape, profile, cycle)
         if index.refusal is not None:
