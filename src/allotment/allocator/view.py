@@ -181,10 +181,11 @@ class View:
         fleet = self._fleet
         if self._lens is None:
             return ""  # the demand is at fault, wherever it is asked
-        try:
-            fleet.site(place)
-        except AllocationError as exc:
-            return str(exc)
+        if place.site is None:
+            try:
+                fleet.site(place)
+            except AllocationError as exc:
+                return str(exc)
         known = self._static.get(place.name)
         if known is None or known[0] != place.version:
             known = self._static[place.name] = (place.version, self._sight(self._lens, place))

@@ -11,7 +11,7 @@ gang go the same way together (``gangs``). What is sent and said on the way leav
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -131,10 +131,11 @@ class Scheduler:
                 self.outbox.say_unschedulable(pod, Refusal(status.words, frozenset()))
 
     def _changed(self, event: Changed) -> None:
-        old, new = event.old, event.new
+        old: Any = event.old
+        new: Any = event.new
         kind = type(new if new is not None else old)
         if kind is Pod:
-            self._pod_changed(cast("Pod | None", old), cast("Pod | None", new))
+            self._pod_changed(old, new)
             return
         if kind is ResourceClaim:
             self._claim_changed(old, new)
@@ -144,13 +145,13 @@ class Scheduler:
             self._group_changed(old, new)
         elif kind is VolcanoQueue:
             self.statuses.stir()
-            if isinstance(new, VolcanoQueue):
+            if new is not None:
                 self._say_unread(old, new)
         self._wake(old, new)
 
-    def _say_unread(self, old: ApiStruct | None, queue: VolcanoQueue) -> None:
+    def _say_unread(self, old: VolcanoQueue | None, queue: VolcanoQueue) -> None:
         words = unread(queue)
-        if words and not (isinstance(old, VolcanoQueue) and unread(old) == words):
+        if words and not (old is not None and unread(old) == words):
             self.outbox.warn(queue, "NotRead", words)
 
     def _claim_changed(self, old: Any, new: Any) -> None:

@@ -42,6 +42,7 @@ class Wish:
         self._views = 0  # how many there were: each has its own numbers for what it sees
         self._epoch = -1
         self._left = 0
+        self._fault = ""
         self._refusals: dict[Hashable, Status] = {}
         self._early: dict[int, tuple[Draft, float]] = {}
         self._asked: Place | None = None  # last, and at which position of the fleet's log
@@ -61,13 +62,16 @@ class Wish:
                 self._refusals.clear()
                 self._early.clear()
             self._view, self._epoch, self._left = view, self._fleet.epoch, _QUESTIONS
+            self._fault = view.fault
         self._left -= 1
         return view
 
     @property
     def fault(self) -> str:
         """What is wrong with the claims, wherever they are asked for; empty if nothing is."""
-        return self.view.fault
+        if self._epoch != self._fleet.epoch:
+            return self.view.fault
+        return self._fault
 
     def likeness(self, place: Place) -> Hashable:
         """Equal for nodes of which ``draft``, ``score`` and ``refusal`` say the same; None: not worth telling."""
