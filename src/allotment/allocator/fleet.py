@@ -11,7 +11,7 @@ count by id and version, so that one commit there does not touch every node.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 _VIEWS_KEPT = 64
 _NUMBERS_KEPT = 4_000_000
 _LOG_KEPT = 200_000
+_NO_SLICES: Mapping[str, ResourceSlice] = {}
 
 
 class Place:
@@ -247,7 +248,7 @@ class Fleet:
     def site(self, place: Place) -> Site:
         """The node's devices, put together if need be. Raises AllocationError for a broken node selector."""
         if place.site is None:
-            mine = [*self._of_node.get(place.name, {}).values(), *self._for_several.values()]
+            mine = [*self._of_node.get(place.name, _NO_SLICES).values(), *self._for_several.values()]
             pools = gather_pools(place.node, mine, self.features, everywhere=self._by_pool)
             devices = in_order(pools)
             site = Site(place.node, pools, devices, self.features)
@@ -255,8 +256,8 @@ class Fleet:
             place.reaches = tuple([pool.id for pool in common])
             place.sees = self._numbers.of(("sees", *map(self._seen_of, common)))
             place.local = (1 << len(devices)) - 1
-            for position, device in enumerate(devices):
-                if place.reaches and device.id.of_pool in place.reaches:
+            for position, device in enumerate(devices) if place.reaches else ():
+                if device.id.of_pool in place.reaches:
                     place.local &= ~(1 << position)
             place.prints = Prints(site, self._numbers)
             place.prints.skeleton()

@@ -143,9 +143,9 @@ class View:
 
     # --- the answer to one node's state ---
 
-    def draft(self, place: Place) -> Draft | None:
-        """How the claims fit on a node in its present state; None if they do not."""
-        answer = self._answer(place, self.state(place))
+    def draft(self, place: Place, state: object = None) -> Draft | None:
+        """How the claims fit on a node in its present state, which may be given; None if they do not."""
+        answer = self._answer(place, state if state is not None else self.state(place))
         return answer if isinstance(answer, Draft) else None
 
     @property

@@ -146,6 +146,16 @@ class Claims:
 
     # --- questions ---
 
+    def untouched(self, key: str) -> bool:
+        """Whether nobody has, or is about to have, anything of a claim that is there."""
+        status = self.objects[key].status
+        return (
+            status.allocation is None
+            and not status.reserved_for
+            and key not in self.flights
+            and key not in self.disputed
+        )
+
     def allocation(self, key: str) -> AllocationResult | None:
         """What the claim has, or will have."""
         flight = self.flights.get(key)

@@ -171,18 +171,24 @@ class Scheduler:
         cluster = self.cluster
         meta = (new if new is not None else old).metadata  # type: ignore[union-attr]  # one of the two is there
         key = f"{meta.namespace}/{meta.name}"
+        if old is None:
+            info = cluster.change_pod(key, None, new)
+            if info is None:
+                self._pod_gone(key, "", new)
+            else:
+                self._wake(None, new)  # others: whether this one can be tried is found out next
+                self._pod_shown(info)
+            return
         was_at, was_kept = cluster.assumed.get(key, ""), cluster.nominated.get(key, "")
-        info = cluster.change_pod(key, old, new)
-        group = group_key(old) if old is not None else ""
+        info, group = cluster.change_pod(key, old, new), group_key(old)
         if group:
             self.gangs.stir(group)
         if info is None:
             self._pod_gone(key, group, new)
-            new = None  # to the queue, one that finished is gone
         else:
             self._pod_shown(info)
-        if not self.queue.idle and (old is not None or new is not None):
-            self._wake(_placed(old, was_at, was_kept) if old is not None else None, new)
+        if not self.queue.idle:  # to the queue, one that finished is gone
+            self._wake(_placed(old, was_at, was_kept), new if info is not None else None)
 
     def _pod_gone(self, key: str, group: str, ended: Pod | None) -> None:
         """A pod of a group, or of none, was deleted or has ended."""

@@ -36,23 +36,33 @@ class Asks:
     """What pods of one spec ask for, wherever they are. The same object means: the same to every plugin that looks at the
     pod's spec alone."""
 
-    __slots__ = ("__weakref__", "ports", "requests")
+    __slots__ = ("__weakref__", "ports", "requests", "spec")
 
     def __init__(self, spec: PodSpec) -> None:
+        self.spec = spec
         self.requests = requests_of(spec)
         self.ports = _host_ports(spec)
 
 
-_asked: WeakValueDictionary[bytes, Asks] = WeakValueDictionary()
+class _Asked:
+    """All that is asked for now, each once. Pods mostly come in rows of equal ones, so the latest is looked at first."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[bytes, Asks] = WeakValueDictionary()
+        self._latest: Asks | None = None
+
+    def by(self, spec: PodSpec) -> Asks:
+        """What a spec asks for; the same object as long as any pod has it."""
+        if spec.node_name is not None:
+            spec = replace(spec, node_name=None)
+        if self._latest is None or self._latest.spec != spec:
+            wording = encode(spec)
+            self._latest = self._known.get(wording) or Asks(spec)
+            self._known[wording] = self._latest
+        return self._latest
 
 
-def asks_of(spec: PodSpec) -> Asks:
-    """What a spec asks for; the same object as long as any pod has it."""
-    wording = encode(replace(spec, node_name=None) if spec.node_name is not None else spec)
-    found = _asked.get(wording)
-    if found is None:
-        found = _asked[wording] = Asks(spec)
-    return found
+_asked = _Asked()
 
 
 class PodInfo:
@@ -74,7 +84,7 @@ class PodInfo:
             self.key, self.asks = before.key, before.asks
             self.claims = before.claims if _same_notes(before.pod.status, pod.status) else claims_named(pod)
         else:
-            self.key, self.asks = f"{meta.namespace}/{meta.name}", asks_of(spec)
+            self.key, self.asks = f"{meta.namespace}/{meta.name}", _asked.by(spec)
             self.claims = claims_named(pod)
         self.requests: Amounts = self.asks.requests
         self.ports: tuple[HostPort, ...] = self.asks.ports

@@ -131,14 +131,18 @@ class DynamicResources:
         wants = cycle.state[NAME] = Wants(extended, cluster.sizes.largest)
         try:
             for reference in references(pod, cluster):
+                if cluster.claims.untouched(reference.key) and not is_carrier(reference.claim):
+                    wants.pending += (reference,)
+                    continue
                 waits = blocked(reference, pod, cluster)
                 if waits:
                     return Status(Code.WAIT, NAME, waits)
                 self._sort(cycle, wants, reference)
-            self._find_stale(cycle, wants)
+            if extended:
+                self._find_stale(cycle, wants)
         except Unusable as exc:
             return unresolvable(str(exc))
-        if wants.nothing:
+        if not wants.pending and wants.nothing:
             return SKIP
         wants.key = tuple([encode(each.claim.spec) for each in wants.pending])
         fault = self._fault(cycle, wants)
@@ -178,8 +182,6 @@ class DynamicResources:
             wants.unready = True
 
     def _find_stale(self, cycle: Cycle, wants: Wants) -> None:
-        if not wants.extended:
-            return
         found = extended_resources.existing(cycle.pod, cycle.cluster.claims)
         if found is None:
             return
@@ -264,9 +266,10 @@ class DynamicResources:
         if wish is None or not wish.of(cluster.fleet):
             claims = [each.claim for each in pending]
             wish = Wish(cluster.fleet, claims, self._strategy, self._budget, NAME)
+            most = max(_FEWEST_WISHES, min(_MOST_WISHES, _ANSWERS // (1 + len(cluster.nodes))))
+            while len(self._wishes) >= most:
+                del self._wishes[next(iter(self._wishes))]
         self._wishes[key] = wish  # last in, so the first is the one that was not wanted for longest
-        if len(self._wishes) > max(_FEWEST_WISHES, min(_MOST_WISHES, _ANSWERS // (1 + len(cluster.nodes)))):
-            del self._wishes[next(iter(self._wishes))]
         return wish
 
     # --- Filter, Score ---
