@@ -132,6 +132,7 @@ class Fleet:
         self._of_node: dict[str, dict[str, ResourceSlice]] = {}
         self._for_several: dict[str, ResourceSlice] = {}
         self._by_pool: dict[PoolID, list[ResourceSlice]] = {}
+        self._homes: dict[PoolID, str | None] = {}  # see _home; of those that were asked for
         self._pool_versions: dict[PoolID, int] = {}  # how often the use of a pool that several reach changed
         self._publications: dict[PoolID, int] = {}  # how often a pool's slices changed
         self._numbers = Numbers()
@@ -201,6 +202,7 @@ class Fleet:
         id = PoolID(slice.spec.driver, slice.spec.pool.name)
         pool = self._by_pool[id]
         self._publications[id] = self._publications.get(id, 0) + 1
+        self._homes.pop(id, None)
         if not self.places:
             return
         names: Iterable[str] = {each.spec.node_name or "" for each in (*pool, slice)}
@@ -226,15 +228,12 @@ class Fleet:
 
     def _home(self, pool: PoolID) -> str | None:
         """The only node that reaches a pool, if there is just one."""
-        slices = self._by_pool.get(pool)
-        if not slices:
-            return None
-        home = slices[0].spec.node_name
-        return (
-            home
-            if home and (len(slices) == 1 or all(each.spec.node_name == home for each in slices))
-            else None
-        )
+        if pool not in self._homes:
+            names = {each.spec.node_name for each in self._by_pool.get(pool, ())}
+            if not names:
+                return None
+            self._homes[pool] = names.pop() or None if len(names) == 1 else None
+        return self._homes[pool]
 
     def _note(self, name: str | None) -> None:
         self.log.append(name)

@@ -65,14 +65,13 @@ class Draft:
         """One allocation per claim, with these devices on this node."""
         allocations = []
         for number, entries in enumerate(self._claims):
-            results = tuple(
-                self._result(
-                    entry, devices[entry.position], share_id(number, index) if entry.shared else None
-                )
-                for index, entry in enumerate(entries)
-            )
-            where = node_selector([devices[entry.position] for entry in entries], node_name)
-            given = DeviceAllocationResult(results=results, config=self._configs[number])
+            mine = [devices[entry.position] for entry in entries]
+            results = [
+                self._result(entry, device, share_id(number, index) if entry.shared else None)
+                for index, (entry, device) in enumerate(zip(entries, mine, strict=True))
+            ]
+            where = node_selector(mine, node_name)
+            given = DeviceAllocationResult(results=tuple(results), config=self._configs[number])
             allocations.append(AllocationResult(devices=given, node_selector=where))
         return allocations
 

@@ -52,26 +52,35 @@ _READY = (Stage.READY, Stage.BINDING)
 _POSSIBLE = (*_STEPPING, *_READY)
 
 
-@dataclass(slots=True, eq=False)
 class Binding:
     """One pod on its way to one node."""
 
-    pod: PodInfo
-    cycle: Cycle
-    node: str
-    steps: Sequence[Step]
-    started: float
-    party: Party | None = None
-    stage: Stage = Stage.WRITING
-    position: int = 0  # of the first step that is not done
-    writers: list[ClaimWriter] = field(default_factory=list)  # of all claims so far, in order
-    followed: dict[str, None] = field(default_factory=dict)  # claims that it is to be told about
-    deadline: float = 0.0  # of AWAITING
-    sent: bool = False  # a write of the pod itself is on its way
-    rests_until: float = 0.0  # after a write without an answer
-    silences: int = 0
-    why: str = ""  # it failed
-    gone: bool = False  # the pod went
+    stage = Stage.WRITING
+    position = 0  # of the first step that is not done
+    deadline = 0.0  # of AWAITING
+    sent = False  # a write of the pod itself is on its way
+    rests_until = 0.0  # after a write without an answer
+    silences = 0
+    why = ""  # it failed
+    gone = False  # the pod went
+
+    def __init__(
+        self,
+        pod: PodInfo,
+        cycle: Cycle,
+        node: str,
+        steps: Sequence[Step],
+        started: float,
+        party: Party | None = None,
+    ) -> None:
+        self.pod = pod
+        self.cycle = cycle
+        self.node = node
+        self.steps = steps
+        self.started = started
+        self.party = party
+        self.writers: list[ClaimWriter] = []  # of all claims, in order
+        self.followed: dict[str, None] = {}  # claims that it is to be told about
 
 
 @dataclass(slots=True, eq=False)

@@ -62,6 +62,9 @@ class Claims:
         assert shown is not None
         key = full_name(shown.metadata)
         before, flight = self.objects.get(key), self.flights.get(key)
+        self._file(key, before, new)
+        had = before.status.allocation if before is not None else None
+        has = new.status.allocation if new is not None else None
         if new is None:
             self.objects.pop(key, None)
             self.flights.pop(key, None)
@@ -69,21 +72,19 @@ class Claims:
             self.objects[key] = new
             if flight is not None:
                 self._land(key)
-        self._file(key, before, new)
-        if flight is None and _unallocated(before) and _unallocated(new):
+        if flight is None and had is None and has is None:
             return key
-        self._date(key, before, new)
-        if flight is None or not _confirms(flight, before, new):
+        self._date(key, had, new)
+        if flight is None or had is not None or new is None or not _confirms(flight, new):
             self._enter(key)
         return key
 
-    def _date(self, key: str, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
+    def _date(self, key: str, had: AllocationResult | None, now: ResourceClaim | None) -> None:
         """Keeps ``_since`` right."""
-        old = before.status.allocation if before is not None else None
-        new = now.status.allocation if now is not None else None
-        if now is None or new is None:
+        has = now.status.allocation if now is not None else None
+        if now is None or has is None:
             self._since.pop(key, None)
-        elif old is None or old.devices != new.devices:
+        elif had is None or had.devices != has.devices:
             self._since[key] = version_of(now)
 
     def _file(self, key: str, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
@@ -265,20 +266,14 @@ class Claims:
         assert owned == {uid: set(keys) for uid, keys in self.owned.items()}, "claims by owner"
 
 
-def _unallocated(claim: ResourceClaim | None) -> bool:
-    return claim is None or claim.status.allocation is None
-
-
-def _confirms(flight: Flight, before: ResourceClaim | None, now: ResourceClaim | None) -> bool:
-    """Whether the server shows just what was decided, where it showed no allocation before: the same holdings."""
-    decided, shown = flight.allocation, now.status.allocation if now is not None else None
+def _confirms(flight: Flight, shown: ResourceClaim) -> bool:
+    """Whether the server shows just what was decided: the same holdings, if it showed none before."""
+    decided, has = flight.allocation, shown.status.allocation
     return (
         decided is not None
-        and shown is not None
-        and _unallocated(before)
-        and decided.devices.results == shown.devices.results
-        and now is not None
-        and not is_carrier(now)
+        and has is not None
+        and decided.devices.results == has.devices.results
+        and not is_carrier(shown)
     )
 
 

@@ -291,8 +291,7 @@ class Scheduler:
         if isinstance(attempt, Refusal):
             self._refuse(entry, (pod.asks, pod.key), attempt)
             return
-        node = self.placer.choose(attempt)
-        placed = node if isinstance(node, Refusal) else self.placer.reserve(attempt, node)
+        placed = self.placer.finish(attempt)
         if isinstance(placed, Refusal):
             self._refuse(entry, attempt.shape, placed, attempt)
             return

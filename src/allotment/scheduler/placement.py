@@ -79,12 +79,12 @@ class Placer:
     def place(self, pod: PodInfo, now: float) -> Placement | Refusal:
         """Chooses the best node and reserves what the pod needs there."""
         attempt = self.begin(pod, now)
-        if isinstance(attempt, Refusal):
-            return attempt
+        return attempt if isinstance(attempt, Refusal) else self.finish(attempt)
+
+    def finish(self, attempt: Attempt) -> Placement | Refusal:
+        """Chooses the best node for a pod that was begun with, and reserves what it needs there."""
         node = self.choose(attempt)
-        if isinstance(node, Refusal):
-            return node
-        return self.reserve(attempt, node)
+        return node if isinstance(node, Refusal) else self.reserve(attempt, node)
 
     def begin(self, pod: PodInfo, now: float) -> Attempt | Refusal:
         """PreFilter: whether there is any point in asking nodes."""
@@ -107,8 +107,9 @@ class Placer:
         return self._begin_everywhere(attempt) or attempt
 
     def _begin_everywhere(self, attempt: Attempt) -> Refusal | None:
+        pod = attempt.cycle.pod
         for plugin in attempt.profile.everywhere:
-            if plugin.indifferent(attempt.cycle):
+            if plugin.indifferent(pod, self._cluster):
                 continue
             skipped = False
             if plugin.pre_filter is not None:
