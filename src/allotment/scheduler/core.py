@@ -4,7 +4,7 @@
 recorded log can be replayed. The driver gives leave to decide by ``Turn`` events, a bounded number of pods at a time.
 
 The way of a pod: it appears → PreEnqueue (``gate``) → queue → a turn: placed in memory (``placement``) → its steps are written and
-it is bound (``binding``) → the server shows it bound. Whatever fails on the way leads back to the queue, with a reason. Pods of a
+it is bound (``bindings``) → the server shows it bound. Whatever fails on the way leads back to the queue, with a reason. Pods of a
 gang go the same way together (``gangs``). What is sent and said on the way leaves by the ``outbox``.
 """
 
@@ -21,7 +21,8 @@ from allotment.api.claim_marks import EXTENDED
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.actions import Actions
-from allotment.scheduler.binding import Binding, Bindings, Party
+from allotment.scheduler.binding import Binding, Party
+from allotment.scheduler.bindings import Bindings
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.disputes import Disputes

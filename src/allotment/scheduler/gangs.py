@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from allotment.scheduler.binding import Binding, Bindings, Party
+from allotment.scheduler.binding import Binding, Party
+from allotment.scheduler.bindings import Bindings
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.framework import SUCCESS, Code, Status
 from allotment.scheduler.gang import GANG, Gang, Need, gang_of, key_of
