@@ -323,6 +323,13 @@ _COMPONENTS = (
             f"{CHANGE},{READ}: {_OWN}: nodeoverlays,nodeoverlays/status",
         ),
     ),
+    DefaultRole(  # reads for everybody who looks; what each of them is shown follows from their own rights
+        "allotment:dashboard",
+        (
+            f"{READ}: core: namespaces,pods",
+            f"{READ}: {_RESOURCE},{_OWN}: {_DEVICES},resourceclaims,resourcepools",
+        ),
+    ),
     DefaultRole(  # counts only, no names of claims, so everybody may know what is left
         "allotment:pool-reader",
         (f"{READ}: {_RESOURCE},{_OWN}: resourcepools,resourcepools/status",),
@@ -370,7 +377,7 @@ BINDINGS = (
     DefaultBinding("allotment:node-leases", ("user:allotment:controllers",), "kube-node-lease"),
     *(
         DefaultBinding(f"allotment:{component}", (f"user:allotment:{component}",))
-        for component in ("scheduler", "controllers", "autoscaler", "viewer")
+        for component in ("scheduler", "controllers", "autoscaler", "dashboard", "viewer")
     ),
 )
 
