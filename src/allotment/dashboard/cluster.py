@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -26,11 +26,11 @@ from allotment.client.client import Client
 from allotment.client.informer import Informer
 from allotment.dashboard.fleet import Fleet, Touched, in_turns
 from allotment.dashboard.rights import EVERYTHING, FleetRights
-from allotment.dashboard.timeline import Timeline
+from allotment.dashboard.timeline import WIDTH, Timeline
 
 FLEETS = 32
 """Pictures at a time, that is people with different rights."""
-SAMPLE_SECONDS = 1.0
+SAMPLE_SECONDS = WIDTH / 2  # so that no bucket is without, however late a sample is
 
 
 class Cluster:
@@ -76,8 +76,8 @@ class Cluster:
             self.timeline.note(time.monotonic() - self._begun, counts)
             await asyncio.sleep(SAMPLE_SECONDS)
 
-    def namespaces(self) -> Iterator[str]:
-        return (obj["metadata"]["name"] for obj in self._namespaces.all())
+    def namespaces(self) -> list[str]:
+        return [obj["metadata"]["name"] for obj in self._namespaces.all()]
 
     def device(self, id: PoolID, name: str) -> Device | None:
         """What the newest generation of a pool publishes of a device."""

@@ -5,7 +5,7 @@ Asked of the server's own authorizer, so that the page never shows what ``kubect
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
@@ -51,7 +51,7 @@ class Rights:
 EVERYTHING = FleetRights(True, True, True, True, Namespaces(everywhere=True))
 
 
-def rights_of(identity: Identity, authorizer: Authorizer, namespaces: Iterable[str]) -> Rights:
+def rights_of(identity: Identity, authorizer: Authorizer, namespaces: Collection[str]) -> Rights:
     """``namespaces`` are all that there are."""
 
     def may(group: str, version: str, resource: str, namespace: str = "") -> bool:

@@ -60,13 +60,14 @@ class Timeline:
             _Bucket(1, counts.allocated, counts.available, counts.unavailable, counts.partially_allocated)
         )
 
-    def points(self) -> list[Point | None]:
-        """All buckets from the beginning; None is a gap."""
-        return [bucket.point() for bucket in self._buckets]
+    def points(self, start: int = 0) -> list[Point | None]:
+        """All buckets from one on; None is a gap."""
+        return [bucket.point() for bucket in self._buckets[start:]]
 
-    def last(self) -> tuple[int, Point | None]:
-        """The newest bucket, with its number; the first, empty, if there is none."""
-        return (len(self._buckets) - 1, self._buckets[-1].point()) if self._buckets else (0, None)
+    @property
+    def newest(self) -> int:
+        """The number of the bucket that samples fall into now."""
+        return max(0, len(self._buckets) - 1)
 
     def _halve(self) -> None:
         for at in range(0, len(self._buckets) - 1, 2):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.status import StatusError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from allotment.apiserver.http.request import Peer
 
 PAUSE_SECONDS = 0.04
-"""Changes that come this close together are told together."""
+"""The least time from one line to the next: changes that come in between are told together."""
 CHECK_SECONDS = 2.0
 """How often the reader's rights are looked at again, and the timeline goes on."""
 
@@ -67,8 +67,9 @@ class Viewing:
                     async with self._cluster.seen_by(rights.fleet, self._pool_touched) as fleet:
                         self._touched.clear()
                         self._pods = False
+                        known = self._cluster.timeline.width, self._cluster.timeline.newest
                         yield _line(await whole(self._cluster, rights, fleet))
-                        async with aclosing(self._changes(rights, fleet)) as changes:
+                        async with aclosing(self._changes(rights, fleet, known)) as changes:
                             async for line in changes:
                                 yield line
                 except StatusError as exc:
@@ -88,35 +89,34 @@ class Viewing:
             if gone is not None:
                 gone.cancel()
 
-    async def _changes(self, rights: Rights, fleet: Fleet) -> AsyncGenerator[bytes, None]:
-        """Until the rights are others, or nobody reads any more."""
-        width = self._cluster.timeline.width
+    async def _changes(
+        self, rights: Rights, fleet: Fleet, known: tuple[float, int]
+    ) -> AsyncGenerator[bytes, None]:
+        """Until the rights are others, or nobody reads any more. ``known`` is how far the timeline has been told."""
+        line = self._cluster.timeline
+        width, newest = known
         async for checking in self._turns():
             if self._ended or (checking and self._rights_now() != rights):
                 return
             told = self._what_changed(rights, fleet)
             if checking and rights.fleet.counts:
-                wider = self._cluster.timeline.width != width
-                width = self._cluster.timeline.width
-                told |= (
-                    {"timeline": past(self._cluster, rights)}
-                    if wider
-                    else {"point": self._cluster.timeline.last()}
-                )
+                if line.width != width:
+                    told["timeline"] = past(self._cluster, rights)
+                else:
+                    told["points"] = {"from": newest, "points": line.points(newest)}
+                width, newest = line.width, line.newest
             if told:
                 yield _line(told)
 
     async def _turns(self) -> AsyncIterator[bool]:
-        """Whenever something has happened and a little time has passed; True when it is also time for a check."""
+        """Whenever something has happened, with a pause between two turns; True when it is also time for a check."""
         clock = asyncio.get_running_loop().time
         due = clock() + CHECK_SECONDS
         while True:
-            try:
+            await asyncio.sleep(PAUSE_SECONDS)
+            with suppress(TimeoutError):
                 async with asyncio.timeout_at(due):
                     await self._wake.wait()
-                await asyncio.sleep(PAUSE_SECONDS)
-            except TimeoutError:
-                pass
             self._wake.clear()
             checking = clock() >= due
             if checking:

@@ -22,6 +22,7 @@ const COLOURS = { available: "s0", allocated: "s1", unavailable: "s3", unknown: 
 let states = [];
 let pools = new Map(); // by key: {told, cells, row}
 let nodes = new Map(); // by name: {row, cells, label}
+let order = null; // keys of pools as the table has them; null when that has to be found out anew
 let past = null;
 let showAll = false;
 let shown = null; // the cell that #about tells of
@@ -104,8 +105,8 @@ function take(told) {
   if (told.pools || told.gone) later();
   if (told.waiting) drawWaiting(told.waiting);
   if (told.timeline !== undefined) past = told.timeline;
-  if (told.point && past) past.points[told.point[0]] = told.point[1];
-  if (told.timeline !== undefined || told.point) drawPast();
+  if (told.points && past) past.points.splice(told.points.from, Infinity, ...told.points.points);
+  if (told.timeline !== undefined || told.points) drawPast();
 }
 
 // --- who one is ---
@@ -138,7 +139,7 @@ const key = (driver, pool) => JSON.stringify([driver, pool]);
 function clear() {
   pools = new Map();
   nodes = new Map();
-  shown = null;
+  order = shown = null;
   for (const id of ["map", "pools", "waiting", "past", "notes", "numbers"]) byId(id).replaceChildren();
 }
 
@@ -197,6 +198,7 @@ function putPool(told, live) {
       if (JSON.stringify(device) !== JSON.stringify(known.told.devices[at])) describe(known.cells[at], told, device, true);
       else known.cells[at].device = { pool: told, device };
     });
+    if (known.told.problems.length !== told.problems.length) order = null;
     known.told = told;
     known.stale = true;
     return;
@@ -211,6 +213,7 @@ function putPool(told, live) {
     return cell;
   });
   pools.set(id, { told, cells, row: null, stale: true });
+  order = null;
 }
 
 function removePool(id) {
@@ -224,6 +227,7 @@ function removePool(id) {
   }
   known.row?.remove();
   pools.delete(id);
+  order = null;
 }
 
 function describe(cell, pool, device, live) {
@@ -281,10 +285,11 @@ function drawNumbers() {
 
 function drawTable() {
   const body = byId("pools");
-  const ids = [...pools.keys()].sort((one, other) => {
+  order ??= [...pools.keys()].sort((one, other) => {
     const [a, b] = [pools.get(one).told, pools.get(other).told];
     return (b.problems.length > 0) - (a.problems.length > 0) || ORDER.compare(a.driver, b.driver) || ORDER.compare(a.pool, b.pool);
   });
+  const ids = order;
   const told = showAll ? ids : ids.slice(0, ROWS);
   const rows = told.map((id) => {
     const pool = pools.get(id);
@@ -486,7 +491,7 @@ function shape(className, d) {
 function drawPast() {
   const place = byId("past");
   if (!past) return place.replaceChildren(element("p", "quiet", "You may not list and watch resourcepools, which tell how much is in use."));
-  const points = Array.from(past.points, (point) => point ?? null);
+  const { points } = past;
   const known = points.filter(Boolean);
   const top = Math.max(1, ...known.map(([allocated, available, unavailable]) => allocated + available + unavailable));
   const y = (value) => (100 - (100 * value) / top).toFixed(2);
