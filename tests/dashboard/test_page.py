@@ -170,7 +170,7 @@ def test_who_sees_less_is_told_so_and_names_are_text_and_never_markup(tmp_path: 
         await made.pod("evil", "team-a", evil)
         await log_in(made, page, "token-of-anna")
         await page.until("document.querySelectorAll('#map .cell').length === 4")
-        assert "You may see claims of namespace team-a" in await text(page, "#notes")
+        assert "You may see only claims of namespace team-a" in await text(page, "#notes")
         assert [each for each in await labels(page) if "beta" in each] == []
         await page.until("document.querySelector('#pools tr')")
         assert "1 of 2 held by claims that you may not see" in await text(page, "#pools")

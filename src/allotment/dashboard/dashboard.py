@@ -26,7 +26,7 @@ from allotment.dashboard.page import NOT_KEPT, page_files
 from allotment.dashboard.rights import Rights, rights_of
 from allotment.dashboard.viewing import Viewing
 
-VIEWERS = 200
+VIEWERS = 100
 
 
 class Dashboard:

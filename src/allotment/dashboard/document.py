@@ -44,23 +44,24 @@ def notes(rights: Rights) -> list[str]:
             else "You may list and watch neither resourceslices nor resourcepools: no devices can be shown."
         )
     elif not fleet.claims.everywhere:
-        told.append(
-            f"You may see claims of {_some(fleet.claims.names)}: of others you see how many devices they hold, not which."
+        whose = f"only claims of {_some(fleet.claims.names)}" if fleet.claims.names else "no claims"
+        others = (
+            "how many devices others hold is told, not which"
             if fleet.pools
-            else f"You may see claims of {_some(fleet.claims.names)}, and no resourcepools: what others hold is not known."
+            else "what others hold is not known"
         )
+        told.append(f"You may see {whose}: {others}.")
     if fleet.slices and not fleet.rules:
         told.append(
             "You may not list and watch devicetaintrules: what they taint is shown as if it were not."
         )
     if not rights.pods.everywhere:
-        told.append(f"You may see pods of {_some(rights.pods.names)}.")
+        whose = f"only pods of {_some(rights.pods.names)}" if rights.pods.names else "no pods"
+        told.append(f"You may see {whose}.")
     return told
 
 
 def _some(names: frozenset[str]) -> str:
-    if not names:
-        return "no namespace"
     told = sorted(names)[:_NAMED]
     more = f" and {len(names) - len(told)} more" if len(names) > len(told) else ""
     return f"{'namespace' if len(names) == 1 else 'namespaces'} {', '.join(told)}{more}"
