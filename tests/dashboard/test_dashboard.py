@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import pytest
 
 from allotment.apiserver.auth.identity import ADMINISTRATOR, ANONYMOUS, Identity
 from allotment.apiserver.auth.token_file import digest_of
+from allotment.apiserver.http.reply import Stream
+from allotment.apiserver.http.request import Request
 from allotment.dashboard import cluster, dashboard, viewing, waiting
 from tests.apiserver.http.serving import PATIENCE, Reply, Watch
 from tests.dashboard.world import GPU, World, person, world
@@ -350,6 +352,30 @@ def test_people_with_equal_rights_share_a_picture_and_different_ones_are_bounded
         # now nobody looks at theirs, which makes room
         assert (await made.as_(person("one")).call("GET", "/ui/api/fleet")).status == 200
         assert len(page._cluster._fleets) == 2
+
+    run(tmp_path, steps)
+
+
+def test_a_slow_reader_costs_no_more_than_there_are_pools_and_gets_the_last_state(tmp_path: Path) -> None:
+    async def steps(made: World) -> None:
+        stream = await made.server.app.answer(
+            Request("GET", "/ui/api/changes", b"", (), identity=ADMINISTRATOR)
+        )
+        assert isinstance(stream, Stream)
+        async with aclosing(stream.lines) as lines:
+            assert json.loads(await anext(lines))["whole"]
+            claims = made.client.plain("resource.k8s.io/v1", "resourceclaims")
+            async with following(
+                made, ADMINISTRATOR
+            ) as other:  # which reads, and so knows when all has arrived
+                for number in range(20):
+                    await made.claim(f"gamma-{number}", "gpu-0", namespace="team-a", pool="node-2")
+                    await claims.delete(f"gamma-{number}", "team-a")
+                await made.claim("last", "gpu-0", namespace="team-a", pool="node-2")
+                await until(other, lambda line: "team-a/last" in json.dumps(line))
+            told = json.loads(await anext(lines))
+            assert [pool["pool"] for pool in told["pools"]] == ["node-2"]
+            assert told["pools"][0]["devices"] == [["gpu-0", 1, "", ["team-a/last"]]]
 
     run(tmp_path, steps)
 

@@ -101,9 +101,13 @@ def test_a_person_logs_in_looks_around_and_sees_what_changes(tmp_path: Path) -> 
         await page.until(cell("gpu-0 on node-0: available"))
         rows = "[...document.querySelectorAll('#map .name')].map((each) => each.textContent)"
         assert await page.ask(rows) == ["node-0", "node-1", "node-2"]
+        await asyncio.gather(*(made.slice(f"late-{number}", "gpu-0") for number in range(20)))
+        await page.until(f"{rows}.length === 23")
+        assert (await page.ask(rows))[:3] == ["late-0", "late-1", "late-2"]
         slices = made.client.plain("resource.k8s.io/v1", "resourceslices", namespaced=False)
-        await slices.delete("node-2-slice")
-        await page.until(f"{rows}.length === 2")
+        for name in ("node-2", *(f"late-{number}" for number in range(20))):
+            await slices.delete(f"{name}-slice")
+        await page.until(f"{rows}.join() === 'node-0,node-1'")
         await page.until(
             "document.querySelector('#past svg')?.getAttribute('aria-label').includes('of 4 devices')"
         )

@@ -19,6 +19,8 @@ const WORDS = {
 const COUNTS = { total: "devices", available: "available", allocated: "allocated", unavailable: "unavailable", unknown: "not known" };
 const COLOURS = { available: "s0", allocated: "s1", unavailable: "s3", unknown: "s4" };
 
+const map = byId("map");
+
 let states = [];
 let pools = new Map(); // by key: {told, cells, row}
 let nodes = new Map(); // by name: {row, cells, label}
@@ -102,7 +104,10 @@ function take(told) {
   if (told.whole) begin(told);
   for (const [driver, pool] of told.gone ?? []) removePool(key(driver, pool));
   if (!told.whole) for (const pool of told.pools ?? []) putPool(pool, true);
-  if (told.pools || told.gone) later();
+  if (told.pools || told.gone) {
+    placeRows();
+    later();
+  }
   if (told.waiting) drawWaiting(told.waiting);
   if (told.timeline !== undefined) past = told.timeline;
   if (told.points && past) past.points.splice(told.points.from, Infinity, ...told.points.points);
@@ -139,7 +144,8 @@ const key = (driver, pool) => JSON.stringify([driver, pool]);
 function clear() {
   pools = new Map();
   nodes = new Map();
-  order = shown = null;
+  order = null;
+  hideAbout();
   for (const id of ["map", "pools", "waiting", "past", "notes", "numbers"]) byId(id).replaceChildren();
 }
 
@@ -153,18 +159,16 @@ function begin(told) {
   byId("notes").replaceChildren(...told.notes.map((note) => element("p", "", note)));
   drawLegend();
   for (const pool of told.pools) putPool(pool, false);
-  const rows = [...nodes.values()].sort(inOrder).map((node) => node.row);
-  byId("map").replaceChildren(...rows);
-  if (!rows.length) byId("map").append(element("p", "quiet", "There are no devices that you may see."));
-  roving(byId("map").querySelector(".cell"));
-  if (focused) [...byId("map").querySelectorAll(".cell")].find((cell) => cellName(cell) === focused)?.focus();
+  placeRows();
+  roving(map.querySelector(".cell"));
+  if (focused) [...map.querySelectorAll(".cell")].find((cell) => cellName(cell) === focused)?.focus();
   connection("live", "live");
   requestAnimationFrame(() => setTimeout(() => performance.mark("first-picture")));
 }
 
 const inOrder = (one, other) => (one.name === SEVERAL) - (other.name === SEVERAL) || ORDER.compare(one.name, other.name);
 
-function nodeOf(name, live) {
+function nodeOf(name) {
   let node = nodes.get(name);
   if (node) return node;
   const row = element("div", "node");
@@ -177,12 +181,19 @@ function nodeOf(name, live) {
   row.append(label, cells);
   node = { name, row, cells };
   nodes.set(name, node);
-  if (live) {
-    byId("map").querySelector("p")?.remove();
-    const next = [...nodes.values()].sort(inOrder);
-    byId("map").insertBefore(row, next[next.indexOf(node) + 1]?.row ?? null);
-  }
   return node;
+}
+
+// Puts rows where they belong; those that are there already stay in the page, and with them focus and scrolling.
+function placeRows() {
+  if (nodes.size) map.querySelector("p")?.remove();
+  else if (!map.firstChild) map.append(element("p", "quiet", "There are no devices that you may see."));
+  if (nodes.size === map.childElementCount) return;
+  let at = map.firstChild;
+  for (const { row } of [...nodes.values()].sort(inOrder)) {
+    if (row === at) at = at.nextSibling;
+    else map.insertBefore(row, at);
+  }
 }
 
 const sameDevices = (one, other) =>
@@ -209,7 +220,7 @@ function putPool(told, live) {
     cell.setAttribute("role", "gridcell");
     cell.tabIndex = -1;
     describe(cell, told, device, live);
-    nodeOf(device[2] || told.node || SEVERAL, live).cells.append(cell);
+    nodeOf(device[2] || told.node || SEVERAL).cells.append(cell);
     return cell;
   });
   pools.set(id, { told, cells, row: null, stale: true });
@@ -219,8 +230,10 @@ function putPool(told, live) {
 function removePool(id) {
   const known = pools.get(id);
   if (!known) return;
-  for (const cell of known.cells) cell.remove();
-  for (const node of nodes.values()) {
+  for (const cell of known.cells) {
+    const node = nodes.get(cell.closest(".node").firstChild.textContent);
+    cell.remove();
+    if (cell === shown) hideAbout();
     if (node.cells.childElementCount) continue;
     node.row.remove();
     nodes.delete(node.name);
@@ -265,7 +278,7 @@ function later() {
     drawNumbers();
     drawTable();
     find();
-    if (!byId("map").querySelector('.cell[tabindex="0"]')) roving(byId("map").querySelector(".cell"));
+    if (!map.querySelector('.cell[tabindex="0"]')) roving(map.querySelector(".cell"));
   });
 }
 
@@ -387,7 +400,6 @@ function hideAbout() {
   byId("about").hidden = true;
 }
 
-const map = byId("map");
 map.addEventListener("pointerover", (event) => event.target.device && tellAbout(event.target));
 map.addEventListener("pointerleave", () => {
   if (document.activeElement?.device) tellAbout(document.activeElement);
