@@ -148,6 +148,35 @@ def test_a_scout_that_is_turned_away_leaves_the_others_in_peace() -> None:
     assert made.queue.next_time() is None
 
 
+def test_while_a_scout_is_on_its_way_events_do_not_look_at_its_shape_again_and_then_they_do() -> None:
+    looked = 0
+
+    class Shape(str):
+        __slots__ = ()
+
+        def __hash__(self) -> int:
+            nonlocal looked
+            looked += 1
+            return super().__hash__()
+
+    made = Queued()
+    made.add("a", "b")
+    for _ in range(2):
+        made.refuse(shape=Shape("shape"))
+    queue, cluster, came = made.queue, Cluster(), node("n")
+    for _ in range(2):
+        queue.wake(None, came, cluster)
+    looked = 0
+    for _ in range(50):
+        queue.wake(None, came, cluster)
+    assert looked == 0
+
+    made.refuse(now=10.0, shape=Shape("shape"))
+    assert made.places() == {"a": PARKED, "b": PARKED}
+    made.appear()
+    assert made.places() == {"a": BACKOFF, "b": PARKED}
+
+
 def test_after_a_scout_that_found_a_place_the_next_follows() -> None:
     made = Queued()
     made.add("a", "b", "c")

@@ -121,7 +121,9 @@ class Queue:
         self._gated: dict[str, dict[str, Entry]] = {}  # by the plugin whose gate it is
         self._numbers = 0
         self._failures: dict[str, int] = {}  # entry → how often its binding failed; not only of those here
-        self._blamed: dict[str, dict[Hashable, None]] = {}  # plugin → shapes that it turned away, some gone
+        self._blamed: dict[
+            str, dict[Hashable, None]
+        ] = {}  # plugin → shapes without a scout that it turned away, and others
         self._gangs: dict[Hashable, None] = {}  # shapes of which an entry is more than one pod, some gone
         self._interested: dict[_Happening, dict[str, _Interest]] = {}
         for plugin in self.plugins.values():
@@ -368,10 +370,10 @@ class Queue:
         found, gone = [], []
         for shape in shapes:
             bucket = self._buckets.get(shape)
-            if bucket is None or plugin not in bucket.plugins:
-                gone.append(shape)
-            elif not bucket.scout:
+            if bucket is not None and plugin in bucket.plugins and not bucket.scout:
                 found.append(bucket)
+            else:  # one whose scout is on its way is blamed on somebody again when that is turned away
+                gone.append(shape)
         for shape in gone:
             blamed.pop(shape, None)
             if shape not in self._buckets:
@@ -449,7 +451,7 @@ class Queue:
             assert entry.place != ACTIVE or key in active, f"{key}: not among the active"
             assert entry.place != BACKOFF or key in resting, f"{key}: not among those that rest"
         for shape, bucket in self._buckets.items():
-            for plugin in bucket.plugins if bucket.entries else ():
+            for plugin in bucket.plugins if bucket.entries and not bucket.scout else ():
                 assert shape in self._blamed[plugin], f"nobody wakes {shape!r} for {plugin}"
             assert bucket.entries or bucket.scout, f"an empty bucket for {shape!r}"
             if bucket.scout:

@@ -145,7 +145,8 @@ def _completeness(pool: Pool) -> Finding:
 
 def _validity(pool: Pool, duplicates: Collection[str]) -> Finding:
     if duplicates:
-        message = f"{len(duplicates)} device names are published more than once; nothing is given out"
+        names = "1 device name is" if len(duplicates) == 1 else f"{len(duplicates)} device names are"
+        message = f"{names} published more than once; nothing is given out"
         return Finding(False, DUPLICATE_DEVICES, message)
     if pool.invalid:
         return Finding(False, INVALID_SLICES, f"{pool.invalid}; nothing is given out")
