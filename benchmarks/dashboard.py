@@ -2,7 +2,7 @@
 
 The server is ``allot up`` in a process of its own, without components; Chromium reads its page over TLS. *first picture* is from the start of
 the navigation to the first frame with every device; *a change* is from before a claim's status is sent until the device's cell has
-its new colour, durable write included. Prints a table and, with ``--json FILE``, writes it down.
+its new colour, durable write included. A goal is reached if the slowest of all runs is within it. Prints a table and, with ``--json FILE``, writes it down.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ async def measure(folder: Path, url: str) -> list[dict[str, Any]]:
 
 def _row(scenario: str, goal: float, seconds: list[float]) -> dict[str, Any]:
     middle, worst = statistics.median(seconds), max(seconds)
-    return {"scenario": scenario, "goal": goal, "median": middle, "worst": worst, "reached": middle <= goal}
+    return {"scenario": scenario, "goal": goal, "median": middle, "worst": worst, "reached": worst <= goal}
 
 
 def main() -> int:
@@ -150,7 +150,7 @@ def main() -> int:
             server.wait()
     for row in rows:
         print(
-            f"{row['scenario']:<32} goal {row['goal']:.1f} s  median {row['median']:.3f}  worst {row['worst']:.3f}"
+            f"{row['scenario']:<32} goal {row['goal']:.1f} s  median {row['median']:.3f}  worst {row['worst']:.3f}  {'reached' if row['reached'] else 'missed'}"
         )
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1))
