@@ -141,7 +141,9 @@ def waiting(rounds: int) -> Iterator[Row]:
         for shapes in (1, SHAPES):
             among = beside(crowd(shapes), releases=releases)
             costs: dict[Rehearsed, list[float]] = {among: [], alone: []}
-            for round_ in range(rounds):  # side by side, as the machine's speed changes, and in turns who is first
+            for round_ in range(
+                rounds
+            ):  # side by side, as the machine's speed changes, and in turns who is first
                 for each in (among, alone) if round_ % 2 else (alone, among):
                     costs[each].append(each.cost(1))
             least = min(costs[among]) / min(costs[alone])

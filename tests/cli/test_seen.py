@@ -13,7 +13,7 @@ from allotment.client.client import Client
 from allotment.client.form import Obj
 from tests.cli.conftest import Allot
 from tests.cli.fleet import GPU, NIC, V1, claim, gpu_class, node, pool_counts, slice_of, written
-from tests.cli.served import Served
+from tests.cli.served import Served, pod
 from tests.cli.test_up import ask, greeting, up
 
 RBAC = "rbac.authorization.k8s.io"
@@ -34,21 +34,25 @@ def may_list(*resources: str, group: str = "resource.k8s.io") -> Obj:
     return {"apiGroups": [group], "resources": list(resources), "verbs": ["get", "list"]}
 
 
-ANN, BEN, CAT = "ann", "ben", "cat"
-"""Ann may list everything, Ben devices and the claims of team-a, Cat devices alone."""
+ANN, BEN, CAT, EVE = "ann", "ben", "cat", "eve"
+"""Ann may list everything, Ben devices and the claims and pods of team-a, Cat devices alone, Eve devices and all pods."""
 
 OBJECTS = [
     *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("team-a", "team-b")),
     *role("all", ANN, [may_list("*"), may_list("nodes", "pods", group="")]),
     *role("devices", BEN, [may_list("resourceslices", "deviceclasses")]),
-    *role("mine", BEN, [may_list("resourceclaims")], "team-a"),
+    *role("mine", BEN, [may_list("resourceclaims"), may_list("pods", group="")], "team-a"),
     *role("devices-only", CAT, [may_list("resourceslices", "deviceclasses")]),
+    *role("pods", EVE, [may_list("resourceslices", "deviceclasses"), may_list("pods", group="")]),
     node("node-1"),
     node("node-2"),
     gpu_class(),
     slice_of("node-1", "gpu-0", "gpu-1", "gpu-2", "gpu-3"),
     slice_of("node-2", "gpu-0", "gpu-1"),
     slice_of("node-9", "nic-0", driver=NIC),  # there is no such node
+    claim("three", count=3),
+    claim("five", count=5),
+    pod("waits", "default-scheduler", namespace="team-a", resourceClaimName="five"),
 ]
 CLAIMS = [
     claim("mine", "gpu-0"),
@@ -198,3 +202,53 @@ def test_the_doctor_by_rights(allot: Allot, fleet: Served, user: str, found: lis
     assert ran.code == (1 if found else 0)
     told = any(note.startswith("you may not list nodes: whether nodes exist") for note in document["notes"])
     assert told is (user != ANN)
+
+
+@pytest.mark.parametrize(
+    ("user", "name", "state", "hidden", "offered"),
+    [
+        (ANN, "claim three", "FitsNowhere", None, ["with count ≤ 1", "if claim team-b/secret is released"]),
+        (BEN, "claim three", "MayFit", {"held": None, "of": 5}, []),
+        (ANN, "claim five", "FitsNowhere", None, ["with count ≤ 1"]),
+        (BEN, "claim five", "FitsNowhere", {"held": None, "of": 5}, ["with count ≤ 3"]),
+        (ANN, "pod waits", "FitsNowhere", None, ["with count ≤ 1"]),
+        (BEN, "pod waits", "FitsNowhere", {"held": None, "of": 5}, ["with count ≤ 3"]),
+    ],
+)
+def test_explanations_by_rights(
+    allot: Allot, fleet: Served, user: str, name: str, state: str, hidden: Any, offered: list[str]
+) -> None:
+    arguments = (*name.split(), "-n", "team-a", "--kubeconfig", fleet.kubeconfig(user), "-o", "json")
+    ran = allot("explain", *arguments)
+    document = json.loads(ran.out)
+    assert (ran.code, document["state"], document.get("hidden")) == (int(state != "MayFit"), state, hidden)
+    assert [
+        each["words"].removeprefix("fits ").partition(" (")[0] for each in document["remedies"]
+    ] == offered
+    if user != ANN:
+        assert "secret" not in ran.out + ran.err
+
+
+def test_who_may_not_see_a_pod_or_claim_is_told_so(allot: Allot, fleet: Served) -> None:
+    for user, asked, words in (
+        (CAT, ("pod", "waits"), "you may not list pods in namespace team-a"),
+        (CAT, ("claim", "five"), "you may not list resourceclaims in namespace team-a"),
+        ("dan", ("pod", "waits"), "you may not list pods in namespace team-a"),
+        (
+            EVE,
+            ("pod", "waits"),
+            "you may not list resourceclaims in namespace team-a, where the pod has some",
+        ),
+    ):
+        code, _, err = told(allot, fleet, user, "explain", *asked, "-n", "team-a")
+        assert (code, words in err) == (2, True), err
+
+
+def test_people_are_told_what_an_explanation_does_not_know(allot: Allot, fleet: Served) -> None:
+    _, out, err = told(allot, fleet, BEN, "explain", "pod", "team-a/waits")
+    assert (
+        "How many of the 5 devices that no claim you may see holds are held by claims you may not see is unknown."
+        in out
+    )
+    assert "as far as you can see; claims you may not see may be in the way" in out
+    assert "note: pods of other namespaces are not seen: what they take of nodes is not counted" in err

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from allotment.allocator.selector import Criterion
 
 FITS = "fits"
+IN_USE = "in-use"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,7 @@ def _judge(problem: Problem, request: Request, ask: Ask, position: int) -> Devic
     name = str(device.id)
     if problem.used & bit and not ask.admin:
         holders = problem.held.holders(device.id)
-        return DeviceReason(name, "in-use", "in use", f"by {', '.join(holders)}" if holders else "")
+        return DeviceReason(name, IN_USE, "in use", f"by {', '.join(holders)}" if holders else "")
     suits = problem.suits[ask.shape]
     try:
         failed = suits.fails(device)

@@ -108,15 +108,20 @@ def show_claim(facts: ClaimFacts, screen: Screen, now: datetime) -> None:
     if facts.devices:
         screen.heading("Devices")
         columns = ("request", "device", "pool", "driver", "node", "share", "published")
-        screen.table(columns, [_row(each) for each in facts.devices])
-    if facts.problems:
+        screen.table(columns, [device_row(each) for each in facts.devices])
+    show_problems(facts.problems, screen)
+
+
+def show_problems(problems: Sequence[Ailment], screen: Screen) -> None:
+    """What is wrong with a claim, if anything is, each with the next step."""
+    if problems:
         screen.heading("Problems")
-        for each in facts.problems:
-            screen.line((each.kind, "bold red"), f": it {each.message}")
-            screen.line(f"next: {each.step}", indent=2)
+    for each in problems:
+        screen.line((each.kind, "bold red"), f": it {each.message}")
+        screen.line(f"next: {each.step}", indent=2)
 
 
-def _row(held: HeldDevice) -> list[Cell]:
+def device_row(held: HeldDevice) -> list[Cell]:
     info = held.info
     share = " ".join(f"{name}={amount}" for name, amount in sorted(info.capacity.items()))
     if info.admin_access:
@@ -172,7 +177,7 @@ def claim_document(facts: ClaimFacts) -> Document:
         "created": meta.creation_timestamp,
         "state": facts.state,
         "requests": wishes(facts.claim),
-        "devices": [_device_document(each) for each in facts.devices],
+        "devices": [device_document(each) for each in facts.devices],
         "users": [
             {"resource": user.resource, "name": user.name, "uid": user.uid}
             for user in facts.claim.status.reserved_for
@@ -183,7 +188,7 @@ def claim_document(facts: ClaimFacts) -> Document:
     }
 
 
-def _device_document(held: HeldDevice) -> Document:
+def device_document(held: HeldDevice) -> Document:
     document: Document = {
         "request": held.info.request,
         "driver": held.pool.driver,

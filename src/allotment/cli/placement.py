@@ -140,10 +140,10 @@ class _Desk:
             refusal = _out_of_bounds(node, need.pod, claims) or self._attempt(node, pending)
             if refusal is None:
                 if self._explain:
-                    rejections += map(_rejection, self._nodes, refusals)
+                    rejections += map(rejection_of, self._nodes, refusals)
                 return node.metadata.name
             refusals.append(refusal)
-        rejections += map(_rejection, self._nodes, refusals)
+        rejections += map(rejection_of, self._nodes, refusals)
         return None
 
     def _attempt(self, node: Node, pending: Sequence[Claim]) -> Outcome | None:
@@ -234,7 +234,7 @@ def _usable_on(claim: Claim) -> NodeSelector | None:
     return allocation.node_selector if allocation is not None else None
 
 
-def _rejection(node: Node, refusal: str | Outcome) -> Rejection:
+def rejection_of(node: Node, refusal: str | Outcome) -> Rejection:
     name = node.metadata.name
     match refusal:
         case Unsatisfiable():

@@ -9,16 +9,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from allotment.allocator.pool import PoolID
 from allotment.api import alpha2
+from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.pools import ResourcePool
-from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.api.resource import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from allotment.cli.failure import Failure, NoAnswer
 from allotment.usage.pool import PoolUsage
 from allotment.usage.published import as_published, published
@@ -47,6 +55,9 @@ _LOSSES = {
 }
 """What goes with a kind that may not be listed."""
 
+_PARTLY = (Pod, ResourceClaimTemplate, PodGroup, VolcanoPodGroup)
+"""Kinds of which those in the caller's own namespaces are of use by themselves."""
+
 _COUNTED = (DeviceTaintRule, alpha2.NodeResourceSlice)
 """Kinds that ResourcePools take into account: who sees only those misses nothing of these."""
 
@@ -61,10 +72,25 @@ class Seen:
     denied: dict[type[ApiStruct], str] = field(
         default_factory=dict
     )  # kinds that may not be listed, with plurals
+    partly: dict[type[ApiStruct], dict[str, list[Any]]] = field(
+        default_factory=dict, repr=False
+    )  # of such kinds, what there is in namespaces where they may
 
     def of(self, kind: type[S]) -> list[S]:
         """All objects of a kind; none if it is not seen."""
         return self.objects.get(kind, [])
+
+    def some(self, kind: type[S]) -> list[S]:
+        """As ``of``; where only those of some namespaces may be listed, those."""
+        if kind in self.objects:
+            return self.of(kind)
+        return [obj for objects in self.partly.get(kind, {}).values() for obj in objects]
+
+    def knows(self, kind: type[ApiStruct], namespace: str) -> bool:
+        """Whether all objects of a kind in a namespace are here."""
+        if kind is ResourceClaim:
+            return self.namespaces is None or namespace in self.namespaces
+        return kind in self.objects or namespace in self.partly.get(kind, {})
 
     def sees(self, kind: type[ApiStruct]) -> bool:
         """Whether all objects of a kind are here; of claims, those of some namespaces do."""
@@ -139,6 +165,9 @@ def _read(files: Sequence[str]) -> Seen:
         seen.objects[Node] = cluster.nodes
     if cluster.pods:
         seen.objects[Pod] = cluster.pods
+    for template in cluster.templates.values():
+        seen.objects.setdefault(type(template), []).append(template)
+    seen.objects.setdefault(ResourceClaimTemplate, [])
     if not (cluster.slices or cluster.node_slices or pools):
         names = " ".join(files)
         raise NoAnswer(
@@ -184,7 +213,8 @@ async def look_at(
     seen = Seen()
     others = [kind for kind in kinds if kind is not ResourceClaim]
     claims = _claims(client, served, seen, namespaces, insist) if ResourceClaim in kinds else None
-    await asyncio.gather(*(_list(client, kind, served, seen) for kind in others), *filter(None, [claims]))
+    lists = [_list(client, kind, served, seen, namespaces) for kind in others]
+    await asyncio.gather(*lists, *filter(None, [claims]))
     if ResourceSlice in kinds and not seen.sees(ResourceSlice) and not seen.of(ResourcePool):
         raise Failure(
             "you may not list resourceslices, and there are no resourcepools to read in their place",
@@ -195,13 +225,15 @@ async def look_at(
     seen.notes += [
         f"you may not list {plural}: {_LOSSES[kind]}".removesuffix(": ")
         for kind, plural in seen.denied.items()
-        if kind is not ResourcePool and (kind not in _COUNTED or seen.sees(ResourceSlice))
+        if kind is not ResourcePool and kind in _LOSSES and (kind not in _COUNTED or seen.sees(ResourceSlice))
     ]
     seen.notes.sort()
     return seen
 
 
-async def _list(client: Client, kind: type[ApiStruct], served: Discovery, seen: Seen) -> None:
+async def _list(
+    client: Client, kind: type[ApiStruct], served: Discovery, seen: Seen, namespaces: Sequence[str]
+) -> None:
     from allotment.api.status import Forbidden, NotFound
 
     where = _place(kind, served)
@@ -213,6 +245,11 @@ async def _list(client: Client, kind: type[ApiStruct], served: Discovery, seen: 
         seen.denied[kind] = where.plural
     except NotFound:
         return  # it has gone since the server told of it
+    if kind in seen.denied and kind in _PARTLY:
+        for namespace in dict.fromkeys(namespaces):
+            with suppress(Forbidden):
+                found = await _all(client, kind, where, namespace)
+                seen.partly.setdefault(kind, {})[namespace] = found
 
 
 async def _claims(
@@ -263,6 +300,8 @@ def _place(kind: type[ApiStruct], served: Discovery) -> Resource | None:
     from allotment.client.form import resource_of
     from allotment.client.places import PLACES
 
-    native = resource_of(kind)
-    places = PLACES.get(kind, (native, replace(native, api_version="resource.k8s.io/v1beta2")))
+    places = PLACES.get(kind)
+    if places is None:
+        native = resource_of(kind)
+        places = (native, replace(native, api_version="resource.k8s.io/v1beta2"))
     return next((each for each in places if served.has(each.api_version, each.plural)), None)

@@ -147,11 +147,11 @@ def _show_refused(placement: Placement, screen: Screen, *, explain: bool) -> Non
         screen.line((decision.need.who, "bold red"), f": {sentence(decision)}")
         if explain:
             for rejection in decision.rejections:
-                _show_rejection([rejection], screen, explain=True)
+                show_rejection([rejection], screen, explain=True)
             continue
         groups = folded(decision.rejections)
         for rejections in groups[:GROUPS_SHOWN]:
-            _show_rejection(rejections, screen, explain=False)
+            show_rejection(rejections, screen, explain=False)
         more = sum(map(len, groups[GROUPS_SHOWN:]))
         if more:
             screen.line(f"... and {_counted(more, 'nodes')} more; --explain shows all", indent=2)
@@ -164,16 +164,17 @@ def folded(rejections: Sequence[Rejection]) -> list[list[Rejection]]:
         reason = rejection.reason
         key: object = rejection.words
         if reason is not None:
-            key = tuple((ask.request, ask.needed, tuple(sorted(_tally(ask).items()))) for ask in reason.asks)
+            key = tuple((ask.request, ask.needed, tuple(sorted(tally(ask).items()))) for ask in reason.asks)
         groups.setdefault(key, []).append(rejection)
     return sorted(groups.values(), key=lambda group: _closeness(group[0]), reverse=True)
 
 
-def _tally(ask: AskReason) -> Counter[tuple[str, str]]:
+def tally(ask: AskReason) -> Counter[tuple[str, str]]:
+    """How many devices there are of each reason."""
     return Counter((device.code, device.text) for device in ask.devices)
 
 
-def _show_rejection(rejections: Sequence[Rejection], screen: Screen, *, explain: bool) -> None:
+def show_rejection(rejections: Sequence[Rejection], screen: Screen, *, explain: bool) -> None:
     """Nodes that fail alike: what each request lacks, in counts or device by device."""
     first = rejections[0]
     if not first.node:
@@ -202,7 +203,7 @@ def _counts(alike: Sequence[AskReason]) -> Iterator[str]:
         for device in ask.devices:
             if device.detail:
                 details.setdefault((device.code, device.text), Counter())[device.detail] += 1
-    for (code, text), count in _tally(alike[0]).most_common():
+    for (code, text), count in tally(alike[0]).most_common():
         if code != FITS:
             seen = [detail for detail, _ in details.get((code, text), Counter()).most_common()]
             yield counted(count, text) + (f" ({_few(seen, 3, '; ')})" if seen else "")
@@ -252,7 +253,7 @@ def _show_passed_over(placement: Placement, screen: Screen) -> None:
     for decision in moved:
         screen.line((decision.need.who, "bold"), f" is on {decision.node}, because")
         for rejection in decision.rejections:
-            _show_rejection([rejection], screen, explain=True)
+            show_rejection([rejection], screen, explain=True)
 
 
 def _few(names: Sequence[str], most: int = NODES_NAMED, separator: str = ", ") -> str:

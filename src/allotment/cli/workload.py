@@ -77,11 +77,11 @@ def _claims_of(pod: Pod, entry: PodResourceClaim, cluster: Cluster, missing: lis
         if template is None:
             missing.append(f"ResourceClaimTemplate {namespace}/{entry.resource_claim_template_name}")
             return
-        cluster.claims[name] = _from_template(name, pod, template)
+        cluster.claims[name] = from_template(name, pod, template)
     yield name
 
 
-def _from_template(
+def from_template(
     name: Name, pod: Pod, template: ResourceClaimTemplate | alpha2.ResourceClaimTemplate
 ) -> Claim:
     pattern = template.spec.metadata

@@ -24,6 +24,18 @@ GATE_LONGEST = 20.0
 """The same, while other claims keep coming: to tell thousands that theirs is next would only keep it from coming."""
 
 
+def admission(pod: PodInfo, cluster: Cluster, profile: Profile, *, gangs: bool) -> Status:
+    """Whether a pod may be tried, and if not, why."""
+    group = group_key(pod.pod)
+    if group and gangs and group not in cluster.groups:
+        return Status(Code.UNRESOLVABLE, GANG, "the pod's group does not exist")
+    for plugin in profile.pre_enqueue:
+        status = plugin.pre_enqueue(pod, cluster)
+        if not status.ok:
+            return status
+    return SUCCESS
+
+
 class Gate:
     """See the module. Without ``gangs`` it does not matter whether the group of a pod exists."""
 
@@ -39,14 +51,8 @@ class Gate:
 
     def admit(self, pod: PodInfo) -> Status:
         """Whether a pod may be tried."""
-        group = group_key(pod.pod)
-        if group and self._gangs and group not in self._cluster.groups:
-            return Status(Code.UNRESOLVABLE, GANG, "the pod's group does not exist")
-        for plugin in self._profiles[pod.pod.spec.scheduler_name or ""].pre_enqueue:
-            status = plugin.pre_enqueue(pod, self._cluster)
-            if not status.ok:
-                return status
-        return SUCCESS
+        profile = self._profiles[pod.pod.spec.scheduler_name or ""]
+        return admission(pod, self._cluster, profile, gangs=self._gangs)
 
     def open(self, entry: Entry) -> None:
         """Lets an entry into the queue proper."""

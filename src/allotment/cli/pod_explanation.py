@@ -1,0 +1,161 @@
+"""A pod, as ``allot explain`` tells of it: where it is, or why it is nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from allotment.api import alpha2
+from allotment.api.claim_marks import POD_CLAIM_NAME
+from allotment.api.core import Node, Pod, PodResourceClaim
+from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
+from allotment.cli.absent import absent
+from allotment.cli.claim_description import facts_of
+from allotment.cli.cluster import name_of
+from allotment.cli.examination import Examination
+from allotment.cli.explanation import Explanation, State, told_of, well_or_not
+from allotment.cli.failure import Failure, NoAnswer
+from allotment.cli.usage_table import plural
+from allotment.cli.workload import FINISHED, from_template
+from allotment.scheduler.pod import claims_named
+
+if TYPE_CHECKING:
+    from allotment.cli.seen import Seen
+
+
+def named_pod(seen: Seen, name: str, namespaces: Sequence[str]) -> Pod:
+    """The one pod of that name in the namespaces, or in all that are seen. Raises Failure if that is none or several."""
+    pods = seen.some(Pod)
+    unknown = [each for each in namespaces if not seen.knows(Pod, each)]
+    if Pod in seen.denied and (unknown or Pod not in seen.partly):
+        where = f" in namespace {unknown[0]}" if unknown else ""
+        raise NoAnswer(f"you may not list pods{where}", "name one where you may with -n NAMESPACE")
+    found = [
+        pod
+        for pod in pods
+        if pod.metadata.name == name and (not namespaces or pod.metadata.namespace in namespaces)
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        where = ", ".join(sorted(pod.metadata.namespace for pod in found))
+        raise Failure(f"there are pods {name} in several namespaces: {where}", "say which with -n NAMESPACE")
+    asked = f"{namespaces[0]}/{name}" if namespaces else name
+    known = {"/".join(name_of(pod.metadata)) if namespaces else pod.metadata.name for pod in pods}
+    raise absent("pod", asked, known, "kubectl get pods -A")
+
+
+def told_of_pod(pod: Pod, seen: Seen, now: datetime, go_on: Callable[[], bool]) -> Explanation:
+    """What there is to tell of a pod. ``go_on`` says whether there is time left to look for changes that would help."""
+    if pod.status.phase in FINISHED:
+        return told_of(
+            "pod", pod.metadata, State.ENDED, f"has ended ({pod.status.phase}) and needs no devices"
+        )
+    if pod.spec.node_name:
+        return _placed(pod, seen, now)
+    if pod.metadata.deletion_timestamp is not None:
+        return told_of("pod", pod.metadata, State.ENDED, "is being deleted and will not be placed")
+    namespace = name_of(pod.metadata)[0]
+    if pod.spec.resource_claims and not seen.knows(ResourceClaim, namespace):
+        raise NoAnswer(
+            f"you may not list resourceclaims in namespace {namespace}, where the pod has some",
+            "ask for that right: without its claims, nobody can tell what a pod needs",
+        )
+    scheduler = pod.spec.scheduler_name or ""
+    if scheduler not in ("", "default-scheduler"):
+        seen.notes.append(f"the pod is for scheduler {scheduler}: told is what Allotment's own would say")
+    if not pod.metadata.uid:
+        pod = replace(pod, metadata=replace(pod.metadata, uid=f"pod {'/'.join(name_of(pod.metadata))}"))
+    if not seen.sees(Node):
+        pod = _regardless_of_labels(pod, seen)
+    made, missing = _from_templates(pod, seen)
+    if missing:
+        return told_of("pod", pod.metadata, State.WAITS, missing, said=_said(pod))
+    explanation = Examination(seen, pod, made, _others(pod, seen), now, go_on).explain("pod", pod.metadata)
+    explanation.said = _said(pod)
+    return explanation
+
+
+def _regardless_of_labels(pod: Pod, seen: Seen) -> Pod:
+    """The pod without what cannot be judged where nodes are not seen."""
+    spec = replace(pod.spec, node_selector={}, affinity=None, topology_spread_constraints=())
+    if spec != pod.spec:
+        seen.notes.append(
+            "without nodes, the pod's node selector, affinity and spreading cannot be looked at, and are not"
+        )
+    return replace(pod, spec=spec)
+
+
+def _said(pod: Pod) -> str:
+    """Why the pod is not placed, in the words of whoever tried."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status != "True":
+            return condition.message or condition.reason or ""
+    return ""
+
+
+def _placed(pod: Pod, seen: Seen, now: datetime) -> Explanation:
+    keys = set(claims_named(pod))
+    facts = [facts_of(claim, seen, now) for claim in seen.claims if "/".join(name_of(claim.metadata)) in keys]
+    devices = [device for each in facts for device in each.devices]
+    problems = [problem for each in facts for problem in each.problems]
+    node = pod.spec.node_name or ""
+    reason = f"is on node {node}"
+    if devices:
+        reason += f" with {plural(len(devices), 'device')} of {plural(len(facts), 'claim')}"
+    elif not keys and not pod.spec.resource_claims:
+        reason += " and asks for no devices"
+    unseen = len(keys) - len(facts)
+    if unseen:
+        reason += f"; {plural(unseen, 'claim')} that it names cannot be seen"
+    reason += f"; {well_or_not(problems)}"
+    return told_of("pod", pod.metadata, State.PLACED, reason, node=node, devices=devices, problems=problems)
+
+
+def _from_templates(pod: Pod, seen: Seen) -> tuple[list[ResourceClaim], str]:
+    """The claims that are still to be made for a pod, as they will be; or what keeps them from being made."""
+    namespace, made = name_of(pod.metadata)[0], []
+    templates = {name_of(each.metadata): each for each in seen.some(ResourceClaimTemplate)}
+    early = {name_of(each.metadata) for each in seen.of(alpha2.ResourceClaimTemplate)}
+    for entry in pod.spec.resource_claims:
+        wanted = entry.resource_claim_template_name
+        if not wanted or _is_made(pod, entry, seen):
+            continue
+        template = templates.get((namespace, wanted))
+        if template is None and (
+            (namespace, wanted) in early or not seen.knows(ResourceClaimTemplate, namespace)
+        ):
+            continue  # the scheduler says that the claim is not there
+        if template is None:
+            missing = f"there is no ResourceClaimTemplate {namespace}/{wanted}"
+            return [], f"its claim {entry.name} cannot be made: {missing}"
+        name = (namespace, f"{pod.metadata.name}-{entry.name}")
+        claim = from_template(name, pod, template)
+        assert isinstance(claim, ResourceClaim)
+        noted = {**claim.metadata.annotations, POD_CLAIM_NAME: entry.name}
+        made.append(replace(claim, metadata=replace(claim.metadata, annotations=noted)))
+        seen.notes.append(f"claim {entry.name} is not made from template {wanted} yet: told is as if it were")
+    return made, ""
+
+
+def _is_made(pod: Pod, entry: PodResourceClaim, seen: Seen) -> bool:
+    if any(status.name == entry.name for status in pod.status.resource_claim_statuses):
+        return True
+    return any(
+        claim.metadata.annotations.get(POD_CLAIM_NAME) == entry.name
+        and any(owner.uid == pod.metadata.uid for owner in claim.metadata.owner_references)
+        for claim in seen.of(ResourceClaim)
+    )
+
+
+def _others(asked: Pod, seen: Seen) -> list[Pod]:
+    """The pods beside the one that is asked about."""
+    if Pod in seen.denied:
+        seen.notes.append("pods of other namespaces are not seen: what they take of nodes is not counted")
+    vague = sum(not node.status.allocatable for node in seen.of(Node))
+    if vague:
+        seen.notes.append(f"cpu and memory are taken to be in plenty on nodes that do not tell: {vague}")
+    return [pod for pod in seen.some(Pod) if name_of(pod.metadata) != name_of(asked.metadata)]

@@ -1,0 +1,244 @@
+"""Single changes to what claims ask for: one thing left out, turned down, or put up with.
+
+Nothing here knows whether a change helps; ``remedies`` asks. What can be turned down (a count, an amount of capacity) is a
+``Dial``: less of it is never harder to get, so the most that fits is found by halving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from msgspec.structs import replace
+
+from allotment.allocator.request import RESULTS_MAX, full_name
+from allotment.allocator.taint import BLOCKING, tolerates
+from allotment.api.quantity import Format, Quantity
+from allotment.api.resource import (
+    DeviceSubRequest,
+    DeviceTaint,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+
+_FINENESS = 64
+"""An amount is turned down in units of which it has at least so many, but never in smaller ones than it was written in needs."""
+_EXPRESSION = 80  # characters that are shown of one
+_DECIMAL = [10**power for power in range(27, -1, -3)]
+_BINARY = [10**9 << shift for shift in range(60, -1, -10)]
+
+
+class Kind(StrEnum):
+    """What is changed, in the order in which changes are offered: those that give up least come first."""
+
+    TOLERATION = "toleration"
+    COUNT = "count"
+    CAPACITY = "capacity"
+    CONSTRAINT = "constraint"
+    SELECTOR = "selector"
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Claim number ``number`` of those asked for becomes ``claim``. ``words`` complete "fits …"."""
+
+    kind: Kind
+    number: int
+    claim: ResourceClaim
+    request: str  # ``req`` or ``req/sub``; empty where the change is the whole claim's
+    value: str  # what is put in place, or left out
+    words: str
+    given_up: float  # how much, from 0 to 1, to compare changes of one kind
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """Something that may be turned down, to any number from 1 to ``most``."""
+
+    most: int
+    at: Callable[[int], Change]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """One request of a claim, or one alternative of it, and how to write it differently."""
+
+    claims: Sequence[ResourceClaim]
+    number: int
+    request: int
+    alternative: int | None
+
+    @property
+    def wish(self) -> ExactDeviceRequest | DeviceSubRequest:
+        request = self.claims[self.number].spec.devices.requests[self.request]
+        if self.alternative is not None:
+            return request.first_available[self.alternative]
+        assert request.exactly is not None
+        return request.exactly
+
+    @property
+    def name(self) -> str:
+        request = self.claims[self.number].spec.devices.requests[self.request]
+        return (
+            request.name
+            if self.alternative is None
+            else f"{request.name}/{request.first_available[self.alternative].name}"
+        )
+
+    def changed(self, kind: Kind, value: str, words: str, given_up: float, **fields: Any) -> Change:
+        claim = self.claims[self.number]
+        requests = list(claim.spec.devices.requests)
+        request, wish = requests[self.request], replace(self.wish, **fields)
+        if isinstance(wish, ExactDeviceRequest):
+            requests[self.request] = replace(request, exactly=wish)
+        else:
+            asks = [wish if n == self.alternative else each for n, each in enumerate(request.first_available)]
+            requests[self.request] = replace(request, first_available=tuple(asks))
+        return Change(
+            kind, self.number, _with(claim, requests=tuple(requests)), self.name, value, words, given_up
+        )
+
+    def where(self, more: str = "") -> str:
+        """In which request, and of which claim if there are several, in brackets."""
+        claim = f"claim {full_name(self.claims[self.number].metadata)}, " if len(self.claims) > 1 else ""
+        return f"({claim}request {self.name}{more})"
+
+
+def _with(claim: ResourceClaim, **fields: Any) -> ResourceClaim:
+    return replace(claim, spec=replace(claim.spec, devices=replace(claim.spec.devices, **fields)))
+
+
+def _asks(claims: Sequence[ResourceClaim]) -> Iterator[_Ask]:
+    for number, claim in enumerate(claims):
+        for index, request in enumerate(claim.spec.devices.requests):
+            if request.exactly is not None and not request.first_available:
+                yield _Ask(claims, number, index, None)
+            for alternative in range(len(request.first_available)):
+                yield _Ask(claims, number, index, alternative)
+
+
+# --- left out ---
+
+
+def constraints_left_out(claims: Sequence[ResourceClaim]) -> Iterator[Change]:
+    """Every constraint, each by itself."""
+    for number, claim in enumerate(claims):
+        constraints = claim.spec.devices.constraints
+        for index, constraint in enumerate(constraints):
+            kind = "matchAttribute" if constraint.match_attribute is not None else "distinctAttribute"
+            attribute = constraint.match_attribute or constraint.distinct_attribute or ""
+            of = f" (claim {full_name(claim.metadata)})" if len(claims) > 1 else ""
+            rest = constraints[:index] + constraints[index + 1 :]
+            yield Change(
+                Kind.CONSTRAINT,
+                number,
+                _with(claim, constraints=rest),
+                "",
+                attribute,
+                f"without {kind} {attribute}{of}",
+                1 / len(constraints),
+            )
+
+
+def selectors_left_out(claims: Sequence[ResourceClaim]) -> Iterator[Change]:
+    """Every selector of a request, each by itself. Those of classes are not the claim's to change."""
+    for ask in _asks(claims):
+        selectors = ask.wish.selectors
+        for index, selector in enumerate(selectors):
+            expression = " ".join(selector.cel.expression.split()) if selector.cel is not None else ""
+            short = expression if len(expression) <= _EXPRESSION else expression[: _EXPRESSION - 3] + "..."
+            yield ask.changed(
+                Kind.SELECTOR,
+                expression,
+                f"without selector `{short}` {ask.where()}",
+                1 / len(selectors),
+                selectors=selectors[:index] + selectors[index + 1 :],
+            )
+
+
+# --- put up with ---
+
+
+def tolerations(claims: Sequence[ResourceClaim], taints: Iterable[DeviceTaint]) -> Iterator[Change]:
+    """Every key of a taint that keeps devices back, tolerated by each request that does not do so yet."""
+    blocking = [taint for taint in taints if taint.effect in BLOCKING]
+    for ask in _asks(claims):
+        have = ask.wish.tolerations
+        untold = {taint.key for taint in blocking if not any(tolerates(each, taint) for each in have)}
+        for key in sorted(untold):
+            more = DeviceToleration(key=key, operator="Exists")
+            words = f"with a toleration of device taint {key} {ask.where()}"
+            yield ask.changed(Kind.TOLERATION, key, words, 0.0, tolerations=(*have, more))
+
+
+# --- turned down ---
+
+
+def counts(claims: Sequence[ResourceClaim]) -> Iterator[Dial]:
+    """Every count above one, and every wish for all there is."""
+    for ask in _asks(claims):
+        dial = _count(ask)
+        if dial is not None:
+            yield dial
+
+
+def capacities(claims: Sequence[ResourceClaim]) -> Iterator[Dial]:
+    """Every amount of capacity."""
+    for ask in _asks(claims):
+        if ask.wish.capacity is not None:
+            for name, wanted in ask.wish.capacity.requests.items():
+                if wanted.nanos > 1:
+                    yield _amount(ask, name, wanted)
+
+
+def _count(ask: _Ask) -> Dial | None:
+    wish = ask.wish
+    if wish.allocation_mode == "All":
+        return Dial(
+            RESULTS_MAX,
+            lambda count: ask.changed(
+                Kind.COUNT,
+                str(count),
+                f"with count ≤ {count} {ask.where(' asks for all')}",
+                1 / (1 + count),
+                allocation_mode="ExactCount",
+                count=count,
+            ),
+        )
+    asked = wish.count or 1
+    if asked < 2:
+        return None
+    return Dial(
+        min(asked - 1, RESULTS_MAX),
+        lambda count: ask.changed(
+            Kind.COUNT,
+            str(count),
+            f"with count ≤ {count} {ask.where(f' asks for {asked}')}",
+            1 - count / asked,
+            count=count,
+        ),
+    )
+
+
+def _amount(ask: _Ask, name: str, wanted: Quantity) -> Dial:
+    capacity = ask.wish.capacity
+    assert capacity is not None
+    units = _BINARY if wanted.format is Format.BINARY_SI else _DECIMAL
+    least = next(each for each in (10**9, 10**6, 1) if wanted.nanos % each == 0)
+    unit = next((each for each in units if each >= least and wanted.nanos >= _FINENESS * each), least)
+
+    def at(number: int) -> Change:
+        amount = Quantity(number * unit, wanted.format)
+        return ask.changed(
+            Kind.CAPACITY,
+            str(amount),
+            f"with {name} ≤ {amount} {ask.where(f' asks for {wanted}')}",
+            1 - amount.nanos / wanted.nanos,
+            capacity=replace(capacity, requests={**capacity.requests, name: amount}),
+        )
+
+    return Dial((wanted.nanos - 1) // unit, at)
