@@ -13,9 +13,11 @@ import pytest
 
 from allotment.apiserver.auth.identity import ADMINISTRATOR, ANONYMOUS, Identity
 from allotment.apiserver.auth.token_file import digest_of
+from allotment.apiserver.http.app import App
 from allotment.apiserver.http.reply import Stream
 from allotment.apiserver.http.request import Request
-from allotment.dashboard import cluster, dashboard, viewing, waiting
+from allotment.dashboard import dashboard, rights, viewing, views, waiting
+from allotment.dashboard.rights import Namespaces, Rights
 from tests.apiserver.http.serving import PATIENCE, Reply, Watch
 from tests.dashboard.world import GPU, World, person, world
 
@@ -28,6 +30,12 @@ def run(folder: Path, steps: Callable[[World], Awaitable[None]], **options: Any)
             await steps(made)
 
     asyncio.run(whole())
+
+
+def views_of(made: World) -> views.Views:
+    page = made.server.app.pages
+    assert isinstance(page, dashboard.Dashboard)
+    return page.views
 
 
 def pools_of(document: Any) -> dict[str, Any]:
@@ -112,6 +120,20 @@ def test_nobody_sees_a_name_that_they_may_not_list_and_everybody_the_counts(tmp_
             async with following(made, user) as watch:
                 first = await watch.event()
             assert {**first, "timeline": None} == {**document, "timeline": None}, case
+
+    run(tmp_path, steps)
+
+
+def test_of_very_many_namespaces_some_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rights, "NAMESPACES", 1)
+
+    async def steps(made: World) -> None:
+        await made.bind("anna", "allotment:viewer")
+        for team in ("team-a", "team-b"):
+            await made.bind("anna", "view", team)
+        document = await made.fleet(person("anna"))
+        assert named(document) == {"team-a/alpha", "team-a/wants-a"}
+        assert pools_of(document)["node-1"]["hidden"] == 1
 
     run(tmp_path, steps)
 
@@ -268,7 +290,7 @@ def test_time_passes_without_changes(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_change_of_rights_begins_anew_with_what_may_be_seen_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(viewing, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(views, "CHECK_SECONDS", 0.05)
 
     async def steps(made: World) -> None:
         await made.bind("anna", "allotment:viewer")
@@ -303,15 +325,24 @@ def test_a_stream_ends_with_the_token_that_it_was_opened_with(
     run(tmp_path, steps, tokens=tokens)
 
 
-def test_a_reader_who_leaves_is_forgotten(tmp_path: Path) -> None:
+def test_a_view_ends_some_time_after_the_last_page_of_the_person_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "KEPT_SECONDS", 0.05)
+
     async def steps(made: World) -> None:
-        page = made.server.app.pages
-        assert isinstance(page, dashboard.Dashboard)
-        async with following(made, ADMINISTRATOR) as watch:
-            await watch.event()
-            assert len(page._cluster.viewers) == 1
-        assert len(page._cluster.viewers) == 0
-        assert not any(fleet.viewers for fleet in page._cluster._fleets.values())
+        opened = views_of(made)
+        async with following(made, ADMINISTRATOR) as first:
+            await first.event()
+            async with following(made, ADMINISTRATOR) as second:
+                await second.event()
+                [mine] = opened._open.values()  # one for both
+                assert opened.viewers == 2
+            assert opened.viewers == 1
+        await asyncio.wait([mine.task])
+        assert not opened._open
+        watches = made.server.app.watches
+        assert watches == 2, "only the census goes on"
 
     run(tmp_path, steps)
 
@@ -334,24 +365,65 @@ async def until_end(watch: Watch) -> None:
 # --- bounds ---
 
 
-def test_people_with_equal_rights_share_a_picture_and_different_ones_are_bounded(
+def test_people_are_bounded_and_those_who_left_make_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "FLEETS", 2)
+    monkeypatch.setattr(views, "VIEWS", 2)
 
     async def steps(made: World) -> None:
-        page = made.server.app.pages
-        assert isinstance(page, dashboard.Dashboard)
-        await made.bind("one", "allotment:viewer")
         async with following(made, person("anna")) as first, following(made, person("bob")) as second:
             await first.event()
             await second.event()
-            assert len(page._cluster._fleets) == 2  # theirs, and the one of everything
-            refused = await made.as_(person("one")).call("GET", "/ui/api/fleet")
+            async with following(made, person("anna")) as third:  # who is here already
+                await third.event()
+            refused = await made.as_(person("carl")).call("GET", "/ui/api/fleet")
             assert refused.status == 429
         # now nobody looks at theirs, which makes room
-        assert (await made.as_(person("one")).call("GET", "/ui/api/fleet")).status == 200
-        assert len(page._cluster._fleets) == 2
+        assert (await made.as_(person("carl")).call("GET", "/ui/api/fleet")).status == 200
+        assert len(views_of(made)._open) == 2
+
+    run(tmp_path, steps)
+
+
+def test_a_right_that_is_taken_before_the_first_list_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "CHECK_SECONDS", 0.05)
+
+    async def steps(made: World) -> None:
+        await made.bind("anna", "allotment:viewer")
+        opened = views_of(made)
+        judged = opened._rights
+        lies = iter([Rights(slices=True, claims=Namespaces(everywhere=True))])
+        opened._rights = lambda identity: next(lies, None) or judged(identity)
+        document = await made.fleet(person("anna"))
+        assert named(document) == set()
+        assert pools_of(document)["node-1"]["hidden"] == 2
+
+    run(tmp_path, steps)
+
+
+def test_the_server_is_asked_as_the_person_and_by_nobody_else_for_claims(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: set[tuple[str, str]] = set()
+    answer = App.answer
+
+    async def noted(app: App, request: Request, *rest: Any) -> Any:
+        if request.identity is not None and request.path.startswith("/api"):
+            asked.add((request.identity.name, request.path.rpartition("/")[2]))
+        return await answer(app, request, *rest)
+
+    async def steps(made: World) -> None:
+        await made.bind("anna", "allotment:viewer")
+        await made.bind("anna", "view", "team-a")
+        monkeypatch.setattr(App, "answer", noted)
+        await made.fleet(person("anna"))
+        assert {name for name, _ in asked} == {"anna"}
+        assert {kind for _, kind in asked} >= {"resourceslices", "resourceclaims", "pods", "resourcepools"}
+        own = made.as_(dashboard.OWN)
+        for path in ("/apis/resource.k8s.io/v1/resourceclaims", "/api/v1/pods"):
+            assert (await own.call("GET", path)).status == 403
 
     run(tmp_path, steps)
 

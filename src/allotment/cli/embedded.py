@@ -14,6 +14,7 @@ import yaml
 from allotment.api.status import AlreadyExists
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
 from allotment.apiserver.server import now
+from allotment.cli.answer import explained
 from allotment.cli.components import CONTROLLERS, SCHEDULER, Components, Wanted
 from allotment.client.client import Client, Collection
 from allotment.client.discovery import discover
@@ -40,9 +41,11 @@ def transports_into(server: ApiServer) -> dict[str, Transport]:
 @asynccontextmanager
 async def dashboard_of(server: ApiServer) -> AsyncIterator[None]:
     """The page at ``/ui``, while the block runs. If it fails, that is logged and takes nothing else with it."""
-    reader = Identity("allotment:dashboard", ("system:authenticated",))
-    client = Client(InProcessTransport(server.app, {"identity": reader}), manager="allotment-dashboard")
-    dashboard = Dashboard(client, server.authorization)
+
+    def client_of(identity: Identity) -> Client:
+        return Client(InProcessTransport(server.app, {"identity": identity}), manager="allotment-dashboard")
+
+    dashboard = Dashboard(client_of, server.authorization, explained)
     task = asyncio.create_task(dashboard.run())
     task.add_done_callback(_log_failure)
     server.app.pages = dashboard

@@ -1,8 +1,8 @@
 """One stream of changes to one reader: everything first, then line by line what is different.
 
 What changed since the last line is a set, so a reader who is slow costs no more than there are pools, and misses states in
-between but never the last. The reader's rights are looked at again every few seconds: with others it begins anew with all that
-they may see now, and it ends, saying why, when there are none any more.
+between but never the last. Every few seconds the reader is asked again who they are: a token that has ended ends the stream. When their rights
+become others their view is over, and the stream begins anew with all that they may see now.
 """
 
 from __future__ import annotations
@@ -14,31 +14,33 @@ from typing import TYPE_CHECKING, Any
 
 from allotment.api.status import StatusError
 from allotment.apiserver.http.reply import Stream, encode
-from allotment.dashboard.cluster import Cluster
-from allotment.dashboard.document import past, whole
-from allotment.dashboard.fleet import Fleet
+from allotment.dashboard.census import Census
+from allotment.dashboard.document import whole
 from allotment.dashboard.page import NOT_KEPT
-from allotment.dashboard.rights import Rights
+from allotment.dashboard.view import View
+from allotment.dashboard.views import Views
 from allotment.dashboard.waiting import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from allotment.allocator.pool import PoolID
+    from allotment.apiserver.auth.identity import Identity
     from allotment.apiserver.http.request import Peer
 
 PAUSE_SECONDS = 0.04
 """The least time from one line to the next: changes that come in between are told together."""
 CHECK_SECONDS = 2.0
-"""How often the reader's rights are looked at again, and the timeline goes on."""
+"""How often the reader is asked again who they are, and the timeline goes on."""
 
 
 class Viewing:
-    """Made for one request. ``rights`` asks anew what the reader may see, and raises StatusError if that is nothing."""
+    """Made for one request. ``who`` asks anew who the reader is, and raises StatusError if that is nobody."""
 
-    def __init__(self, cluster: Cluster, rights: Callable[[], Rights], peer: Peer | None) -> None:
-        self._cluster = cluster
-        self._rights = rights
+    def __init__(self, views: Views, census: Census, who: Callable[[], Identity], peer: Peer | None) -> None:
+        self._views = views
+        self._census = census
+        self._who = who
         self._peer = peer
         self._touched: set[PoolID] = set()
         self._pods = self._ended = False
@@ -51,57 +53,55 @@ class Viewing:
         self._ended = True
         self._wake.set()
 
-    def _pool_touched(self, id: PoolID) -> None:
-        self._touched.add(id)
-        self._wake.set()
-
-    def _pods_touched(self) -> None:
-        self._pods = True
+    def _told(self, id: PoolID | None) -> None:
+        if id is None:
+            self._pods = True
+        else:
+            self._touched.add(id)
         self._wake.set()
 
     async def _lines(self) -> AsyncGenerator[bytes, None]:
-        with self._told_of_what_happens():
+        with self._until_nobody_reads():
             while not self._ended:
                 try:
-                    rights = self._rights()
-                    async with self._cluster.seen_by(rights.fleet, self._pool_touched) as fleet:
+                    async with self._views.of(self._who, self._told) as view:
                         self._touched.clear()
                         self._pods = False
-                        known = self._cluster.timeline.width, self._cluster.timeline.newest
-                        yield _line(await whole(self._cluster, rights, fleet))
-                        async with aclosing(self._changes(rights, fleet, known)) as changes:
-                            async for line in changes:
-                                yield line
+                        line = self._census.timeline
+                        known = line.width, line.newest
+                        yield _line(await whole(view, self._census))
+                        async with aclosing(self._changes(view, known)) as changes:
+                            async for each in changes:
+                                yield each
                 except StatusError as exc:
                     yield _line({"error": exc.to_status()})
                     return
 
     @contextmanager
-    def _told_of_what_happens(self) -> Iterator[None]:
-        gone = asyncio.ensure_future(self._peer.gone()) if self._peer is not None else None
-        if gone is not None:
-            gone.add_done_callback(lambda _: self._end())
-        self._cluster.viewers.add(self._pods_touched)
+    def _until_nobody_reads(self) -> Iterator[None]:
+        if self._peer is None:
+            yield
+            return
+        gone = asyncio.ensure_future(self._peer.gone())
+        gone.add_done_callback(lambda _: self._end())
         try:
             yield
         finally:
-            self._cluster.viewers.discard(self._pods_touched)
-            if gone is not None:
-                gone.cancel()
+            gone.cancel()
 
-    async def _changes(
-        self, rights: Rights, fleet: Fleet, known: tuple[float, int]
-    ) -> AsyncGenerator[bytes, None]:
-        """Until the rights are others, or nobody reads any more. ``known`` is how far the timeline has been told."""
-        line = self._cluster.timeline
+    async def _changes(self, view: View, known: tuple[float, int]) -> AsyncGenerator[bytes, None]:
+        """Until the view is over, or nobody reads any more. ``known`` is how far the timeline has been told."""
+        line = self._census.timeline
         width, newest = known
         async for checking in self._turns():
-            if self._ended or (checking and self._rights_now() != rights):
+            if checking:
+                self._who()
+            if self._ended or view.over:
                 return
-            told = self._what_changed(rights, fleet)
-            if checking and rights.fleet.counts:
+            told = self._what_changed(view)
+            if checking and view.rights.pools:
                 if line.width != width:
-                    told["timeline"] = past(self._cluster, rights)
+                    told["timeline"] = self._census.past()
                 else:
                     told["points"] = {"from": newest, "points": line.points(newest)}
                 width, newest = line.width, line.newest
@@ -123,22 +123,16 @@ class Viewing:
                 due = clock() + CHECK_SECONDS
             yield checking
 
-    def _rights_now(self) -> Rights | None:
-        try:
-            return self._rights()
-        except StatusError:
-            return None  # told when the stream begins anew
-
-    def _what_changed(self, rights: Rights, fleet: Fleet) -> dict[str, Any]:
+    def _what_changed(self, view: View) -> dict[str, Any]:
         touched, self._touched = self._touched, set()
         pods, self._pods = self._pods, False
         told: dict[str, Any] = {}
         if touched:
-            states = {id: fleet.told(id) for id in touched}
+            states = {id: view.fleet.told(id) for id in touched}
             told["pools"] = [each for each in states.values() if each is not None]
             told["gone"] = [id for id, each in states.items() if each is None]
         if pods:
-            told["waiting"] = waiting(self._cluster.pods.all(), rights.pods)
+            told["waiting"] = waiting(view.pods())
         return told
 
 

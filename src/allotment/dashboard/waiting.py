@@ -6,16 +6,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from allotment.api.core import Pod
-from allotment.dashboard.rights import Namespaces
 
 TOLD = 200
 """How many pods are told of one by one, the longest waiting first; of more there is the number."""
 _LENGTH = 2000
 
 
-def waiting(pods: Iterable[Pod], seen: Namespaces) -> dict[str, Any]:
-    """Those that a person may see."""
-    mine = [pod for pod in pods if pod.status.phase in (None, "Pending") and pod.metadata.namespace in seen]
+def waiting(pods: Iterable[Pod]) -> dict[str, Any]:
+    """How many wait, and those that wait longest."""
+    mine = [pod for pod in pods if pod.status.phase in (None, "Pending")]
     mine.sort(
         key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.namespace, pod.metadata.name)
     )

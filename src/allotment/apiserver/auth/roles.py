@@ -323,12 +323,9 @@ _COMPONENTS = (
             f"{CHANGE},{READ}: {_OWN}: nodeoverlays,nodeoverlays/status",
         ),
     ),
-    DefaultRole(  # reads for everybody who looks; what each of them is shown follows from their own rights
+    DefaultRole(  # what the dashboard counts; what it shows a person, it reads as that person
         "allotment:dashboard",
-        (
-            f"{READ}: core: namespaces,pods",
-            f"{READ}: {_RESOURCE},{_OWN}: {_DEVICES},resourceclaims,resourcepools",
-        ),
+        (f"{READ}: core: namespaces", f"{READ}: {_RESOURCE},{_OWN}: resourcepools"),
     ),
     DefaultRole(  # counts only, no names of claims, so everybody may know what is left
         "allotment:pool-reader",
