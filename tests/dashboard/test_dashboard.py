@@ -158,7 +158,7 @@ def test_nobody_and_wrong_tokens_get_the_page_and_nothing_else(tmp_path: Path) -
             assert "default-src 'none'" in policy
             assert "unsafe" not in policy
         wrong = {"authorization": "Bearer wrong"}
-        for path in ("/ui/api/fleet", "/ui/api/changes", "/ui/api/device"):
+        for path in ("/ui/api/fleet", "/ui/api/changes", "/ui/api/device", "/ui/api/pod"):
             assert (await nobody.call("GET", path)).status == 401
             assert (await nobody.call("GET", path, headers=wrong)).status == 401
             assert (await made.as_(ANONYMOUS).call("GET", path)).status == 401
@@ -174,6 +174,7 @@ OTHER_PATHS = {
     ("POST", "/ui/api/fleet"): 405,
     ("DELETE", "/ui"): 405,
     ("GET", "/ui/api/device"): 400,
+    ("GET", "/ui/api/pod"): 400,
 }
 
 
@@ -212,6 +213,49 @@ def test_a_device_is_described_to_whoever_may_see_slices(tmp_path: Path) -> None
         assert reply.header("cache-control") == "no-store"
         assert (await asked(person("anna"), "gpu-0")).status == 403
         assert (await asked(ADMINISTRATOR, "none")).status == 404
+
+    run(tmp_path, steps)
+
+
+def test_a_pod_is_explained_with_the_rights_of_who_asks(tmp_path: Path) -> None:
+    async def steps(made: World) -> None:
+        await made.wants("pair", 2, "team-a")
+
+        async def asked(identity: Identity, name: str = "pair") -> Any:
+            return (await made.as_(identity).call("GET", "/ui/api/pod", namespace="team-a", name=name)).json
+
+        told = await asked(ADMINISTRATOR)
+        assert told["state"] == "FitsNowhere"
+        assert told["reason"].startswith("0/2 nodes: ")
+        helps = [each["words"] for each in told["remedies"]]
+        assert helps == [
+            "fits with count ≤ 1 (request gpu asks for 2)",
+            "fits if claim team-a/alpha is released",
+            "fits if claim team-b/beta is released",
+        ]
+        assert (await asked(ADMINISTRATOR, "none"))["state"] == "NoAnswer"
+
+        await made.bind("anna", "allotment:viewer")
+        await made.bind("anna", "view", "team-a")
+        mine = await asked(person("anna"))
+        assert "beta" not in json.dumps(mine)
+        assert mine["hidden"] == {"held": 1, "of": 2}
+        strange = await asked(person("bob"))
+        assert "you may not list" in strange["reason"]
+        assert "pair" not in strange["reason"]
+
+    run(tmp_path, steps)
+
+
+def test_questions_about_pods_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dashboard, "QUESTIONS", 1)
+
+    async def steps(made: World) -> None:
+        asked = [
+            made.as_(ADMINISTRATOR).call("GET", "/ui/api/pod", namespace="team-a", name="wants-a")
+            for _ in range(3)
+        ]
+        assert sorted([reply.status for reply in await asyncio.gather(*asked)]) == [200, 429, 429]
 
     run(tmp_path, steps)
 

@@ -81,7 +81,8 @@ def test_a_person_logs_in_looks_around_and_sees_what_changes(tmp_path: Path) -> 
             "gpu-0 on node-2: available",
         ]
         await page.until("document.querySelectorAll('#pools tr').length === 2")
-        assert "0/2 nodes: 2 have only 1 gpu, need 9" in await text(page, "#waiting")
+        assert "0/2 nodes" in await text(page, "#waiting .badge")
+        assert "2 have only 1 gpu, need 9" in await text(page, "#waiting")
 
         # pointing at a device tells of it
         await page.point_at("#map .cell")
@@ -90,6 +91,8 @@ def test_a_person_logs_in_looks_around_and_sees_what_changes(tmp_path: Path) -> 
         )
         for told in ("gpu-0: allocated", "held by team-a/alpha", "modeltitan", "memory80Gi"):
             assert told in about
+        await page.point_at("h1")
+        await page.until("document.getElementById('about').hidden")
 
         # changes show by themselves: of devices, of counts, of pods, of nodes
         await made.claim("late", "gpu-2", namespace="team-a")
@@ -111,6 +114,15 @@ def test_a_person_logs_in_looks_around_and_sees_what_changes(tmp_path: Path) -> 
         await page.until(
             "document.querySelector('#past svg')?.getAttribute('aria-label').includes('of 4 devices')"
         )
+
+        # a pod says why it waits, and goes on saying so while others come and go
+        await page.ask("document.querySelector('#waiting details').open = true")
+        await page.until(
+            "document.querySelector('.why').textContent.includes('there are none in the cluster')"
+        )
+        await made.pod("wants-more", "team-a")
+        await page.until("document.getElementById('waiting-count').textContent === '2'")
+        assert await page.ask("document.querySelector('#waiting details').open")
 
         # what is looked for stays, the rest goes
         await page.ask("document.getElementById('find').focus()")

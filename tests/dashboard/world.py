@@ -62,6 +62,39 @@ class World:
         told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
         await pods.patch(name, {"status": {"conditions": [told]}}, namespace, subresource="status")
 
+    async def wants(self, name: str, count: int, namespace: str) -> None:
+        """A pod with a claim for so many devices, and what a scheduler needs to judge it."""
+        meta = {"name": name, "namespace": namespace}
+        for node in ("node-1", "node-2"):
+            await self.client.plain("v1", "nodes", namespaced=False).create(
+                {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}
+            )
+        suits = [{"cel": {"expression": f'device.driver == "{GPU}"'}}]
+        await self.client.plain(V1, "deviceclasses", namespaced=False).create(
+            {
+                "apiVersion": V1,
+                "kind": "DeviceClass",
+                "metadata": {"name": "gpu"},
+                "spec": {"selectors": suits},
+            }
+        )
+        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "count": count}}
+        await self.client.plain(V1, "resourceclaims").create(
+            {
+                "apiVersion": V1,
+                "kind": "ResourceClaim",
+                "metadata": meta,
+                "spec": {"devices": {"requests": [request]}},
+            }
+        )
+        spec = {
+            "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "c"}]}}],
+            "resourceClaims": [{"name": "c", "resourceClaimName": name}],
+        }
+        await self.client.plain("v1", "pods").create(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+        )
+
     async def counts(self, pool: str, total: int, allocated: int) -> None:
         """What the controller of pools would write."""
         obj = pool_counts(pool, total, allocated, total - allocated)

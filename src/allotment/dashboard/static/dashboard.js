@@ -16,14 +16,20 @@ const WORDS = {
   Unavailable: "unavailable",
   Unknown: "not known",
 };
-const COUNTS = { total: "devices", available: "available", allocated: "allocated", unavailable: "unavailable", unknown: "not known" };
+const COUNTS = ["available", "allocated", "unavailable", "unknown"];
 const COLOURS = { available: "s0", allocated: "s1", unavailable: "s3", unknown: "s4" };
+const DENSE = 150; // nodes, from which on they are drawn smaller
+const GROUPS = 12; // of nodes that lack the same, in an explanation
+const NEW = 1500; // ms for which what has changed is marked
+
+const NOTHING =
+  "There are no devices that you may see. They appear here when a driver publishes a ResourceSlice; allot up --demo brings some to look at.";
 
 const map = byId("map");
 
 let states = [];
-let pools = new Map(); // by key: {told, cells, row}
-let nodes = new Map(); // by name: {row, cells, label}
+let pools = new Map(); // by key: {told, cells, rows}
+let nodes = new Map(); // by name: {row, cells, free}
 let order = null; // keys of pools as the table has them; null when that has to be found out anew
 let past = null;
 let showAll = false;
@@ -146,7 +152,8 @@ function clear() {
   nodes = new Map();
   order = null;
   hideAbout();
-  for (const id of ["map", "pools", "waiting", "past", "notes", "numbers"]) byId(id).replaceChildren();
+  waits.clear();
+  for (const id of ["map", "pools", "waiting", "waiting-more", "past", "notes", "numbers"]) byId(id).replaceChildren();
 }
 
 function begin(told) {
@@ -176,10 +183,12 @@ function nodeOf(name) {
   const label = element("span", "name", name);
   label.setAttribute("role", "rowheader");
   label.title = name;
+  const free = element("span", "free");
+  free.setAttribute("role", "presentation");
   const cells = element("div", "cells");
   cells.setAttribute("role", "presentation");
-  row.append(label, cells);
-  node = { name, row, cells };
+  row.append(label, free, cells);
+  node = { name, row, cells, free };
   nodes.set(name, node);
   return node;
 }
@@ -187,7 +196,8 @@ function nodeOf(name) {
 // Puts rows where they belong; those that are there already stay in the page, and with them focus and scrolling.
 function placeRows() {
   if (nodes.size) map.querySelector("p")?.remove();
-  else if (!map.firstChild) map.append(element("p", "quiet", "There are no devices that you may see."));
+  else if (!map.firstChild) map.append(element("p", "quiet", NOTHING));
+  map.classList.toggle("dense", nodes.size > DENSE);
   if (nodes.size === map.childElementCount) return;
   let at = map.firstChild;
   for (const { row } of [...nodes.values()].sort(inOrder)) {
@@ -215,15 +225,17 @@ function putPool(told, live) {
     return;
   }
   if (known) removePool(id);
-  const cells = told.devices.map((device) => {
+  const cells = told.devices.map((device, at) => {
     const cell = document.createElement("div");
+    const place = nodeOf(device[2] || told.node || SEVERAL).cells;
     cell.setAttribute("role", "gridcell");
     cell.tabIndex = -1;
+    if (at === 0 && place.firstChild) cell.dataset.apart = "";
     describe(cell, told, device, live);
-    nodeOf(device[2] || told.node || SEVERAL).cells.append(cell);
+    place.append(cell);
     return cell;
   });
-  pools.set(id, { told, cells, row: null, stale: true });
+  pools.set(id, { told, cells, rows: null, stale: true });
   order = null;
 }
 
@@ -238,14 +250,15 @@ function removePool(id) {
     node.row.remove();
     nodes.delete(node.name);
   }
-  known.row?.remove();
+  for (const row of known.rows ?? []) row.remove();
   pools.delete(id);
   order = null;
 }
 
 function describe(cell, pool, device, live) {
   const [name, state, node, claims = [], message = ""] = device;
-  cell.className = `cell s${state}${live ? " new" : ""}`;
+  cell.className = `cell s${state}${"apart" in cell.dataset ? " apart" : ""}`;
+  if (live) mark(cell);
   cell.device = { pool, device };
   const held = claims.length ? `, held by ${claims.join(", ")}` : "";
   cell.setAttribute(
@@ -253,6 +266,12 @@ function describe(cell, pool, device, live) {
     `${name} on ${node || pool.node || SEVERAL}: ${WORDS[states[state]]}${held}${message ? `, ${message}` : ""}`,
   );
   if (cell === shown) tellAbout(cell);
+}
+
+function mark(cell) {
+  cell.classList.add("new");
+  clearTimeout(cell.marked);
+  cell.marked = setTimeout(() => cell.classList.remove("new"), NEW);
 }
 
 const cellName = (cell) => key(cell.device.pool.driver, cell.device.pool.pool) + cell.device.device[0];
@@ -276,24 +295,62 @@ function later() {
   setTimeout(() => {
     planned = false;
     drawNumbers();
+    drawFree();
     drawTable();
     find();
     if (!map.querySelector('.cell[tabindex="0"]')) roving(map.querySelector(".cell"));
   });
 }
 
-function drawNumbers() {
-  const sums = Object.fromEntries(Object.keys(COUNTS).map((name) => [name, 0]));
-  for (const { told } of pools.values()) for (const name in sums) sums[name] += told.counts[name];
-  byId("numbers").replaceChildren(
-    ...Object.entries(COUNTS)
-      .filter(([name]) => name !== "unknown" || sums.unknown)
-      .map(([name, words]) => {
-        const box = element("div", COLOURS[name] ?? "");
-        box.append(element("b", "", sums[name].toLocaleString()), element("span", "", words));
-        return box;
-      }),
+let boxes = null; // of the numbers: made once, so that nothing moves when they change
+
+function makeNumbers() {
+  const place = byId("numbers");
+  boxes = Object.fromEntries(
+    COUNTS.map((name) => {
+      const box = element("div", COLOURS[name]);
+      const words = element("span");
+      words.append(element("i", `cell ${COLOURS[name]}`), name === "unknown" ? "not known" : name);
+      box.append(element("b"), words);
+      return [name, box];
+    }),
   );
+  boxes.all = element("div", "all");
+  boxes.all.append(element("b"), element("span"));
+  boxes.use = element("div", "use");
+  place.replaceChildren(boxes.all, ...COUNTS.map((name) => boxes[name]), boxes.use);
+}
+
+function drawNumbers() {
+  if (!byId("numbers").firstChild) makeNumbers();
+  const sums = { total: 0, available: 0, allocated: 0, unavailable: 0, unknown: 0 };
+  for (const { told } of pools.values()) for (const name in sums) sums[name] += told.counts[name];
+  for (const name of COUNTS) boxes[name].firstChild.textContent = sums[name].toLocaleString();
+  boxes.unknown.hidden = !sums.unknown;
+  boxes.all.firstChild.textContent = share(sums.allocated, sums.total);
+  boxes.all.lastChild.textContent = `of ${sums.total.toLocaleString()} devices in use`;
+  drawUse(boxes.use, sums);
+}
+
+const share = (part, total) => (total ? `${Math.round((100 * part) / total)} %` : "–");
+
+function drawUse(bar, counts) {
+  const parts = ["allocated", "unavailable", "unknown"];
+  if (!bar.firstChild) bar.append(...parts.map((name) => element("i", COLOURS[name])));
+  parts.forEach((name, at) => (bar.children[at].style.width = `${counts.total ? (100 * counts[name]) / counts.total : 0}%`));
+}
+
+function drawFree() {
+  for (const node of nodes.values()) {
+    const cells = [...node.cells.children];
+    const free = cells.filter((cell) => states[cell.device.device[1]] === "Available").length;
+    const text = `${free}/${cells.length}`;
+    if (node.free.textContent !== text) {
+      node.free.textContent = text;
+      node.free.title = `${free} of ${cells.length} available`;
+    }
+  }
+  byId("nodes-count").textContent = nodes.size ? `${nodes.size.toLocaleString()} ${nodes.size === 1 ? "node" : "nodes"}` : "";
 }
 
 function drawTable() {
@@ -304,44 +361,58 @@ function drawTable() {
   });
   const ids = order;
   const told = showAll ? ids : ids.slice(0, ROWS);
-  const rows = told.map((id) => {
+  const rows = told.flatMap((id) => {
     const pool = pools.get(id);
-    if (pool.stale || !pool.row) pool.row = tableRow(pool.told);
+    if (!pool.rows) pool.rows = tableRows(pool.told);
+    else if (pool.stale) pool.rows = swapped(pool.rows, tableRows(pool.told));
     pool.stale = false;
-    return pool.row;
+    return pool.rows;
   });
   if (rows.length !== body.childElementCount || rows.some((row, at) => body.children[at] !== row)) body.replaceChildren(...rows);
   byId("pools-count").textContent = ids.length.toLocaleString();
   byId("more").hidden = told.length === ids.length;
   byId("more").textContent = `Show all ${ids.length.toLocaleString()}`;
 }
+// Puts rows where others were, if those are on the page, so that the rest of the table stays as it is.
+function swapped(old, fresh) {
+  if (old[0].isConnected) old[0].before(...fresh);
+  for (const row of old) row.remove();
+  return fresh;
+}
+
 byId("more").addEventListener("click", () => {
   showAll = true;
   drawTable();
 });
 
-function tableRow(pool) {
+function tableRows(pool) {
   const row = element("tr");
   const { counts } = pool;
-  row.append(element("td", "", pool.pool), element("td", "", pool.driver), element("td", "", pool.node || SEVERAL));
-  for (const name of ["total", "allocated", "available", "unavailable"]) {
+  for (const text of [pool.pool, pool.driver, pool.node || SEVERAL]) {
+    const cell = element("td", "", text);
+    cell.title = text;
+    row.append(cell);
+  }
+  const use = element("div", "use");
+  drawUse(use, counts);
+  const bar = element("td");
+  bar.append(use);
+  row.append(bar);
+  for (const name of ["available", "allocated", "unavailable", "total"]) {
     const known = name === "total" || pool.hidden !== null || !counts.unknown;
     const cell = element("td", "n", known ? String(counts[name]) : "unknown");
     cell.dataset.name = name;
     row.append(cell);
   }
-  const use = element("div", "use");
-  for (const [name, colour] of [["allocated", "s1"], ["unavailable", "s3"], ["unknown", "s4"]]) {
-    const part = element("i", colour);
-    part.style.width = `${counts.total ? (100 * counts[name]) / counts.total : 0}%`;
-    use.append(part);
-  }
-  const bar = element("td");
-  bar.append(use);
   const hidden = pool.hidden ? [`${pool.hidden} of ${pool.unseen || pool.hidden} held by claims that you may not see`] : [];
-  const notes = element("td", pool.problems.length ? "" : "plain", [...pool.problems, ...hidden].join("; "));
-  row.append(bar, notes);
-  return row;
+  const told = [...pool.problems, ...hidden];
+  if (!told.length) return [row];
+  row.className = "wrong";
+  const more = element("tr", "more");
+  const words = element("td", pool.problems.length ? "told" : "told plain", told.join("; "));
+  words.colSpan = 8;
+  more.append(words);
+  return [row, more];
 }
 
 function find() {
@@ -350,7 +421,7 @@ function find() {
     node.row.hidden =
       text !== "" &&
       !node.name.toLowerCase().includes(text) &&
-      ![...node.cells.children].some((cell) => cell.getAttribute("aria-label").toLowerCase().includes(text));
+      ![...node.cells.children].some((cell) => `${cell.getAttribute("aria-label")} ${cell.device.pool.driver}`.toLowerCase().includes(text));
   }
 }
 byId("find").addEventListener("input", find);
@@ -382,6 +453,7 @@ async function tellAbout(cell) {
   const panel = byId("about");
   panel.replaceChildren(...parts);
   panel.hidden = false;
+  putBeside(panel, cell);
   const details = await about(cell.device).catch(() => ({}));
   if (shown !== cell || cell.device.device !== device) return;
   const list = element("dl");
@@ -393,7 +465,19 @@ async function tellAbout(cell) {
     list.append(pair);
   }
   if (entries.length) panel.append(list);
+  putBeside(panel, cell);
 }
+
+// Below the cell, or above it where there is no room; never over it. On a phone it has a place of its own.
+function putBeside(panel, cell) {
+  const at = cell.getBoundingClientRect();
+  const { width, height } = panel.getBoundingClientRect();
+  const below = at.bottom + 10;
+  panel.style.left = `${Math.max(8, Math.min(at.left - 20, document.documentElement.clientWidth - width - 8))}px`;
+  panel.style.top = `${below + height < innerHeight ? below : Math.max(8, at.top - height - 10)}px`;
+}
+map.addEventListener("scroll", () => shown && putBeside(byId("about"), shown), { passive: true });
+addEventListener("scroll", () => shown && putBeside(byId("about"), shown), { passive: true });
 
 function hideAbout() {
   shown = null;
@@ -453,24 +537,121 @@ function reached(cell, pressed, all) {
 
 // --- pods that wait ---
 
+const waits = new Map(); // by namespace and name: {pod, row, show}; rows stay while their pod waits, open ones open
+
 function drawWaiting(told) {
   byId("waiting-count").textContent = told.count.toLocaleString();
-  if (!told.count) return byId("waiting").replaceChildren(element("p", "quiet", "No pod that you may see waits for a node."));
-  const list = element("ul");
-  list.tabIndex = 0;
-  for (const pod of told.pods) {
-    const entry = element("li");
-    const line = element("div");
-    const since = element("time", "", age(pod.since));
-    since.dateTime = pod.since ?? "";
-    line.append(element("b", "", `${pod.namespace}/${pod.name}`), element("span", "reason", pod.reason), since);
-    entry.append(line, element("p", "", pod.message || "The scheduler has not looked at it yet."));
-    list.append(entry);
+  const now = new Set(told.pods.map((pod) => key(pod.namespace, pod.name)));
+  for (const [id, { row }] of waits) {
+    if (now.has(id)) continue;
+    row.remove();
+    waits.delete(id);
   }
-  const parts = [list];
-  if (told.count > told.pods.length) parts.push(element("p", "quiet", `and ${told.count - told.pods.length} more that wait less long`));
-  byId("waiting").replaceChildren(...parts);
+  let at = byId("waiting").firstChild;
+  for (const pod of told.pods) {
+    const id = key(pod.namespace, pod.name);
+    if (!waits.has(id)) waits.set(id, waitingRow(pod.namespace, pod.name));
+    const wait = waits.get(id);
+    if (JSON.stringify(wait.pod) !== JSON.stringify(pod)) wait.show(pod);
+    wait.pod = pod;
+    if (wait.row === at) at = at.nextSibling;
+    else byId("waiting").insertBefore(wait.row, at);
+  }
+  const more = told.count - told.pods.length;
+  byId("waiting-more").textContent = !told.count ? "No pod that you may see waits for a node." : more ? `and ${more.toLocaleString()} more that wait less long` : "";
 }
+
+// A scheduler says "0/12 nodes: 8 have every gpu in use, 4 are cordoned", most nodes first: the first of its reasons counts most.
+function reasons(message) {
+  const [, nodes, rest] = /^(\d+\/\d+ nodes): (.*)$/s.exec(message) ?? [null, "", message];
+  return { nodes, parts: nodes ? rest.split(/, (?=\d+ (?:have|has|are|is|do|does|were|was|for|lack|lacks) )/) : [rest] };
+}
+
+function waitingRow(namespace, name) {
+  const row = element("li");
+  const box = element("details");
+  const head = element("div", "head");
+  const time = element("time");
+  head.append(element("b", "", `${namespace}/${name}`), time);
+  const [main, rest, why] = [element("p"), element("p", "rest"), element("div", "why")];
+  const summary = element("summary");
+  summary.append(head, main, rest);
+  box.append(summary, why);
+  row.append(box);
+  box.addEventListener("toggle", () => (box.open ? explain(why, namespace, name) : why.replaceChildren()));
+  const show = (pod) => {
+    time.dateTime = pod.since ?? "";
+    time.textContent = age(time.dateTime);
+    const { nodes, parts } = reasons(pod.message);
+    main.replaceChildren(...(nodes ? [element("span", "badge", nodes)] : []), parts[0] || "The scheduler has not looked at it yet.");
+    rest.textContent = parts.slice(1).join(", ");
+    if (box.open) explain(why, namespace, name);
+  };
+  return { pod: null, row, show };
+}
+
+async function explain(place, namespace, name) {
+  const asked = (place.asked = Symbol(name));
+  if (!place.firstChild) place.append(element("p", "quiet", "looking …"));
+  const response = await fetch(`/ui/api/pod?${new URLSearchParams({ namespace, name })}`, { headers: authorization() }).catch(() => null);
+  const told = response?.ok ? await response.json() : { reason: response ? await refusal(response) : "the server did not answer" };
+  if (place.asked === asked && place.parentElement.open) place.replaceChildren(...explanation(told));
+}
+
+function list(title, entries) {
+  const found = element("ul");
+  found.append(...entries);
+  return [element("h3", "", title), found];
+}
+
+function explanation(told) {
+  const parts = [];
+  if (told.reason !== told.condition) parts.push(element("p", "", told.reason));
+  if (told.hidden) parts.push(element("p", "", hiddenWords(told.hidden)));
+  if (told.remedies?.length) parts.push(...list("What would help", told.remedies.map(remedy)));
+  else if (told.nodes?.some((group) => group.requests)) parts.push(...list("What would help", [element("li", "", "no single change that was tried")]));
+  if (told.searchCut) parts.push(element("p", "quiet", "The search was cut short; other changes may help too."));
+  if (told.nodes?.length) parts.push(...list("Node by node", told.nodes.slice(0, GROUPS).map(nodeGroup)));
+  const others = (told.nodes ?? []).slice(GROUPS).reduce((sum, group) => sum + group.nodes.length, 0);
+  if (others) parts.push(element("p", "quiet", `and ${others.toLocaleString()} more nodes`));
+  for (const problem of told.problems ?? []) parts.push(element("p", "", problem.message));
+  for (const note of told.notes ?? []) parts.push(element("p", "quiet", note));
+  return parts;
+}
+
+function remedy({ words }) {
+  const entry = element("li", "help");
+  entry.append(...withCode(words));
+  return entry;
+}
+
+function hiddenWords({ held, of }) {
+  const number = held === null ? "How many of" : `${held} of`;
+  return `${number} the ${of} devices that no claim you may see holds are held by claims you may not see${held === null ? " is not known" : ""}.`;
+}
+
+function nodeGroup({ nodes: names, reason, requests = [] }) {
+  const entry = element("li");
+  const more = names.length > 4 ? ` and ${names.length - 3} more` : "";
+  entry.append(element("b", "", (more ? names.slice(0, 3) : names).join(", ") + more));
+  if (!requests.some((each) => each.fitting < each.needed)) entry.append(element("p", "", reason));
+  else entry.append(...requests.flatMap(requestWords));
+  return entry;
+}
+
+function requestWords(request) {
+  const counts = request.reasons.map(({ text, count }) => {
+    const line = element("li");
+    line.append(element("b", "", String(count)), ...withCode(` ${text}`));
+    return line;
+  });
+  const found = element("ul", "counts");
+  found.append(...counts);
+  return [element("p", "", `request ${request.request} needs ${request.needed}, ${request.fitting} of ${request.devices} fit`), found];
+}
+
+// Expressions are between backquotes.
+const withCode = (text) => text.split("`").map((part, at) => (at % 2 ? element("code", "", part) : part));
 
 function age(since) {
   const seconds = Math.max(0, (Date.now() - Date.parse(since)) / 1000);
@@ -505,6 +686,7 @@ function drawPast() {
   if (!past) return place.replaceChildren(element("p", "quiet", "You may not list and watch resourcepools, which tell how much is in use."));
   const { points } = past;
   const known = points.filter(Boolean);
+  if (!known.length) return place.replaceChildren(element("p", "quiet", "Nothing is counted yet: that is what ResourcePools are for, and there are none."));
   const top = Math.max(1, ...known.map(([allocated, available, unavailable]) => allocated + available + unavailable));
   const y = (value) => (100 - (100 * value) / top).toFixed(2);
   let [allocated, unavailable, gaps] = ["", "", ""];
@@ -518,13 +700,33 @@ function drawPast() {
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("role", "img");
   svg.append(shape("gap", gaps), shape("allocated", allocated), shape("unavailable", unavailable));
-  const last = known.at(-1);
-  const most = Math.max(0, ...known.map((point) => point[0]));
-  const words = last ? `${Math.round(last[0])} of ${Math.round(last[0] + last[1] + last[2])} devices allocated now, at most ${Math.round(most)}` : "nothing yet";
+  const words = `${inUse(known.at(-1))} now, at most ${Math.round(Math.max(...known.map((point) => point[0])))}`;
   svg.setAttribute("aria-label", words);
+  const at = element("p", "at", pointed === null ? words : wordsAt(pointed));
   const axis = element("p", "quiet axis");
-  axis.append(element("span", "", new Date(past.began * 1000).toLocaleString()), element("span", "", words), element("span", "", "now"));
-  place.replaceChildren(svg, axis);
+  axis.append(element("span", "", clock(past.began)), element("span", "", "now"));
+  place.replaceChildren(svg, axis, at);
+}
+
+const clock = (seconds) => new Date(seconds * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const inUse = ([allocated, available, unavailable]) => `${Math.round(allocated)} of ${Math.round(allocated + available + unavailable)} devices allocated`;
+
+let pointed = null; // where on the timeline somebody points
+byId("past").addEventListener("pointermove", (event) => {
+  pointed = event.target.closest("svg") && event.clientX;
+  const at = byId("past").querySelector(".at");
+  if (at && pointed !== null) at.textContent = wordsAt(pointed);
+});
+byId("past").addEventListener("pointerleave", () => {
+  pointed = null;
+  drawPast();
+});
+
+function wordsAt(x) {
+  const { left, width } = byId("past").getBoundingClientRect();
+  const at = Math.max(0, Math.min(past.points.length - 1, Math.floor(((x - left) / width) * past.points.length)));
+  const point = past.points[at];
+  return `${clock(past.began + at * past.width)}: ${point ? inUse(point) : "nothing was counted"}`;
 }
 
 follow();
