@@ -123,6 +123,13 @@ class PseudoTerminal:
                 raise AssertionError(f"it never came to that:\n{self.picture}")
         return str(self.picture)
 
+    def stopped(self) -> None:
+        """Returns once it has really stopped: whoever wakes it before that wakes it too early."""
+        end = time.monotonic() + PATIENCE
+        while os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG) is None:
+            assert time.monotonic() < end, f"it does not stop:\n{self.picture}"
+            self._read(0.01)
+
     def ended(self) -> int:
         """Its exit code. Reads what it still writes."""
         end = time.monotonic() + PATIENCE

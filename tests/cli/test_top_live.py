@@ -134,6 +134,7 @@ def test_a_stop_gives_the_terminal_back_and_going_on_takes_it_again(tmp_path: Pa
         terminal.until(lambda seen: "NODES" in seen)
         terminal.press("\x1a")  # Ctrl-Z
         terminal.until(lambda _: not terminal.picture.alternate)
+        terminal.stopped()
         terminal.process.send_signal(signal.SIGCONT)
         terminal.until(lambda seen: terminal.picture.alternate and "NODES" in seen)
         terminal.press("q")

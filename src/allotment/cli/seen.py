@@ -19,7 +19,7 @@ from allotment.api import alpha2
 from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct, ObjectMeta
-from allotment.api.pools import COMPLETE, VALID, ResourcePool
+from allotment.api.pools import ResourcePool
 from allotment.api.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -28,9 +28,8 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.cli.failure import Failure, NoAnswer
-from allotment.usage.inventory import Finding
 from allotment.usage.pool import PoolUsage
-from allotment.usage.summary import Summary
+from allotment.usage.published import as_published, published
 from allotment.usage.usage import Usage
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ class Seen:
         """Every pool; without the right to see slices, as ResourcePools count it, device by device unknown."""
         if self.sees(ResourceSlice):
             return self.usage.pools()
-        return sorted([_as_published(pool) for pool in self.of(ResourcePool)], key=lambda pool: pool.id)
+        return sorted([as_published(pool) for pool in self.of(ResourcePool)], key=lambda pool: pool.id)
 
     def whose(self) -> str:
         """Of which namespaces claims are seen, for people."""
@@ -133,44 +132,6 @@ class Seen:
             return "no namespace"
         many = len(self.namespaces) > 1
         return f"{'namespaces' if many else 'namespace'} {', '.join(self.namespaces)}"
-
-
-def published(pool: ResourcePool) -> Summary:
-    """The counts of a ResourcePool."""
-    counts = pool.status.summary
-    return Summary(
-        counts.total_devices,
-        counts.allocated_devices,
-        counts.available_devices,
-        counts.unavailable_devices or 0,
-        counts.partially_allocated_devices or 0,
-    )
-
-
-def _as_published(pool: ResourcePool) -> PoolUsage:
-    status, counts = pool.status, published(pool)
-    return PoolUsage(
-        driver=pool.spec.driver,
-        pool_name=pool.spec.pool_name,
-        node_name=pool.spec.node_name or "",
-        generation=status.observed_generation or 0,
-        devices=(),
-        summary=counts,
-        complete=_condition(pool, COMPLETE),
-        valid=_condition(pool, VALID),
-        observed_slices=status.observed_slice_count or 0,
-        expected_slices=status.expected_slice_count or 0,
-        validation_errors=status.validation_errors,
-        truncated_error_count=status.truncated_error_count or 0,
-        hidden=counts.allocated,
-    )
-
-
-def _condition(pool: ResourcePool, type_: str) -> Finding:
-    for each in pool.status.conditions:
-        if each.type == type_:
-            return Finding(each.status == "True", each.reason, each.message)
-    return Finding(True, "", "not told")
 
 
 def look(sight: Sight, kinds: Sequence[type[ApiStruct]]) -> Seen:
