@@ -28,7 +28,7 @@ const NOTHING =
 const map = byId("map");
 
 let states = [];
-let pools = new Map(); // by key: {told, cells, rows}
+let pools = new Map(); // by key: {told, cells, groups, rows, stale}
 let nodes = new Map(); // by name: {row, cells, free}
 let order = null; // keys of pools as the table has them; null when that has to be found out anew
 let past = null;
@@ -173,6 +173,7 @@ function begin(told) {
   requestAnimationFrame(() => setTimeout(() => performance.mark("first-picture")));
 }
 
+const cellsOf = (row) => [...row.querySelectorAll(".cell")];
 const inOrder = (one, other) => (one.name === SEVERAL) - (other.name === SEVERAL) || ORDER.compare(one.name, other.name);
 
 function nodeOf(name) {
@@ -224,31 +225,42 @@ function putPool(told, live) {
     known.stale = true;
     return;
   }
+  const before = new Map(known?.told.devices.map((device) => [device[0], JSON.stringify(device)]));
   if (known) removePool(id);
-  const cells = told.devices.map((device, at) => {
+  const groups = new Map(); // by node
+  const cells = told.devices.map((device) => {
     const cell = document.createElement("div");
-    const place = nodeOf(device[2] || told.node || SEVERAL).cells;
     cell.setAttribute("role", "gridcell");
     cell.tabIndex = -1;
-    if (at === 0 && place.firstChild) cell.dataset.apart = "";
-    describe(cell, told, device, live);
-    place.append(cell);
+    describe(cell, told, device, live && before.get(device[0]) !== JSON.stringify(device));
+    const name = device[2] || told.node || SEVERAL;
+    if (!groups.has(name)) groups.set(name, groupIn(nodeOf(name), id));
+    groups.get(name).append(cell);
     return cell;
   });
-  pools.set(id, { told, cells, rows: null, stale: true });
+  pools.set(id, { told, cells, groups, rows: null, stale: true });
   order = null;
+}
+
+// The place for a pool's cells in a node's row; pools come in the order of their names.
+function groupIn(node, id) {
+  const group = element("div", "group");
+  group.setAttribute("role", "presentation");
+  group.pool = id;
+  node.cells.insertBefore(group, [...node.cells.children].find((other) => ORDER.compare(other.pool, id) > 0) ?? null);
+  return group;
 }
 
 function removePool(id) {
   const known = pools.get(id);
   if (!known) return;
-  for (const cell of known.cells) {
-    const node = nodes.get(cell.closest(".node").firstChild.textContent);
-    cell.remove();
-    if (cell === shown) hideAbout();
+  if (shown && known.cells.includes(shown)) hideAbout();
+  for (const [name, group] of known.groups) {
+    const node = nodes.get(name);
+    group.remove();
     if (node.cells.childElementCount) continue;
     node.row.remove();
-    nodes.delete(node.name);
+    nodes.delete(name);
   }
   for (const row of known.rows ?? []) row.remove();
   pools.delete(id);
@@ -257,7 +269,7 @@ function removePool(id) {
 
 function describe(cell, pool, device, live) {
   const [name, state, node, claims = [], message = ""] = device;
-  cell.className = `cell s${state}${"apart" in cell.dataset ? " apart" : ""}`;
+  cell.className = `cell s${state}`;
   if (live) mark(cell);
   cell.device = { pool, device };
   const held = claims.length ? `, held by ${claims.join(", ")}` : "";
@@ -342,7 +354,7 @@ function drawUse(bar, counts) {
 
 function drawFree() {
   for (const node of nodes.values()) {
-    const cells = [...node.cells.children];
+    const cells = cellsOf(node.row);
     const free = cells.filter((cell) => states[cell.device.device[1]] === "Available").length;
     const text = `${free}/${cells.length}`;
     if (node.free.textContent !== text) {
@@ -421,7 +433,7 @@ function find() {
     node.row.hidden =
       text !== "" &&
       !node.name.toLowerCase().includes(text) &&
-      ![...node.cells.children].some((cell) => `${cell.getAttribute("aria-label")} ${cell.device.pool.driver}`.toLowerCase().includes(text));
+      !cellsOf(node.row).some((cell) => `${cell.getAttribute("aria-label")} ${cell.device.pool.driver}`.toLowerCase().includes(text));
   }
 }
 byId("find").addEventListener("input", find);
@@ -460,9 +472,7 @@ async function tellAbout(cell) {
   const entries = [...Object.entries(details.attributes ?? {}), ...Object.entries(details.capacity ?? {})];
   for (const taint of details.taints ?? []) entries.push(["taint", taint]);
   for (const [term, value] of entries) {
-    const pair = element("div");
-    pair.append(element("dt", "", term), element("dd", "", Array.isArray(value) ? value.join(", ") : String(value)));
-    list.append(pair);
+    list.append(element("dt", "", term), element("dd", "", Array.isArray(value) ? value.join(", ") : String(value)));
   }
   if (entries.length) panel.append(list);
   putBeside(panel, cell);
@@ -515,12 +525,12 @@ map.addEventListener("keydown", (event) => {
 });
 
 function reached(cell, pressed, all) {
-  const cells = [...cell.parentElement.children];
+  const cells = cellsOf(cell.closest(".node"));
   const at = cells.indexOf(cell);
   const row = (steps) => {
     const rows = [...map.querySelectorAll(".node:not([hidden])")];
     const now = rows.indexOf(cell.closest(".node"));
-    const there = rows[Math.max(0, Math.min(rows.length - 1, now + steps))].querySelector(".cells").children;
+    const there = cellsOf(rows[Math.max(0, Math.min(rows.length - 1, now + steps))]);
     return there[Math.min(at, there.length - 1)];
   };
   switch (pressed) {
@@ -530,8 +540,8 @@ function reached(cell, pressed, all) {
     case "ArrowUp": return row(-1);
     case "PageDown": return row(10);
     case "PageUp": return row(-10);
-    case "Home": return all ? row(-Infinity).parentElement.firstElementChild : cells[0];
-    case "End": return all ? row(Infinity).parentElement.lastElementChild : cells.at(-1);
+    case "Home": return all ? cellsOf(row(-Infinity).closest(".node"))[0] : cells[0];
+    case "End": return all ? cellsOf(row(Infinity).closest(".node")).at(-1) : cells.at(-1);
   }
 }
 
