@@ -18,6 +18,7 @@ const WORDS = {
 };
 const COUNTS = ["available", "allocated", "unavailable", "unknown"];
 const COLOURS = { available: "s0", allocated: "s1", unavailable: "s3", unknown: "s4" };
+const COLUMNS = ["available", "allocated", "unavailable", "total"];
 const DENSE = 150; // nodes, from which on they are drawn smaller
 const GROUPS = 12; // of nodes that lack the same, in an explanation
 const NEW = 1500; // ms for which what has changed is marked
@@ -29,7 +30,7 @@ const map = byId("map");
 
 let states = [];
 let pools = new Map(); // by key: {told, cells, groups, rows, stale}
-let nodes = new Map(); // by name: {row, cells, free}
+let nodes = new Map(); // by name: {name, row, cells, free, stale}
 let order = null; // keys of pools as the table has them; null when that has to be found out anew
 let past = null;
 let showAll = false;
@@ -189,7 +190,7 @@ function nodeOf(name) {
   const cells = element("div", "cells");
   cells.setAttribute("role", "presentation");
   row.append(label, free, cells);
-  node = { name, row, cells, free };
+  node = { name, row, cells, free, stale: true };
   nodes.set(name, node);
   return node;
 }
@@ -258,6 +259,7 @@ function removePool(id) {
   for (const [name, group] of known.groups) {
     const node = nodes.get(name);
     group.remove();
+    node.stale = true;
     if (node.cells.childElementCount) continue;
     node.row.remove();
     nodes.delete(name);
@@ -277,6 +279,7 @@ function describe(cell, pool, device, live) {
     "aria-label",
     `${name} on ${node || pool.node || SEVERAL}: ${WORDS[states[state]]}${held}${message ? `, ${message}` : ""}`,
   );
+  nodeOf(node || pool.node || SEVERAL).stale = true;
   if (cell === shown) tellAbout(cell);
 }
 
@@ -354,6 +357,8 @@ function drawUse(bar, counts) {
 
 function drawFree() {
   for (const node of nodes.values()) {
+    if (!node.stale) continue;
+    node.stale = false;
     const cells = cellsOf(node.row);
     const free = cells.filter((cell) => states[cell.device.device[1]] === "Available").length;
     const text = `${free}/${cells.length}`;
@@ -375,8 +380,11 @@ function drawTable() {
   const told = showAll ? ids : ids.slice(0, ROWS);
   const rows = told.flatMap((id) => {
     const pool = pools.get(id);
-    if (!pool.rows) pool.rows = tableRows(pool.told);
-    else if (pool.stale) pool.rows = swapped(pool.rows, tableRows(pool.told));
+    if (!pool.rows || (pool.stale && wordsOf(pool.told) !== (pool.rows[1]?.textContent ?? ""))) {
+      const fresh = tableRows(pool.told);
+      pool.rows = pool.rows ? swapped(pool.rows, fresh) : fresh;
+    }
+    if (pool.stale) fillRow(pool.rows[0], pool.told);
     pool.stale = false;
     return pool.rows;
   });
@@ -399,36 +407,50 @@ byId("more").addEventListener("click", () => {
 
 function tableRows(pool) {
   const row = element("tr");
-  const { counts } = pool;
   for (const text of [pool.pool, pool.driver, pool.node || SEVERAL]) {
     const cell = element("td", "", text);
     cell.title = text;
     row.append(cell);
   }
-  const use = element("div", "use");
-  drawUse(use, counts);
   const bar = element("td");
-  bar.append(use);
+  bar.append(element("div", "use"));
   row.append(bar);
-  for (const name of ["available", "allocated", "unavailable", "total"]) {
-    const known = name === "total" || pool.hidden !== null || !counts.unknown;
-    const cell = element("td", "n", known ? String(counts[name]) : "unknown");
+  for (const name of COLUMNS) {
+    const cell = element("td", "n");
     cell.dataset.name = name;
     row.append(cell);
   }
-  const hidden = pool.hidden ? [`${pool.hidden} of ${pool.unseen || pool.hidden} held by claims that you may not see`] : [];
-  const told = [...pool.problems, ...hidden];
-  if (!told.length) return [row];
+  const words = wordsOf(pool);
+  if (!words) return [row];
   row.className = "wrong";
   const more = element("tr", "more");
-  const words = element("td", pool.problems.length ? "told" : "told plain", told.join("; "));
-  words.colSpan = 8;
-  more.append(words);
+  const told = element("td", pool.problems.length ? "told" : "told plain", words);
+  told.colSpan = row.childElementCount;
+  more.append(told);
   return [row, more];
 }
 
+function fillRow(row, { counts, hidden }) {
+  drawUse(row.querySelector(".use"), counts);
+  for (const cell of row.querySelectorAll(".n")) {
+    const { name } = cell.dataset;
+    const known = name === "total" || hidden !== null || !counts.unknown;
+    const text = known ? String(counts[name]) : "unknown";
+    if (cell.textContent !== text) cell.textContent = text;
+  }
+}
+
+function wordsOf(pool) {
+  const hidden = pool.hidden ? [`${pool.hidden} of ${pool.unseen || pool.hidden} held by claims that you may not see`] : [];
+  return [...pool.problems, ...hidden].join("; ");
+}
+
+let sought = "";
+
 function find() {
   const text = byId("find").value.trim().toLowerCase();
+  if (!text && !sought) return;
+  sought = text;
   for (const node of nodes.values()) {
     node.row.hidden =
       text !== "" &&
