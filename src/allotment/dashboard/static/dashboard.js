@@ -66,14 +66,14 @@ async function* lines(response) {
   }
 }
 
-let leaving = null;
+const LOGOUT = "logout";
+let leaving = new AbortController(); // of the stream that is read now
 
 async function follow() {
-  let failures = 0;
-  for (;;) {
-    leaving = new AbortController();
+  const mine = (leaving = new AbortController());
+  for (let failures = 0; ; ) {
     try {
-      const response = await fetch("/ui/api/changes", { headers: authorization(), signal: leaving.signal });
+      const response = await fetch("/ui/api/changes", { headers: authorization(), signal: mine.signal });
       if (response.status === 401) return askForToken();
       if (!response.ok) throw new Error(await refusal(response));
       for await (const line of lines(response)) {
@@ -85,13 +85,19 @@ async function follow() {
       }
       throw new Error("the server ended the connection");
     } catch (error) {
-      if (leaving.signal.aborted) return askForToken("");
-      const pause = RETRY[Math.min(failures++, RETRY.length - 1)];
-      connection(`not live: ${error.message}; trying again …`, "broken");
-      await new Promise((resolve) => setTimeout(resolve, pause));
+      if (!mine.signal.aborted) {
+        connection(`not live: ${error.message}; trying again …`, "broken");
+        await new Promise((resolve) => setTimeout(resolve, RETRY[Math.min(failures++, RETRY.length - 1)]));
+      }
+      if (mine.signal.reason === LOGOUT) return askForToken("");
+      if (mine.signal.aborted) return;
     }
   }
 }
+
+// A browser keeps a page that one goes away from, with its connections, of which there are six for a server: the stream has to end.
+addEventListener("pagehide", () => leaving.abort("hidden"));
+addEventListener("pageshow", (event) => event.persisted && byId("login").hidden && follow());
 
 async function refusal(response) {
   try {
@@ -142,7 +148,7 @@ byId("form").addEventListener("submit", (event) => {
   connection("connecting …", "");
   follow();
 });
-byId("leave").addEventListener("click", () => leaving.abort());
+byId("leave").addEventListener("click", () => leaving.abort(LOGOUT));
 
 // --- the fleet ---
 
