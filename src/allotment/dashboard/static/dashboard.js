@@ -23,8 +23,7 @@ const DENSE = 150; // nodes, from which on they are drawn smaller
 const GROUPS = 12; // of nodes that lack the same, in an explanation
 const NEW = 1500; // ms for which what has changed is marked
 
-const NOTHING =
-  "There are no devices that you may see. They appear here when a driver publishes a ResourceSlice; allot up --demo brings some to look at.";
+const NOTHING = "There are no devices that you may see. They appear here when a driver publishes a ResourceSlice.";
 
 const map = byId("map");
 
@@ -230,6 +229,7 @@ function putPool(told, live) {
     if (known.told.problems.length !== told.problems.length) order = null;
     known.told = told;
     known.stale = true;
+    for (const name of known.groups.keys()) nodes.get(name).stale = true;
     return;
   }
   const before = new Map(known?.told.devices.map((device) => [device[0], JSON.stringify(device)]));
@@ -254,6 +254,7 @@ function groupIn(node, id) {
   const group = element("div", "group");
   group.setAttribute("role", "presentation");
   group.pool = id;
+  node.stale = true;
   node.cells.insertBefore(group, [...node.cells.children].find((other) => ORDER.compare(other.pool, id) > 0) ?? null);
   return group;
 }
@@ -285,7 +286,6 @@ function describe(cell, pool, device, live) {
     "aria-label",
     `${name} on ${node || pool.node || SEVERAL}: ${WORDS[states[state]]}${held}${message ? `, ${message}` : ""}`,
   );
-  nodeOf(node || pool.node || SEVERAL).stale = true;
   if (cell === shown) tellAbout(cell);
 }
 
@@ -365,16 +365,29 @@ function drawFree() {
   for (const node of nodes.values()) {
     if (!node.stale) continue;
     node.stale = false;
-    const cells = cellsOf(node.row);
-    const free = cells.filter((cell) => states[cell.device.device[1]] === "Available").length;
-    const text = `${free}/${cells.length}`;
-    if (node.free.textContent !== text) {
-      node.free.textContent = text;
-      node.free.title = `${free} of ${cells.length} available`;
-    }
+    const all = cellsOf(node.row).length;
+    const free = freeOn(node);
+    node.free.textContent = `${free ?? "?"}/${all}`;
+    node.free.title = free === null ? "how many are available is not known" : `${free} of ${all} available`;
   }
-  byId("nodes-count").textContent = nodes.size ? `${nodes.size.toLocaleString()} ${nodes.size === 1 ? "node" : "nodes"}` : "";
+  const count = nodes.size - nodes.has(SEVERAL);
+  byId("nodes-count").textContent = nodes.size ? `${count.toLocaleString()} ${count === 1 ? "node" : "nodes"}` : "";
 }
+
+// A pool of one node is counted, whichever of its devices are meant; null: nobody knows.
+function freeOn(node) {
+  let free = 0;
+  for (const group of node.cells.children) {
+    const { told } = pools.get(group.pool);
+    const cells = [...group.children];
+    const known = told.node ? told.hidden !== null || !told.counts.unknown : !cells.some((cell) => stateOf(cell) === "Unknown");
+    if (!known) return null;
+    free += told.node ? told.counts.available : cells.filter((cell) => stateOf(cell) === "Available").length;
+  }
+  return free;
+}
+
+const stateOf = (cell) => states[cell.device.device[1]];
 
 function drawTable() {
   const body = byId("pools");
@@ -481,13 +494,18 @@ async function about({ pool, device }) {
   return published.get(id);
 }
 
+function placeOf(pool, own) {
+  const node = own || pool.node || SEVERAL;
+  return node === pool.pool ? `${pool.driver}, node ${node}` : `${pool.driver}, pool ${pool.pool}, ${node === SEVERAL ? node : `node ${node}`}`;
+}
+
 async function tellAbout(cell) {
   shown = cell;
   const { pool, device } = cell.device;
   const [name, state, node, claims = [], message = ""] = device;
   const title = element("h3");
   title.append(element("i", `cell dot s${state}`), `${name}: ${WORDS[states[state]]}`);
-  const parts = [title, element("p", "quiet", `pool ${pool.pool} of ${pool.driver}, ${node || pool.node || SEVERAL}`)];
+  const parts = [title, element("p", "quiet", placeOf(pool, node))];
   if (claims.length) parts.push(element("p", "", `held by ${claims.join(", ")}`));
   if (message) parts.push(element("p", "", message));
   const panel = byId("about");
