@@ -62,7 +62,7 @@ class Cluster:
         ] = {}  # group → those of its pods that ended, with their phase
         self.users: dict[str, set[str]] = {}  # claim → pods that name it, in their spec or status
         self.classes: dict[str, DeviceClass] = {}
-        self.epoch = 0  # changes when what is remembered about shapes of pods is void: classes, sizes of devices
+        self.epoch = 0  # changes when verdicts that are kept are void: by classes, sizes of devices
         self.supply = 0  # changes when what there is does: nodes' amounts, devices, classes
         self.extended: dict[str, str] = {}  # extended resource → class
         self.namespaces: dict[str, dict[str, str]] = {}  # name → labels
