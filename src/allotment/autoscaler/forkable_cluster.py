@@ -51,7 +51,9 @@ class ForkableCluster:
     def __init__(self, features: Features = ALL) -> None:
         self.cluster = Cluster(features)
         self._objects: defaultdict[type[Any], dict[str, Any]] = defaultdict(dict)
-        self._slices: dict[str, dict[str, Slice]] = {}  # by the node that publishes them
+        self._slices: dict[
+            str, dict[tuple[str, str], Slice]
+        ] = {}  # by node that publishes them, kind and name
         self._holders: dict[PoolID, dict[str, None]] = {}  # claims that have devices of a pool
         self._changes: list[Change] = []
         self._forks: list[int] = []  # how many changes there were before each
@@ -74,13 +76,14 @@ class ForkableCluster:
         return found
 
     def slices(self, node: str) -> tuple[Slice, ...]:
-        """The slices that a node publishes."""
-        return tuple(self._slices.get(node, {}).values())
+        """The slices that a node publishes, by name."""
+        mine = self._slices.get(node, {})
+        return tuple([mine[key] for key in sorted(mine)])
 
     def pods(self, node: str) -> tuple[Pod, ...]:
-        """The pods on a node."""
+        """The pods on a node, by name."""
         info = self.cluster.nodes.get(node)
-        return tuple([each.pod for each in info.pods.values()]) if info is not None else ()
+        return tuple([info.pods[key].pod for key in sorted(info.pods)]) if info is not None else ()
 
     def load(self, objects: Iterable[ApiStruct]) -> None:
         """Many objects appear, in any order. As ``put`` of each, but quick."""
@@ -147,10 +150,10 @@ class ForkableCluster:
             if each is None or not home:
                 continue
             if each is new:
-                self._slices.setdefault(home, {})[each.metadata.name] = each
+                self._slices.setdefault(home, {})[each.kind, each.metadata.name] = each
             else:
                 mine = self._slices[home]
-                del mine[each.metadata.name]
+                del mine[each.kind, each.metadata.name]
                 if not mine:
                     del self._slices[home]
 
