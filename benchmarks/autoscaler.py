@@ -118,7 +118,7 @@ def calling(rounds: int) -> Iterator[Row]:
     shapes = [asker(f"shape{number}", cpu=f"{100 + number}m") for number in range(SHAPES)]
     askers = [asker(f"new{number}") for number in range(CALLS)]
     for each in (*shapes, *askers):
-        simulation.put(each.claim)
+        simulation.put_all((each.claim, each.pod))
     first, *more = [timed(lambda each=each: simulation.fits(each.pod)) for each in shapes]  # type: ignore[misc]  # bound early
     yield Row("does a pod fit: the first question", "", first, "ms")
     yield row("does a pod fit: the first of its shape", "", more)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from allotment.allocator.features import ALL, Features
 from allotment.allocator.ledger import Fork
@@ -86,7 +86,7 @@ class ForkableCluster:
         return tuple([info.pods[key].pod for key in sorted(info.pods)]) if info is not None else ()
 
     def load(self, objects: Iterable[ApiStruct]) -> None:
-        """Many objects appear, in any order. As ``put`` of each, but quick."""
+        """Many objects appear, given in any order; they are shown in one that is quick."""
         found: defaultdict[type[ApiStruct], list[ApiStruct]] = defaultdict(list)
         for each in objects:
             found[type(each)].append(each)
@@ -101,6 +101,17 @@ class ForkableCluster:
         key = key_of(obj)
         self._change(key, self._objects[type(obj)].get(key), obj)
 
+    def put_all(self, objects: Iterable[ApiStruct]) -> None:
+        """As ``put`` of each, but if one fails, none is."""
+        self.fork()
+        try:
+            for each in objects:
+                self.put(each)
+        except BaseException:
+            self.revert()
+            raise
+        self.commit()
+
     def drop(self, obj: ApiStruct) -> None:
         """An object goes, if it is there. Nothing else goes with it."""
         key = key_of(obj)
@@ -113,16 +124,16 @@ class ForkableCluster:
             self._changes.append(Change(key, old, new, self.cluster.sizes.largest))
         self._show(key, old, new)
 
-    def _show(self, key: str, old: ApiStruct | None, new: ApiStruct | None) -> None:
+    def _show(self, key: str, old: Any, new: Any) -> None:
         kind = type(new if new is not None else old)
         if new is None:
             del self._objects[kind][key]
         else:
             self._objects[kind][key] = new
         if kind is ResourceClaim:
-            self._file_claim(key, cast("ResourceClaim | None", old), cast("ResourceClaim | None", new))
+            self._file_claim(key, old, new)
         elif kind is ResourceSlice or kind is alpha2.NodeResourceSlice:
-            self._file_slice(cast("Slice | None", old), cast("Slice | None", new))
+            self._file_slice(old, new)
         self.cluster.change(old, new)
         if isinstance(new, Pod) and not new.spec.node_name:
             kept = new.status.nominated_node_name or ""

@@ -242,10 +242,7 @@ class Simulation(ForkableCluster):
             elif isinstance(step, WriteClaim):
                 claims.append(written(self.objects(ResourceClaim)[step.claim], step))
         pod = bound(placed.cycle.pod.pod, placed.node, placed.steps)
-        with self.trial() as trial:
-            for each in (*claims, pod):
-                self.put(each)
-            trial.keep()
+        self.put_all((*claims, pod))
         return Bound(pod, placed.node, tuple(claims))
 
     def simulate_evict_pod(self, pod: Pod, node: str) -> Evicted:
