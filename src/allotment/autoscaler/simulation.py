@@ -36,7 +36,6 @@ from allotment.scheduler.carried_claim import IMMEDIATE, carried
 from allotment.scheduler.configuration import DEFAULT, Configuration
 from allotment.scheduler.diagnosis import Refusal, counted, refused_by
 from allotment.scheduler.framework import PreFilter, Status
-from allotment.scheduler.gang import group_key
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.plugins.nominated_nodes import NAME as NOMINATED
 from allotment.scheduler.pod import PodInfo
@@ -288,13 +287,17 @@ class Simulation(ForkableCluster):
         if claim.metadata.annotations.get(EXTENDED) == "true":
             return None
         if group is not None:
-            members = self.cluster.members[group_key(pod.pod)].values()
+            members = self.cluster.members[key_of(group)].values()
             if not any(member.node for member in members if member is not pod):
                 gone.add(group.metadata.uid)
         return left(claim, gone, keep=_stays(claim))
 
     def _group(self, pod: PodInfo) -> PodGroup | None:
-        found = self.cluster.groups.get(group_key(pod.pod))
+        """The group that a pod may have claims in common with."""
+        named = pod.pod.spec.scheduling_group
+        found = (
+            self.cluster.groups.get(f"{pod.namespace}/{named.pod_group_name}") if named is not None else None
+        )
         return found if isinstance(found, PodGroup) else None
 
     def validate(self) -> None:
