@@ -35,7 +35,9 @@ from allotment.api.codec import decode, to_builtins
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim
+from allotment.autoscaler.drain import Drained, drain
 from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
+from allotment.autoscaler.utilisation import utilisation
 from allotment.cli.memory import spare_collector
 from benchmarks import fleets, rehearsal
 from benchmarks.rehearsal import asker
@@ -142,6 +144,8 @@ GOALS = {
     "remove a node": "",
     "revert all of that": "≤ 1 ms",
     "does a pod fit, after the revert": "≤ 1 ms",
+    "drain a node, and revert it": "",
+    "how much of a node is in use": "",
     "a node changed": "",
     "a claim changed": "",
 }
@@ -164,11 +168,18 @@ def _calls(simulation: Simulation, pod: Pod, times: dict[str, list[float]]) -> N
     call("remove a node", lambda: simulation.simulate_remove_node(new.metadata.name))
     call("revert all of that", simulation.revert)
     call("does a pod fit, after the revert", lambda: simulation.fits(pod))
+    call("drain a node, and revert it", lambda: _drain(simulation, found))
+    call("how much of a node is in use", lambda: utilisation(simulation, found))
     node = simulation.node(found)
     other = replace(node, status=replace(node.status))
     call("a node changed", lambda: simulation.put(other))
     claim = simulation.objects(ResourceClaim)[f"{pod.metadata.namespace}/{pod.metadata.name}-gpu"]
     call("a claim changed", lambda: simulation.put(replace(claim, status=replace(claim.status))))
+
+
+def _drain(simulation: Simulation, node: str) -> None:
+    with simulation.trial():
+        assert isinstance(drain(simulation, node), Drained)
 
 
 SCENARIOS: dict[str, Callable[[int], Iterator[Row]]] = {"start": starting, "calls": calling}

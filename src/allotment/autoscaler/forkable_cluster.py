@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from allotment.allocator.features import ALL, Features
 from allotment.allocator.ledger import Fork
-from allotment.allocator.pool import PoolID
 from allotment.api import alpha2
 from allotment.api.codec import decode, to_builtins
 from allotment.api.conversion.v1alpha2 import to_v1
@@ -54,7 +53,9 @@ class ForkableCluster:
         self._slices: dict[
             str, dict[tuple[str, str], Slice]
         ] = {}  # by node that publishes them, kind and name
-        self._holders: dict[PoolID, dict[str, None]] = {}  # claims that have devices of a pool
+        self._holders: dict[
+            tuple[str, str], dict[str, None]
+        ] = {}  # by driver and pool: claims that have devices of it
         self._changes: list[Change] = []
         self._forks: list[int] = []  # how many changes there were before each
 
@@ -147,12 +148,13 @@ class ForkableCluster:
         if before is after:
             return
         for result in before.devices.results if before is not None else ():
-            held = self._holders.get(PoolID(result.driver, result.pool), {})
+            pool = (result.driver, result.pool)
+            held = self._holders.get(pool, {})
             held.pop(key, None)
             if not held:
-                self._holders.pop(PoolID(result.driver, result.pool), None)
+                self._holders.pop(pool, None)
         for result in after.devices.results if after is not None else ():
-            self._holders.setdefault(PoolID(result.driver, result.pool), {})[key] = None
+            self._holders.setdefault((result.driver, result.pool), {})[key] = None
 
     def _file_slice(self, old: Slice | None, new: Slice | None) -> None:
         """Keeps ``_slices`` right."""
@@ -269,12 +271,12 @@ def publisher(slice: Slice) -> str:
     return ""
 
 
-def _devices(slice: Slice) -> tuple[PoolID, frozenset[str] | None]:
-    """The pool that a slice is part of, and the names of its devices; None: it is the whole pool."""
+def _devices(slice: Slice) -> tuple[tuple[str, str], frozenset[str] | None]:
+    """Driver and name of the pool that a slice is part of, and the names of its devices; None: it is the whole pool."""
     if isinstance(slice, alpha2.NodeResourceSlice):
-        return PoolID(slice.spec.driver_name, slice.spec.node_name), None
+        return (slice.spec.driver_name, slice.spec.node_name), None
     names = frozenset([device.name for device in slice.spec.devices])
-    return PoolID(slice.spec.driver, slice.spec.pool.name), names
+    return (slice.spec.driver, slice.spec.pool.name), names
 
 
 def key_of(obj: Any) -> str:

@@ -125,7 +125,7 @@ class Simulation(ForkableCluster):
         bound that use its devices, wherever they are, or that use any devices there."""
         found, slices, pods = self.node(node), self.slices(node), self.pods(node)
         claims = self.claims_on(slices)
-        users = {key for claim in claims for key in self._bound_users(claim)}
+        users = {key for claim in claims for key in self.bound_users(claim)}
         users.update(key_of(pod) for pod in pods if self._claims_of(self.cluster.pods[key_of(pod)]))
         if users:
             raise _in_use(node, sorted(users))
@@ -141,7 +141,7 @@ class Simulation(ForkableCluster):
             trial.keep()
         return Removed(found, slices, pods, tuple(released), tuple(stranded))
 
-    def _bound_users(self, claim: ResourceClaim) -> Iterator[str]:
+    def bound_users(self, claim: ResourceClaim) -> Iterator[str]:
         """The keys of the pods with a node that a claim is reserved for, by themselves or through their group."""
         namespace = claim.metadata.namespace
         for user in claim.status.reserved_for:
