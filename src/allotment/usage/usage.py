@@ -19,11 +19,10 @@ from typing import Any
 
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.pool import PoolID
-from allotment.allocator.request import full_name
 from allotment.allocator.taint import may_taint
 from allotment.api import alpha2
 from allotment.api.core import Node
-from allotment.api.meta import ApiStruct
+from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.usage.allocation import AllocationInfo, Held, held_by
 from allotment.usage.hidden import with_hidden_claims
@@ -90,7 +89,7 @@ class Usage:
             case ResourceSlice() | alpha2.NodeResourceSlice():
                 self._slice(shown, gone=new is None)
             case ResourceClaim() | alpha2.ResourceClaim():
-                self._claim(full_name(shown.metadata), held_by(shown) if new is not None else {})
+                self._claim(_key(shown.metadata), held_by(shown) if new is not None else {})
             case DeviceTaintRule():
                 self._rule(shown, gone=new is None)
             case Node():
@@ -197,6 +196,10 @@ class Usage:
             )
         return record.inventory
 
+    def ids(self) -> list[PoolID]:
+        """Every pool that slices publish, in no order."""
+        return [id for id, record in self._records.items() if record.published]
+
     def pools(self) -> list[PoolUsage]:
         """Every pool, by driver and name."""
         return [found for id in sorted(self._records) if (found := self.pool(id)) is not None]
@@ -249,6 +252,10 @@ class Usage:
 def compute_usage(objects: Iterable[ApiStruct]) -> list[PoolUsage]:
     """Every pool of a cluster, from all its slices, claims and taint rules."""
     return Usage(objects).pools()
+
+
+def _key(claim: ObjectMeta) -> str:
+    return f"{claim.namespace}/{claim.name}"
 
 
 def _pool_of(slice: ResourceSlice | alpha2.NodeResourceSlice) -> PoolID:
