@@ -71,10 +71,11 @@ class _Classes:
         self.parents: dict[Bound | str, Bound | str] = {}
 
     def find(self, member: Bound | str) -> Bound | str:
-        root = self.parents.setdefault(member, member)
-        while root != self.parents[root]:
-            root = self.parents[root] = self.parents[self.parents[root]]
-        return root
+        parent = self.parents.setdefault(member, member)
+        while parent != member:
+            self.parents[member] = self.parents[parent]  # halves the way for the next one
+            member, parent = parent, self.parents[parent]
+        return member
 
     def join(self, one: Bound | str, other: Bound | str) -> None:
         self.parents[self.find(one)] = self.find(other)

@@ -46,7 +46,7 @@ from allotment.autoscaler.requirements import (
     failed,
     labelled,
     one,
-    tested,
+    passing,
 )
 
 PRICE, CAPACITY, DEVICES, LABEL = "price", "capacity", "devices", "label"
@@ -123,7 +123,7 @@ class _Overlay:
         self.name = finding.overlay.metadata.name
         self.spec = finding.overlay.spec
         self.weight = self.spec.weight or 0
-        self.tests = tested(self.spec.requirements)
+        self.tests = passing(self.spec.requirements)
         self.priced = self.spec.price is not None or self.spec.price_adjustment is not None
         self.counts = True  # for price and capacity
         resources = self.spec.dynamic_resources
@@ -191,7 +191,7 @@ def _wanted(pool: NodePool | None) -> Possible:
         return {}
     template = pool.spec.template
     labels = {**template.metadata.labels, NODE_POOL: pool.metadata.name}
-    return both([*tested(template.spec.requirements).items(), *labelled(labels).items()])
+    return both([*passing(template.spec.requirements).items(), *labelled(labels).items()])
 
 
 def _machine(
@@ -209,7 +209,7 @@ def _machine(
         **both(
             [
                 *labelled(spec.labels).items(),
-                *tested(spec.requirements).items(),
+                *passing(spec.requirements).items(),
                 (INSTANCE_TYPE, one(type_.metadata.name)),
                 (ZONE, one(offering.zone)),
                 (CAPACITY_TYPE, one(offering.capacity_type)),

@@ -48,10 +48,10 @@ class Values:
         """Whether no value is left."""
         if not self.others:
             return not self.listed
-        if self.least is None or self.most is None:
+        if self.most is None:
             return False
         spared = sum(value.isdecimal() and self._within(value) for value in self.listed)
-        return self.most - self.least + 1 <= spared
+        return self.most - (self.least or 0) + 1 <= spared
 
     def meets(self, other: Values) -> bool:
         """Whether both can be true of one machine."""
@@ -84,7 +84,7 @@ def one(value: str) -> Values:
     return Values(frozenset([value]))
 
 
-def tested(requirements: Iterable[Requirement]) -> dict[str, Values]:
+def passing(requirements: Iterable[Requirement]) -> dict[str, Values]:
     """What passes all tests, which must be valid."""
     return both([(test.key, _values(test)) for test in requirements])
 
