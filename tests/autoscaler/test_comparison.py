@@ -17,8 +17,8 @@ from allotment.api.resource import (
     DeviceCapacity,
     DeviceTaint,
     ResourceSlice,
-    UnknownAttribute,
 )
+from allotment.api.unknown_attribute import UnknownAttribute
 from allotment.autoscaler.comparison import awaited, differences, published_by
 from allotment.autoscaler.machine import node_of
 from tests.allocator.build import slice_

@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.allocator.errors import AllocationError
-from allotment.api.resource import UnknownAttribute
+from allotment.api.unknown_attribute import UnknownAttribute
 
 if TYPE_CHECKING:
     from allotment.allocator.pool import Device
     from allotment.allocator.request import Relation
-    from allotment.api.resource import DeviceAttribute
+from allotment.api.resource import DeviceAttribute
 
 Element = tuple[str, object]
 FREE = -1

@@ -43,15 +43,6 @@ class DeviceAttribute(ApiStruct, frozen=True, kw_only=True):
     version_values: tuple[str, ...] | None = msgspec.field(default=None, name="versions")
 
 
-class UnknownAttribute(DeviceAttribute, frozen=True, kw_only=True):
-    """A property of a device of a machine that does not run yet: it will have a value, and nobody knows which.
-
-    It equals those with the same ``binding_key`` and no others, in particular no value that is known. Nobody publishes it.
-    """
-
-    binding_key: str = stated("")  # which attributes will have the same value
-
-
 class CapacityRequestPolicyRange(ApiStruct, frozen=True, kw_only=True):
     """Consumers may take ``min + k·step`` up to ``max``; other requests are rounded up."""
 

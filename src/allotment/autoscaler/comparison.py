@@ -14,7 +14,8 @@ from allotment.allocator.constraint import Element, elements_of
 from allotment.allocator.features import ALL
 from allotment.allocator.pool import whole_pool
 from allotment.api.core import Node
-from allotment.api.resource import Device, DeviceAttribute, ResourceSlice, UnknownAttribute
+from allotment.api.resource import Device, DeviceAttribute, ResourceSlice
+from allotment.api.unknown_attribute import UnknownAttribute
 from allotment.autoscaler.bindings import qualified
 
 

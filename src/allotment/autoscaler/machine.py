@@ -44,8 +44,8 @@ from allotment.api.resource import (
     ResourcePool,
     ResourceSlice,
     ResourceSliceSpec,
-    UnknownAttribute,
 )
+from allotment.api.unknown_attribute import UnknownAttribute
 from allotment.api.validation.dynamic_resources import pool_key
 from allotment.autoscaler.bindings import classes
 from allotment.autoscaler.requirements import Possible

@@ -16,8 +16,9 @@ from functools import lru_cache
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from allotment.api.quantity import Quantity
-from allotment.api.resource import DeviceAttribute, DeviceCapacity, UnknownAttribute
+from allotment.api.resource import DeviceAttribute, DeviceCapacity
 from allotment.api.semver import Version, VersionError
+from allotment.api.unknown_attribute import UnknownAttribute
 from allotment.cel import types
 from allotment.cel.access import DefaultMap, PartlyKnown
 from allotment.cel.environment import COST_LIMIT, MAX_EXPRESSION_BYTES, Environment, Program
