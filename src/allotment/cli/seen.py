@@ -279,7 +279,7 @@ async def _list(
     if where is None:
         return
     try:
-        seen.objects[kind] = await _all(client, kind, where)
+        seen.objects[kind] = await everything(client, kind, where)
     except Forbidden:
         seen.denied[kind] = where.plural
     except NotFound:
@@ -287,7 +287,7 @@ async def _list(
     if kind in seen.denied and kind in _PARTLY:
         for namespace in dict.fromkeys(namespaces):
             with suppress(Forbidden):
-                found = await _all(client, kind, where, namespace)
+                found = await everything(client, kind, where, namespace)
                 seen.partly.setdefault(kind, {})[namespace] = found
 
 
@@ -301,7 +301,7 @@ async def _claims(
         seen.namespaces = ()
         return
     try:
-        seen.objects[ResourceClaim] = await _all(client, ResourceClaim, where)
+        seen.objects[ResourceClaim] = await everything(client, ResourceClaim, where)
         return
     except Forbidden as exc:
         if insist:
@@ -312,7 +312,7 @@ async def _claims(
     found, mine = [], []
     for namespace in dict.fromkeys(namespaces):
         try:
-            found += await _all(client, ResourceClaim, where, namespace)
+            found += await everything(client, ResourceClaim, where, namespace)
             mine.append(namespace)
         except Forbidden:
             seen.notes.append(f"you may not list resourceclaims in namespace {namespace}; -n names others")
@@ -322,7 +322,8 @@ async def _claims(
         seen.notes.append(f"you may list resourceclaims only in {seen.whose()}, not in all; -n names others")
 
 
-async def _all(client: Client, kind: type[S], where: Resource, namespace: str = "") -> list[S]:
+async def everything(client: Client, kind: type[S], where: Resource, namespace: str = "") -> list[S]:
+    """All objects of a kind at a place."""
     from allotment.api.status import Expired
     from allotment.client.client import Collection
     from allotment.client.form import Typed

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from allotment.api import alpha2
+from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import (
     POLICY,
     SCHEDULING,
@@ -40,6 +41,7 @@ PLACES: dict[type[ApiStruct], tuple[Resource, ...]] = {
     PodDisruptionBudget: (Resource(POLICY, "poddisruptionbudgets", True),),
     VolcanoPodGroup: (Resource(VOLCANO, "podgroups", True),),
     Queue: (Resource(VOLCANO, "queues", False),),
+    **{type_: (resource_of(type_),) for type_ in (NodeOverlay, NodePool, NodeClaim, NodeGroup)},
     **{
         type_: _also(type_, "allotment.dev/v1alpha2")
         for type_ in (
