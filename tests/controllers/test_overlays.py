@@ -45,11 +45,14 @@ def condition(cluster: Cluster, name: str, type_: str = "ValidationSucceeded") -
 
 
 async def until(cluster: Cluster, name: str, status: str) -> Condition:
-    def there() -> Condition | None:
+    def there() -> bool:
         found = condition(cluster, name)
-        return found if found is not None and found.status == status else None
+        return found is not None and found.status == status
 
-    return await cluster.eventually(there, f"{name} is {status}")
+    await cluster.eventually(there, f"{name} is {status}")
+    found = condition(cluster, name)
+    assert found is not None
+    return found
 
 
 def test_overlays_are_told_of_conflicts_until_they_are_gone(tmp_path: Path) -> None:

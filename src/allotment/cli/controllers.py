@@ -92,8 +92,8 @@ def command(
 
     On a real cluster claims and device-taints run unless --only says otherwise: kube-controller-manager does the rest. Have
     it leave these two to us with --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller.
-    Pools run there too once that kind is defined, with examples/kubernetes/resource_pools.yaml; so do overlays, with
-    src/allotment/autoscaler/crds.yaml or Karpenter.
+    Pools run there too once that kind is defined, with examples/kubernetes/resource_pools.yaml; and with a --catalog, overlays,
+    with examples/kubernetes/node_overlays.yaml. Where Karpenter runs, it has a controller of its own for overlays.
 
     On the server of `allot up --no-controllers` all but simulation run. It lets only the user allotment:controllers write
     what is left of pools, so run them as that user: `allot kubeconfig --user allotment:controllers`.
@@ -123,7 +123,7 @@ async def _run(
     from allotment.cli.service import check_rights, connected, serve
 
     async with connected(service.kubeconfig, service.context, service.lease) as client:
-        names = only or tuple(name for name in await _usual(client) if name not in switched_off)
+        names = only or tuple(name for name in await _usual(client, catalog) if name not in switched_off)
         if "pools" in names and not await _may_count(client):
             if only:
                 raise Failure(f"pools: {_COUNTER}", _BE_COUNTER)
@@ -138,7 +138,7 @@ async def _run(
         await serve(service, client, work)
 
 
-async def _usual(client: Client) -> tuple[str, ...]:
+async def _usual(client: Client, catalog: tuple[str, ...]) -> tuple[str, ...]:
     """Only the embedded server has the early form in Kubernetes' own API group; it has no kube-controller-manager either."""
     from allotment.api import alpha2
     from allotment.api.autoscaling import NodeOverlay
@@ -151,7 +151,10 @@ async def _usual(client: Client) -> tuple[str, ...]:
     served = await discover(client)
     if served.has(alpha2.API_VERSION, "noderesourceslices"):
         return tuple(name for name in NAMES if name != SIMULATION)
-    optional: dict[str, type[ApiStruct]] = {POOLS: ResourcePool, OVERLAYS: NodeOverlay}
+    optional: dict[str, type[ApiStruct]] = {
+        POOLS: ResourcePool,
+        **({OVERLAYS: NodeOverlay} if catalog else {}),
+    }
     return (CLAIMS, DEVICE_TAINTS, *(name for name, kind in optional.items() if place_of(kind, served)))
 
 

@@ -23,7 +23,10 @@ Objects = tuple["list[NodeOverlay]", "list[NodePool]", "list[NodeGroup]"]
 @click.command(name="overlays")
 @catalog_option
 @click.option(
-    "--type", "type_", metavar="NAME", help="only machines of this instance type, with each of their devices"
+    "--type",
+    "type_",
+    metavar="NAME",
+    help="only this instance type and its overlays, with each of the devices",
 )
 @click.option(
     "--kubeconfig",
@@ -91,7 +94,9 @@ def _of_type(found: Evaluation, type_: str) -> Evaluation:
     machines = tuple(each for each in found.machines if each.type == type_)
     if not machines:
         raise absent("machine of type", type_, {each.type for each in found.machines}, "allot overlays")
-    return replace(found, machines=machines)
+    names = {each.name for each in machines}
+    findings = {name: each for name, each in found.findings.items() if names & set(each.applies)}
+    return replace(found, machines=machines, findings=findings)
 
 
 def _from_files(names: Sequence[str]) -> Objects:

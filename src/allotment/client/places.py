@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from allotment.api import alpha2
-from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import (
     POLICY,
     SCHEDULING,
@@ -41,7 +40,6 @@ PLACES: dict[type[ApiStruct], tuple[Resource, ...]] = {
     PodDisruptionBudget: (Resource(POLICY, "poddisruptionbudgets", True),),
     VolcanoPodGroup: (Resource(VOLCANO, "podgroups", True),),
     Queue: (Resource(VOLCANO, "queues", False),),
-    **{type_: (resource_of(type_),) for type_ in (NodeOverlay, NodePool, NodeClaim, NodeGroup)},
     **{
         type_: _also(type_, "allotment.dev/v1alpha2")
         for type_ in (
@@ -52,9 +50,10 @@ PLACES: dict[type[ApiStruct], tuple[Resource, ...]] = {
         )
     },
 }
-"""The best place first."""
+"""What schedulers follow. The best place first."""
 
 
 def place_of(type_: type[ApiStruct], served: Discovery) -> Resource | None:
-    """Where a server has one of these kinds; None: nowhere."""
-    return next((each for each in PLACES[type_] if served.has(each.api_version, each.plural)), None)
+    """Where a server has one of these kinds, or another in the one place where it may be; None: nowhere."""
+    places = PLACES.get(type_) or (resource_of(type_),)
+    return next((each for each in places if served.has(each.api_version, each.plural)), None)
