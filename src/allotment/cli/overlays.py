@@ -135,9 +135,10 @@ async def _ask(kubeconfig: Path | None, context: str | None) -> Objects:
     from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
     from allotment.api.status import StatusError
     from allotment.cli.failure import Failure
-    from allotment.cli.seen import everything
     from allotment.cli.service import connected
+    from allotment.client.client import Collection
     from allotment.client.discovery import discover
+    from allotment.client.form import Typed
     from allotment.client.places import place_of
 
     async with connected(kubeconfig, context, "allotment-view") as client:
@@ -150,9 +151,11 @@ async def _ask(kubeconfig: Path | None, context: str | None) -> Objects:
             )
         try:
             return (
-                await everything(client, NodeOverlay, overlays),
-                await everything(client, NodePool, pools) if pools is not None else [],
-                await everything(client, NodeGroup, groups) if groups is not None else [],
+                (await Collection(client, overlays, Typed(NodeOverlay)).list()).items,
+                (await Collection(client, pools, Typed(NodePool)).list()).items if pools is not None else [],
+                (await Collection(client, groups, Typed(NodeGroup)).list()).items
+                if groups is not None
+                else [],
             )
         except StatusError as exc:
             raise Failure(
