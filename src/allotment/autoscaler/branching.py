@@ -32,7 +32,9 @@ class Branching:
 
     def __init__(self, yard: Yard, offers: Sequence[int], fair: Fair, without: int) -> None:
         self._yard = yard
-        self._fair = fair
+        self._fair = Fair(
+            tuple(min(value, float(without)) for value in fair.pods), fair.limits
+        )  # fair to it too
         self._without = without
         self._numbers = offers
         self._steps = 0
@@ -59,7 +61,8 @@ class Branching:
     def _descend(self, wanted: tuple[int, ...], left: tuple[int, ...], paid: int) -> None:
         self._steps -= 1
         if not any(wanted):
-            self._best, self._found = paid, tuple(self._plan)
+            if paid < self._best:
+                self._best, self._found = paid, tuple(self._plan)
             return
         state = (wanted, left)
         if self._steps < 0 or self._seen.get(state, float("inf")) <= paid:
