@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from allotment.autoscaler.relaxation import Fair
-from allotment.autoscaler.yard import Machines, Pattern, Yard, pattern_of
+from allotment.autoscaler.yard import Fair, Machines, Pattern, Yard, pattern_of
 
 WITHOUT = -1
 """The offer of nothing: a pod that stays out."""

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from allotment.autoscaler.branching import Branching
 from allotment.autoscaler.diving import Dive
 from allotment.autoscaler.knapsack import Sack
-from allotment.autoscaler.relaxation import Column, Fair, Relaxation
+from allotment.autoscaler.relaxation import Column, Relaxation
 from allotment.autoscaler.yard import (
     Cover,
+    Fair,
     Machines,
     Pattern,
     Yard,
@@ -114,7 +115,9 @@ class _Covering:
         price = price_of(self._machines, self._yard.offers)
         served = served_by(self._machines, len(self._demand))
         bound = min(price, self._fair.bound(served, self._yard.limits))
-        return Cover(self._machines, self._missing(), price, price if self._exact else bound, self._exact)
+        return Cover(
+            self._machines, self._missing(), price, price if self._exact else bound, self._exact, self._fair
+        )
 
     def _missing(self) -> tuple[int, ...]:
         served = served_by(self._machines, len(self._demand))

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from allotment.autoscaler.branching import Branching
 from allotment.autoscaler.knapsack import Sack
-from allotment.autoscaler.relaxation import Column, Fair, Relaxation
-from allotment.autoscaler.yard import Machines, Pattern, Yard, pattern_of
+from allotment.autoscaler.relaxation import Column, Relaxation
+from allotment.autoscaler.yard import Fair, Machines, Pattern, Yard, pattern_of
 
 FEW = 10  # pods that branch and bound takes on
 SOME_STEPS = 3_000

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from allotment.autoscaler.knapsack import Sack
 from allotment.autoscaler.simplex import Program
-from allotment.autoscaler.yard import Pattern, Yard, pattern_of
+from allotment.autoscaler.yard import Fair, Pattern, Yard, pattern_of
 
 ACTIVE = 48  # offers that are looked at in every round; all are when these have nothing more to give
 AT_ONCE = 8  # columns that go in together
@@ -34,24 +34,6 @@ class Column:
 
     offer: int
     pattern: Pattern
-
-
-@dataclass(frozen=True, slots=True)
-class Fair:
-    """Values at which no pattern is worth more than its machine costs, with what that machine takes of the limits added."""
-
-    pods: tuple[float, ...]
-    limits: tuple[float, ...] = ()
-
-    def worth(self, pattern: Pattern) -> float:
-        return sum(self.pods[shape] * count for shape, count in pattern)
-
-    def bound(self, demand: Sequence[int], limits: Sequence[int]) -> int:
-        """What any plan for the demand costs at least."""
-        value = sum(map(float.__mul__, self.pods, map(float, demand)))
-        value -= sum(map(float.__mul__, self.limits, map(float, limits)))
-        whole = int(value * (1 - 1e-9))
-        return max(0, whole + (value - whole > 0.01))  # prices are whole
 
 
 class Relaxation:

@@ -54,6 +54,24 @@ class Machines:
 
 
 @dataclass(frozen=True, slots=True)
+class Fair:
+    """Values at which no pattern is worth more than its machine costs, with what that machine takes of the limits added."""
+
+    pods: tuple[float, ...]
+    limits: tuple[float, ...] = ()
+
+    def worth(self, pattern: Pattern) -> float:
+        return sum(self.pods[shape] * count for shape, count in pattern)
+
+    def bound(self, demand: Sequence[int], limits: Sequence[int]) -> int:
+        """What any plan for the demand costs at least."""
+        value = sum(map(float.__mul__, self.pods, map(float, demand)))
+        value -= sum(map(float.__mul__, self.limits, map(float, limits)))
+        whole = int(value * (1 - 1e-9))
+        return max(0, whole + (value - whole > 0.01))  # prices are whole
+
+
+@dataclass(frozen=True, slots=True)
 class Cover:
     """A plan. ``bound`` is proven: nothing that serves the same pods costs less; it is at most ``price``.
 
@@ -65,6 +83,7 @@ class Cover:
     price: int
     bound: int
     exact: bool = False
+    fair: Fair = Fair(())  # what proves the bound, and bounds for other demands
 
     @property
     def gap(self) -> float:
