@@ -145,7 +145,7 @@ def _pod(name: str, shape: Shape, group: str, number: int) -> tuple[Pod, list[Re
     labels = {"app": f"s{number}"}
     claims = []
     if shape.gpus:
-        spec["resourceClaims"] = [{"name": "gpus", "resourceClaimName": name}]
+        spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": f"s{number}"}]
         claims.append(_claim(name, shape))
     if shape.spread:
         spec["topologySpreadConstraints"] = [
@@ -159,7 +159,10 @@ def _pod(name: str, shape: Shape, group: str, number: int) -> tuple[Pod, list[Re
     if group:
         spec["schedulingGroup"] = {"podGroupName": group}
     metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": labels}
-    return decode(Pod, {"metadata": metadata, "spec": spec}), claims
+    made = [{"name": "gpus", "resourceClaimName": name}] if claims else []
+    return decode(
+        Pod, {"metadata": metadata, "spec": spec, "status": {"resourceClaimStatuses": made}}
+    ), claims
 
 
 def _claim(name: str, shape: Shape) -> ResourceClaim:
@@ -179,7 +182,8 @@ def _claim(name: str, shape: Shape) -> ResourceClaim:
         request["firstAvailable"] = [{"name": model, **exactly(model)} for model in ("l4", "h100")]
     else:
         request["exactly"] = exactly("" if shape.wish == "any" else shape.wish)
-    metadata = {"name": name, "namespace": "default", "uid": f"claim-{name}"}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"uid-{name}", "controller": True}
+    metadata = {"name": name, "namespace": "default", "uid": f"claim-{name}", "ownerReferences": [owner]}
     return decode(ResourceClaim, {"metadata": metadata, "spec": {"devices": {"requests": [request]}}})
 
 

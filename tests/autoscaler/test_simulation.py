@@ -232,6 +232,15 @@ def test_a_node_that_is_added_has_its_trees() -> None:
     assert there.fits(semantic_pod("c")) == "new"
 
 
+def test_slices_of_both_kinds_may_have_one_name() -> None:
+    there = simulation()
+    there.simulate_add_node(
+        node("n1"), [slice_("n1", "d0", name="s"), slice_of(card("a"), on="n1", name="s")]
+    )
+    assert len(there.simulate_remove_node("n1").slices) == 2
+    there.validate()
+
+
 def test_slices_for_several_nodes_come_and_go_with_the_node_that_brings_them() -> None:
     """A switch that is in one machine and that all machines of the zone can use."""
     reach = build.selector(build.where(ZONE, "In", "a"))

@@ -8,7 +8,8 @@ copied. Verdicts that the scheduler remembers per shape of pod stay, as after an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
@@ -20,7 +21,7 @@ from allotment.api.codec import decode, to_builtins
 from allotment.api.conversion.v1alpha2 import to_v1
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
-from allotment.api.resource import ResourceClaim, ResourceSlice
+from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.autoscaler.errors import NoFork, NoSuchNode
 from allotment.scheduler.cluster import Cluster
 
@@ -30,10 +31,14 @@ if TYPE_CHECKING:
 Slice = ResourceSlice | alpha2.NodeResourceSlice
 K = TypeVar("K", bound=ApiStruct)
 
+_FIRST: tuple[type[ApiStruct], ...] = (DeviceClass, DeviceTaintRule, ResourceSlice, Node, ResourceClaim)
+"""Kinds in the order in which showing many objects is quickest; all others come after them."""
+
 
 class Change(NamedTuple):
     """An object as it was and is. ``sizes`` are those that devices were scored by: showing what was does not bring them back."""
 
+    key: str
     old: ApiStruct | None
     new: ApiStruct | None
     sizes: Sizes
@@ -45,8 +50,10 @@ class ForkableCluster:
 
     def __init__(self, features: Features = ALL) -> None:
         self.cluster = Cluster(features)
-        self._objects: dict[type[ApiStruct], dict[str, ApiStruct]] = {}
-        self._slices: dict[str, dict[str, Slice]] = {}  # by the node that publishes them
+        self._objects: defaultdict[type[Any], dict[str, Any]] = defaultdict(dict)
+        self._slices: dict[
+            str, dict[tuple[str, str], Slice]
+        ] = {}  # by node that publishes them, kind and name
         self._holders: dict[PoolID, dict[str, None]] = {}  # claims that have devices of a pool
         self._changes: list[Change] = []
         self._forks: list[int] = []  # how many changes there were before each
@@ -55,7 +62,7 @@ class ForkableCluster:
 
     def objects(self, kind: type[K]) -> Mapping[str, K]:
         """All objects of a kind, by ``name`` or ``namespace/name``. Not to be changed, and not to be kept: it follows."""
-        return cast("Mapping[str, K]", self._objects.get(kind, {}))
+        return self._objects[kind]
 
     def all(self) -> Iterator[ApiStruct]:
         """All objects of all kinds: another simulation could start with them."""
@@ -63,65 +70,71 @@ class ForkableCluster:
             yield from objects.values()
 
     def node(self, name: str) -> Node:
-        found = self._objects.get(Node, {}).get(name)
+        found = self.objects(Node).get(name)
         if found is None:
             raise NoSuchNode(f"there is no node {name} among the {self.cluster.known} of the simulation")
-        return cast(Node, found)
+        return found
 
     def slices(self, node: str) -> tuple[Slice, ...]:
-        """The slices that a node publishes."""
-        return tuple(self._slices.get(node, {}).values())
+        """The slices that a node publishes, by name."""
+        mine = self._slices.get(node, {})
+        return tuple([mine[key] for key in sorted(mine)])
 
     def pods(self, node: str) -> tuple[Pod, ...]:
-        """The pods on a node."""
+        """The pods on a node, by name."""
         info = self.cluster.nodes.get(node)
-        return tuple([each.pod for each in info.pods.values()]) if info is not None else ()
+        return tuple([info.pods[key].pod for key in sorted(info.pods)]) if info is not None else ()
+
+    def load(self, objects: Iterable[ApiStruct]) -> None:
+        """Many objects appear, in any order. As ``put`` of each, but quick."""
+        found: defaultdict[type[ApiStruct], list[ApiStruct]] = defaultdict(list)
+        for each in objects:
+            found[type(each)].append(each)
+        for kind in (*_FIRST, *found):
+            for each in found.pop(kind, ()):
+                self.put(each)
 
     def put(self, obj: ApiStruct) -> None:
         """An object appears, or becomes different."""
         if isinstance(obj, alpha2.ResourceClaim):
             obj = decode(ResourceClaim, to_v1(to_builtins(obj)))
-        self._change(self._objects.get(type(obj), {}).get(key_of(obj)), obj)
+        key = key_of(obj)
+        self._change(key, self._objects[type(obj)].get(key), obj)
 
     def drop(self, obj: ApiStruct) -> None:
         """An object goes, if it is there. Nothing else goes with it."""
-        kind = ResourceClaim if isinstance(obj, alpha2.ResourceClaim) else type(obj)
-        old = self._objects.get(kind, {}).get(key_of(obj))
+        key = key_of(obj)
+        old = self._objects[ResourceClaim if isinstance(obj, alpha2.ResourceClaim) else type(obj)].get(key)
         if old is not None:
-            self._change(old, None)
+            self._change(key, old, None)
 
-    def _change(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
+    def _change(self, key: str, old: ApiStruct | None, new: ApiStruct | None) -> None:
         if self._forks:
-            self._changes.append(Change(old, new, self.cluster.sizes.largest))
-        self._show(old, new)
+            self._changes.append(Change(key, old, new, self.cluster.sizes.largest))
+        self._show(key, old, new)
 
-    def _show(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
-        shown: Any = new if new is not None else old
-        kind = type(shown)
-        table = self._objects.get(kind)
-        if table is None:
-            table = self._objects[kind] = {}
+    def _show(self, key: str, old: ApiStruct | None, new: ApiStruct | None) -> None:
+        kind = type(new if new is not None else old)
         if new is None:
-            del table[key_of(shown)]
+            del self._objects[kind][key]
         else:
-            table[key_of(shown)] = new
+            self._objects[kind][key] = new
         if kind is ResourceClaim:
-            self._file_claim(cast("ResourceClaim | None", old), cast("ResourceClaim | None", new))
+            self._file_claim(key, cast("ResourceClaim | None", old), cast("ResourceClaim | None", new))
         elif kind is ResourceSlice or kind is alpha2.NodeResourceSlice:
             self._file_slice(cast("Slice | None", old), cast("Slice | None", new))
         self.cluster.change(old, new)
         if isinstance(new, Pod) and not new.spec.node_name:
             kept = new.status.nominated_node_name or ""
-            if self.cluster.nominated.get(key_of(new), "") != kept:
-                self.cluster.nominate(key_of(new), kept)
+            if self.cluster.nominated.get(key, "") != kept:
+                self.cluster.nominate(key, kept)
 
-    def _file_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+    def _file_claim(self, key: str, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         """Keeps ``_holders`` right."""
         before = old.status.allocation if old is not None else None
         after = new.status.allocation if new is not None else None
         if before is after:
             return
-        key = key_of(new if new is not None else old)
         for result in before.devices.results if before is not None else ():
             held = self._holders.get(PoolID(result.driver, result.pool), {})
             held.pop(key, None)
@@ -137,10 +150,10 @@ class ForkableCluster:
             if each is None or not home:
                 continue
             if each is new:
-                self._slices.setdefault(home, {})[each.metadata.name] = each
+                self._slices.setdefault(home, {})[each.kind, each.metadata.name] = each
             else:
                 mine = self._slices[home]
-                del mine[each.metadata.name]
+                del mine[each.kind, each.metadata.name]
                 if not mine:
                     del self._slices[home]
 
@@ -189,7 +202,7 @@ class ForkableCluster:
         return self._forks.pop()
 
     def _undo(self, change: Change) -> None:
-        self._show(change.new, change.old)
+        self._show(change.key, change.new, change.old)
         self.cluster.measure_by(change.sizes)
 
     @contextmanager
@@ -218,8 +231,7 @@ class ForkableCluster:
         assert self._forks == sorted(self._forks), "forks"
         assert self._forks or not self._changes, "changes are remembered that nothing can revert"
         fresh = ForkableCluster(self.cluster.fleet.features)
-        for each in self.all():
-            fresh.put(each)
+        fresh.load(self.all())
         ours, theirs = self.cluster, fresh.cluster
         assert self._slices == fresh._slices, "slices of nodes"
         assert self._holders == fresh._holders, "claims that have devices of pools"

@@ -48,7 +48,7 @@ class Lot:
     reads: frozenset[str]  # labels of nodes that it looks at
     cap: int = 2**31  # how many of it one machine may have
     zone: str = ""  # where it was dealt to; empty: anywhere
-    origin: Hashable = None  # the key of the lot that it was dealt from
+    number: int = 0  # the same for lots that were dealt from one
     tier: int = 0  # how many of the better choices are exhausted
     choices: list[Choice] = field(default_factory=list)  # of machines, better ones first
 
@@ -115,6 +115,7 @@ def lots_of(bundles: Iterable[Bundle], simulation: Simulation) -> tuple[list[Lot
                 lots[key].bundles.append(bundle)
             else:
                 lots[key] = _lot(key, bundle, simulation)
+                lots[key].number = len(lots) - 1
     return list(lots.values()), refused
 
 
@@ -143,7 +144,7 @@ def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
             if each.topology_key == HOSTNAME and each.when_unsatisfiable == MUST:
                 cap = min(cap, each.max_skew)
     sociable = any(_has_neighbours(pod.spec) for pod in bundle)
-    return Lot(key, [bundle], requests, plain, sociable, frozenset(reads), cap, origin=key)
+    return Lot(key, [bundle], requests, plain, sociable, frozenset(reads), cap)
 
 
 def _has_neighbours(spec: PodSpec) -> bool:
@@ -196,9 +197,7 @@ def dealt(lot: Lot, zones: Sequence[str], simulation: Simulation) -> list[Lot]:
         shares[zone].append(bundle)
         counts[zone] += len(bundle)
     return [
-        dataclasses.replace(
-            lot, key=(lot.key, zone), bundles=share, reads=lot.reads | {ZONE}, zone=zone, choices=[]
-        )
+        dataclasses.replace(lot, bundles=share, zone=zone, choices=[])
         for zone, share in shares.items()
         if share
     ]

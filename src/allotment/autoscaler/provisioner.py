@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -58,12 +59,34 @@ def provision(
     usable = [each for each in machines if _usable(each)]
     usable.sort(key=lambda each: (each.name, each.price))
     waiting = sorted(pods, key=rank)
-    with simulation.trial():
+    with simulation.trial(), _same_scores(simulation, usable):
         for pod in waiting:
             if simulation.cluster.pods.get(key_of(pod)) is None:
                 simulation.put(pod)
         known = [simulation.cluster.pods[key_of(pod)].pod for pod in waiting]
         return _Provisioner(simulation, usable, by_price=cheapest_alternative, effort=effort).plan(known)
+
+
+@contextmanager
+def _same_scores(simulation: Simulation, machines: Iterable[Machine]) -> Iterator[None]:
+    """Devices are scored by the largest there are. That they change whenever a machine is tried would void all that the scheduler
+    remembers, so the largest of all machines count from the beginning."""
+    cluster = simulation.cluster
+    before = cluster.sizes.largest
+    seen: set[tuple[int, ...]] = set()
+    for machine in machines:
+        devices = tuple(id(each) for each in machine.devices.values())
+        if devices not in seen:
+            seen.add(devices)
+            for each in node_of(machine, "")[1]:
+                cluster.sizes.add(each)
+    largest = cluster.sizes.largest
+    cluster.measure_by(before)
+    cluster.measure_by(largest)
+    try:
+        yield
+    finally:
+        cluster.measure_by(before)
 
 
 def _usable(machine: Machine) -> bool:
@@ -180,7 +203,7 @@ class _Provisioner:
                 for lot, where in zip(lots, zones, strict=True)
                 for each in dealt(lot, where, self._simulation)
             ]
-            room = Showroom(self._simulation, self._machines, lots)
+            room.rearrange(lots)
         yard = self._yard(lots, room)
         found = cover(yard, self._effort)
         before = dict(draft.places)
@@ -194,7 +217,7 @@ class _Provisioner:
         moved = False
         for number, lot in enumerate(lots):
             if found.missing[number] and lot.tier + 1 < len(lot.choices):
-                tiers[lot.origin] = lot.tier + 1
+                tiers[lot.key] = lot.tier + 1
                 moved = True
         return moved
 

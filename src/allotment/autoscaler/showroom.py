@@ -50,37 +50,39 @@ class Showroom:
         self._simulation = simulation
         self._machines = machines
         self._lots = lots
-        self._verdicts: dict[tuple[Hashable, ...], Verdict] = {}
-        self._rooms: dict[Hashable, tuple[Room, ...]] = {}
         self._offered = [amounts(machine.allocatable) for machine in machines]
+        self._kinds = [_kind(machine) for machine in machines]
+        self._rooms: dict[Hashable, tuple[Room, ...]] = {}
         published = simulation.objects(ResourceSlice).values()
         self._for_many = [each for each in published if not each.spec.node_name]
-        self._look()
+        self._verdicts = self._look()
 
     def verdict(self, machine: int, lot: int) -> Verdict:
-        return self._verdicts[self._key(machine, lot)]
+        return self._verdicts[machine][self._lots[lot].number]
 
     def kind(self, machine: int) -> Hashable:
         """Equal for machines that differ only in where and how they can be had."""
-        found = self._machines[machine]
-        local = all(
-            template.spec.node_selector is None
-            for devices in found.devices.values()
-            for template in devices.resources.resource_slice_templates
-        )
-        return (found.source, found.type, *(() if local else (found.offering.zone,)))
+        return self._kinds[machine]
 
-    def _key(self, machine: int, lot: int) -> tuple[Hashable, ...]:
-        labels = self._machines[machine].labels
-        return (self.kind(machine), lot, *[labels.get(each) for each in sorted(self._lots[lot].reads)])
+    def rearrange(self, lots: Sequence[Lot]) -> None:
+        """The lots were dealt out: what machines think of them stays."""
+        self._lots = lots
+        self._rooms = {}
 
-    def _look(self) -> None:
-        for machine in range(len(self._machines)):
-            asked = [lot for lot in range(len(self._lots)) if self._key(machine, lot) not in self._verdicts]
+    def _look(self) -> list[list[Verdict]]:
+        known: dict[tuple[Hashable, ...], Verdict] = {}
+        table = []
+        for machine, kind in enumerate(self._kinds):
+            labels = self._machines[machine].labels
+            keys = [
+                (kind, lot.number, *[labels.get(each) for each in sorted(lot.reads)]) for lot in self._lots
+            ]
+            asked = [number for number, key in enumerate(keys) if key not in known]
             if asked:
                 with self._on_show(machine):
-                    for lot in asked:
-                        self._verdicts[self._key(machine, lot)] = self._judge(machine, self._lots[lot])
+                    known.update({keys[each]: self._judge(machine, self._lots[each]) for each in asked})
+            table.append([known[key] for key in keys])
+        return table
 
     @contextmanager
     def _on_show(self, machine: int) -> Iterator[None]:
@@ -159,6 +161,15 @@ class Showroom:
             return []
         node, slices = node_of(self._machines[machine], ON_SHOW)
         return device_rooms(node, [*slices, *self._for_many], claims, self._simulation.cluster)
+
+
+def _kind(machine: Machine) -> Hashable:
+    local = all(
+        template.spec.node_selector is None
+        for devices in machine.devices.values()
+        for template in devices.resources.resource_slice_templates
+    )
+    return (machine.source, machine.type, *(() if local else (machine.offering.zone,)))
 
 
 def ranks_of(found: Bound) -> list[int]:

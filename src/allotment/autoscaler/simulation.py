@@ -12,10 +12,8 @@ and other pods that wait: only what is bound counts.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -24,7 +22,7 @@ from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import EXTENDED
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct, OwnerReference
-from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.api.resource import ResourceClaim
 from allotment.autoscaler.errors import (
     NodeExists,
     NodeInUse,
@@ -37,19 +35,12 @@ from allotment.autoscaler.written import bound, evicted, left, made, written
 from allotment.scheduler.carried_claim import IMMEDIATE, carried
 from allotment.scheduler.configuration import DEFAULT, Configuration
 from allotment.scheduler.diagnosis import Refusal, counted, refused_by
-from allotment.scheduler.framework import Status
+from allotment.scheduler.framework import PreFilter, Status
 from allotment.scheduler.gang import group_key
-from allotment.scheduler.gate import admission
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.plugins.nominated_nodes import NAME as NOMINATED
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.step import MakeClaim, WriteClaim
-
-if TYPE_CHECKING:
-    from allotment.scheduler.roster import Profile
-
-_FIRST: tuple[type[ApiStruct], ...] = (DeviceClass, DeviceTaintRule, ResourceSlice, Node, ResourceClaim)
-"""Kinds in the order in which showing many objects is quickest; all others come after them."""
 
 _NAMED = 3
 """Pods that a message names."""
@@ -95,12 +86,7 @@ def start_simulation(
     """A simulation of a cluster that has these objects, in any order: nodes, pods, slices, claims, classes, and whatever else the
     scheduler reads. They are shared, not copied. ``now`` is for claims whose devices were to be ready by some time."""
     simulation = Simulation(configuration, features, now)
-    found: defaultdict[type[ApiStruct], list[ApiStruct]] = defaultdict(list)
-    for each in objects:
-        found[type(each)].append(each)
-    for kind in (*_FIRST, *found):
-        for each in found.pop(kind, ()):
-            simulation.put(each)
+    simulation.load(objects)
     return simulation
 
 
@@ -112,6 +98,10 @@ class Simulation(ForkableCluster):
         self.now = now
         self._profiles = configuration.rosters()
         self._placer = Placer(self.cluster, self._profiles)
+        self._gates = {  # the others say the same in PreFilter
+            name: [plugin for plugin in profile.pre_enqueue if not isinstance(plugin, PreFilter)]
+            for name, profile in self._profiles.items()
+        }
 
     # --- nodes ---
 
@@ -195,55 +185,44 @@ class Simulation(ForkableCluster):
         return self._bind(pod, "")
 
     def _bind(self, pod: Pod, node: str) -> Bound | Refusal:
-        with self.trial() as trial:
-            info = self._enter(pod)
-            attempt = self._begin(info)
-            if isinstance(attempt, Refusal):
-                return attempt
-            chosen = self._judge(attempt, node) if node else self._placer.choose(attempt)
-            if isinstance(chosen, Refusal):
-                return chosen
-            name = chosen or node
-            placed = self._placer.reserve(attempt, name)
-            if isinstance(placed, Refusal):
-                return placed
-            try:
-                result = self._write(placed)
-            finally:  # what was decided is shown by now: nothing is in flight any more
-                self._placer.unreserve(placed.cycle, name)
-            trial.keep()
-            return result
-
-    def _enter(self, pod: Pod) -> PodInfo:
-        """The pod in the cluster, as it is given."""
-        info = self._seen(pod)
-        if self.cluster.pods.get(info.key) is not info:
-            self.put(info.pod)
-        return self.cluster.pods[info.key]
+        attempt = self._begin(self._seen(pod))
+        if isinstance(attempt, Refusal):
+            return attempt
+        chosen = self._judge(attempt, node) if node else self._placer.choose(attempt)
+        if isinstance(chosen, Refusal):
+            return chosen
+        placed = self._placer.take(attempt, chosen or node)
+        if isinstance(placed, Refusal):
+            return placed
+        try:
+            return self._write(placed)
+        finally:  # what was decided is shown by now: nothing is in flight any more
+            self._placer.unreserve(placed.cycle, placed.node)
 
     def _seen(self, pod: Pod) -> PodInfo:
         """A pod that has no node, as the scheduler sees it; it need not be in the cluster."""
-        known = self.cluster.pods.get(key_of(pod))
+        key = key_of(pod)
+        known = self.cluster.pods.get(key)
         if known is not None and known.node:
-            raise PodBound(f"pod {known.key} is on node {known.node} already")
+            raise PodBound(f"pod {key} is on node {known.node} already")
         if known is not None and known.pod is pod:
             return known
         if pod.spec.node_name:
-            raise PodBound(f"pod {key_of(pod)} has node {pod.spec.node_name} in its spec already")
+            raise PodBound(f"pod {key} has node {pod.spec.node_name} in its spec already")
         if not pod.metadata.uid:  # by which users of a claim are told apart
-            pod = replace(pod, metadata=replace(pod.metadata, uid=f"simulated {key_of(pod)}"))
-        return PodInfo(pod)
+            pod = replace(pod, metadata=replace(pod.metadata, uid=f"simulated {key}"))
+        return PodInfo(pod, known)
 
     def _begin(self, pod: PodInfo) -> Attempt | Refusal:
-        profile = self._profile(pod)
-        if profile is None:
-            name = pod.pod.spec.scheduler_name
-            return Refusal(f"pod {pod.key} is for scheduler {name}, which is not simulated", frozenset())
-        status = admission(pod, self.cluster, profile, gangs=False)
-        return self._placer.begin(pod, self.now) if status.ok else refused_by(status)
-
-    def _profile(self, pod: PodInfo) -> Profile | None:
-        return self._profiles.get(pod.pod.spec.scheduler_name or "")
+        name = pod.pod.spec.scheduler_name or ""
+        if name not in self._gates:
+            words = f"pod {pod.key} is for scheduler {name}, which is not simulated"
+            return Refusal(words, frozenset(), resolvable=False)
+        for plugin in self._gates[name]:
+            status = plugin.pre_enqueue(pod, self.cluster)
+            if not status.ok:
+                return refused_by(status)
+        return self._placer.begin(pod, self.now)
 
     def _judge(self, attempt: Attempt, node: str) -> Refusal | None:
         names, info = attempt.cycle.names, self.cluster.nodes[node]
@@ -251,13 +230,13 @@ class Simulation(ForkableCluster):
             words = f"node {node} is ruled out by the pod's claims or node names"
             return Refusal(words, frozenset(), resolvable=False)
         its_own = self.cluster.nominated.get(attempt.cycle.pod.key) == node  # which is kept from all others
-        verdict = self._placer.verdict(attempt, info, without=NOMINATED if its_own else "")
-        if not isinstance(verdict, Status):
+        status = self._placer.rejection(attempt, info, without=NOMINATED if its_own else "")
+        if status is None:
             return None
-        words = f"node {node} {counted(1, verdict.words).removeprefix('1 ')}"
+        words = f"node {node} {counted(1, status.words).removeprefix('1 ')}"
         if attempt.profile.devices is not None:
             words = attempt.profile.devices.told(attempt.cycle, words)
-        return refused_by(Status(verdict.code, verdict.plugin, words))
+        return refused_by(Status(status.code, status.plugin, words))
 
     def _write(self, placed: Placement) -> Bound:
         """Shows what the placement's steps write, and the pod on its node."""
@@ -268,8 +247,10 @@ class Simulation(ForkableCluster):
             elif isinstance(step, WriteClaim):
                 claims.append(written(self.objects(ResourceClaim)[step.claim], step))
         pod = bound(placed.cycle.pod.pod, placed.node, placed.steps)
-        for each in (*claims, pod):
-            self.put(each)
+        with self.trial() as trial:
+            for each in (*claims, pod):
+                self.put(each)
+            trial.keep()
         return Bound(pod, placed.node, tuple(claims))
 
     def simulate_evict_pod(self, pod: Pod, node: str) -> Evicted:
