@@ -367,9 +367,9 @@ class Offering(ApiStruct, frozen=True, kw_only=True):
     """Where and how a machine can be had, and for how much."""
 
     zone: str = stated("")  # the value of topology.kubernetes.io/zone
-    capacity_type: str = ON_DEMAND  # on-demand, spot or reserved
+    capacity_type: str = stated(ON_DEMAND)  # on-demand, spot or reserved
     price: str = stated("")  # per hour
-    available: bool = True  # false: out of stock
+    available: bool = stated(True)  # false: out of stock
 
 
 class InstanceTypeSpec(ApiStruct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ is there twice is an error with file, line, object and field, and all errors are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -66,6 +66,12 @@ def read_catalogue(files: Iterable[tuple[str, str]]) -> Catalogue:
             found += read_manifest(text, source)
         except ManifestError as exc:
             complaints.append(str(exc))
+    return catalogue_of(found, complaints)
+
+
+def catalogue_of(found: Sequence[Located], complaints: Iterable[str] = ()) -> Catalogue:
+    """The catalogue of objects that have been read; ``complaints`` are of what could not be. Raises CatalogueError."""
+    complaints = list(complaints)
     taken: dict[tuple[str, str], Located] = {}
     for located in found:
         complaints += _complaints(located, taken)

@@ -9,7 +9,6 @@ status where it does not; how many nodes there are of each status is counted alo
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -22,17 +21,6 @@ if TYPE_CHECKING:
 
 _ALIKE_KEPT = 10_000
 UNKNOWN_NODE = Status(Code.UNRESOLVABLE, "", "are not known")
-
-
-@lru_cache(maxsize=256)
-def _points(plugin: Plugin) -> tuple[Filter | None, PreFilter | None, Score | None, Sees | None]:
-    """A plugin as what it takes part in: asking a protocol for that takes longer than most plugins do."""
-    return (
-        plugin if isinstance(plugin, Filter) else None,
-        plugin if isinstance(plugin, PreFilter) else None,
-        plugin if isinstance(plugin, Score) else None,
-        plugin if isinstance(plugin, Sees) else None,
-    )
 
 
 class Index:
@@ -55,18 +43,19 @@ class Index:
         self._read = self._fleet_read = -1
 
     def _enlist(self, plugin: Plugin, weight: int) -> None:
-        filters, before, scores, sees = _points(plugin)
-        if before is not None and plugin.name != "DynamicResources":  # whose PreFilter is the pod's own
-            status = before.pre_filter(self.cycle)
+        if (
+            isinstance(plugin, PreFilter) and plugin.name != "DynamicResources"
+        ):  # whose PreFilter is the pod's own
+            status = plugin.pre_filter(self.cycle)
             if status.code is Code.SKIP:
                 return
             if not status.ok and self.refusal is None:
                 self.refusal = status
-        if filters is not None:
-            self._filters.append(filters)
-        if scores is not None and weight:
-            self._scores.append((scores, weight))
-        sight = sees.sees(self.cycle) if sees is not None else None
+        if isinstance(plugin, Filter):
+            self._filters.append(plugin)
+        if isinstance(plugin, Score) and weight:
+            self._scores.append((plugin, weight))
+        sight = plugin.sees(self.cycle) if isinstance(plugin, Sees) else None
         if sight is None:
             self._sights = None
         elif self._sights is not None:

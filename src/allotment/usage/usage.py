@@ -197,6 +197,10 @@ class Usage:
             )
         return record.inventory
 
+    def ids(self) -> list[PoolID]:
+        """Every pool that slices publish, in no order."""
+        return [id for id, record in self._records.items() if record.published]
+
     def pools(self) -> list[PoolUsage]:
         """Every pool, by driver and name."""
         return [found for id in sorted(self._records) if (found := self.pool(id)) is not None]
