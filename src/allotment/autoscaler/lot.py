@@ -108,7 +108,7 @@ def lots_of(bundles: Iterable[Bundle], simulation: Simulation) -> tuple[list[Lot
                 refused.update({key_of(each): shape.words for each in bundle})
                 break
             labels = tuple(sorted(pod.metadata.labels.items())) if neighbourly else ()
-            keys.append((shape, labels) if not pod.spec.resource_claims else (*_unnamed(shape, pod), labels))
+            keys.append((*_unnamed(shape, pod), labels))
         else:
             key = tuple(keys)
             if key in lots:
@@ -120,9 +120,11 @@ def lots_of(bundles: Iterable[Bundle], simulation: Simulation) -> tuple[list[Lot
 
 
 def _unnamed(shape: Hashable, pod: Pod) -> tuple[Hashable, ...]:
-    """The scheduler's shape, whatever the pod's claims are called."""
+    """The scheduler's shape, whatever the pod's claims and its gang are called."""
     assert isinstance(shape, tuple)
-    profile, _, seen, _ = shape
+    profile, asks, seen, _ = shape
+    if not pod.spec.resource_claims and pod.spec.scheduling_group is None:
+        return profile, asks, seen
     claims = tuple([replace(each, resource_claim_name=None) for each in pod.spec.resource_claims])
     return profile, encode(replace(pod.spec, resource_claims=claims, scheduling_group=None)), seen
 
