@@ -57,6 +57,10 @@ class Lot:
         return self.bundles[0]
 
     @property
+    def priority(self) -> int:
+        return max(pod.spec.priority or 0 for pod in self.sample)
+
+    @property
     def spread(self) -> TopologySpreadConstraint | None:
         """The rule that deals the pods out to zones, if there is one."""
         for each in self.sample[0].spec.topology_spread_constraints:

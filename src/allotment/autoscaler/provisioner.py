@@ -151,7 +151,7 @@ class _Provisioner:
         draft = _Draft()
         waiting = bundled(pods, self._simulation)
         tiers: dict[Hashable, int] = {}
-        for number in range(ROUNDS):
+        for number in range(ROUNDS + len({pod.spec.priority for pod in pods})):
             waiting = self._place_on_existing(waiting, draft)
             if not waiting:
                 break
@@ -190,14 +190,14 @@ class _Provisioner:
     def _buy(
         self, waiting: Sequence[Bundle], tiers: dict[Hashable, int], draft: _Draft, *, first: bool
     ) -> bool:
-        """Adds machines and puts pods on them. True if some lot may try its next best choices now."""
+        """Adds machines and puts pods on them. True if another round may find more."""
         lots, refused = lots_of(waiting, self._simulation)
         draft.reasons.update(refused)
         for lot in lots:
             lot.tier = tiers.get(lot.key, 0)
         room = Showroom(self._simulation, self._machines, lots)
-        zones = [self._zones(room, number) for number in range(len(lots))]
         if any(lot.spread for lot in lots):
+            zones = [self._zones(room, number) for number in range(len(lots))]
             lots = [
                 each
                 for lot, where in zip(lots, zones, strict=True)
@@ -206,17 +206,20 @@ class _Provisioner:
             room.rearrange(lots)
         yard = self._yard(lots, room)
         found = cover(yard, self._effort)
-        before = dict(draft.places)
+        short = any(lot.choices and missing for lot, missing in zip(lots, found.missing, strict=True))
+        highest = max((lot.priority for lot in lots), default=0)
+        if short and any(lot.priority < highest for lot in lots):  # limits: who is more important goes first
+            yard.demand = tuple(len(lot.bundles) if lot.priority == highest else 0 for lot in lots)
+            found = cover(yard, self._effort)
         self._launch(found, lots, draft)
         served = [sum(key_of(each[0]) in draft.places for each in lot.bundles) for lot in lots]
         if first:
             draft.bound, draft.exact = _bound(found, yard, served), found.exact
-        else:
-            draft.exact = draft.exact and draft.places == before
-        self._explain(lots, room, yard, draft)
+        draft.exact = draft.exact and first
+        self._explain(lots, room, draft)
         moved = False
-        for number, lot in enumerate(lots):
-            if found.missing[number] and lot.tier + 1 < len(lot.choices):
+        for lot, missing in zip(lots, found.missing, strict=True):
+            if missing and lot.tier + 1 < len(lot.choices):
                 tiers[lot.key] = lot.tier + 1
                 moved = True
         return moved
@@ -296,18 +299,18 @@ class _Provisioner:
 
     # --- words ---
 
-    def _explain(self, lots: Sequence[Lot], room: Showroom, yard: Yard, draft: _Draft) -> None:
+    def _explain(self, lots: Sequence[Lot], room: Showroom, draft: _Draft) -> None:
         for number, lot in enumerate(lots):
             left = [pod for bundle in lot.bundles for pod in bundle if key_of(pod) not in draft.places]
             if not left:
                 continue
-            types = self._types(number, lot, room)
+            types = self._types(number, room)
             why = _summary(types)
             for pod in left:
                 draft.reasons[key_of(pod)] = why
                 draft.types[key_of(pod)] = types
 
-    def _types(self, number: int, lot: Lot, room: Showroom) -> dict[str, str]:
+    def _types(self, number: int, room: Showroom) -> dict[str, str]:
         """For each instance type, why it does not do."""
         found: dict[str, str] = {}
         for machine, each in enumerate(self._machines):
