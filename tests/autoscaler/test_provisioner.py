@@ -329,7 +329,7 @@ def test_every_pod_left_out_has_a_reason_for_each_type() -> None:
     found, _ = plan_for([pod("p", claims=["nine"])], none, four, there=[wanted])
     (left,) = found.pending
     assert left.types == {"four": "has 4 any, need 9", "none": "has no any"}
-    assert left.why == "none of 2 instance types will do: 1 has 4 any, need 9; 1 has no any"
+    assert left.why == "none of 2 instance types will do: has 4 any, need 9 (1); has no any (1)"
 
 
 def test_a_pod_whose_claim_is_missing_says_so() -> None:

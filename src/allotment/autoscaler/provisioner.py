@@ -155,11 +155,9 @@ class _Provisioner:
             waiting = self._place_on_existing(waiting, draft)
             if not waiting:
                 break
-            before = len(draft.places)
-            moved = self._buy(waiting, tiers, draft, first=number == 0)
-            waiting = [bundle for bundle in waiting if key_of(bundle[0]) not in draft.places]
-            if len(draft.places) == before and not moved:
+            if not self._buy(waiting, tiers, draft, first=number == 0):
                 break
+            waiting = [bundle for bundle in waiting if key_of(bundle[0]) not in draft.places]
         return draft
 
     def _place_on_existing(self, bundles: Sequence[Bundle], draft: _Draft) -> list[Bundle]:
@@ -208,21 +206,23 @@ class _Provisioner:
         found = cover(yard, self._effort)
         short = any(lot.choices and missing for lot, missing in zip(lots, found.missing, strict=True))
         highest = max((lot.priority for lot in lots), default=0)
-        if short and any(lot.priority < highest for lot in lots):  # limits: who is more important goes first
+        again = short and any(lot.priority < highest for lot in lots)
+        if again:  # limits: who is more important goes first
             yard.demand = tuple(len(lot.bundles) if lot.priority == highest else 0 for lot in lots)
             found = cover(yard, self._effort)
-        self._launch(found, lots, draft)
+        before = len(draft.places)
+        again = not self._launch(found, lots, draft) or again
         served = [sum(key_of(each[0]) in draft.places for each in lot.bundles) for lot in lots]
         if first:
             draft.bound, draft.exact = _bound(found, yard, served), found.exact
-        draft.exact = draft.exact and first
+        draft.exact = draft.exact and (first or len(draft.places) == before)
         self._explain(lots, room, draft)
-        moved = False
+        again = again and len(draft.places) > before
         for lot, missing in zip(lots, found.missing, strict=True):
             if missing and lot.tier + 1 < len(lot.choices):
                 tiers[lot.key] = lot.tier + 1
-                moved = True
-        return moved
+                again = True
+        return again
 
     def _zones(self, room: Showroom, lot: int) -> list[str]:
         found = {
@@ -268,7 +268,8 @@ class _Provisioner:
 
     # --- the machines ---
 
-    def _launch(self, found: Cover, lots: Sequence[Lot], draft: _Draft) -> None:
+    def _launch(self, found: Cover, lots: Sequence[Lot], draft: _Draft) -> bool:
+        """Adds the machines and binds everybody to theirs. False if somebody was refused after all."""
         queues = [iter(lot.bundles) for lot in lots]
         wanted: list[tuple[str, Bundle]] = []
         for each in found.machines:
@@ -284,6 +285,7 @@ class _Provisioner:
                 break
             wanted = left
         self._return_unused(draft)
+        return not wanted
 
     def _new_name(self, draft: _Draft) -> str:
         number = len(draft.nodes) + 1
@@ -399,6 +401,6 @@ def _summary(types: Mapping[str, str]) -> str:
         return "no machine can be had"
     counts = Counter(types.values())
     told = "; ".join(
-        f"{count} {words}" for words, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+        f"{words} ({count})" for words, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     )
     return f"none of {len(types)} instance types will do: {told}"
