@@ -38,9 +38,9 @@ class Effort:
     """How much work may be done."""
 
     rounds: int = 400  # of column generation
-    resales: int = 24  # times that some machines are sold and bought anew
+    resales: int = 12  # times that some machines are sold and bought anew
     steps: int = 60_000  # of branch and bound
-    good: float = 0.002  # a gap that is small enough to stop at
+    good: float = 0.005  # a gap that is small enough to stop at
 
 
 USUAL = Effort()
