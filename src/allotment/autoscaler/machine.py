@@ -95,9 +95,9 @@ class Devices:
         return msgspec.structs.replace(known, attributes={**known.attributes, **unknown})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Machine:
-    """A kind of machine in one place at one price, with what overlays make of it.
+    """A kind of machine in one place at one price, with what overlays make of it. Each equals itself alone.
 
     Exactly one of ``pool`` and ``group`` is set, or neither where there are no pools.
     """

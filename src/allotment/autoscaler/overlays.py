@@ -161,21 +161,38 @@ def _usable(machines: Iterable[Machine]) -> tuple[list[Machine], tuple[str, ...]
 def _machines(catalogue: Catalogue) -> Iterable[Machine]:
     pools = sorted(catalogue.pools.values(), key=lambda pool: (-(pool.spec.weight or 0), pool.metadata.name))
     types = [catalogue.types[name] for name in sorted(catalogue.types)]
-    own = {each.metadata.name: _own(each.spec.dynamic_resources) for each in types}
     keys = {
         key for each in types for key in (*each.spec.labels, *(test.key for test in each.spec.requirements))
     }
+    # Labels that other types have and this one does not, it is known not to have.
     unlabelled = dict.fromkeys(sorted(keys), NONE)
+    shapes = [_Shape(each, unlabelled) for each in types]
     for pool in (*pools, *([] if pools else [None])):
         wanted = _wanted(pool)
-        for type_ in types:
-            devices = own[type_.metadata.name]
-            for offering in sorted(type_.spec.offerings, key=lambda each: (each.zone, each.capacity_type)):
-                machine = _machine(type_, offering, pool, wanted, unlabelled, devices)
-                if machine is not None:
-                    yield machine
+        for shape in shapes:
+            for offering, own in shape.offerings:
+                if contradiction(own, wanted) is None:
+                    yield _machine(shape, offering, pool, both([*own.items(), *wanted.items()]))
     for name in sorted(catalogue.groups):
         yield _of_group(catalogue.groups[name])
+
+
+class _Shape:
+    """An instance type, with what is the same of all machines of it."""
+
+    def __init__(self, type_: InstanceType, unlabelled: Possible) -> None:
+        self.name, self.spec = type_.metadata.name, type_.spec
+        zero, spec = Quantity.parse("0"), type_.spec
+        self.allocatable = {
+            name: each - spec.overhead.get(name, zero) for name, each in spec.capacity.items()
+        }
+        self.devices = _own(spec.dynamic_resources)
+        labels = {**spec.labels, INSTANCE_TYPE: self.name}
+        known = both([*labelled(labels).items(), *passing(spec.requirements).items()])
+        self.offerings: list[tuple[Offering, Possible]] = []
+        for offering in sorted(spec.offerings, key=lambda each: (each.zone, each.capacity_type)):
+            place = {ZONE: one(offering.zone), CAPACITY_TYPE: one(offering.capacity_type)}
+            self.offerings.append((offering, {**unlabelled, **both([*known.items(), *place.items()])}))
 
 
 def _own(resources: DynamicResources | None) -> Mapping[str, Devices]:
@@ -194,44 +211,19 @@ def _wanted(pool: NodePool | None) -> Possible:
     return both([*passing(template.spec.requirements).items(), *labelled(labels).items()])
 
 
-def _machine(
-    type_: InstanceType,
-    offering: Offering,
-    pool: NodePool | None,
-    wanted: Possible,
-    unlabelled: Possible,
-    devices: Mapping[str, Devices],
-) -> Machine | None:
-    """None if the pool does not want it. Labels that other types have and this one does not, it is known not to have."""
-    spec = type_.spec
-    own = {
-        **unlabelled,
-        **both(
-            [
-                *labelled(spec.labels).items(),
-                *passing(spec.requirements).items(),
-                (INSTANCE_TYPE, one(type_.metadata.name)),
-                (ZONE, one(offering.zone)),
-                (CAPACITY_TYPE, one(offering.capacity_type)),
-            ]
-        ),
-    }
-    if contradiction(own, wanted) is not None:
-        return None
-    possible = both([*own.items(), *wanted.items()])
-    zero = Quantity.parse("0")
+def _machine(shape: _Shape, offering: Offering, pool: NodePool | None, possible: Possible) -> Machine:
     return Machine(
-        type=type_.metadata.name,
+        type=shape.name,
         offering=offering,
         pool=pool,
         group=None,
         possible=possible,
         labels={key: values.only for key, values in possible.items() if values.only is not None},
         taints=pool.spec.template.spec.taints if pool is not None else (),
-        capacity=spec.capacity,
-        allocatable={name: amount - spec.overhead.get(name, zero) for name, amount in spec.capacity.items()},
+        capacity=shape.spec.capacity,
+        allocatable=shape.allocatable,
         price=Decimal(offering.price),
-        devices=devices,
+        devices=shape.devices,
     )
 
 

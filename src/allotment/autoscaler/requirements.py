@@ -31,17 +31,14 @@ class Values:
         return (value in self.listed) != self.others and self._within(value)
 
     def __and__(self, other: Values) -> Values:
-        bounded = replace(
-            self,
-            least=max((each for each in (self.least, other.least) if each is not None), default=None),
-            most=min((each for each in (self.most, other.most) if each is not None), default=None),
-            absent=self.absent and other.absent,
-        )
+        least = max((each for each in (self.least, other.least) if each is not None), default=None)
+        most = min((each for each in (self.most, other.most) if each is not None), default=None)
+        absent = self.absent and other.absent
         if self.others and other.others:
-            return replace(bounded, listed=self.listed | other.listed)
+            return Values(self.listed | other.listed, True, least, most, absent)
         finite, second = (other, self) if self.others else (self, other)
-        listed = frozenset(value for value in finite.listed if value in second and bounded._within(value))
-        return replace(bounded, listed=listed, others=False)
+        listed = frozenset(value for value in finite.listed if value in finite and value in second)
+        return Values(listed, False, least, most, absent)
 
     @property
     def empty(self) -> bool:
@@ -55,7 +52,12 @@ class Values:
 
     def meets(self, other: Values) -> bool:
         """Whether both can be true of one machine."""
-        return (self.absent and other.absent) or not (self & other).empty
+        if self.absent and other.absent:
+            return True
+        for finite, second in ((self, other), (other, self)):  # mostly one value against a test
+            if not finite.others:
+                return any(value in second and value in finite for value in finite.listed)
+        return not (self & other).empty
 
     @property
     def only(self) -> str | None:
@@ -111,8 +113,9 @@ def failed(machine: Possible, tests: Possible) -> str | None:
 
 def contradiction(one: Possible, other: Possible) -> str | None:
     """The first label of which both speak and cannot both be right."""
-    for key, values in one.items():
-        if key in other and not values.meets(other[key]):
+    fewer, more = (one, other) if len(one) < len(other) else (other, one)
+    for key, values in fewer.items():
+        if key in more and not values.meets(more[key]):
             return key
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from allotment.allocator.constraint import elements_of
@@ -33,7 +33,8 @@ def show(found: Evaluation, screen: Screen, *, wide: bool, each: bool) -> None:
         return
     screen.heading(f"Machines ({len(found.machines)})")
     columns = ("from", "type", "zone", "capacity type", "price", "devices", "other resources", "overlays")
-    rows = [_machines(alike, found, wide=wide) for alike in _alike(found.machines, apart=wide)]
+    applied = _applied(found)
+    rows = [_machines(alike, applied) for alike in _alike(found.machines, apart=wide)]
     screen.table(columns, rows)
     if each:
         _show_devices(found.machines, screen)
@@ -92,12 +93,20 @@ def _alike(machines: Sequence[Machine], *, apart: bool) -> Iterator[list[Machine
     yield from groups.values()
 
 
-def _machines(alike: Sequence[Machine], found: Evaluation, *, wide: bool) -> list[Cell]:
+def _applied(found: Evaluation) -> dict[str, list[str]]:
+    """The overlays of each machine, by its name."""
+    applied: dict[str, list[str]] = {}
+    for name, finding in found.findings.items():
+        for machine in finding.applies:
+            applied.setdefault(machine, []).append(name)
+    return applied
+
+
+def _machines(alike: Sequence[Machine], applied: Mapping[str, Sequence[str]]) -> list[Cell]:
     first = alike[0]
     prices = sorted({each.price for each in alike})
     price = _money(prices[0]) if len(prices) == 1 else f"{_money(prices[0])} to {_money(prices[-1])}"
-    names = {each.name for each in alike}
-    overlays = [name for name, each in found.findings.items() if names & set(each.applies)]
+    overlays = sorted({name for each in alike for name in applied.get(each.name, ())})
     sold_out = all(not each.offering.available for each in alike)
     return [
         first.source or "-",
@@ -186,9 +195,10 @@ def _devices(count: int) -> str:
 
 def document(found: Evaluation) -> dict[str, Any]:
     """Everything, with the devices of each machine as they were written."""
+    applied = _applied(found)
     return {
         "overlays": [_overlay_document(each) for each in found.findings.values()],
-        "machines": [_machine_document(each, found) for each in found.machines],
+        "machines": [_machine_document(each, applied.get(each.name, [])) for each in found.machines],
         "notes": list(found.notes),
     }
 
@@ -216,7 +226,7 @@ def _overlay_document(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _machine_document(machine: Machine, found: Evaluation) -> dict[str, Any]:
+def _machine_document(machine: Machine, overlays: Sequence[str]) -> dict[str, Any]:
     return {
         "name": machine.name,
         "pool": machine.pool.metadata.name if machine.pool is not None else "",
@@ -229,7 +239,7 @@ def _machine_document(machine: Machine, found: Evaluation) -> dict[str, Any]:
         "capacity": {name: str(amount) for name, amount in machine.capacity.items()},
         "allocatable": {name: str(amount) for name, amount in machine.allocatable.items()},
         "labels": dict(machine.labels),
-        "overlays": [name for name, each in found.findings.items() if machine.name in each.applies],
+        "overlays": list(overlays),
         "drivers": [
             {
                 "driver": driver,
