@@ -71,8 +71,8 @@ bench: $(READY) ## measure allocator, API server, scheduler, usage and autoscale
 	@$(BIN)/python benchmarks/writes.py --json bench-results/writes.json
 	@$(BIN)/python benchmarks/scheduler.py --json bench-results/scheduler.json
 	@$(BIN)/python benchmarks/visibility.py --json bench-results/visibility.json
-	@$(BIN)/python benchmarks/autoscaler.py --json bench-results/autoscaler.json
 	@$(BIN)/python benchmarks/dashboard.py --json bench-results/dashboard.json
+	@$(BIN)/python benchmarks/autoscaler.py --json bench-results/autoscaler.json
 
 .PHONY: upstream-path
 upstream-path: # where `make upstream` puts the program
