@@ -71,6 +71,7 @@ bench: $(READY) ## measure allocator, API server, scheduler and usage, with upst
 	@$(BIN)/python benchmarks/writes.py --json bench-results/writes.json
 	@$(BIN)/python benchmarks/scheduler.py --json bench-results/scheduler.json
 	@$(BIN)/python benchmarks/visibility.py --json bench-results/visibility.json
+	@$(BIN)/python benchmarks/dashboard.py --json bench-results/dashboard.json
 
 .PHONY: upstream-path
 upstream-path: # where `make upstream` puts the program

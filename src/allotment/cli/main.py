@@ -23,6 +23,7 @@ _COMMANDS = {
     "demo": ("allotment.cli.demo", "see it all at work: a simulated fleet, workloads, and who gets what"),
     "pools": ("allotment.cli.pools", "what each pool of devices has, and how much of it is left"),
     "describe": ("allotment.cli.describe", "one pool, node or claim: each device, and who holds it"),
+    "top": ("allotment.cli.top", "nodes, devices, pools and waiting pods on one screen, live"),
     "explain": ("allotment.cli.explain", "why a pod or claim does not fit, and what would help"),
     "fit": ("allotment.cli.fit", "how many more claims of a shape fit: in the cluster, on each node"),
     "doctor": ("allotment.cli.doctor", "what keeps devices from being used, and what to do about it"),

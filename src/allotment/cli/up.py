@@ -142,7 +142,7 @@ async def _serve(options: Options, wanted: Wanted, demo: bool) -> None:
     from allotment.apiserver.server import ApiServer
     from allotment.cli.component_process import ComponentProcess
     from allotment.cli.components import ComponentFailed
-    from allotment.cli.embedded import transports_into
+    from allotment.cli.embedded import dashboard_of, transports_into
     from allotment.cli.ending import run_until, told_to_end
     from allotment.cli.failure import Failure
     from allotment.cli.memory import spare_collector
@@ -157,8 +157,9 @@ async def _serve(options: Options, wanted: Wanted, demo: bool) -> None:
         server.metrics.elsewhere = components.metrics
         try:
             begun = partial(_begin, server, wanted, demo)
-            await run_until(ended, components.run(begun) if wanted else begun())
-            await ended.wait()
+            async with dashboard_of(server):
+                await run_until(ended, components.run(begun) if wanted else begun())
+                await ended.wait()
         except ComponentFailed as exc:
             raise Failure(str(exc), "everything was stopped; the lines above tell more") from exc
         click.echo("stopping ...", err=True)
@@ -243,7 +244,7 @@ def _greet(server: ApiServer, wanted: Wanted, demo: bool) -> None:
         f"Allotment serves the Kubernetes API at {server.url}; its data is in {server.folder.path}{note}\n\n"
         f"  export KUBECONFIG={server.folder.kubeconfig}\n"
         f"  {look}\n\n"
-        "Ctrl-C stops it."
+        f"The dashboard is at {server.url}/ui. Ctrl-C stops it."
     )
     try:
         click.echo(told)

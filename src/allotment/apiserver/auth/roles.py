@@ -323,6 +323,10 @@ _COMPONENTS = (
             f"{CHANGE},{READ}: {_OWN}: nodeoverlays,nodeoverlays/status",
         ),
     ),
+    DefaultRole(  # what the dashboard counts; what it shows a person, it reads as that person
+        "allotment:dashboard",
+        (f"{READ}: core: namespaces", f"{READ}: {_RESOURCE},{_OWN}: resourcepools"),
+    ),
     DefaultRole(  # counts only, no names of claims, so everybody may know what is left
         "allotment:pool-reader",
         (f"{READ}: {_RESOURCE},{_OWN}: resourcepools,resourcepools/status",),
@@ -370,7 +374,7 @@ BINDINGS = (
     DefaultBinding("allotment:node-leases", ("user:allotment:controllers",), "kube-node-lease"),
     *(
         DefaultBinding(f"allotment:{component}", (f"user:allotment:{component}",))
-        for component in ("scheduler", "controllers", "autoscaler", "viewer")
+        for component in ("scheduler", "controllers", "autoscaler", "dashboard", "viewer")
     ),
 )
 
