@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -13,15 +14,20 @@ import yaml
 from allotment.api.status import AlreadyExists
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
 from allotment.apiserver.server import now
+from allotment.cli.answer import explained
 from allotment.cli.components import CONTROLLERS, SCHEDULER, Components, Wanted
 from allotment.client.client import Client, Collection
 from allotment.client.discovery import discover
 from allotment.client.form import Obj
 from allotment.client.in_process import InProcessTransport
 from allotment.client.transport import Transport
+from allotment.dashboard.dashboard import Dashboard
 
 if TYPE_CHECKING:
     from allotment.apiserver.server import ApiServer
+
+
+log = logging.getLogger(__name__)
 
 
 def transports_into(server: ApiServer) -> dict[str, Transport]:
@@ -30,6 +36,30 @@ def transports_into(server: ApiServer) -> dict[str, Transport]:
         user: InProcessTransport(server.app, {"identity": Identity(user, ("system:authenticated",))})
         for user in (SCHEDULER, CONTROLLERS)
     }
+
+
+@asynccontextmanager
+async def dashboard_of(server: ApiServer) -> AsyncIterator[None]:
+    """The page at ``/ui``, while the block runs. If it fails, that is logged and takes nothing else with it."""
+
+    def client_of(identity: Identity) -> Client:
+        return Client(InProcessTransport(server.app, {"identity": identity}), manager="allotment-dashboard")
+
+    dashboard = Dashboard(client_of, server.authorization, explained)
+    task = asyncio.create_task(dashboard.run())
+    task.add_done_callback(_log_failure)
+    server.app.pages = dashboard
+    try:
+        yield
+    finally:
+        server.app.pages = None
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (failure := task.exception()) is not None:
+        log.error("the dashboard failed", exc_info=failure)
 
 
 def components_of(server: ApiServer, wanted: Wanted) -> Components:

@@ -73,7 +73,10 @@ KINDS: tuple[type[ApiStruct], ...] = (
 
 LOOKS = 200
 """Nodes, or distinct states of them, whose devices are looked at one by one."""
-_PLENTY = {"cpu": "1M", "memory": "1Ei", "ephemeral-storage": "1Ei", "pods": "1M"}
+_PLENTY = {
+    name: Quantity.parse(amount)
+    for name, amount in {"cpu": "1M", "memory": "1Ei", "ephemeral-storage": "1Ei", "pods": "1M"}.items()
+}
 _RULED_OUT = "are ruled out by the pod's claims or node names"
 
 
@@ -101,13 +104,13 @@ class Examination:
         self._key = "/".join(name_of(pod.metadata))
         self._now = now.timestamp()
         self._go_on = go_on
-        self._objects = [*_objects(seen), *made, *pods, pod]
-        self._gangs = _sees_group(pod, seen)
+        self._objects = [*objects_of(seen), *made, *pods, pod]
+        self._gangs = sees_group(pod, seen)
         self._cluster = cluster = Cluster()
         for obj in self._objects:
             cluster.change(None, obj)
-        self._hold_hidden(cluster)
-        self._inquiry = Inquiry(cluster, _profile(pod), gangs=self._gangs)
+        hold_hidden(cluster, seen)
+        self._inquiry = Inquiry(cluster, profile_of(pod), gangs=self._gangs)
 
     def explain(self, what: str, meta: ObjectMeta) -> Explanation:
         told = self._explain(what, meta)
@@ -149,8 +152,8 @@ class Examination:
     def _with_group(self) -> Decision:
         """What becomes of the pod and of those it is placed together with, if they are decided about now."""
         group = group_key(self._pod)
-        core = Scheduler(Cluster(), _profile(self._pod))
-        self._hold_hidden(core.cluster)
+        core = Scheduler(Cluster(), profile_of(self._pod))
+        hold_hidden(core.cluster, self._seen)
         decisions = DryRun(core, self._now).run(
             each
             for each in self._objects
@@ -159,26 +162,6 @@ class Examination:
         return next(each for each in decisions if f"{each.namespace}/{each.name}" == self._key)
 
     # --- what is hidden ---
-
-    def _hold_hidden(self, cluster: Cluster) -> None:
-        """Takes devices away of which it is known that claims hold them which the caller may not see. Of one that can be shared
-        something may be left, so it stays."""
-        if self._seen.namespaces is None:
-            return
-        shareable = {
-            DeviceID(each.spec.driver, each.spec.pool.name, device.name)
-            for each in self._seen.of(ResourceSlice)
-            for device in each.spec.devices
-            if device.allow_multiple_allocations
-        }
-        certain = [
-            DeviceID(*pool.id, device.name)
-            for pool in self._seen.pools()
-            for device in pool.devices
-            if device.reason == HIDDEN_CLAIMS and device.state is DeviceState.ALLOCATED
-        ]
-        holdings = tuple(Holding(id, None, (), False) for id in certain if id not in shareable)
-        cluster.fleet.ledger.hold(HIDDEN_HOLDER, holdings)
 
     def _hidden(self, claims: Sequence[ResourceClaim]) -> Hidden | None:
         """How much is hidden of the pools that claims may get devices of; None: nothing is."""
@@ -255,6 +238,28 @@ class Examination:
             return bool(self._inquiry.about(self._key, self._now).node)
 
 
+def hold_hidden(cluster: Cluster, seen: Seen) -> None:
+    """Takes devices away of which it is known that claims hold them which the caller may not see, and gives those back that
+    were taken so before. Of one that can be shared something may be left, so it stays."""
+    if seen.namespaces is None:
+        return
+    shareable = {
+        DeviceID(each.spec.driver, each.spec.pool.name, device.name)
+        for each in seen.of(ResourceSlice)
+        for device in each.spec.devices
+        if device.allow_multiple_allocations
+    }
+    certain = [
+        DeviceID(*pool.id, device.name)
+        for pool in seen.pools()
+        for device in pool.devices
+        if device.reason == HIDDEN_CLAIMS and device.state is DeviceState.ALLOCATED
+    ]
+    holdings = tuple(Holding(id, None, (), False) for id in certain if id not in shareable)
+    cluster.fleet.ledger.release(HIDDEN_HOLDER)
+    cluster.fleet.ledger.hold(HIDDEN_HOLDER, holdings)
+
+
 def _without_holders(rejection: Rejection) -> Rejection:
     """As it can be said of all nodes that look alike: who holds their devices is different on each."""
     reason = rejection.reason
@@ -273,7 +278,7 @@ def _without_holders(rejection: Rejection) -> Rejection:
     return Rejection(rejection.node, str(reason), reason)
 
 
-def _sees_group(pod: Pod, seen: Seen) -> bool:
+def sees_group(pod: Pod, seen: Seen) -> bool:
     """Whether groups such as the pod's can be seen, if it has one."""
     group = group_key(pod)
     known = seen.knows(VolcanoPodGroup if group.startswith(VOLCANO) else PodGroup, name_of(pod.metadata)[0])
@@ -282,7 +287,7 @@ def _sees_group(pod: Pod, seen: Seen) -> bool:
     return bool(group) and known
 
 
-def _profile(pod: Pod) -> dict[str, Profile]:
+def profile_of(pod: Pod) -> dict[str, Profile]:
     """The default one, under the name that the pod has for its scheduler."""
     name = pod.spec.scheduler_name or ""
     return dataclasses.replace(
@@ -290,7 +295,7 @@ def _profile(pod: Pod) -> dict[str, Profile]:
     ).rosters()
 
 
-def _objects(seen: Seen) -> Iterator[ApiStruct]:
+def objects_of(seen: Seen) -> Iterator[ApiStruct]:
     """What a scheduler is told, pods aside."""
     for kind in KINDS:
         if kind is Node:
@@ -300,13 +305,16 @@ def _objects(seen: Seen) -> Iterator[ApiStruct]:
 
 
 def _nodes(seen: Seen) -> list[Node]:
-    """Those that are seen or, if none may be, those that slices name. One that does not say how much it has has plenty."""
+    """Those that are seen or, if none may be, those that slices name."""
     nodes = seen.of(Node)
     if not seen.sees(Node):
         nodes = made_up_nodes(seen.of(ResourceSlice))
         seen.notes.append(f"no nodes are seen: {len(nodes)} are taken from the slices, without labels")
-    plenty = {name: Quantity.parse(amount) for name, amount in _PLENTY.items()}
-    return [
-        node if node.status.allocatable else replace(node, status=replace(node.status, allocatable=plenty))
-        for node in nodes
-    ]
+    return [plenty(node) for node in nodes]
+
+
+def plenty(node: Node) -> Node:
+    """A node that does not say how much it has, with all that anybody could want."""
+    if node.status.allocatable:
+        return node
+    return replace(node, status=replace(node.status, allocatable=_PLENTY))

@@ -56,7 +56,7 @@ def explain_pod(name: str, patience: float, sight: Sight, output: str) -> int:
     sight, plain = _placed_in(sight, name)
     seen = _look(sight)
     pod = named_pod(seen, plain, sight.namespaces)
-    return _print(told_of_pod(pod, seen, datetime.now(UTC), _within(patience)), seen, output)
+    return _print(told_of_pod(pod, seen, datetime.now(UTC), within(patience)), seen, output)
 
 
 @command.command(name="claim")
@@ -77,7 +77,7 @@ def explain_claim(name: str, patience: float, sight: Sight, output: str) -> int:
     sight, plain = _placed_in(sight, name)
     seen = _look(sight)
     claim = named_claim(seen, plain, sight.namespaces)
-    return _print(told_of_claim(claim, seen, datetime.now(UTC), _within(patience)), seen, output)
+    return _print(told_of_claim(claim, seen, datetime.now(UTC), within(patience)), seen, output)
 
 
 def _placed_in(sight: Sight, name: str) -> tuple[Sight, str]:
@@ -92,7 +92,7 @@ def _look(sight: Sight) -> Seen:
     return look(sight, KINDS)
 
 
-def _within(seconds: float) -> Callable[[], bool]:
+def within(seconds: float) -> Callable[[], bool]:
     end = time.monotonic() + seconds
     return lambda: time.monotonic() < end
 

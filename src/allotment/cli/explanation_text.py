@@ -28,14 +28,14 @@ _STYLES = {
     State.WAITS: "bold yellow",
     State.NOWHERE: "bold red",
 }
-_BEGINNINGS = {State.WAITS: "waits: ", State.NOWHERE: "does not fit: "}
+BEGINNINGS = {State.WAITS: "waits: ", State.NOWHERE: "does not fit: "}
 _DETAILS = 3
 
 
 def show_explanation(told: Explanation, screen: Screen, *, wide: bool) -> None:
     """The reason first; then what each node lacks, nodes that fail alike together; then what would help."""
     subject = (f"{told.what} {told.namespace}/{told.name}", _STYLES[told.state])
-    screen.line(subject, f" {_BEGINNINGS.get(told.state, '')}{told.reason}")
+    screen.line(subject, f" {BEGINNINGS.get(told.state, '')}{told.reason}")
     if told.said and told.said != told.reason:
         screen.line(("its condition says: ", "dim"), told.said)
     if told.hidden is not None and told.state is not State.MAY_FIT:

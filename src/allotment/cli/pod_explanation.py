@@ -67,19 +67,25 @@ def told_of_pod(pod: Pod, seen: Seen, now: datetime, go_on: Callable[[], bool]) 
     scheduler = pod.spec.scheduler_name or ""
     if scheduler not in ("", "default-scheduler"):
         seen.notes.append(f"the pod is for scheduler {scheduler}: told is what Allotment's own would say")
-    if not pod.metadata.uid:
-        pod = replace(pod, metadata=replace(pod.metadata, uid=f"pod {'/'.join(name_of(pod.metadata))}"))
+    pod = identified(pod)
     if not seen.sees(Node):
-        pod = _regardless_of_labels(pod, seen)
-    made, missing = _from_templates(pod, seen)
+        pod = regardless_of_nodes(pod, seen)
+    made, missing = from_templates(pod, seen)
     if missing:
-        return told_of("pod", pod.metadata, State.WAITS, missing, said=_said(pod))
+        return told_of("pod", pod.metadata, State.WAITS, missing, said=condition_of(pod))
     explanation = Examination(seen, pod, made, _others(pod, seen), now, go_on).explain("pod", pod.metadata)
-    explanation.said = _said(pod)
+    explanation.said = condition_of(pod)
     return explanation
 
 
-def _regardless_of_labels(pod: Pod, seen: Seen) -> Pod:
+def identified(pod: Pod) -> Pod:
+    """A pod with a uid, made up where a manifest has none."""
+    if pod.metadata.uid:
+        return pod
+    return replace(pod, metadata=replace(pod.metadata, uid=f"pod {'/'.join(name_of(pod.metadata))}"))
+
+
+def regardless_of_nodes(pod: Pod, seen: Seen) -> Pod:
     """The pod without what cannot be judged where nodes are not seen."""
     spec = replace(pod.spec, node_selector={}, affinity=None, topology_spread_constraints=())
     if spec != pod.spec:
@@ -89,7 +95,7 @@ def _regardless_of_labels(pod: Pod, seen: Seen) -> Pod:
     return replace(pod, spec=spec)
 
 
-def _said(pod: Pod) -> str:
+def condition_of(pod: Pod) -> str:
     """Why the pod is not placed, in the words of whoever tried."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status != "True":
@@ -115,7 +121,7 @@ def _placed(pod: Pod, seen: Seen, now: datetime) -> Explanation:
     return told_of("pod", pod.metadata, State.PLACED, reason, node=node, devices=devices, problems=problems)
 
 
-def _from_templates(pod: Pod, seen: Seen) -> tuple[list[ResourceClaim], str]:
+def from_templates(pod: Pod, seen: Seen) -> tuple[list[ResourceClaim], str]:
     """The claims that are still to be made for a pod, as they will be; or what keeps them from being made."""
     namespace, made = name_of(pod.metadata)[0], []
     templates = {name_of(each.metadata): each for each in seen.some(ResourceClaimTemplate)}

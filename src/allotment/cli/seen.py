@@ -8,10 +8,10 @@ everything that is computed from them says so. From files everything that they h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from allotment.allocator.pool import PoolID
@@ -19,7 +19,7 @@ from allotment.api import alpha2
 from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct, ObjectMeta
-from allotment.api.pools import COMPLETE, VALID, ResourcePool
+from allotment.api.pools import ResourcePool
 from allotment.api.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -28,9 +28,8 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.cli.failure import Failure, NoAnswer
-from allotment.usage.inventory import Finding
 from allotment.usage.pool import PoolUsage
-from allotment.usage.summary import Summary
+from allotment.usage.published import as_published, published
 from allotment.usage.usage import Usage
 
 if TYPE_CHECKING:
@@ -41,9 +40,14 @@ if TYPE_CHECKING:
     from allotment.usage.allocation import AnyClaim
 
 S = TypeVar("S", bound=ApiStruct)
+Read = Callable[[type[Any], "Resource", str], Awaitable[list[Any]]]
+"""Lists a kind at a place, in a namespace or, if that is empty, in all."""
 
 USE = (ResourceSlice, alpha2.NodeResourceSlice, ResourceClaim, DeviceTaintRule, ResourcePool)
 """The kinds that tell what is in use."""
+
+_PAGE = 2_500
+"""Objects that are asked for at a time. A command waits for all of them, so what counts is how often it has to ask."""
 
 _LOSSES = {
     ResourceSlice: "devices are not known, and pools only as their ResourcePools count them",
@@ -118,7 +122,7 @@ class Seen:
         """Every pool; without the right to see slices, as ResourcePools count it, device by device unknown."""
         if self.sees(ResourceSlice):
             return self.usage.pools()
-        return sorted([_as_published(pool) for pool in self.of(ResourcePool)], key=lambda pool: pool.id)
+        return sorted([as_published(pool) for pool in self.of(ResourcePool)], key=lambda pool: pool.id)
 
     def whose(self) -> str:
         """Of which namespaces claims are seen, for people."""
@@ -128,44 +132,6 @@ class Seen:
             return "no namespace"
         many = len(self.namespaces) > 1
         return f"{'namespaces' if many else 'namespace'} {', '.join(self.namespaces)}"
-
-
-def published(pool: ResourcePool) -> Summary:
-    """The counts of a ResourcePool."""
-    counts = pool.status.summary
-    return Summary(
-        counts.total_devices,
-        counts.allocated_devices,
-        counts.available_devices,
-        counts.unavailable_devices or 0,
-        counts.partially_allocated_devices or 0,
-    )
-
-
-def _as_published(pool: ResourcePool) -> PoolUsage:
-    status, counts = pool.status, published(pool)
-    return PoolUsage(
-        driver=pool.spec.driver,
-        pool_name=pool.spec.pool_name,
-        node_name=pool.spec.node_name or "",
-        generation=status.observed_generation or 0,
-        devices=(),
-        summary=counts,
-        complete=_condition(pool, COMPLETE),
-        valid=_condition(pool, VALID),
-        observed_slices=status.observed_slice_count or 0,
-        expected_slices=status.expected_slice_count or 0,
-        validation_errors=status.validation_errors,
-        truncated_error_count=status.truncated_error_count or 0,
-        hidden=counts.allocated,
-    )
-
-
-def _condition(pool: ResourcePool, type_: str) -> Finding:
-    for each in pool.status.conditions:
-        if each.type == type_:
-            return Finding(each.status == "True", each.reason, each.message)
-    return Finding(True, "", "not told")
 
 
 def look(sight: Sight, kinds: Sequence[type[ApiStruct]]) -> Seen:
@@ -198,6 +164,9 @@ def _read(files: Sequence[str]) -> Seen:
     seen.objects[ResourceSlice] = cluster.slices  # tainted already as rules have it
     seen.objects[alpha2.NodeResourceSlice] = cluster.node_slices
     seen.objects[DeviceClass] = cluster.classes
+    seen.objects[alpha2.ResourceClass] = cluster.resource_classes
+    seen.objects[alpha2.ResourceClassParameters] = cluster.class_parameters
+    seen.objects[alpha2.ResourceClaimParameters] = cluster.claim_parameters
     for claim in cluster.claims.values():
         seen.objects.setdefault(type(claim), []).append(claim)
     if any(isinstance(each.obj, Node) for each in others):  # else they are made up
@@ -237,22 +206,27 @@ async def _ask(sight: Sight, kinds: Sequence[type[ApiStruct]]) -> Seen:
 
 
 async def look_at(
-    client: Client, kinds: Sequence[type[ApiStruct]], namespaces: Sequence[str], *, insist: bool = False
+    client: Client,
+    kinds: Sequence[type[ApiStruct]],
+    namespaces: Sequence[str],
+    *,
+    insist: bool = False,
+    read: Read | None = None,
 ) -> Seen:
     """What a client's user sees. ``namespaces`` are those whose claims to look at if not all may be listed, unless all are
-    insisted on. Raises Failure if there is nothing to tell of."""
+    insisted on. ``read`` lists one kind; it may keep what it does it with. Raises Failure if there is nothing to tell of."""
     from allotment.client.discovery import discover
 
     served = await discover(client)
-    if _place(ResourceSlice, served) is None and _place(ResourcePool, served) is None:
+    if place(ResourceSlice, served) is None and place(ResourcePool, served) is None:
         raise Failure(
             "the server has no resource.k8s.io/v1 or v1beta2",
             "dynamic resource allocation is on by default since Kubernetes 1.34",
         )
-    seen = Seen()
+    seen, read = Seen(), read or partial(_all, client)
     others = [kind for kind in kinds if kind is not ResourceClaim]
-    claims = _claims(client, served, seen, namespaces, insist) if ResourceClaim in kinds else None
-    lists = [_list(client, kind, served, seen, namespaces) for kind in others]
+    claims = _claims(read, served, seen, namespaces, insist) if ResourceClaim in kinds else None
+    lists = [_list(read, kind, served, seen, namespaces) for kind in others]
     await asyncio.gather(*lists, *filter(None, [claims]))
     if ResourceSlice in kinds and not seen.sees(ResourceSlice) and not seen.of(ResourcePool):
         raise Failure(
@@ -271,15 +245,15 @@ async def look_at(
 
 
 async def _list(
-    client: Client, kind: type[ApiStruct], served: Discovery, seen: Seen, namespaces: Sequence[str]
+    read: Read, kind: type[ApiStruct], served: Discovery, seen: Seen, namespaces: Sequence[str]
 ) -> None:
     from allotment.api.status import Forbidden, NotFound
 
-    where = _place(kind, served)
+    where = place(kind, served)
     if where is None:
         return
     try:
-        seen.objects[kind] = await _all(client, kind, where)
+        seen.objects[kind] = await read(kind, where, "")
     except Forbidden:
         seen.denied[kind] = where.plural
     except NotFound:
@@ -287,21 +261,19 @@ async def _list(
     if kind in seen.denied and kind in _PARTLY:
         for namespace in dict.fromkeys(namespaces):
             with suppress(Forbidden):
-                found = await _all(client, kind, where, namespace)
+                found = await read(kind, where, namespace)
                 seen.partly.setdefault(kind, {})[namespace] = found
 
 
-async def _claims(
-    client: Client, served: Discovery, seen: Seen, namespaces: Sequence[str], insist: bool
-) -> None:
+async def _claims(read: Read, served: Discovery, seen: Seen, namespaces: Sequence[str], insist: bool) -> None:
     from allotment.api.status import Forbidden
 
-    where = _place(ResourceClaim, served)
+    where = place(ResourceClaim, served)
     if where is None:
         seen.namespaces = ()
         return
     try:
-        seen.objects[ResourceClaim] = await _all(client, ResourceClaim, where)
+        seen.objects[ResourceClaim] = await read(ResourceClaim, where, "")
         return
     except Forbidden as exc:
         if insist:
@@ -312,7 +284,7 @@ async def _claims(
     found, mine = [], []
     for namespace in dict.fromkeys(namespaces):
         try:
-            found += await _all(client, ResourceClaim, where, namespace)
+            found += await read(ResourceClaim, where, namespace)
             mine.append(namespace)
         except Forbidden:
             seen.notes.append(f"you may not list resourceclaims in namespace {namespace}; -n names others")
@@ -322,19 +294,19 @@ async def _claims(
         seen.notes.append(f"you may list resourceclaims only in {seen.whose()}, not in all; -n names others")
 
 
-async def _all(client: Client, kind: type[S], where: Resource, namespace: str = "") -> list[S]:
+async def _all(client: Client, kind: type[S], where: Resource, namespace: str) -> list[S]:
     from allotment.api.status import Expired
     from allotment.client.client import Collection
     from allotment.client.form import Typed
 
     collection = Collection(client, where, Typed(kind))
     try:
-        return (await collection.list(namespace)).items
+        return (await collection.list(namespace, limit=_PAGE)).items
     except Expired:  # changes came faster than pages
         return (await collection.list(namespace, limit=0)).items
 
 
-def _place(kind: type[ApiStruct], served: Discovery) -> Resource | None:
+def place(kind: type[ApiStruct], served: Discovery) -> Resource | None:
     """Where a server has a kind, in a version that reads like ours."""
     from allotment.client.form import resource_of
     from allotment.client.places import PLACES

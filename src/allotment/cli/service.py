@@ -84,8 +84,11 @@ def service_options(function: F) -> F:
 
 
 @asynccontextmanager
-async def connected(kubeconfig: Path | None, context: str | None, name: str) -> AsyncIterator[Client]:
-    """A client to the cluster that answers there. Raises Failure, also for what the block could not handle itself."""
+async def connected(
+    kubeconfig: Path | None, context: str | None, name: str, tell: Callable[[str], None] | None = None
+) -> AsyncIterator[Client]:
+    """A client to the cluster that answers there. Raises Failure, also for what the block could not handle itself.
+    ``tell`` hears when the server goes away and comes back; by default, that is printed."""
     from allotment.api.status import Forbidden, StatusError, Unauthorized
     from allotment.cli.failure import Failure
     from allotment.client.client import Client
@@ -97,9 +100,8 @@ async def connected(kubeconfig: Path | None, context: str | None, name: str) -> 
     connection = _connection(kubeconfig, context)
     try:
         http = HttpTransport(connection, user_agent=name)
-        transport = OutageTeller(
-            http, connection.server, lambda words: click.echo(f"{name}: {words}", err=True)
-        )
+        tell = tell or (lambda words: click.echo(f"{name}: {words}", err=True))
+        transport = OutageTeller(http, connection.server, tell)
         async with Client(transport, manager=name) as client:
             yield client
     except Disconnected as exc:

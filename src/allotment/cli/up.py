@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from allotment.cli.catalog import catalog_option, read_files
 from allotment.cli.data_folder import data_dir_option
 from allotment.cli.feature_gates import feature_gates_option
 
@@ -64,6 +65,7 @@ _EVERYWHERE = ("0.0.0.0", "::")
     metavar="FILE",
     help="the scheduler's profiles; see docs/scheduling.md",
 )
+@catalog_option
 @feature_gates_option
 @click.option("--verbose", is_flag=True, help="log every request, not only what goes wrong")
 def command(
@@ -76,6 +78,7 @@ def command(
     no_scheduler: bool,
     no_controllers: bool,
     scheduler_config: Path | None,
+    catalog: tuple[str, ...],
     switched_off: frozenset[str],
     verbose: bool,
 ) -> int:
@@ -108,7 +111,9 @@ def command(
     wanted = Wanted(
         None if no_scheduler else configuration_of(scheduler_config),
         () if no_controllers else tuple(name for name in NAMES if name not in switched_off),
+        catalog,
     )
+    read_files(catalog)  # what is wrong with them is told before anything runs
     tokens = _tokens(token_file) if token_file is not None else {}
     options = Options(folder_of(data_dir).path.resolve(), host, port, names, tokens)
     set_up(logging.INFO if verbose else logging.WARNING)
@@ -142,7 +147,7 @@ async def _serve(options: Options, wanted: Wanted, demo: bool) -> None:
     from allotment.apiserver.server import ApiServer
     from allotment.cli.component_process import ComponentProcess
     from allotment.cli.components import ComponentFailed
-    from allotment.cli.embedded import transports_into
+    from allotment.cli.embedded import dashboard_of, transports_into
     from allotment.cli.ending import run_until, told_to_end
     from allotment.cli.failure import Failure
     from allotment.cli.memory import spare_collector
@@ -157,8 +162,9 @@ async def _serve(options: Options, wanted: Wanted, demo: bool) -> None:
         server.metrics.elsewhere = components.metrics
         try:
             begun = partial(_begin, server, wanted, demo)
-            await run_until(ended, components.run(begun) if wanted else begun())
-            await ended.wait()
+            async with dashboard_of(server):
+                await run_until(ended, components.run(begun) if wanted else begun())
+                await ended.wait()
         except ComponentFailed as exc:
             raise Failure(str(exc), "everything was stopped; the lines above tell more") from exc
         click.echo("stopping ...", err=True)
@@ -243,7 +249,7 @@ def _greet(server: ApiServer, wanted: Wanted, demo: bool) -> None:
         f"Allotment serves the Kubernetes API at {server.url}; its data is in {server.folder.path}{note}\n\n"
         f"  export KUBECONFIG={server.folder.kubeconfig}\n"
         f"  {look}\n\n"
-        "Ctrl-C stops it."
+        f"The dashboard is at {server.url}/ui. Ctrl-C stops it."
     )
     try:
         click.echo(told)

@@ -131,6 +131,11 @@ class Informer(Generic[T]):
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
 
+    async def begin(self) -> None:
+        """Lists now, for whoever wants to hear what goes wrong with that; ``run`` then follows from there. While it does not
+        run, this brings the copy up to date."""
+        await self._replace(await self._list())
+
     async def run(self) -> None:
         """Follows the collection until cancelled."""
         resync = asyncio.ensure_future(self._resync())

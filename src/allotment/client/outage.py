@@ -24,6 +24,11 @@ class OutageTeller:
         self._tell = tell
         self._unanswered = 0  # calls in a row
 
+    @property
+    def away(self) -> bool:
+        """Whether the server was told to be away, and has not come back."""
+        return self._unanswered >= IN_A_ROW
+
     async def call(self, call: Call) -> Reply:
         try:
             reply = await self._beneath.call(call)

@@ -168,6 +168,9 @@ FACTS = [
     ("allotment:controllers", "update", "scheduling.volcano.sh", "podgroups/status", False),
     ("allotment:autoscaler", "create", "", "nodes", True),
     ("allotment:autoscaler", "update", "resource.k8s.io", "resourceclaims/status", False),
+    ("allotment:dashboard", "watch", "resource.k8s.io", "resourcepools", True),
+    ("allotment:dashboard", "list", "resource.k8s.io", "resourceclaims", False),
+    ("allotment:dashboard", "get", "", "secrets", False),
     ("allotment:viewer", "list", "resource.k8s.io", "resourceslices", True),
     ("allotment:viewer", "list", "resource.k8s.io", "resourceclaims", False),  # names of others' claims
 ]

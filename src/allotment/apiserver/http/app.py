@@ -36,6 +36,7 @@ from allotment.apiserver.auth.impersonation import impersonated
 from allotment.apiserver.http.discovery import Discovery
 from allotment.apiserver.http.metrics import Labels, Metrics
 from allotment.apiserver.http.negotiation import accepted
+from allotment.apiserver.http.pages import Pages
 from allotment.apiserver.http.paths import Paths
 from allotment.apiserver.http.reply import Reply, Stream, warning_headers
 from allotment.apiserver.http.request import Disconnected, Request
@@ -66,7 +67,8 @@ Send = Callable[[Reply | Stream], Awaitable[None]]
 
 
 class App:
-    """Answers requests. ``requests`` and ``watches`` count those under way, ``unsent`` the bytes of replies on their way."""
+    """Answers requests. ``requests`` and ``watches`` count those under way, ``unsent`` the bytes of replies on their way.
+    ``pages`` are for people; without them there are none."""
 
     def __init__(
         self,
@@ -86,6 +88,7 @@ class App:
         self._metrics = metrics
         self._streams: set[Stream] = set()
         self._ending = False
+        self.pages: Pages | None = None
         self.requests = 0
         self.watches = 0
         self.max_requests = MAX_REQUESTS
@@ -159,7 +162,11 @@ class App:
         self._metrics.reading += reading
         self._metrics.mutating += not reading
         try:
-            return await self._route(request, told)
+            answer = await self._route(request, told)
+            if isinstance(answer, Stream) and self.watches >= self.max_watches:
+                self._metrics.rejected += 1
+                raise _too_many()
+            return answer
         finally:
             self.requests -= 1
             self._metrics.reading -= reading
@@ -168,6 +175,8 @@ class App:
     async def _route(self, request: Request, told: _Told) -> Reply | Stream:
         target = target_of(request.path)
         if target is None:
+            if self.pages is not None and f"{request.path}/".startswith(f"{self.pages.root}/"):
+                return await self._page(self.pages, request, told)
             self._allowed_path(request, told)
             return await self._other(request)
         verb = _verb(request, target)
@@ -189,9 +198,6 @@ class App:
         answer = await self._resources.answer(request, target, verb, served, identity)
         if served.deprecated:
             answer.headers += warning_headers([served.warning])
-        if isinstance(answer, Stream) and self.watches >= self.max_watches:
-            self._metrics.rejected += 1
-            raise _too_many()
         return answer
 
     async def _other(self, request: Request) -> Reply:
@@ -203,6 +209,18 @@ class App:
         if found is None:
             raise _no_such_path()
         return found
+
+    async def _page(self, pages: Pages, request: Request, told: _Told) -> Reply | Stream:
+        if request.method != "GET":
+            raise _not_allowed()
+
+        def who() -> Identity:
+            attributes = Attributes(self._identity(request), "get", path=request.path)
+            identity = impersonated(request.headers, attributes, self._authorizer)
+            told.user = identity.name
+            return identity
+
+        return await pages.answer(request, who)
 
     async def _watched(
         self, stream: Stream, lines: AsyncGenerator[bytes, None], told: _Told

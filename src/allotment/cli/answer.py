@@ -1,0 +1,37 @@
+"""Why a pod waits, asked through the dashboard: what ``allot explain pod`` tells, with the rights of whoever asks.
+
+What it takes is read by their client. The search runs beside the event loop, so that nobody else waits for it, and not for long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from allotment.cli.explain import within
+from allotment.cli.failure import Failure
+
+if TYPE_CHECKING:
+    from allotment.cli.usage_document import Document
+    from allotment.client.client import Client
+
+PATIENCE_SECONDS = 2.0
+_ADVICE = "; -n names others"  # of use on a command line only
+
+
+async def explained(client: Client, namespace: str, name: str) -> Document:
+    """As ``allot explain pod -o json``; where that could not tell, only why not."""
+    from allotment.cli.examination import KINDS
+    from allotment.cli.explanation_text import explanation_document
+    from allotment.cli.pod_explanation import named_pod, told_of_pod
+    from allotment.cli.seen import look_at
+
+    try:
+        seen = await look_at(client, KINDS, (namespace,))
+        pod = named_pod(seen, name, (namespace,))
+        told = await asyncio.to_thread(told_of_pod, pod, seen, datetime.now(UTC), within(PATIENCE_SECONDS))
+    except Failure as exc:
+        return {"state": "NoAnswer", "reason": exc.message}
+    notes = [note.removesuffix(_ADVICE) for note in seen.notes]
+    return {**explanation_document(told), "notes": notes}

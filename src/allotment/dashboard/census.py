@@ -1,0 +1,73 @@
+"""What the dashboard knows by itself: how many devices there are in which state, over time, and the names of namespaces.
+
+It reads as a user of its own that may read ResourcePools, which hold counts and are served to everybody, and namespaces; it cannot
+read a claim. So nothing that it knows has to be kept from those who may see ResourcePools. Names of namespaces say only where
+it is worth asking whether a person may read, and are shown to nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from allotment.api.pools import ResourcePool
+from allotment.client.client import Client
+from allotment.client.informer import Informer
+from allotment.dashboard.timeline import WIDTH, Timeline
+from allotment.usage.published import published
+from allotment.usage.summary import NOTHING, Summary
+
+SAMPLE_SECONDS = WIDTH / 2  # so that no bucket is without, however late a sample is
+
+
+class Census:
+    """Goes on while :meth:`run` runs."""
+
+    def __init__(self, client: Client) -> None:
+        self._namespaces = Informer(client.plain("v1", "namespaces", namespaced=False))
+        self._pools = Informer(client.of(ResourcePool))
+        self._pools.on_change(self._count)
+        self.total = NOTHING
+        self.timeline = Timeline()
+        self._began = time.time()
+        self._begun = time.monotonic()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._namespaces.run())
+            tasks.create_task(self._pools.run())
+            tasks.create_task(self._sample())
+
+    async def synced(self) -> None:
+        await self._namespaces.synced()
+
+    def namespaces(self) -> list[str]:
+        return [obj["metadata"]["name"] for obj in self._namespaces.all()]
+
+    def past(self) -> dict[str, Any]:
+        """The timeline as the page reads it."""
+        line = self.timeline
+        return {"began": self._began, "width": line.width, "points": line.points()}
+
+    async def _sample(self) -> None:
+        await self._pools.synced()
+        while True:
+            if len(self._pools):
+                self.timeline.note(time.monotonic() - self._begun, self.total)
+            await asyncio.sleep(SAMPLE_SECONDS)
+
+    def _count(self, old: ResourcePool | None, new: ResourcePool | None) -> None:
+        now = published(new) if new is not None else NOTHING
+        self.total = _without(self.total + now, published(old) if old is not None else NOTHING)
+
+
+def _without(total: Summary, part: Summary) -> Summary:
+    return Summary(
+        total.total - part.total,
+        total.allocated - part.allocated,
+        total.available - part.available,
+        total.unavailable - part.unavailable,
+        total.partially_allocated - part.partially_allocated,
+    )

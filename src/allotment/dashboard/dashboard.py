@@ -1,0 +1,140 @@
+"""The paths below ``/ui``.
+
+=====================  ==========================================================================================
+``/ui``                the page, for anybody
+``/ui/api/fleet``      all that the caller may see, as one document
+``/ui/api/changes``    the same as the first line of a stream, then a line for each change that the caller may see
+``/ui/api/device``     what a device is (``driver``, ``pool``, ``device``), for whoever may see slices
+``/ui/api/pod``        why a pod (``namespace``, ``name``) has no node, as far as the caller may see
+=====================  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from allotment.allocator.pool import PoolID
+from allotment.api.status import BadRequest, Forbidden, NotFound, TooManyRequests, Unauthorized
+from allotment.apiserver.auth.identity import ANONYMOUS, Authorizer, Identity
+from allotment.apiserver.http.pages import Who
+from allotment.apiserver.http.reply import Reply, Stream
+from allotment.apiserver.http.request import Request
+from allotment.client.client import Client
+from allotment.dashboard.census import Census
+from allotment.dashboard.document import whole
+from allotment.dashboard.page import NOT_KEPT, page_files
+from allotment.dashboard.rights import Rights, rights_of
+from allotment.dashboard.view import device_document
+from allotment.dashboard.viewing import Viewing
+from allotment.dashboard.views import Views
+
+VIEWERS = 100
+QUESTIONS = 8
+"""About pods, that wait for their answers at a time; one is answered after the other."""
+OWN = Identity("allotment:dashboard", ("system:authenticated",))
+"""Who counts, and reads no claims."""
+
+Explain = Callable[[Client, str, str], Awaitable[dict[str, Any]]]
+"""Why the pod of a namespace and name is where it is, as far as a client's user sees. Raises StatusError."""
+
+
+class Dashboard:
+    """Answers while :meth:`run` runs."""
+
+    root = "/ui"
+
+    def __init__(
+        self, client_of: Callable[[Identity], Client], authorizer: Authorizer, explain: Explain
+    ) -> None:
+        """``client_of`` gives clients that call the server as somebody."""
+        self._client_of = client_of
+        self._authorizer = authorizer
+        self._explain = explain
+        self._census = Census(client_of(OWN))
+        self.views = Views(client_of, self._rights)
+        self._files = page_files()
+        self._asked = 0
+        self._answering = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._census.run())
+            tasks.create_task(self.views.run())
+
+    async def answer(self, request: Request, who: Who) -> Reply | Stream:
+        path = request.path.removeprefix(self.root).strip("/")
+        if path in self._files:
+            return self._files[path]
+        answers: dict[str, Callable[[Request, Who], Awaitable[Reply | Stream]]] = {
+            "api/fleet": self._fleet,
+            "api/changes": self._changes,
+            "api/device": self._device,
+            "api/pod": self._pod,
+        }
+        if path not in answers:
+            raise NotFound("the server could not find the requested resource")
+
+        def person() -> Identity:
+            identity = who()
+            if identity.name == ANONYMOUS.name:
+                raise Unauthorized("log in with a token or a client certificate")
+            return identity
+
+        person()  # nobody waits for an answer that they will not get
+        await self._census.synced()
+        return await answers[path](request, person)
+
+    def _rights(self, identity: Identity) -> Rights:
+        return rights_of(identity, self._authorizer, self._census.namespaces())
+
+    async def _fleet(self, request: Request, who: Who) -> Reply:
+        async with self.views.of(who, _nobody()) as view:
+            return _reply(await whole(view, self._census))
+
+    async def _changes(self, request: Request, who: Who) -> Stream:
+        if self.views.viewers >= VIEWERS:
+            told = f"{VIEWERS} pages of the dashboard are open already; try again later"
+            raise TooManyRequests(told, {"retryAfterSeconds": 10})
+        return Viewing(self.views, self._census, who, request.peer).stream()
+
+    async def _device(self, request: Request, who: Who) -> Reply:
+        driver, pool, name = _given(request, "driver", "pool", "device")
+        async with self.views.of(who, _nobody()) as view:
+            if not view.rights.slices:
+                raise Forbidden("you may not list and watch resourceslices", {})
+            device = view.device(PoolID(driver, pool), name)
+        if device is None:
+            raise NotFound("no slice publishes this device")
+        return _reply(device_document(device))
+
+    async def _pod(self, request: Request, who: Who) -> Reply:
+        namespace, name = _given(request, "namespace", "name")
+        if self._asked >= QUESTIONS:
+            raise TooManyRequests("other pods are looked at already; try again", {"retryAfterSeconds": 2})
+        self._asked += 1
+        try:
+            async with self._answering:
+                return _reply(await self._explain(self._client_of(who()), namespace, name))
+        finally:
+            self._asked -= 1
+
+
+def _nobody() -> Callable[[PoolID | None], None]:
+    """Somebody who is there for a moment and need not be told of anything; each is another."""
+    return lambda id: None
+
+
+def _given(request: Request, *names: str) -> list[str]:
+    values = [request.query.get(each, "") for each in names]
+    if not all(values):
+        raise BadRequest(f"{', '.join(names)}: all are needed to say what is meant")
+    return values
+
+
+def _reply(document: dict[str, Any]) -> Reply:
+    reply = Reply.of(document)
+    reply.headers += NOT_KEPT
+    return reply

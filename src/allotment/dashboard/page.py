@@ -1,0 +1,39 @@
+"""The files that a browser runs. They hold nothing of the cluster, so anybody may have them: the page asks who one is.
+
+The policy lets the page load and call nothing but this server, and run no script but its own file.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from allotment.apiserver.http.reply import Headers, Reply
+
+_TYPES = {
+    "index.html": b"text/html; charset=utf-8",
+    "dashboard.css": b"text/css; charset=utf-8",
+    "dashboard.js": b"text/javascript; charset=utf-8",
+    "icon.svg": b"image/svg+xml",
+}
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+SAFE: Headers = [
+    (b"content-security-policy", _POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+]
+"""For all that a browser gets from here."""
+NOT_KEPT: Headers = [*SAFE, (b"cache-control", b"no-store")]
+"""For what only one person may see."""
+
+
+def page_files() -> dict[str, Reply]:
+    """By path below the page's own."""
+    folder = files("allotment.dashboard") / "static"
+    headers = [*SAFE, (b"cache-control", b"no-cache")]
+    found = {name: Reply(200, (folder / name).read_bytes(), type_, headers) for name, type_ in _TYPES.items()}
+    return {"": found["index.html"], **found}

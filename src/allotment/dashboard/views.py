@@ -1,0 +1,130 @@
+"""The views of all people who look, one for each person however many pages they have open.
+
+A view begins with the first page, and ends some time after the last one is closed, or when there is no room for another person's.
+Rights are looked at anew whenever somebody comes, and for all that are open every few seconds: where they are others, the view is
+over, which its viewers are told, and whoever comes back gets a new one, read with the rights that there are now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from allotment.api.status import TooManyRequests, Unavailable
+from allotment.apiserver.auth.identity import Identity
+from allotment.client.client import Client
+from allotment.dashboard.rights import Rights
+from allotment.dashboard.view import View, Viewer
+
+log = logging.getLogger(__name__)
+
+VIEWS = 16
+"""People at a time; each costs a copy of what they see, at 1,000 nodes with 8 devices and 4,000 claims 40 MB."""
+KEPT_SECONDS = 30.0
+"""How long a view is kept that nobody looks at: a page that is loaded again finds it."""
+CHECK_SECONDS = 2.0
+"""How often rights are looked at again."""
+PATIENCE_SECONDS = 30.0
+"""How long somebody waits for the first picture before they are told that it does not come."""
+
+Person = tuple[str, tuple[str, ...]]
+"""Name and groups: all that rights follow from."""
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    identity: Identity
+    view: View
+    task: asyncio.Task[None]
+    end: asyncio.TimerHandle | None = None  # while nobody looks
+
+
+class Views:
+    """See the module. ``client_of`` reads as somebody, ``rights`` says what they may read."""
+
+    def __init__(self, client_of: Callable[[Identity], Client], rights: Callable[[Identity], Rights]) -> None:
+        self._client_of = client_of
+        self._rights = rights
+        self._open: dict[Person, _Open] = {}
+
+    @property
+    def viewers(self) -> int:
+        return sum(len(each.view.viewers) for each in self._open.values())
+
+    async def run(self) -> None:
+        """Looks at rights again and again, until cancelled; then everything ends."""
+        try:
+            while True:
+                await asyncio.sleep(CHECK_SECONDS)
+                for each in list(self._open.values()):
+                    if self._rights(each.identity) != each.view.rights:
+                        self._close(each)
+        finally:
+            tasks = [each.task for each in self._open.values()]
+            for each in list(self._open.values()):
+                self._close(each)
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    @asynccontextmanager
+    async def of(self, who: Callable[[], Identity], viewer: Viewer) -> AsyncIterator[View]:
+        """A person's view with all in it, kept up while somebody is in here. ``who`` is asked as often as it takes, and raises
+        StatusError as this does."""
+        tries = max(1, round(PATIENCE_SECONDS / CHECK_SECONDS))
+        for _ in range(tries):
+            mine = self._view_of(who())
+            view = mine.view
+            view.viewers.add(viewer)
+            try:
+                if await view.ready(CHECK_SECONDS):
+                    yield view
+                    return
+            finally:
+                view.viewers.discard(viewer)
+                if not view.viewers and not view.over:
+                    mine.end = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._close, mine)
+        raise Unavailable("the first picture does not come; try again later")
+
+    def _view_of(self, identity: Identity) -> _Open:
+        person, rights = (identity.name, identity.groups), self._rights(identity)
+        mine = self._open.get(person)
+        if mine is not None and mine.view.rights != rights:
+            self._close(mine)
+            mine = None
+        if mine is None:
+            self._make_room()
+            view = View(self._client_of(identity), rights)
+            mine = self._open[person] = _Open(identity, view, asyncio.create_task(view.run()))
+            mine.task.add_done_callback(partial(self._failed, mine))
+        if mine.end is not None:
+            mine.end.cancel()
+            mine.end = None
+        return mine
+
+    def _make_room(self) -> None:
+        if len(self._open) < VIEWS:
+            return
+        unused = next((each for each in self._open.values() if not each.view.viewers), None)
+        if unused is None:
+            told = f"{VIEWS} people look at the dashboard already; try again later"
+            raise TooManyRequests(told, {"retryAfterSeconds": 10})
+        self._close(unused)
+
+    def _close(self, mine: _Open) -> None:
+        """Ends a view, and tells those who look at it."""
+        if mine.end is not None:
+            mine.end.cancel()
+        mine.task.cancel()
+        person = (mine.identity.name, mine.identity.groups)
+        if self._open.get(person) is mine:
+            del self._open[person]
+        mine.view.over = True
+        mine.view.tell(None)
+
+    def _failed(self, mine: _Open, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            log.error("following the cluster for the dashboard failed", exc_info=failure)
+            self._close(mine)

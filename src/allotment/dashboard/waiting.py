@@ -1,0 +1,32 @@
+"""Pods that have no node yet, with the scheduler's own words for why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from allotment.api.core import Pod
+
+TOLD = 200
+"""How many pods are told of one by one, the longest waiting first; of more there is the number."""
+_LENGTH = 2000
+
+
+def waiting(pods: Iterable[Pod]) -> dict[str, Any]:
+    """How many wait, and those that wait longest."""
+    mine = [pod for pod in pods if pod.status.phase in (None, "Pending")]
+    mine.sort(
+        key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.namespace, pod.metadata.name)
+    )
+    return {"count": len(mine), "pods": [_row(pod) for pod in mine[:TOLD]]}
+
+
+def _row(pod: Pod) -> dict[str, Any]:
+    told = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+    return {
+        "namespace": pod.metadata.namespace,
+        "name": pod.metadata.name,
+        "since": pod.metadata.creation_timestamp,
+        "reason": (told.reason if told is not None else None) or "",
+        "message": ((told.message if told is not None else None) or "")[:_LENGTH],
+    }
