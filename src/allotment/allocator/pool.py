@@ -211,9 +211,7 @@ def _fill(
 
 def _flaw(here: list[Device], elsewhere: list[Device], counter_sets: list[CounterSet] | None) -> str:
     if len({device.spec.name for device in here}) < len(here):
-        names = [device.spec.name for device in here]
-        twice = next(name for number, name in enumerate(names) if name in names[:number])
-        return f"duplicate device name {twice}"
+        return f"duplicate device name {_first_twice([device.spec.name for device in here])}"
     if counter_sets is None:
         return ""
     counters: dict[str, CounterSet] = {}
@@ -228,4 +226,14 @@ def _flaw(here: list[Device], elsewhere: list[Device], counter_sets: list[Counte
             for name in use.counters:
                 if name not in counters[use.counter_set].counters:
                     return f"device {device.spec.name}: counter {name} not found in counter set {use.counter_set}"
+    return ""
+
+
+def _first_twice(names: Iterable[str]) -> str:
+    """The first name that was there before."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
     return ""
