@@ -300,7 +300,8 @@ class Scheduler:
             shape = (shape, pod.namespace, frozenset(pod.pod.metadata.labels.items()))
         if pod.key in self.cluster.nominated:  # others are turned away by what is kept for it
             shape = (shape, pod.key)
-        self.queue.park(entry.key, shape, () if refusal.error else refusal.plugins, self.now)
+        blamed = () if refusal.error else refusal.plugins
+        self.queue.park(entry.key, shape, blamed, self.now, lasting=refusal.lasting)
         if refusal.passing:
             self._gate.say_later(entry.key, Status(Code.WAIT, "", refusal.words), self.now)
         else:
