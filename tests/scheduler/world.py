@@ -50,6 +50,7 @@ from allotment.scheduler.instruction import (
     PatchClaim,
     PatchGroup,
     PatchPod,
+    PatchQueue,
     Tell,
     Write,
 )
@@ -224,6 +225,8 @@ class World:
                 self.delete(self._found(Pod, write))
             case PatchGroup():
                 return self._patch_group(write)
+            case PatchQueue():
+                return self._patch_queue(write)
         return Done(write.id)
 
     def _found(self, kind: type[T], write: Any) -> T:
@@ -240,6 +243,15 @@ class World:
         if group.metadata.resource_version != write.version:
             raise Refused(Failure.CONFLICT, "another version")
         self._store(decode(kind, merge_patch(to_builtins(group), write.patch)))
+        return Done(write.id, self.version)
+
+    def _patch_queue(self, write: PatchQueue) -> Done:
+        queue = self.of(Queue).get(write.name)
+        if queue is None:
+            raise Refused(Failure.GONE)
+        if (queue.metadata.uid, queue.metadata.resource_version) != (write.uid, write.version):
+            raise Refused(Failure.CONFLICT, "another version")
+        self._store(decode(Queue, merge_patch(to_builtins(queue), write.patch)))
         return Done(write.id, self.version)
 
     def _patch_claim(self, write: PatchClaim) -> Done:

@@ -36,6 +36,7 @@ from allotment.scheduler.outbox import Outbox
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.pod import FINISHED, PodInfo
 from allotment.scheduler.queue import GATED, PARKED, Backoff, Entry, Queue
+from allotment.scheduler.queue_status import QueueStatuses
 from allotment.scheduler.queues import Quota, unread
 from allotment.scheduler.session import Session
 from allotment.scheduler.step import MakeClaim, WriteClaim
@@ -69,6 +70,7 @@ class Scheduler:
         self.bindings = Bindings(cluster, self.outbox.send, self)
         self.queue.turn = self.actions.queues.turn
         self.statuses = GroupStatuses(cluster, self.outbox.send, self.actions.queues)
+        self.queue_statuses = QueueStatuses(cluster, self.outbox.send, self.actions.queues, on=gangs)
         self._gate = Gate(cluster, profiles, self.queue, gangs=gangs)
         self.gangs = Gangs(
             cluster,
@@ -96,10 +98,11 @@ class Scheduler:
             case Changed():
                 self._changed(event.old, event.new)
             case Done():
-                if not (self.bindings.done(event) or self.statuses.done(event)):
+                if not any(part.done(event) for part in (self.bindings, self.statuses, self.queue_statuses)):
                     self._outcome(event)
             case Failed():
-                if not (self.bindings.failed(event) or self.statuses.failed(event, self.now)):
+                ours = self.bindings.failed(event) or self.statuses.failed(event, self.now)
+                if not (ours or self.queue_statuses.failed(event)):
                     self._outcome(event)
             case Tick():
                 self._tick(event.now)
@@ -109,7 +112,14 @@ class Scheduler:
 
     def next_time(self) -> float | None:
         """When a ``Tick`` would change something, if nothing else happens."""
-        parts = (self.queue, self.bindings, self.statuses, self._gate, self.outbox)
+        parts = (
+            self.queue,
+            self.bindings,
+            self.statuses,
+            self.queue_statuses,
+            self._gate,
+            self.outbox,
+        )
         times = [part.next_time() for part in parts]
         return min((time for time in times if time is not None), default=None)
 
@@ -145,6 +155,7 @@ class Scheduler:
             self._group_changed(old, new)
         elif kind is VolcanoQueue:
             self.statuses.stir()
+            self.queue_statuses.stir()
             if isinstance(new, VolcanoQueue):
                 self._say_unread(old, new)
         self._wake(old, new)
@@ -184,6 +195,7 @@ class Scheduler:
         for pod in (old, new):
             if pod is not None and (group := group_key(pod)):
                 self.gangs.stir(group)
+                self.queue_statuses.stir()
         if new is None or new.status.phase in FINISHED:
             self.queue.forgive(key)
             self._gate.drop(key)
@@ -229,6 +241,7 @@ class Scheduler:
         self.gate(entry, status)
 
     def _group_changed(self, old: Any, new: Any) -> None:
+        self.queue_statuses.stir()
         for pod in self.gangs.group_changed(old, new):
             if self.waits(pod):
                 self._queue(pod)
@@ -258,6 +271,7 @@ class Scheduler:
     def _turn(self, pods: int) -> None:
         self.gangs.gather()
         self.statuses.update(self.now)
+        self.queue_statuses.update(self.now)
         for claim in self._disputes.left_over():
             self._deallocate(claim)
         while pods > 0:
@@ -383,6 +397,7 @@ class Scheduler:
         current = self.cluster.pods.get(binding.pod.key)
         binding.cycle.pod = current if current is not None and current.uid == binding.pod.uid else binding.pod
         self.placer.unreserve(binding.cycle, binding.node)
+        self.queue_statuses.stir()
         self._wake_by_release(binding)
 
     def _wake_by_release(self, binding: Binding) -> None:
