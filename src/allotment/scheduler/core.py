@@ -36,6 +36,7 @@ from allotment.scheduler.outbox import Outbox
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.pod import PodInfo, group_key
 from allotment.scheduler.queue import GATED, PARKED, Backoff, Entry, Queue
+from allotment.scheduler.queue_status import QueueStatuses
 from allotment.scheduler.queues import Quota, unread
 from allotment.scheduler.session import Session
 from allotment.scheduler.step import MakeClaim, WriteClaim
@@ -69,6 +70,7 @@ class Scheduler:
         self.bindings = Bindings(cluster, self.outbox.send, self)
         self.queue.turn = self.actions.queues.turn
         self.statuses = GroupStatuses(cluster, self.outbox.send, self.actions.queues)
+        self.queue_statuses = QueueStatuses(cluster, self.outbox.send, self.actions.queues, on=gangs)
         self._gate = Gate(cluster, profiles, self.queue, gangs=gangs)
         self.gangs = Gangs(
             cluster,
@@ -103,16 +105,24 @@ class Scheduler:
         return self.outbox.take()
 
     def _done(self, event: Done) -> None:
-        if not (self.bindings.done(event) or self.statuses.done(event)):
+        if not any(part.done(event) for part in (self.bindings, self.statuses, self.queue_statuses)):
             self._outcome(event)
 
     def _failed(self, event: Failed) -> None:
-        if not (self.bindings.failed(event) or self.statuses.failed(event, self.now)):
+        ours = self.bindings.failed(event) or self.statuses.failed(event, self.now)
+        if not (ours or self.queue_statuses.failed(event)):
             self._outcome(event)
 
     def next_time(self) -> float | None:
         """When a ``Tick`` would change something, if nothing else happens."""
-        parts = (self.queue, self.bindings, self.statuses, self._gate, self.outbox)
+        parts = (
+            self.queue,
+            self.bindings,
+            self.statuses,
+            self.queue_statuses,
+            self._gate,
+            self.outbox,
+        )
         times = [part.next_time() for part in parts]
         return min((time for time in times if time is not None), default=None)
 
@@ -146,6 +156,7 @@ class Scheduler:
             self._group_changed(old, new)
         elif kind is VolcanoQueue:
             self.statuses.stir()
+            self.queue_statuses.stir()
             if new is not None:
                 self._say_unread(old, new)
         self._wake(old, new)
@@ -183,7 +194,7 @@ class Scheduler:
         was_at, was_kept = cluster.assumed.get(key, ""), cluster.nominated.get(key, "")
         info, group = cluster.change_pod(key, old, new), group_key(old)
         if group:
-            self.gangs.stir(group)
+            self._stir(group)
         if info is None:
             self._pod_gone(key, group, new)
         else:
@@ -194,7 +205,7 @@ class Scheduler:
     def _pod_gone(self, key: str, group: str, ended: Pod | None) -> None:
         """A pod of a group, or of none, was deleted or has ended."""
         if ended is not None and (now := group_key(ended)):
-            self.gangs.stir(now)
+            self._stir(now)
         self.queue.forgive(key)
         self._gate.drop(key)
         self.bindings.pod_gone(key)
@@ -206,7 +217,7 @@ class Scheduler:
         """A pod appeared or changed, and may need a place."""
         key, node = info.key, info.pod.spec.node_name
         if info.group:
-            self.gangs.stir(info.group)
+            self._stir(info.group)
         if node:
             self._gate.drop(key)
             self.bindings.pod_bound(key, node)
@@ -216,6 +227,11 @@ class Scheduler:
             self._queue(info)
         else:  # also if the server took the binding, and what it shows yet is older than that
             self._gate.drop(key)
+
+    def _stir(self, group: str) -> None:
+        """Something about a member of a group is new."""
+        self.gangs.stir(group)
+        self.queue_statuses.stir()
 
     # --- the queue ---
 
@@ -242,6 +258,7 @@ class Scheduler:
         self.gate(entry, status)
 
     def _group_changed(self, old: Any, new: Any) -> None:
+        self.queue_statuses.stir()
         for pod in self.gangs.group_changed(old, new):
             if self.waits(pod):
                 self._queue(pod)
@@ -272,6 +289,7 @@ class Scheduler:
         pods = event.pods
         self.gangs.gather()
         self.statuses.update(self.now)
+        self.queue_statuses.update(self.now)
         for claim in self._disputes.left_over():
             self._deallocate(claim)
         while pods > 0:
@@ -313,7 +331,8 @@ class Scheduler:
             shape = (shape, pod.namespace, frozenset(pod.pod.metadata.labels.items()))
         if pod.key in self.cluster.nominated:  # others are turned away by what is kept for it
             shape = (shape, pod.key)
-        self.queue.park(entry.key, shape, () if refusal.error else refusal.plugins, self.now)
+        blamed = () if refusal.error else refusal.plugins
+        self.queue.park(entry.key, shape, blamed, self.now, lasting=refusal.lasting)
         if refusal.passing:
             self._gate.say_later(entry.key, Status(Code.WAIT, "", refusal.words), self.now)
         else:
@@ -395,6 +414,7 @@ class Scheduler:
         current = self.cluster.pods.get(binding.pod.key)
         binding.cycle.pod = current if current is not None and current.uid == binding.pod.uid else binding.pod
         self.placer.unreserve(binding.cycle, binding.node)
+        self.queue_statuses.stir()
         self._wake_by_release(binding)
 
     def _wake_by_release(self, binding: Binding) -> None:

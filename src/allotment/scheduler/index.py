@@ -79,6 +79,11 @@ class Index:
             heappop(heap)
         return None
 
+    @property
+    def lasting(self) -> bool:
+        """Whether, when last asked, all nodes rejected the shape for good."""
+        return len(self._lasting) == len(self._verdicts) > 0
+
     def fitting(self) -> list[tuple[int, str]]:
         """All nodes that fit, with their scores, best first."""
         self.catch_up()

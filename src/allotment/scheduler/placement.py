@@ -153,7 +153,9 @@ class Placer:
         cycle, index = attempt.cycle, attempt.index
         if cycle.names is None and not attempt.filters and not attempt.scores:
             best = index.best()
-            return best if best is not None else self._refusal(attempt, index.rejections)
+            if best is not None:
+                return best
+            return replace(self._refusal(attempt, index.rejections), lasting=index.lasting)
         fitting, rejections = self._fitting(attempt)
         if not fitting:
             return self._refusal(attempt, rejections)

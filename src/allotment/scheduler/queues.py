@@ -335,6 +335,12 @@ class Quota:
         Wake(Pod, frozenset((Action.DELETE,))),
     )
 
+    def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:
+        """What is counted in a queue's status helps nobody."""
+        if isinstance(old, Queue) and isinstance(new, Queue):
+            return old.spec != new.spec or old.status.state != new.status.state
+        return True
+
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         mine = queue_of(pod.pod, cluster)
         changed = new if new is not None else old
