@@ -90,6 +90,8 @@ def test_an_overlay_at_a_glance(machines: Kubectl, fresh: str) -> None:
         ({"nodeName": "n"}, "the node does not exist yet"),
         ({"pool": {"name": "p"}}, "no plan depends on them"),
         ({"perDeviceNodeSelection": True}, "one template for each set of nodes"),
+        ({"devices": [{"name": "d", "nodeName": "n"}]}, "the template says which nodes reach its devices"),
+        ({"devices": [{"name": "d", "bindingConditions": ["c"]}]}, "waits for before a pod starts"),
         ({"devices": [{"name": f"d{number}"} for number in range(129)]}, "128"),
         (
             {"nodeSelector": {"nodeSelectorTerms": [{"matchLabelKeys": ["a"]}, {"matchLabelKeys": ["b"]}]}},
