@@ -9,12 +9,12 @@ from typing import TypeVar
 import pytest
 
 from allotment.allocator.errors import NodeError
+from allotment.allocator.instances import held_ids
 from allotment.allocator.ledger import Ledger
 from allotment.allocator.outcome import Allocated, GaveUp, Invalid, Outcome, Unsatisfiable
 from allotment.allocator.semantic import (
     SemanticBook,
     allocate_semantic,
-    held_ids,
     semantic_results,
 )
 from allotment.allocator.strategy import BEST_FIT, FIRST_FIT

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from allotment.allocator.instances import held_ids
 from allotment.allocator.ledger import Holding
-from allotment.allocator.semantic import held_ids
 from allotment.api import alpha2
 from allotment.api.codec import DecodeError, decode, to_builtins
 from allotment.api.conversion.v1alpha2 import CARRIER, as_carried

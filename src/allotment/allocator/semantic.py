@@ -5,7 +5,7 @@ must come from the entry's driver, pass all filters that the class's parameters 
 entry's own selector. ``partition`` supplies the instances; search, strategies, outcomes and reasons are those of v1.
 
 The search's results are v1 allocations (pool: the node; device: the instance's id), so that one ledger counts both
-models. ``semantic_results`` writes them as v1alpha2 has them, and ``held_ids`` reads those back.
+models. ``semantic_results`` writes them as v1alpha2 has them, and ``instances.held_ids`` reads those back.
 
 Where the seed is silent we decided:
 
@@ -392,7 +392,7 @@ def allocate_semantic(
 ) -> Outcome:
     """Chooses instances for all claims, or for none.
 
-    ``held`` are the ids in use, published or not: see ``held_ids``. ``holdings`` may tell more about them, such
+    ``held`` are the ids in use, published or not: see ``instances.held_ids``. ``holdings`` may tell more about them, such
     as who the holders are. Pass the result on to ``semantic_results``.
     """
     demand = book.demand(claims)
@@ -448,17 +448,3 @@ def _semantic_result(
         available_on_nodes=allocation.node_selector,
         shareable=terms.claim_parameters.shareable,
     )
-
-
-def held_ids(claim: alpha2.ResourceClaim) -> list[DeviceID]:
-    """The instances that an allocated claim holds, as the ledger counts them."""
-    allocation = claim.status.allocation
-    ids: list[DeviceID] = []
-    for handle in allocation.resource_handles if allocation is not None else ():
-        data = handle.semantic_data
-        if data is not None and data.partitionable is not None:
-            driver = handle.driver_name or claim.status.driver_name or ""
-            ids += [
-                DeviceID(driver, data.node_name, instance.id) for instance in data.partitionable.instances
-            ]
-    return ids

@@ -11,11 +11,12 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from allotment.allocator.fleet import Fleet
+from allotment.allocator.instances import held_ids
 from allotment.allocator.ledger import Holding, Ledger
 from allotment.allocator.outcome import Allocated, Outcome
 from allotment.allocator.partition import partition_pools
 from allotment.allocator.pool import DeviceID, Pool
-from allotment.allocator.semantic import SemanticBook, allocate_semantic, held_ids, semantic_results
+from allotment.allocator.semantic import SemanticBook, allocate_semantic, semantic_results
 from allotment.api import alpha2
 from allotment.api.core import Node
 from allotment.api.resource import ResourceClaim

@@ -46,6 +46,9 @@ Read = Callable[[type[Any], "Resource", str], Awaitable[list[Any]]]
 USE = (ResourceSlice, alpha2.NodeResourceSlice, ResourceClaim, DeviceTaintRule, ResourcePool)
 """The kinds that tell what is in use."""
 
+_PAGE = 2_500
+"""Objects that are asked for at a time. A command waits for all of them, so what counts is how often it has to ask."""
+
 _LOSSES = {
     ResourceSlice: "devices are not known, and pools only as their ResourcePools count them",
     DeviceTaintRule: "devices that rules taint are told as if they were not",
@@ -161,6 +164,9 @@ def _read(files: Sequence[str]) -> Seen:
     seen.objects[ResourceSlice] = cluster.slices  # tainted already as rules have it
     seen.objects[alpha2.NodeResourceSlice] = cluster.node_slices
     seen.objects[DeviceClass] = cluster.classes
+    seen.objects[alpha2.ResourceClass] = cluster.resource_classes
+    seen.objects[alpha2.ResourceClassParameters] = cluster.class_parameters
+    seen.objects[alpha2.ResourceClaimParameters] = cluster.claim_parameters
     for claim in cluster.claims.values():
         seen.objects.setdefault(type(claim), []).append(claim)
     if any(isinstance(each.obj, Node) for each in others):  # else they are made up
@@ -295,7 +301,7 @@ async def _all(client: Client, kind: type[S], where: Resource, namespace: str) -
 
     collection = Collection(client, where, Typed(kind))
     try:
-        return (await collection.list(namespace)).items
+        return (await collection.list(namespace, limit=_PAGE)).items
     except Expired:  # changes came faster than pages
         return (await collection.list(namespace, limit=0)).items
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from allotment.allocator.carried import carried
+from allotment.allocator.instances import held_ids
 from allotment.allocator.pool import PoolID
-from allotment.allocator.semantic import held_ids
 from allotment.api import alpha2
 from allotment.api.conversion.v1alpha2 import REQUEST
 from allotment.api.resource import ResourceClaim

@@ -19,15 +19,15 @@ from typing import Any
 
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.pool import PoolID
-from allotment.allocator.request import full_name
 from allotment.allocator.taint import may_taint
 from allotment.api import alpha2
 from allotment.api.core import Node
-from allotment.api.meta import ApiStruct
+from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.usage.allocation import AllocationInfo, Held, held_by
 from allotment.usage.hidden import with_hidden_claims
 from allotment.usage.inventory import Inventory, slice_inventory, tree_inventory
+from allotment.usage.partitions import PartitionKind, partition_kinds
 from allotment.usage.pool import PoolUsage, VanishedDevice, in_use, pool_usage
 from allotment.usage.rollup import (
     ClusterUsage,
@@ -37,6 +37,7 @@ from allotment.usage.rollup import (
     by_node,
     in_cluster,
 )
+from allotment.usage.shareable import Shareable, shareable_of
 from allotment.usage.summary import Summary
 
 
@@ -90,7 +91,7 @@ class Usage:
             case ResourceSlice() | alpha2.NodeResourceSlice():
                 self._slice(shown, gone=new is None)
             case ResourceClaim() | alpha2.ResourceClaim():
-                self._claim(full_name(shown.metadata), held_by(shown) if new is not None else {})
+                self._claim(_key(shown.metadata), held_by(shown) if new is not None else {})
             case DeviceTaintRule():
                 self._rule(shown, gone=new is None)
             case Node():
@@ -188,6 +189,19 @@ class Usage:
             record.usage = usage if self._all_claims else with_hidden_claims(usage, self._counts.get(id))
         return record.usage
 
+    def partitions(self, id: PoolID, default: str | None = None) -> tuple[PartitionKind, ...]:
+        """The partitions of a published pool by kind; ``default`` is the attribute that tells them apart where no slice names
+        one. Raises PartitionError."""
+        record = self._records[id]
+        held = record.holdings()
+        return partition_kinds(self._inventory(id, record, held), frozenset(in_use(held)), default)
+
+    def shareable(self, id: PoolID) -> Shareable | None:
+        """The devices of a published pool that can be shared; None if there are none."""
+        record, usage = self._records[id], self.pool(id)
+        assert usage is not None
+        return shareable_of(self._inventory(id, record, record.holdings()).devices, usage.devices)
+
     def _inventory(self, id: PoolID, record: _Record, held: dict[str, list[AllocationInfo]]) -> Inventory:
         if not record.slices:
             return tree_inventory(id, record.trees.values(), in_use(held))
@@ -253,6 +267,10 @@ class Usage:
 def compute_usage(objects: Iterable[ApiStruct]) -> list[PoolUsage]:
     """Every pool of a cluster, from all its slices, claims and taint rules."""
     return Usage(objects).pools()
+
+
+def _key(claim: ObjectMeta) -> str:
+    return f"{claim.namespace}/{claim.name}"
 
 
 def _pool_of(slice: ResourceSlice | alpha2.NodeResourceSlice) -> PoolID:

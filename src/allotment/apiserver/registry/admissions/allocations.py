@@ -28,9 +28,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from allotment.allocator.counters import Counters, Plan
+from allotment.allocator.instances import held_ids
 from allotment.allocator.ledger import Conflict, Holding, Ledger, holding
 from allotment.allocator.pool import Device, DeviceID, Pool, PoolID
-from allotment.allocator.semantic import held_ids
 from allotment.api import alpha2, resource
 from allotment.api.codec import ApiError, decode
 from allotment.api.conversion import v1alpha2

@@ -1,0 +1,25 @@
+"""What a v1alpha2 claim has, as its status tells it. Apart from ``semantic``, so that whoever only counts need not know how
+devices are chosen, nor the expression language with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allotment.allocator.pool import DeviceID
+
+if TYPE_CHECKING:
+    from allotment.api import alpha2
+
+
+def held_ids(claim: alpha2.ResourceClaim) -> list[DeviceID]:
+    """The instances that an allocated claim holds, as the ledger counts them."""
+    allocation = claim.status.allocation
+    ids: list[DeviceID] = []
+    for handle in allocation.resource_handles if allocation is not None else ():
+        data = handle.semantic_data
+        if data is not None and data.partitionable is not None:
+            driver = handle.driver_name or claim.status.driver_name or ""
+            ids += [
+                DeviceID(driver, data.node_name, instance.id) for instance in data.partitionable.instances
+            ]
+    return ids
