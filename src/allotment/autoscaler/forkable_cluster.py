@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from allotment.allocator.features import ALL, Features
 from allotment.allocator.ledger import Fork
-from allotment.allocator.pool import PoolID
 from allotment.api import alpha2
 from allotment.api.codec import decode, to_builtins
 from allotment.api.conversion.v1alpha2 import to_v1
@@ -54,7 +53,9 @@ class ForkableCluster:
         self._slices: dict[
             str, dict[tuple[str, str], Slice]
         ] = {}  # by node that publishes them, kind and name
-        self._holders: dict[PoolID, dict[str, None]] = {}  # claims that have devices of a pool
+        self._holders: dict[
+            tuple[str, str], dict[str, None]
+        ] = {}  # by driver and pool: claims that have devices of it
         self._changes: list[Change] = []
         self._forks: list[int] = []  # how many changes there were before each
 
@@ -86,7 +87,7 @@ class ForkableCluster:
         return tuple([info.pods[key].pod for key in sorted(info.pods)]) if info is not None else ()
 
     def load(self, objects: Iterable[ApiStruct]) -> None:
-        """Many objects appear, in any order. As ``put`` of each, but quick."""
+        """Many objects appear, given in any order; they are shown in one that is quick."""
         found: defaultdict[type[ApiStruct], list[ApiStruct]] = defaultdict(list)
         for each in objects:
             found[type(each)].append(each)
@@ -101,6 +102,17 @@ class ForkableCluster:
         key = key_of(obj)
         self._change(key, self._objects[type(obj)].get(key), obj)
 
+    def put_all(self, objects: Iterable[ApiStruct]) -> None:
+        """As ``put`` of each, but if one fails, none is."""
+        self.fork()
+        try:
+            for each in objects:
+                self.put(each)
+        except BaseException:
+            self.revert()
+            raise
+        self.commit()
+
     def drop(self, obj: ApiStruct) -> None:
         """An object goes, if it is there. Nothing else goes with it."""
         key = key_of(obj)
@@ -113,16 +125,16 @@ class ForkableCluster:
             self._changes.append(Change(key, old, new, self.cluster.sizes.largest))
         self._show(key, old, new)
 
-    def _show(self, key: str, old: ApiStruct | None, new: ApiStruct | None) -> None:
+    def _show(self, key: str, old: Any, new: Any) -> None:
         kind = type(new if new is not None else old)
         if new is None:
             del self._objects[kind][key]
         else:
             self._objects[kind][key] = new
         if kind is ResourceClaim:
-            self._file_claim(key, cast("ResourceClaim | None", old), cast("ResourceClaim | None", new))
+            self._file_claim(key, old, new)
         elif kind is ResourceSlice or kind is alpha2.NodeResourceSlice:
-            self._file_slice(cast("Slice | None", old), cast("Slice | None", new))
+            self._file_slice(old, new)
         self.cluster.change(old, new)
         if isinstance(new, Pod) and not new.spec.node_name:
             kept = new.status.nominated_node_name or ""
@@ -136,12 +148,13 @@ class ForkableCluster:
         if before is after:
             return
         for result in before.devices.results if before is not None else ():
-            held = self._holders.get(PoolID(result.driver, result.pool), {})
+            pool = (result.driver, result.pool)
+            held = self._holders.get(pool, {})
             held.pop(key, None)
             if not held:
-                self._holders.pop(PoolID(result.driver, result.pool), None)
+                self._holders.pop(pool, None)
         for result in after.devices.results if after is not None else ():
-            self._holders.setdefault(PoolID(result.driver, result.pool), {})[key] = None
+            self._holders.setdefault((result.driver, result.pool), {})[key] = None
 
     def _file_slice(self, old: Slice | None, new: Slice | None) -> None:
         """Keeps ``_slices`` right."""
@@ -258,12 +271,12 @@ def publisher(slice: Slice) -> str:
     return ""
 
 
-def _devices(slice: Slice) -> tuple[PoolID, frozenset[str] | None]:
-    """The pool that a slice is part of, and the names of its devices; None: it is the whole pool."""
+def _devices(slice: Slice) -> tuple[tuple[str, str], frozenset[str] | None]:
+    """Driver and name of the pool that a slice is part of, and the names of its devices; None: it is the whole pool."""
     if isinstance(slice, alpha2.NodeResourceSlice):
-        return PoolID(slice.spec.driver_name, slice.spec.node_name), None
+        return (slice.spec.driver_name, slice.spec.node_name), None
     names = frozenset([device.name for device in slice.spec.devices])
-    return PoolID(slice.spec.driver, slice.spec.pool.name), names
+    return (slice.spec.driver, slice.spec.pool.name), names
 
 
 def key_of(obj: Any) -> str:

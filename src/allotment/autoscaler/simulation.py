@@ -36,7 +36,6 @@ from allotment.scheduler.carried_claim import IMMEDIATE, carried
 from allotment.scheduler.configuration import DEFAULT, Configuration
 from allotment.scheduler.diagnosis import Refusal, counted, refused_by
 from allotment.scheduler.framework import PreFilter, Status
-from allotment.scheduler.gang import group_key
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.plugins.nominated_nodes import NAME as NOMINATED
 from allotment.scheduler.pod import PodInfo
@@ -126,7 +125,7 @@ class Simulation(ForkableCluster):
         bound that use its devices, wherever they are, or that use any devices there."""
         found, slices, pods = self.node(node), self.slices(node), self.pods(node)
         claims = self.claims_on(slices)
-        users = {key for claim in claims for key in self._bound_users(claim)}
+        users = {key for claim in claims for key in self.bound_users(claim)}
         users.update(key_of(pod) for pod in pods if self._claims_of(self.cluster.pods[key_of(pod)]))
         if users:
             raise _in_use(node, sorted(users))
@@ -142,7 +141,7 @@ class Simulation(ForkableCluster):
             trial.keep()
         return Removed(found, slices, pods, tuple(released), tuple(stranded))
 
-    def _bound_users(self, claim: ResourceClaim) -> Iterator[str]:
+    def bound_users(self, claim: ResourceClaim) -> Iterator[str]:
         """The keys of the pods with a node that a claim is reserved for, by themselves or through their group."""
         namespace = claim.metadata.namespace
         for user in claim.status.reserved_for:
@@ -242,10 +241,7 @@ class Simulation(ForkableCluster):
             elif isinstance(step, WriteClaim):
                 claims.append(written(self.objects(ResourceClaim)[step.claim], step))
         pod = bound(placed.cycle.pod.pod, placed.node, placed.steps)
-        with self.trial() as trial:
-            for each in (*claims, pod):
-                self.put(each)
-            trial.keep()
+        self.put_all((*claims, pod))
         return Bound(pod, placed.node, tuple(claims))
 
     def simulate_evict_pod(self, pod: Pod, node: str) -> Evicted:
@@ -291,13 +287,17 @@ class Simulation(ForkableCluster):
         if claim.metadata.annotations.get(EXTENDED) == "true":
             return None
         if group is not None:
-            members = self.cluster.members[group_key(pod.pod)].values()
+            members = self.cluster.members[key_of(group)].values()
             if not any(member.node for member in members if member is not pod):
                 gone.add(group.metadata.uid)
         return left(claim, gone, keep=_stays(claim))
 
     def _group(self, pod: PodInfo) -> PodGroup | None:
-        found = self.cluster.groups.get(group_key(pod.pod))
+        """The group that a pod may have claims in common with."""
+        named = pod.pod.spec.scheduling_group
+        found = (
+            self.cluster.groups.get(f"{pod.namespace}/{named.pod_group_name}") if named is not None else None
+        )
         return found if isinstance(found, PodGroup) else None
 
     def validate(self) -> None:

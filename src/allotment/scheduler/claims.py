@@ -197,8 +197,10 @@ class Claims:
     def _hold(self, key: str, wanted: tuple[Holding, ...]) -> None:
         if not wanted:
             return
-        self._oust(key, [each.device for each in wanted if not self._free(each)])
-        free = tuple([each for each in wanted if self._free(each)])
+        free, taken = wanted, [each.device for each in wanted if not self._free(each)]
+        if taken:
+            self._oust(key, taken)
+            free = tuple([each for each in wanted if self._free(each)])
         self.ledger.hold(key, free)
         if len(free) < len(wanted):
             self.disputed[key] = wanted
