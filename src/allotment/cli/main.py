@@ -31,6 +31,7 @@ _COMMANDS = {
         "allotment.cli.overlays",
         "what is known about machines that may be launched, and their devices",
     ),
+    "plan": ("allotment.cli.plan", "which machines to add for pods that wait, and at what price"),
     "up": ("allotment.cli.up", "start a Kubernetes-compatible control plane on this machine"),
     "kubeconfig": ("allotment.cli.kubeconfig", "issue credentials for the server that `up` started"),
     "scheduler": ("allotment.cli.scheduler", "run the scheduler alone, on any Kubernetes cluster"),

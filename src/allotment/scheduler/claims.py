@@ -189,7 +189,8 @@ class Claims:
         shown = self.objects.get(key)
         if shown is None or shown.status.allocation is None:
             return ()
-        special = self._holds(shown) if self._holds is not None else None
+        config = shown.spec.devices.config  # without any, it carries nothing
+        special = self._holds(shown) if config and self._holds is not None else None
         if special is not None:
             return special
         return tuple([holding(result) for result in shown.status.allocation.devices.results])
