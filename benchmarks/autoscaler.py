@@ -8,6 +8,9 @@ the range.
 A pod of a shape that was never asked about is judged on every node once. The first such question of all also puts the nodes'
 devices together.
 
+Plans are made for pods that find no room on 5,000 nodes, from 144 instance types in 8 offerings each; the problems come from a seeded
+generator (``autoscaler_problems``) and have zones, gangs, alternatives of devices and spreading in them.
+
 ``--only WORD`` measures the scenarios whose name has the word in it. ``--profile`` prints where the time goes instead, several
 times slowed down: read shares and not times.
 """
@@ -32,14 +35,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from msgspec.structs import replace
 
 from allotment.api.codec import decode, to_builtins
-from allotment.api.core import Pod
+from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
+from allotment.api.quantity import Quantity
 from allotment.api.resource import ResourceClaim
 from allotment.autoscaler.drain import Drained, drain
+from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
 from allotment.autoscaler.utilisation import utilisation
 from allotment.cli.memory import spare_collector
-from benchmarks import fleets, rehearsal
+from benchmarks import autoscaler_problems, fleets, rehearsal
 from benchmarks.rehearsal import asker
 
 NODES, DEVICES, CLAIMS = 5_000, 8, 20_000
@@ -182,7 +187,37 @@ def _drain(simulation: Simulation, node: str) -> None:
         assert isinstance(drain(simulation, node), Drained)
 
 
-SCENARIOS: dict[str, Callable[[int], Iterator[Row]]] = {"start": starting, "calls": calling}
+def planning(rounds: int) -> Iterator[Row]:
+    """Nodes that have no room, and problems of a seeded generator."""
+    full = [_full(number) for number in range(NODES)]
+    for pods, goal, seeds in ((500, "≤ 3 s", (1, 2, 3)), (5_000, "≤ 10 s", (1, 2, 3))):
+        times, gaps = [], []
+        for seed in seeds:
+            made = autoscaler_problems.problem(seed, pods)
+            simulation = start_simulation([*made.objects, *full])
+            start = time.process_time()
+            plan = provision(simulation, made.machines, made.pods)
+            times.append(time.process_time() - start)
+            gaps.append(100 * plan.gap)
+            assert not plan.pending
+        name = f"plan: {pods:,} pods in 20 shapes, {NODES:,} full nodes, {len(made.machines):,} offers"
+        yield Row(name, goal, max(times), "s", f"the worst of {len(seeds)} problems, from {min(times):.2g}")
+        yield Row(f"plan: {pods:,} pods: price above the lower bound", "≤ 5 %", max(gaps), "%", "the worst")
+
+
+def _full(number: int) -> Node:
+    node = rehearsal.node(number)
+    room = {
+        name: Quantity.parse(amount) for name, amount in (("cpu", "100m"), ("memory", "100Mi"), ("pods", "9"))
+    }
+    return replace(node, status=replace(node.status, allocatable=room))
+
+
+SCENARIOS: dict[str, Callable[[int], Iterator[Row]]] = {
+    "start": starting,
+    "calls": calling,
+    "plan": planning,
+}
 
 
 def profile(scenario: Callable[[int], Iterator[Row]]) -> None:

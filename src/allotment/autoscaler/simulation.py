@@ -12,7 +12,7 @@ and other pods that wait: only what is bound counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -161,6 +161,11 @@ class Simulation(ForkableCluster):
         """The node that the scheduler would choose, or why there is none. Raises PodBound."""
         attempt = self._begin(self._seen(pod))
         return attempt if isinstance(attempt, Refusal) else self._placer.choose(attempt)
+
+    def shape(self, pod: Pod) -> Hashable | Refusal:
+        """Equal for pods that the scheduler cannot tell apart; or why it does not look at the pod. Raises PodBound."""
+        attempt = self._begin(self._seen(pod))
+        return attempt if isinstance(attempt, Refusal) else attempt.shape
 
     def fits_on(self, pod: Pod, node: str) -> str | Refusal:
         """As ``fits``, for one node. Raises NoSuchNode."""
