@@ -42,8 +42,7 @@ class Holding(NamedTuple):
 
 def holding(result: DeviceRequestAllocationResult) -> Holding:
     """What one result of an allocation holds."""
-    capacity = result.consumed_capacity
-    consumed = tuple([(name, amount.nanos) for name, amount in capacity.items()]) if capacity else ()
+    consumed = tuple([(name, amount.nanos) for name, amount in result.consumed_capacity.items()])
     device = DeviceID(result.driver, result.pool, result.device)
     return Holding(device, result.share_id, consumed, bool(result.admin_access))
 
