@@ -9,8 +9,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from allotment.api import alpha2, core, kinds, resource
-from allotment.api.codec import MAX_UNKNOWN, DecodeError, decode, encode, to_builtins, unknown_fields
+from allotment.api.codec import (
+    MAX_UNKNOWN,
+    DecodeError,
+    decode,
+    decode_event,
+    encode,
+    to_builtins,
+    unknown_fields,
+)
 from allotment.api.meta import ApiStruct
+from allotment.api.nesting import MAX_DEPTH
 from allotment.api.quantity import Quantity
 from allotment.api.resource import Device, DeviceClass, ResourceClaim, ResourceSlice
 from allotment.api.shape import ListShape, MapShape, QuantityShape, ScalarShape, Shape, StructShape, shape_of
@@ -267,3 +276,32 @@ def test_a_long_key_does_not_swell_the_error() -> None:
     with pytest.raises(DecodeError) as caught:
         decode(Device, {"attributes": {"a" * 100_000: {"int": "b" * 100_000}}})
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("type_", ["ADDED", "MODIFIED", "DELETED"])
+def test_an_event_is_read_as_its_object_is(type_: str) -> None:
+    node = {
+        "metadata": {"name": "n", "labels": {"a": "b"}},
+        "status": {"capacity": {"cpu": "64"}},
+        "unknown": [1],
+    }
+    line = json.dumps({"type": type_, "object": node}).encode()
+    assert decode_event(core.Node, line) == (type_, decode(core.Node, node))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}', id="a bookmark"),
+        pytest.param(b'{"type":"ERROR","object":{"kind":"Status","code":410}}', id="an error"),
+        pytest.param(b'{"type":"ADDED","object":{"spec":null}}', id="null for absent"),
+        pytest.param(b'{"type":"ADDED","object":{"metadata":{"name":1}}}', id="no node"),
+        pytest.param(b'{"type":"ADDED","object":{"metadata":{"na', id="no JSON"),
+        pytest.param(
+            b'{"type":"ADDED","object":{"x":%b}}' % (b"[" * MAX_DEPTH + b"]" * MAX_DEPTH), id="deep"
+        ),
+        pytest.param(b"[]", id="no event"),
+    ],
+)
+def test_other_events_are_left_to_be_read_in_parts(line: bytes) -> None:
+    assert decode_event(core.Node, line) is None

@@ -71,16 +71,16 @@ class Script:
         lines = self.streams.popleft() if self.streams else None
         if lines and isinstance(lines[0], Exception) and len(lines) == 1:
             raise lines[0]
-        yield Stream(200, {}, self._lines(lines))
+        yield Stream(200, {}, self._batches(lines))
 
-    async def _lines(self, lines: list[bytes | Exception] | None) -> AsyncIterator[bytes]:
+    async def _batches(self, lines: list[bytes | Exception] | None) -> AsyncIterator[list[bytes]]:
         if lines is None:
             self.idle.set()
             await asyncio.Event().wait()
         for line in lines or ():
             if isinstance(line, Exception):
                 raise line
-            yield line
+            yield [line]
 
     async def close(self) -> None:
         """Nothing to close."""

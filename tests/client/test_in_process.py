@@ -164,8 +164,9 @@ def test_a_watch_that_is_left_is_closed_however_much_was_read(tmp_path: Path, re
             transport = InProcessTransport(app, {"identity": ADMINISTRATOR})
             async with transport.stream(Call("GET", CONFIGMAPS, {"watch": "1"}, timeout=None)) as stream:
                 assert app.watches == 1  # from the start, read or not
+                lines = stream.lines()
                 for _ in range(read):
-                    assert json.loads(await anext(stream.lines))["type"] == "ADDED"
+                    assert json.loads(await anext(lines))["type"] == "ADDED"
             assert app.watches == 0
             assert len(asyncio.all_tasks()) == before
 

@@ -41,9 +41,9 @@ class Scripted:
         return found
 
 
-async def _nothing() -> AsyncIterator[bytes]:
-    for line in list[bytes]():
-        yield line
+async def _nothing() -> AsyncIterator[list[bytes]]:
+    for batch in list[list[bytes]]():
+        yield batch
 
 
 CASES: dict[str, tuple[str, Sequence[str]]] = {

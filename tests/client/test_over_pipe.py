@@ -38,19 +38,23 @@ class Echo:
     async def stream(self, call: Call) -> AsyncIterator[Stream]:
         self.open += 1
         try:
-            yield Stream(200, {"path": call.path}, self._lines(call.path))
+            yield Stream(200, {"path": call.path}, self._batches(call.path))
         finally:
             self.open -= 1
 
-    async def _lines(self, path: str) -> AsyncIterator[bytes]:
+    async def _batches(self, path: str) -> AsyncIterator[list[bytes]]:
         if path == "/trouble":
-            yield b"one"
+            yield [b"one"]
             raise Disconnected("the line is cut")
         if path == "/silence":
             await asyncio.Event().wait()
+        if path == "/together":
+            yield [b"one", b"two"]
+            yield [b"three"]
+            return
         for number in range(int(path[1:])):
             self.sent += 1
-            yield b"%d" % number
+            yield [b"%d" % number]
 
     async def close(self) -> None: ...
 
@@ -126,11 +130,19 @@ def test_a_stream_ends_when_it_ends_and_fails_when_it_fails() -> None:
         count = 3 * WINDOW + 1
         async with near.to("echo").stream(Call("GET", f"/{count}")) as stream:
             assert stream.headers == {"path": f"/{count}"}
-            assert [line async for line in stream.lines] == [b"%d" % number for number in range(count)]
+            assert [line async for line in stream.lines()] == [b"%d" % number for number in range(count)]
         async with near.to("echo").stream(Call("GET", "/trouble")) as stream:
-            assert await anext(stream.lines) == b"one"
+            assert await anext(stream.batches) == [b"one"]
             with pytest.raises(Disconnected, match="the line is cut"):
-                await anext(stream.lines)
+                await anext(stream.batches)
+
+    between(case)
+
+
+def test_lines_that_came_together_stay_together() -> None:
+    async def case(near: Pipe, far: Pipe, echo: Echo) -> None:
+        async with near.to("echo").stream(Call("GET", "/together")) as stream:
+            assert [batch async for batch in stream.batches] == [[b"one", b"two"], [b"three"]]
 
     between(case)
 
@@ -142,8 +154,8 @@ def test_a_slow_reader_holds_up_only_its_own_stream() -> None:
             assert (await near.to("echo").call(Call("GET", "/still"))).status == 201
             assert echo.sent == WINDOW + 1  # the last of them waits for room
             async with near.to("echo").stream(Call("GET", "/5000")) as other:
-                assert len([line async for line in other.lines]) == 5000
-            assert len([line async for line in slow.lines]) == 10 * WINDOW
+                assert len([line async for line in other.lines()]) == 5000
+            assert len([line async for line in slow.lines()]) == 10 * WINDOW
 
     between(case)
 
@@ -180,7 +192,7 @@ def test_when_one_end_closes_all_calls_are_over(which: str) -> None:
             with pytest.raises(Disconnected):
                 await calling
             with pytest.raises(Disconnected):
-                await anext(stream.lines)
+                await anext(stream.batches)
         with pytest.raises(Disconnected, match="closed"):
             await near.to("echo").call(Call("GET", "/"))
         await until(lambda: echo.open == 0)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from allotment.client import recorder as module
 from allotment.client.client import Client
 from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.transport import Call, Reply
 from tests.client.script import Script, refusal, reply
 
 POD = Subject("v1", "Pod", "p", "ns", "uid-p")
@@ -109,6 +110,35 @@ def test_more_than_a_burst_waits_its_turn_and_is_not_lost() -> None:
         assert sent(script, "message") == ["0", "1", "2", "3", "4"]
         assert sent(script, "count") == [1, 1, 1, 1, 2]
         assert teller.lost == 0
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+def test_a_busy_server_is_told_less_often() -> None:
+    async def scenario() -> None:
+        clock = [0.0]
+        loop = asyncio.get_running_loop()
+        loop.time = lambda: clock[0]  # type: ignore[method-assign]  # no time passes but what the test says
+
+        class Busy(Script):
+            async def call(self, call: Call) -> Reply:
+                clock[0] += 0.1
+                return await super().call(call)
+
+        script = Busy(reply(201, {}), reply(201, {}))
+        teller = recorder(script)
+        for number in range(2):
+            teller.tell(POD, EventType.NORMAL, "Busy", str(number))
+        running = asyncio.ensure_future(teller.run())
+        written = []
+        for seconds in (0.0, module.REST * 0.1 - 0.05, 0.1):
+            clock[0] += seconds
+            for _ in range(20):
+                await asyncio.sleep(0)
+            written.append(len(script.calls))
+        assert written == [1, 1, 2]
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 

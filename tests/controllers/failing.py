@@ -9,7 +9,7 @@ Writes of events do not count: they are a courtesy, and when they are written de
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from enum import Enum
@@ -122,14 +122,16 @@ class Held(Through):
     @asynccontextmanager
     async def stream(self, call: Call) -> AsyncIterator[Stream]:
         async with super().stream(call) as stream:
-            yield replace(stream, lines=self._lines(call.path, stream.lines))
+            yield replace(stream, batches=self._batches(call.path, stream.batches))
 
-    async def _lines(self, path: str, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        async for line in lines:
+    async def _batches(
+        self, path: str, batches: AsyncIterator[Sequence[bytes]]
+    ) -> AsyncIterator[Sequence[bytes]]:
+        async for batch in batches:
             if not self._open.is_set() and path.endswith(self._held):
                 self.waiting.set()
                 await self._open.wait()
-            yield line
+            yield batch
 
 
 Life = Callable[[Cluster, Failing], Awaitable[None]]

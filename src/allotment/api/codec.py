@@ -15,7 +15,7 @@ Errors of this package, apart from those of single values (quantities, versions)
 from collections.abc import Mapping
 from functools import cache
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -68,6 +68,18 @@ def decode(kind: type[T], data: bytes | Mapping[str, Any]) -> T:
         raise DecodeError("", "holds half a character (a lone surrogate) in a name") from exc
     except RecursionError as exc:
         raise _too_deep() from exc
+
+
+def decode_event(kind: type[T], line: bytes) -> tuple[str, T] | None:
+    """The type and the object of an event that a watch sends, read at one go. None unless all is as it should be: of
+    another event (a bookmark, an error) or one whose object :func:`decode` is to judge, the parts are read one by one."""
+    if len(line) > MAX_SIZE or too_deep(line):
+        return None
+    try:
+        event = _event_decoder(kind).decode(line)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+    return event.type, event.object
 
 
 def encode(obj: ApiStruct) -> bytes:
@@ -139,6 +151,12 @@ def _lossless(quantity: Quantity) -> str:
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_enc_hook)
+
+
+@cache
+def _event_decoder(kind: type[ApiStruct]) -> msgspec.json.Decoder[Any]:
+    event = msgspec.defstruct("Event", [("type", Literal["ADDED", "MODIFIED", "DELETED"]), ("object", kind)])
+    return msgspec.json.Decoder(event, dec_hook=_dec_hook)
 
 
 @cache

@@ -67,7 +67,7 @@ class ComponentProcess:
 
     async def _follow(self, pipe: Pipe, begun: Callable[[], Awaitable[None]]) -> None:
         async with pipe.to(_COMPONENTS).stream(Call("GET", "/story", timeout=None)) as story:
-            async for line in story.lines:
+            async for line in story.lines():
                 if line != _BEGUN:
                     raise ComponentFailed(line.decode())
                 await begun()
@@ -107,11 +107,11 @@ class _Offered:
 
     @asynccontextmanager
     async def stream(self, call: Call) -> AsyncIterator[Stream]:
-        yield Stream(200, {}, self._lines())
+        yield Stream(200, {}, self._batches())
 
-    async def _lines(self) -> AsyncIterator[bytes]:
+    async def _batches(self) -> AsyncIterator[list[bytes]]:
         while True:
-            yield await self.story.get()
+            yield [await self.story.get()]
 
     async def close(self) -> None:
         """Nothing is held open."""

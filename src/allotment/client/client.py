@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -217,7 +217,7 @@ class Collection(Generic[T]):
         async with self.client.transport.stream(call) as stream:
             if stream.status >= 400:
                 raise failure(await stream.whole())
-            yield self._events(stream.lines)
+            yield self._events(stream.batches)
 
     async def create(self, obj: T, namespace: str = "", *, dry_run: bool = False) -> T:
         """The object as the server stored it. The namespace is the object's own unless given."""
@@ -364,19 +364,30 @@ class Collection(Generic[T]):
                 raise Conflict(exc.message, exc.details) from exc
             raise
 
-    async def _events(self, lines: AsyncIterator[bytes]) -> AsyncIterator[WatchEvent[T]]:
-        async for line in lines:
-            event = _decoded(_EVENTS, line, "event")
-            if event.type == "ERROR":
-                status = msgspec.json.decode(event.object)
-                raise from_status(status.get("code", 500) if isinstance(status, dict) else 500, status)
-            if event.type == "BOOKMARK":
-                meta = _decoded(_BOOKMARKS, event.object, "bookmark").metadata
-                ended = meta.annotations.get("k8s.io/initial-events-end") == "true"
-                yield WatchEvent(Happening.BOOKMARK, None, meta.resource_version, ended)
-            elif (happening := _CHANGES.get(event.type)) is not None:
-                obj = self.form.read(bytes(event.object))
-                yield WatchEvent(happening, obj, str(self.form.identity(obj).version))
+    async def _events(self, batches: AsyncIterator[Sequence[bytes]]) -> AsyncIterator[WatchEvent[T]]:
+        async for lines in batches:
+            for line in lines:
+                if (event := self.form.read_event(line)) is not None:
+                    yield self._changed(*event)
+                elif (other := self._event(line)) is not None:
+                    yield other
+
+    def _event(self, line: bytes) -> WatchEvent[T] | None:
+        """An event of any type; None if nobody knows what it means. Raises what an ERROR says."""
+        event = _decoded(_EVENTS, line, "event")
+        if event.type == "ERROR":
+            status = msgspec.json.decode(event.object)
+            raise from_status(status.get("code", 500) if isinstance(status, dict) else 500, status)
+        if event.type == "BOOKMARK":
+            meta = _decoded(_BOOKMARKS, event.object, "bookmark").metadata
+            ended = meta.annotations.get("k8s.io/initial-events-end") == "true"
+            return WatchEvent(Happening.BOOKMARK, None, meta.resource_version, ended)
+        return (
+            self._changed(event.type, self.form.read(bytes(event.object))) if event.type in _CHANGES else None
+        )
+
+    def _changed(self, type_: str, obj: T) -> WatchEvent[T]:
+        return WatchEvent(_CHANGES[type_], obj, str(self.form.identity(obj).version))
 
 
 _ACCEPT = {"Accept": "application/json"}

@@ -32,6 +32,10 @@ class Form(Protocol[T]):
 
     def read(self, data: bytes) -> T: ...
 
+    def read_event(self, line: bytes) -> tuple[str, T] | None:
+        """An event of a watch, its type and object, if that is what the line is and the object is as most are."""
+        ...
+
     def write(self, obj: T) -> bytes: ...
 
     def identity(self, obj: T) -> Identity: ...
@@ -46,6 +50,9 @@ class Typed(Generic[S]):
 
     def read(self, data: bytes) -> S:
         return codec.decode(self.type, data)
+
+    def read_event(self, line: bytes) -> tuple[str, S] | None:
+        return codec.decode_event(self.type, line)
 
     def write(self, obj: S) -> bytes:
         return codec.encode(obj)
@@ -62,6 +69,9 @@ class Plain:
     def read(self, data: bytes) -> Obj:
         obj: Obj = msgspec.json.decode(data)
         return obj
+
+    def read_event(self, line: bytes) -> None:
+        """Its parts are read one by one: there are few that somebody watches in this form."""
 
     def write(self, obj: Obj) -> bytes:
         return msgspec.json.encode(obj)

@@ -46,12 +46,12 @@ class InProcessTransport:
             call.method, call.path, call.query, call.headers, call.body or b"", self._state
         )
         if isinstance(body, bytes):
-            yield Stream(status, headers, _lines(_once(body)))
+            yield Stream(status, headers, _batches(_once(body)))
             return
         first = asyncio.ensure_future(anext(body, b""))
         try:
             await asyncio.sleep(0)  # a stream begins when it is asked for, not when it is first read
-            yield Stream(status, headers, _lines(_begun(first, body)))
+            yield Stream(status, headers, _batches(_begun(first, body)))
         finally:
             first.cancel()
             try:  # what became of it was told whoever read it; that we are cancelled meanwhile is told to us
@@ -73,10 +73,10 @@ async def _begun(first: asyncio.Future[bytes], rest: AsyncIterator[bytes]) -> As
         yield piece
 
 
-async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _batches(pieces: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
     lines = Lines()
     async for piece in pieces:
-        for line in lines.feed(piece):
-            yield line
+        if batch := lines.feed(piece):
+            yield batch
     if rest := lines.rest():
-        yield rest
+        yield [rest]

@@ -46,7 +46,7 @@ class HttpTransport:
                 answer = await stack.enter_async_context(self._request(call, timeout))
             except (aiohttp.ClientError, TimeoutError, OSError) as exc:
                 raise self._disconnected(call, exc) from exc
-            yield Stream(answer.status, _headers(answer), self._lines(call, answer))
+            yield Stream(answer.status, _headers(answer), self._batches(call, answer))
 
     async def close(self) -> None:
         if self._session is not None:
@@ -73,16 +73,16 @@ class HttpTransport:
             self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True)
         return self._session
 
-    async def _lines(self, call: Call, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    async def _batches(self, call: Call, answer: aiohttp.ClientResponse) -> AsyncIterator[list[bytes]]:
         lines = Lines()
         try:
             async for chunk in answer.content.iter_any():
-                for line in lines.feed(chunk):
-                    yield line
+                if batch := lines.feed(chunk):
+                    yield batch
         except (aiohttp.ClientError, TimeoutError, OSError) as exc:
             raise self._disconnected(call, exc) from exc
         if rest := lines.rest():
-            yield rest
+            yield [rest]
 
     def _disconnected(self, call: Call, exc: Exception) -> Disconnected:
         why = str(exc) or type(exc).__name__

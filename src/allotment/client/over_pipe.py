@@ -5,8 +5,8 @@ on to it, so an API server is offered as the transports into it, one for each id
 ends trust each other: who holds the socket may use all that is offered.
 
 On the wire are frames: four bytes that tell a length, and a message in msgpack. Everything that is to be sent in one turn of
-the event loop leaves in one write. A stream sends ``WINDOW`` lines ahead of who reads it, and then waits, so that a
-slow reader holds up nothing but its own stream.
+the event loop leaves in one write. Lines of a stream that came together stay together. It sends
+about ``WINDOW`` of them ahead of who reads it, and then waits, so that a slow reader holds up nothing but its own stream.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import cast
 
@@ -27,7 +27,7 @@ MAX_FRAME = 512 * 1024 * 1024
 """Bytes of one message: a list of everything in a very large cluster is a tenth of it."""
 
 WINDOW = 1024
-"""Lines of a stream that may be on their way."""
+"""Lines of a stream that may be on their way, and those that came together with the last of them."""
 
 _BEFORE_WAIT = 4 * 1024 * 1024
 """Bytes that may wait to be written before streams pause."""
@@ -47,7 +47,6 @@ class _Asked(_Message, frozen=True, tag=0):
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes | None
-    timeout: float | None
 
 
 class _Answered(_Message, frozen=True, tag=1):
@@ -58,8 +57,8 @@ class _Answered(_Message, frozen=True, tag=1):
     body: bytes
 
 
-class _Line(_Message, frozen=True, tag=2):
-    line: bytes
+class _Lines(_Message, frozen=True, tag=2):
+    lines: Sequence[bytes]
 
 
 class _Ended(_Message, frozen=True, tag=3):
@@ -78,7 +77,7 @@ class _Dropped(_Message, frozen=True, tag=5):
     """Nobody waits for it any more."""
 
 
-_Any = _Asked | _Answered | _Line | _Ended | _Read | _Dropped
+_Any = _Asked | _Answered | _Lines | _Ended | _Read | _Dropped
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[_Any] = msgspec.msgpack.Decoder(_Any)
 
@@ -141,7 +140,7 @@ class Pipe(asyncio.Protocol):
         asking = self._ask(name, call, streaming=True)
         try:
             answer = await asking.answer
-            yield Stream(answer.status, answer.headers, self._lines(asking))
+            yield Stream(answer.status, answer.headers, self._batches(asking))
         finally:
             self._forget(asking)
 
@@ -150,31 +149,21 @@ class Pipe(asyncio.Protocol):
             raise Disconnected(f"{call.method} {call.path}: the pipe to {name} is closed")
         self._last += 1
         asking = self._asking[self._last] = _Asking(self._last, streaming, self._loop.create_future())
-        self._send(
-            _Asked(
-                self._last,
-                name,
-                streaming,
-                call.method,
-                call.path,
-                call.query,
-                call.headers,
-                call.body,
-                call.timeout,
-            )
-        )
+        asked = (call.method, call.path, call.query, call.headers, call.body)
+        self._send(_Asked(self._last, name, streaming, *asked))
         return asking
 
     def _forget(self, asking: _Asking) -> None:
         if self._asking.pop(asking.number, None) is not None and not asking.over:
             self._send(_Dropped(asking.number))
 
-    async def _lines(self, asking: _Asking) -> AsyncIterator[bytes]:
+    async def _batches(self, asking: _Asking) -> AsyncIterator[Sequence[bytes]]:
         read = 0
         while True:
-            while asking.lines:
-                yield asking.lines.popleft()
-                read += 1
+            while asking.batches:
+                batch = asking.batches.popleft()
+                yield batch
+                read += len(batch)
                 if 2 * read >= WINDOW:
                     self._send(_Read(asking.number, read))
                     read = 0
@@ -192,7 +181,8 @@ class Pipe(asyncio.Protocol):
             offered = self._offers.get(asked.to)
             if offered is None:
                 raise Disconnected(f"nothing is offered as {asked.to!r}")
-            call = Call(asked.method, asked.path, asked.query, asked.headers, asked.body, asked.timeout)
+            # No time limit: who asks keeps it, and tells us when it is up.
+            call = Call(asked.method, asked.path, asked.query, asked.headers, asked.body, timeout=None)
             if asked.streaming:
                 await self._relay(offered, call, serving)
             else:
@@ -209,13 +199,13 @@ class Pipe(asyncio.Protocol):
     async def _relay(self, offered: Transport, call: Call, serving: _Serving) -> None:
         async with offered.stream(call) as stream:
             self._send(_Answered(serving.number, stream.status, stream.headers, b""))
-            async for line in stream.lines:
-                while not serving.window:
+            async for batch in stream.batches:
+                while serving.window <= 0:
                     serving.room.clear()
                     await serving.room.wait()
-                serving.window -= 1
+                serving.window -= len(batch)
                 await self._writable.wait()
-                self._send(_Line(serving.number, line))
+                self._send(_Lines(serving.number, batch))
         self._send(_Ended(serving.number))
 
     # --- the wire ---
@@ -315,17 +305,17 @@ class _Far:
 class _Asking:
     """A call that this end has made."""
 
-    __slots__ = ("answer", "lines", "news", "number", "over", "streaming", "why")
+    __slots__ = ("answer", "batches", "news", "number", "over", "streaming", "why")
 
     def __init__(self, number: int, streaming: bool, answer: asyncio.Future[_Answered]) -> None:
         self.number, self.streaming, self.answer = number, streaming, answer
-        self.lines: deque[bytes] = deque()
+        self.batches: deque[Sequence[bytes]] = deque()
         self.news = asyncio.Event()
         self.over, self.why = False, ""
 
-    def take(self, message: _Answered | _Line | _Ended) -> None:
-        if isinstance(message, _Line):
-            self.lines.append(message.line)
+    def take(self, message: _Answered | _Lines | _Ended) -> None:
+        if isinstance(message, _Lines):
+            self.batches.append(message.lines)
             self.news.set()
         elif isinstance(message, _Ended):
             self.end(message.why)

@@ -2,7 +2,8 @@
 
 Telling never waits and never fails its caller. The same words about the same object become one event with a count; a
 burst beyond the buffer loses its oldest, since an event is a courtesy and not a record. For the same reason events are
-written at a bounded rate: a component that says a word about each of ten thousand pods must not slow those pods down.
+written at a bounded rate, and more slowly the busier the server is, which shows in how long a write takes: a component
+that says a word about each of ten thousand pods must not slow those pods down.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ MAX_REMEMBERED = 4_096
 MAX_MESSAGE = 1_024
 PER_SECOND = 100.0
 BURST = 200
+REST = 4.0
+"""Times as long as an event took to write nothing is written after it..."""
+MAX_REST = 1.0
+"""...but no more seconds than this."""
 
 
 class EventType(Enum):
@@ -107,7 +112,9 @@ class Recorder:
             self._news.clear()
             while self._waiting:
                 await asyncio.sleep(self._bucket.delay(clock()))
+                began = clock()
                 await self._next()
+                await asyncio.sleep(min(REST * (clock() - began), MAX_REST))
 
     async def flush(self) -> None:
         """Writes everything told so far, at once."""

@@ -7,7 +7,7 @@ business. It raises :class:`Disconnected` when there was no answer, so that call
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -46,15 +46,21 @@ class Reply(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An answer that goes on: lines as they arrive, without their newline. Ends when the server ends it."""
+    """An answer that goes on: lines without their newline, together as they arrive. Ends when the server ends it."""
 
     status: int
     headers: Mapping[str, str]
-    lines: AsyncIterator[bytes]
+    batches: AsyncIterator[Sequence[bytes]]
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """One by one, to be read by one reader to where it stops."""
+        async for batch in self.batches:
+            for line in batch:
+                yield line
 
     async def whole(self) -> Reply:
         """The rest as one body: for an error in place of a stream."""
-        return Reply(self.status, self.headers, b"\n".join([line async for line in self.lines]))
+        return Reply(self.status, self.headers, b"\n".join([line async for line in self.lines()]))
 
 
 class Transport(Protocol):
