@@ -20,7 +20,7 @@ from allotment.api.core import Node, Pod
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from allotment.cli.cluster import name_of
 from allotment.cli.examination import hold_hidden, objects_of, plenty, profile_of, sees_group
-from allotment.cli.explanation import HIDDEN_HOLDER, State
+from allotment.cli.explanation import State
 from allotment.cli.explanation_text import BEGINNINGS
 from allotment.cli.pod_explanation import condition_of, from_templates, identified, regardless_of_nodes
 from allotment.scheduler.cluster import Cluster
@@ -85,7 +85,6 @@ class WaitingPods:
         """Takes in an object that appeared, changed or went."""
         self._epoch += 1
         if self._able:
-            self._cluster.fleet.ledger.release(HIDDEN_HOLDER)  # one that can be seen may have got it
             self._cluster.change(*(plenty(each) if isinstance(each, Node) else each for each in (old, new)))
 
     def told(self, now: datetime, go_on: Callable[[], bool], wanted: Sequence[str] = ()) -> list[WaitingPod]:
