@@ -6,9 +6,11 @@ import random
 
 import pytest
 
+from allotment.api.core import Node, Pod
 from allotment.scheduler.configuration import DEFAULT
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.framework import Cycle, Status
+from allotment.scheduler.index import Index
 from allotment.scheduler.node import NodeInfo
 from allotment.scheduler.placement import Attempt, Placer
 from allotment.scheduler.plugins.dynamic_resources import DynamicResources
@@ -101,4 +103,62 @@ def test_nodes_that_look_alike_are_judged_once(monkeypatch: pytest.MonkeyPatch) 
 
     assert attempt(placer, made, "p").index.best() == "n1"
     assert len(judged) == 2
+    placer.validate()
+
+
+RELEASES: dict[str, tuple[Pod, Node, Node]] = {
+    # a pod, a node that rejects it for good, and the same node when it does no longer
+    "too small": (pod("p", cpu=9), node(), node(cpu=16)),
+    "cordoned": (pod("p"), node(cordoned=True), node()),
+    "tainted": (pod("p"), node(taints=[taint("t")]), node()),
+    "not the one that is named": (pod("p", selector={"disk": "ssd"}), node(), node(labels={"disk": "ssd"})),
+    "without devices": (pod("p", claims=["c"]), node(), node()),
+}
+
+
+@pytest.mark.parametrize(("waiting", "before", "after"), RELEASES.values(), ids=RELEASES)
+def test_who_rejects_a_pod_for_good_is_asked_again_only_when_it_changes_itself(
+    waiting: Pod, before: Node, after: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    judge = Index.judge
+
+    def counted(index: Index, info: NodeInfo, *, without: str = "") -> int | Status:
+        asked.append(info.name)
+        return judge(index, info, without=without)
+
+    monkeypatch.setattr(Index, "judge", counted)
+    made = cluster(build.class_(), before, claim("c"), waiting, pod("other", node="n"))
+    placer = Placer(made, DEFAULT.rosters())
+    index = attempt(placer, made, "p").index
+    assert index.best() is None
+
+    made.change(pod("other", node="n"), None)
+    assert index.best() is None
+    assert asked == ["n"]
+    placer.validate()
+
+    made.change(before, after)
+    made.change(None, slice_("n", "d0"))
+    assert index.best() == "n"
+    made.change(after, before)
+    made.change(slice_("n", "d0"), None)
+    assert index.best() is None
+    placer.validate()
+
+
+def test_of_two_reasons_the_lasting_one_stays_and_none_outlives_its_cause() -> None:
+    made = cluster(build.class_(), node(), claim("c", build.request("r", count=2)), slice_("n", "d0"))
+    made.change(None, pod("p", cpu=6, claims=["c"]))
+    placer = Placer(made, DEFAULT.rosters())
+    index = attempt(placer, made, "p").index
+    assert index.best() is None
+
+    made.change(None, pod("other", cpu=6, node="n"))  # now it is also short of cpu
+    assert index.best() is None
+    assert [status.plugin for status in index.rejections] == ["DynamicResources"]
+    placer.validate()
+    made.change(slice_("n", "d0"), slice_("n", "d0", "d1"))
+    assert index.best() is None
+    assert [status.plugin for status in index.rejections] == ["NodeResourcesFit"]
     placer.validate()

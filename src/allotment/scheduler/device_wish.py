@@ -126,7 +126,7 @@ class Wish:
         if problem is None:
             return self._status(GENERIC, by_use=True)
         found = refusal(problem)
-        return self._status(found.words, by_use=found.by_use)
+        return self._status(found.words, by_use=found.by_use, lasting=found.lasting)
 
-    def _status(self, words: str, *, by_use: bool) -> Status:
-        return Status(Code.UNSCHEDULABLE if by_use else Code.UNRESOLVABLE, self._plugin, words)
+    def _status(self, words: str, *, by_use: bool, lasting: bool = False) -> Status:
+        return Status(Code.UNSCHEDULABLE if by_use else Code.UNRESOLVABLE, self._plugin, words, lasting)

@@ -39,10 +39,12 @@ class _Fare(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """The words for a node, and whether it would be different if nothing were in use there (as far as one can easily tell)."""
+    """The words for a node, and whether it would be different if nothing were in use there (as far as one can easily tell).
+    ``lasting``: that it would not be is certain."""
 
     words: str
     by_use: bool
+    lasting: bool = False
 
 
 def refusal(problem: Problem) -> Refusal:
@@ -51,8 +53,25 @@ def refusal(problem: Problem) -> Refusal:
     for stage in (0, 1):
         for fare in fares:
             if fare.stage == stage:
-                return Refusal(fare.words, stage == 1)
+                return Refusal(fare.words, stage == 1, stage == 0 and _lacking(problem))
     return Refusal(_together(problem), anything_in_use(problem))
+
+
+def _lacking(problem: Problem) -> bool:
+    """Whether some request needs more devices, in each of its alternatives, than there are that suit it. Where expressions can
+    fail this is not certain: which of them are asked, and with that what is said, depends on use."""
+    requests = problem.demand.requests
+    return not problem.terms.may_fail() and any(
+        all(_too_few(problem, ask) for ask in request.asks) for request in requests
+    )
+
+
+def _too_few(problem: Problem, ask: Ask) -> bool:
+    """Certain only of devices of which each counts once."""
+    suits = problem.suits[ask.shape]
+    suited = suits.selectable & suits.allowed
+    countable = not (ask.all or ask.admin or suited & problem.shareable)
+    return countable and suited.bit_count() < ask.count
 
 
 def anything_in_use(problem: Problem) -> bool:

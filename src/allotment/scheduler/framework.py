@@ -42,11 +42,15 @@ class Code(Enum):
 class Status:
     """A plugin's answer. ``words`` completes the sentence "3 nodes …" in Filter ("have every gpu in use", "do not match
     the pod's node selector": a plural verb first), and is a sentence of its own elsewhere. It holds counts, never names of
-    other people's objects."""
+    other people's objects.
+
+    A rejection by Filter is ``lasting`` if it holds as long as the node itself and its devices are what they are, whatever
+    runs there and whatever is in use: the node is not asked about again before one of them changes."""
 
     code: Code = Code.SUCCESS
     plugin: str = ""
     words: str = ""
+    lasting: bool = field(default=False, repr=False, compare=False)
     ok: bool = field(init=False, repr=False, compare=False)  # kept, since it is asked so often
 
     def __post_init__(self) -> None:

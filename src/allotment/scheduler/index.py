@@ -2,8 +2,10 @@
 
 A shape is all pods that ask for the same: equal spec, equal unallocated claims. Local plugins (``framework``) are asked once
 per node and again only when that node changed, so that placing a pod costs as much as what changed since the last one of
-its shape, and not as much as there are nodes. Nodes that look alike to all plugins are judged once. Verdicts are kept as they are: a score where the pod fits, the rejecting
-status where it does not; how many nodes there are of each status is counted along, for the explanation.
+its shape, and not as much as there are nodes. Nodes that look alike to all plugins are judged once. Where a pod can never
+run, whoever comes and goes there (``Status.lasting``), is asked again only when the node itself or its devices are other
+ones. Verdicts are kept as they are: a score where the pod fits, the rejecting status where it does not; how many nodes there
+are of each status is counted along, for the explanation.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from typing import TYPE_CHECKING
 from allotment.scheduler.framework import Code, Cycle, Filter, Plugin, PreFilter, Score, Sees, Sight, Status
 
 if TYPE_CHECKING:
+    from allotment.allocator.fleet import Place
+    from allotment.api.core import Node
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.roster import Profile
@@ -38,6 +42,7 @@ class Index:
         for plugin in profile.local:
             self._enlist(plugin, profile.weight(plugin))
         self._verdicts: dict[str, int | Status] = {}
+        self._lasting: dict[str, tuple[Node, Place | None]] = {}  # nodes as they were rejected for good
         self._heap: list[tuple[int, str]] = []
         self.rejections: dict[Status, int] = {}
         self._read = self._fleet_read = -1
@@ -88,25 +93,41 @@ class Index:
 
     def judge(self, node: NodeInfo, *, without: str = "") -> int | Status:
         """The score of one node in its present state, or why not. The filter of one plugin may be left out."""
-        cycle = self.cycle
+        status = self.rejection(node, without=without)
+        if status is not None:
+            return status
+        total = 0
+        for scorer, weight in self._scores:
+            total += weight * scorer.score(self.cycle, node)
+        return total
+
+    def rejection(self, node: NodeInfo, *, without: str = "") -> Status | None:
+        """Why a node does not fit; None: it does. As ``judge``, for who does not need the score."""
         if node.node is None:
             return UNKNOWN_NODE
         for judge in self._filters:
-            status = judge.filter(cycle, node)
+            status = judge.filter(self.cycle, node)
             if status.code is not Code.SUCCESS and (not without or status.plugin != without):
                 return status
-        total = 0
-        for scorer, weight in self._scores:
-            total += weight * scorer.score(cycle, node)
-        return total
+        return None
 
     # --- keeping up ---
 
     def catch_up(self) -> None:
         """Asks about the nodes that changed."""
+        nodes, places, lasting = self._cluster.nodes, self._cluster.fleet.places, self._lasting
         for name in self._stale():
-            node = self._cluster.nodes.get(name)
-            self._set(name, None if node is None or node.node is None else self._judge_alike(node))
+            info = nodes.get(name)
+            node = info.node if info is not None else None
+            for_good = lasting.get(name)
+            if for_good is not None and for_good[0] is node and for_good[1] is places.get(name):
+                continue
+            verdict = None if info is None or node is None else self._judge_alike(info)
+            self._set(name, verdict)
+            if node is not None and isinstance(verdict, Status) and verdict.lasting:
+                lasting[name] = node, places.get(name)
+            elif for_good is not None:
+                del lasting[name]
         if len(self._heap) > 64 + 4 * len(self._verdicts):
             self._heap = [(-v, name) for name, v in self._verdicts.items() if isinstance(v, int)]
             heapify(self._heap)
@@ -167,7 +188,12 @@ class Index:
         assert present == set(self._verdicts), "verdicts of other nodes than there are"
         counts: dict[Status, int] = {}
         for name, verdict in self._verdicts.items():
-            fresh = self.judge(self._cluster.nodes[name])
+            node = self._cluster.nodes[name]
+            fresh = self.judge(node)
+            if isinstance(fresh, Status) and name in self._lasting:
+                # By now something else may be wrong that is said first.
+                assert verdict in [each.filter(self.cycle, node) for each in self._filters], f"node {name}"
+                fresh = verdict
             assert fresh == verdict, f"node {name}: {verdict} is remembered, {fresh} is so"
             if isinstance(verdict, Status):
                 counts[verdict] = counts.get(verdict, 0) + 1

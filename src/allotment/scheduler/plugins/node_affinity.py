@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
 
-_UNWANTED = Status(Code.UNRESOLVABLE, "NodeAffinity", "do not match the pod's node selector or affinity")
+_UNWANTED = Status(
+    Code.UNRESOLVABLE, "NodeAffinity", "do not match the pod's node selector or affinity", lasting=True
+)
 _CONTRADICTION = Status(
     Code.UNRESOLVABLE,
     "NodeAffinity",

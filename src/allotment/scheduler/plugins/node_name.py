@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
 
-_OTHER = Status(Code.UNRESOLVABLE, "NodeName", "are not the node that the pod names")
+_OTHER = Status(Code.UNRESOLVABLE, "NodeName", "are not the node that the pod names", lasting=True)
 
 
 class NodeName:

@@ -115,13 +115,14 @@ class NodeResourcesFit:
 def _need(plugin: str, resource: str, amount: int) -> _Need:
     if resource == PODS:
         short = Status(Code.UNSCHEDULABLE, plugin, "run as many pods as they may")
-        return _Need(resource, amount, short, Status(Code.UNRESOLVABLE, plugin, "may not run any pods"))
+        none = Status(Code.UNRESOLVABLE, plugin, "may not run any pods", lasting=True)
+        return _Need(resource, amount, short, none)
     needed = _written(resource, amount)
     return _Need(
         resource,
         amount,
         Status(Code.UNSCHEDULABLE, plugin, f"have too little {resource} left, need {needed}"),
-        Status(Code.UNRESOLVABLE, plugin, f"have less {resource} than {needed} in all"),
+        Status(Code.UNRESOLVABLE, plugin, f"have less {resource} than {needed} in all", lasting=True),
     )
 
 

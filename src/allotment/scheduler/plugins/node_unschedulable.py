@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import PodInfo
 
 _TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-_CORDONED = Status(Code.UNRESOLVABLE, "NodeUnschedulable", "are cordoned")
+_CORDONED = Status(Code.UNRESOLVABLE, "NodeUnschedulable", "are cordoned", lasting=True)
 
 
 class NodeUnschedulable:

@@ -54,7 +54,7 @@ class TaintToleration:
         status = ready.refusals.get(taint.key)
         if status is None:
             words = f"have the taint {taint.key} that the pod does not tolerate"
-            status = ready.refusals[taint.key] = Status(Code.UNRESOLVABLE, self.name, words)
+            status = ready.refusals[taint.key] = Status(Code.UNRESOLVABLE, self.name, words, lasting=True)
         return status
 
     def score(self, cycle: Cycle, node: NodeInfo) -> int:
