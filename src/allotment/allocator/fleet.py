@@ -23,7 +23,7 @@ from allotment.allocator.features import ALL, Features
 from allotment.allocator.fingerprint import Numbers, Prints
 from allotment.allocator.ledger import Ledger
 from allotment.allocator.outcome import Allocated, Nowhere, Outcome
-from allotment.allocator.pool import DeviceID, Pool, PoolID, gather_pools
+from allotment.allocator.pool import DeviceID, Pool, PoolID, gather_pools, reaches
 from allotment.allocator.request import Book, full_name
 from allotment.allocator.result import ShareIDs
 from allotment.allocator.search import DEFAULT_BUDGET
@@ -202,15 +202,27 @@ class Fleet:
         self._publications[id] = self._publications.get(id, 0) + 1
         if not self.places:
             return
-        names: Iterable[str] = {each.spec.node_name or "" for each in (*pool, slice)}
-        if "" in names:
-            names = list(self.places)
-        for name in names:
+        for name in self._reached((*pool, slice)):
             place = self.places.get(name)
             if place is not None:
                 self._versions += 1
                 self.places[name] = Place(place.node, self._versions)
                 self._note(name)
+
+    def _reached(self, slices: Sequence[ResourceSlice]) -> Iterable[str]:
+        """The nodes that any of these slices may reach."""
+        names = {each.spec.node_name for each in slices if each.spec.node_name}
+        several = [each for each in slices if not each.spec.node_name]
+        if not several:
+            return names
+        try:
+            return [
+                name
+                for name, place in self.places.items()
+                if name in names or any(reaches(each, place.node) for each in several)
+            ]
+        except AllocationError:  # a broken selector, which no node can say anything beside
+            return list(self.places)
 
     def _use_changed(self, device: DeviceID) -> None:
         home = self._home(device.of_pool)
@@ -248,6 +260,8 @@ class Fleet:
         """The node's devices, put together if need be. Raises AllocationError for a broken node selector."""
         if place.site is None:
             mine = [*self._of_node.get(place.name, {}).values(), *self._for_several.values()]
+            if len(mine) > 1:  # which came first must not matter, even if they contradict each other
+                mine.sort(key=lambda slice: slice.metadata.name)
             pools = gather_pools(place.node, mine, self.features, everywhere=self._by_pool)
             devices = in_order(pools)
             site = Site(place.node, pools, devices, self.features)

@@ -189,7 +189,8 @@ class Claims:
         shown = self.objects.get(key)
         if shown is None or shown.status.allocation is None:
             return ()
-        special = self._holds(shown) if self._holds is not None else None
+        config = shown.spec.devices.config  # without any, it carries nothing
+        special = self._holds(shown) if config and self._holds is not None else None
         if special is not None:
             return special
         return tuple([holding(result) for result in shown.status.allocation.devices.results])
@@ -197,8 +198,10 @@ class Claims:
     def _hold(self, key: str, wanted: tuple[Holding, ...]) -> None:
         if not wanted:
             return
-        self._oust(key, [each.device for each in wanted if not self._free(each)])
-        free = tuple([each for each in wanted if self._free(each)])
+        free, taken = wanted, [each.device for each in wanted if not self._free(each)]
+        if taken:
+            self._oust(key, taken)
+            free = tuple([each for each in wanted if self._free(each)])
         self.ledger.hold(key, free)
         if len(free) < len(wanted):
             self.disputed[key] = wanted

@@ -35,6 +35,7 @@ from allotment.scheduler.pod import FINISHED, PodInfo, claims_named
 from allotment.scheduler.semantic_fleet import SemanticFleet
 
 if TYPE_CHECKING:
+    from allotment.scheduler.device_score import Sizes
     from allotment.scheduler.requests import Amounts
 
 DEVICE_CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
@@ -61,7 +62,7 @@ class Cluster:
         ] = {}  # group → those of its pods that ended, with their phase
         self.users: dict[str, set[str]] = {}  # claim → pods that name it, in their spec or status
         self.classes: dict[str, DeviceClass] = {}
-        self.epoch = 0  # changes when classes do, and with them what resources mean
+        self.epoch = 0  # changes when verdicts that are kept are void: by classes, sizes of devices
         self.supply = 0  # changes when what there is does: nodes' amounts, devices, classes
         self.extended: dict[str, str] = {}  # extended resource → class
         self.namespaces: dict[str, dict[str, str]] = {}  # name → labels
@@ -288,10 +289,15 @@ class Cluster:
             self.fleet.remove_slice(old.metadata.name)
         else:
             self._slices[new.metadata.name] = new
-            if self.sizes.add(new):  # scores everywhere are relative to them
-                for name in self.nodes:
-                    self.log.note(name)
+            if self.sizes.add(new):
+                self.epoch += 1
             self.fleet.set_slice(self._tainted(new))
+
+    def measure_by(self, sizes: Sizes) -> None:
+        """Scores devices by sizes that were the largest before, as if larger ones had never come."""
+        if self.sizes.largest is not sizes:
+            self.sizes.largest = sizes
+            self.epoch += 1
 
     def _rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
         rule = new if new is not None else old

@@ -93,17 +93,23 @@ class Index:
 
     def judge(self, node: NodeInfo, *, without: str = "") -> int | Status:
         """The score of one node in its present state, or why not. The filter of one plugin may be left out."""
-        cycle = self.cycle
+        status = self.rejection(node, without=without)
+        if status is not None:
+            return status
+        total = 0
+        for scorer, weight in self._scores:
+            total += weight * scorer.score(self.cycle, node)
+        return total
+
+    def rejection(self, node: NodeInfo, *, without: str = "") -> Status | None:
+        """Why a node does not fit; None: it does. As ``judge``, for who does not need the score."""
         if node.node is None:
             return UNKNOWN_NODE
         for judge in self._filters:
-            status = judge.filter(cycle, node)
+            status = judge.filter(self.cycle, node)
             if status.code is not Code.SUCCESS and (not without or status.plugin != without):
                 return status
-        total = 0
-        for scorer, weight in self._scores:
-            total += weight * scorer.score(cycle, node)
-        return total
+        return None
 
     # --- keeping up ---
 

@@ -180,12 +180,12 @@ class Placer:
     def verdict(self, attempt: Attempt, node: NodeInfo, *, without: str = "") -> int | Status:
         """The local score of one node, or why not, spreading and neighbours included; one plugin may be left out."""
         verdict = attempt.index.judge(node, without=without)
-        if isinstance(verdict, int):
-            for plugin in attempt.filters:
-                status = plugin.filter(attempt.cycle, node)
-                if not status.ok:
-                    return status
-        return verdict
+        rejected = self._passes(attempt, node) if isinstance(verdict, int) else None
+        return verdict if rejected is None else rejected
+
+    def rejection(self, attempt: Attempt, node: NodeInfo, *, without: str = "") -> Status | None:
+        """As ``verdict``, where the score does not matter; None: the pod fits."""
+        return attempt.index.rejection(node, without=without) or self._passes(attempt, node)
 
     def rejections(self, attempt: Attempt) -> Mapping[str, Status]:
         """What each node says that does not fit; worked out when first looked at."""
@@ -256,7 +256,14 @@ class Placer:
     # --- Reserve ---
 
     def reserve(self, attempt: Attempt, name: str) -> Placement | Refusal:
-        """Takes what the pod needs on the node. Leaves nothing behind where that fails."""
+        """Takes what the pod needs on the node, and assumes that it is there. Leaves nothing behind where that fails."""
+        placed = self.take(attempt, name)
+        if isinstance(placed, Placement):
+            self._cluster.assume(placed.cycle.pod, name, placed.cycle.state.get(EXTRA))
+        return placed
+
+    def take(self, attempt: Attempt, name: str) -> Placement | Refusal:
+        """As ``reserve``, for a pod whose binding is shown at once: what it takes beside its claims is counted then."""
         cycle, node = attempt.cycle, self._cluster.nodes[name]
         for number, plugin in enumerate(attempt.profile.reserve):
             status = plugin.reserve(cycle, node)
@@ -264,7 +271,6 @@ class Placer:
                 for undone in reversed(attempt.profile.reserve[: number + 1]):
                     undone.unreserve(cycle, node)
                 return refused_by(status)
-        self._cluster.assume(cycle.pod, name, cycle.state.get(EXTRA))
         steps = [step for plugin in attempt.profile.pre_bind for step in plugin.pre_bind(cycle, node)]
         return Placement(cycle, name, steps)
 
