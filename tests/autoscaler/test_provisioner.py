@@ -251,6 +251,36 @@ def test_pods_that_keep_apart_get_a_machine_each() -> None:
     assert types_of(found) == {"t": 3}
 
 
+def test_pods_that_want_to_be_near_each_other_get_machines_in_one_zone() -> None:
+    """Each type is cheaper in another zone; together they are cheapest in b."""
+    close = pod_affinity(near=[near({"app": "x"})])
+    pods = [
+        *(pod(f"c{n}", cpu=6, labels={"app": "x"}, affinity=close) for n in range(2)),
+        pod("g", labels={"app": "x"}, affinity=close, claims=["c"]),
+    ]
+    cpu = type_("cpu", {"a": "1", "b": "1.5"})
+    gpu = type_("gpu", {"a": "9", "b": "5"}, dynamicResources=gpus(1))
+    found, _ = plan_for(pods, cpu, gpu, there=[claim("c")])
+    assert not found.pending
+    assert {each.machine.offering.zone for each in found.nodes} == {"b"}
+
+
+def test_pods_that_want_to_be_near_others_go_to_the_zone_of_these() -> None:
+    there = [node("n", cpu=1, zone="b"), pod("db", cpu=1, node="n", labels={"app": "db"})]
+    pods = [pod("p", cpu=2, affinity=pod_affinity(near=[near({"app": "db"})]))]
+    found, _ = plan_for(pods, type_("t", {"a": "1", "b": "2"}), there=there)
+    assert [each.machine.offering.zone for each in found.nodes] == ["b"]
+
+
+def test_a_gang_that_must_be_in_one_zone_gets_its_machines_there() -> None:
+    members = [pod("x", cpu=6, group="gang"), pod("y", cpu=6, group="gang", claims=["c"])]
+    cpu = type_("cpu", {"a": "1", "b": "2"})
+    gpu = type_("gpu", {"b": "5"}, dynamicResources=gpus(1))
+    found, _ = plan_for(members, cpu, gpu, there=[gang("gang", 2, topology=[ZONE]), claim("c")])
+    assert {each.machine.offering.zone for each in found.nodes} == {"b"}
+    assert not found.pending
+
+
 def test_users_of_one_claim_go_to_one_machine() -> None:
     """Two machines of one CPU would be cheaper."""
     pods = [pod("a", cpu=2, claims={"gpu": "shared"}), pod("b", cpu=2, claims={"gpu": "shared"})]
