@@ -17,14 +17,24 @@ from msgspec.structs import replace
 
 from allotment.api.autoscaling import NODE_POOL
 from allotment.api.core import Pod
-from allotment.api.meta import ApiStruct
+from allotment.api.meta import ApiStruct, ObjectMeta
+from allotment.api.resource import DeviceTaintRule, DeviceTaintRuleSpec, DeviceTaintSelector
 from allotment.autoscaler.machine import Machine, node_of
 from allotment.autoscaler.plan import Plan
 from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
 from tests.allocator import build
 from tests.autoscaler.build import GPU, ROOT, device, devices, evaluated, gpus, group, pool, template, type_
-from tests.autoscaler.builders import asking, picture, simulation
+from tests.autoscaler.builders import GPU as EXTENDED
+from tests.autoscaler.builders import (
+    asking,
+    gpu_class,
+    picture,
+    semantic_claim,
+    semantic_pod,
+    simulation,
+    trees,
+)
 from tests.scheduler.builders import HOSTNAME, ZONE, claim, near, node, pod, pod_affinity, spread, toleration
 from tests.scheduler.gangs import group as gang
 
@@ -304,6 +314,34 @@ def test_a_constraint_over_bound_attributes_is_met_on_one_machine() -> None:
     dear = type_("dear", {"z": "9"}, dynamicResources=pair)
     found, _ = plan_for([pod("p", claims=["pair"])], cheap, dear, there=[wanted])
     assert types_of(found) == {"dear": 1}
+
+
+def test_devices_asked_for_as_an_extended_resource_count() -> None:
+    """Three pods with one device each: a machine holds two."""
+    pods = [pod(name, cpu=1, more={EXTENDED: 1}) for name in "abc"]
+    found, _ = plan_for(pods, type_("t", dynamicResources=gpus(2)), there=[gpu_class()])
+    assert sorted(len(each.places) for each in found.nodes) == [1, 2]
+    assert all(len(place.devices) == 1 for each in found.nodes for place in each.places)
+
+
+def test_a_claim_of_seed_0_is_planned_on_existing_nodes_only() -> None:
+    """Catalogues have no templates of its slices, so its devices are known only where they are."""
+    there = [*trees("n"), semantic_claim("one"), semantic_claim("two")]
+    found, _ = plan_for([semantic_pod("one"), semantic_pod("two")], type_("t"), there=there)
+    assert [each.pod for each in found.existing] == ["ns/one"]
+    assert [each.pod for each in found.pending] == ["ns/two"]
+
+
+def test_a_device_taint_rule_keeps_claims_off_new_machines_too() -> None:
+    rule = DeviceTaintRule(
+        metadata=ObjectMeta(name="r"),
+        spec=DeviceTaintRuleSpec(
+            device_selector=DeviceTaintSelector(driver=GPU), taint=build.taint("broken", effect="NoSchedule")
+        ),
+    )
+    made, wanted = asking("p", cpu=1)
+    found, _ = plan_for([made], type_("t", dynamicResources=gpus(1)), there=[rule, wanted])
+    assert "broken" in found.pending[0].types["t"]
 
 
 # --- alternatives ---
