@@ -17,14 +17,24 @@ from msgspec.structs import replace
 
 from allotment.api.autoscaling import NODE_POOL
 from allotment.api.core import Pod
-from allotment.api.meta import ApiStruct
+from allotment.api.meta import ApiStruct, ObjectMeta
+from allotment.api.resource import DeviceTaintRule, DeviceTaintRuleSpec, DeviceTaintSelector
 from allotment.autoscaler.machine import Machine, node_of
 from allotment.autoscaler.plan import Plan
 from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
 from tests.allocator import build
 from tests.autoscaler.build import GPU, ROOT, device, devices, evaluated, gpus, group, pool, template, type_
-from tests.autoscaler.builders import asking, picture, simulation
+from tests.autoscaler.builders import GPU as EXTENDED
+from tests.autoscaler.builders import (
+    asking,
+    gpu_class,
+    picture,
+    semantic_claim,
+    semantic_pod,
+    simulation,
+    trees,
+)
 from tests.scheduler.builders import HOSTNAME, ZONE, claim, near, node, pod, pod_affinity, spread, toleration
 from tests.scheduler.gangs import group as gang
 
@@ -251,6 +261,36 @@ def test_pods_that_keep_apart_get_a_machine_each() -> None:
     assert types_of(found) == {"t": 3}
 
 
+def test_pods_that_want_to_be_near_each_other_get_machines_in_one_zone() -> None:
+    """Each type is cheaper in another zone; together they are cheapest in b."""
+    close = pod_affinity(near=[near({"app": "x"})])
+    pods = [
+        *(pod(f"c{n}", cpu=6, labels={"app": "x"}, affinity=close) for n in range(2)),
+        pod("g", labels={"app": "x"}, affinity=close, claims=["c"]),
+    ]
+    cpu = type_("cpu", {"a": "1", "b": "1.5"})
+    gpu = type_("gpu", {"a": "9", "b": "5"}, dynamicResources=gpus(1))
+    found, _ = plan_for(pods, cpu, gpu, there=[claim("c")])
+    assert not found.pending
+    assert {each.machine.offering.zone for each in found.nodes} == {"b"}
+
+
+def test_pods_that_want_to_be_near_others_go_to_the_zone_of_these() -> None:
+    there = [node("n", cpu=1, zone="b"), pod("db", cpu=1, node="n", labels={"app": "db"})]
+    pods = [pod("p", cpu=2, affinity=pod_affinity(near=[near({"app": "db"})]))]
+    found, _ = plan_for(pods, type_("t", {"a": "1", "b": "2"}), there=there)
+    assert [each.machine.offering.zone for each in found.nodes] == ["b"]
+
+
+def test_a_gang_that_must_be_in_one_zone_gets_its_machines_there() -> None:
+    members = [pod("x", cpu=6, group="gang"), pod("y", cpu=6, group="gang", claims=["c"])]
+    cpu = type_("cpu", {"a": "1", "b": "2"})
+    gpu = type_("gpu", {"b": "5"}, dynamicResources=gpus(1))
+    found, _ = plan_for(members, cpu, gpu, there=[gang("gang", 2, topology=[ZONE]), claim("c")])
+    assert {each.machine.offering.zone for each in found.nodes} == {"b"}
+    assert not found.pending
+
+
 def test_users_of_one_claim_go_to_one_machine() -> None:
     """Two machines of one CPU would be cheaper."""
     pods = [pod("a", cpu=2, claims={"gpu": "shared"}), pod("b", cpu=2, claims={"gpu": "shared"})]
@@ -274,6 +314,34 @@ def test_a_constraint_over_bound_attributes_is_met_on_one_machine() -> None:
     dear = type_("dear", {"z": "9"}, dynamicResources=pair)
     found, _ = plan_for([pod("p", claims=["pair"])], cheap, dear, there=[wanted])
     assert types_of(found) == {"dear": 1}
+
+
+def test_devices_asked_for_as_an_extended_resource_count() -> None:
+    """Three pods with one device each: a machine holds two."""
+    pods = [pod(name, cpu=1, more={EXTENDED: 1}) for name in "abc"]
+    found, _ = plan_for(pods, type_("t", dynamicResources=gpus(2)), there=[gpu_class()])
+    assert sorted(len(each.places) for each in found.nodes) == [1, 2]
+    assert all(len(place.devices) == 1 for each in found.nodes for place in each.places)
+
+
+def test_a_claim_of_seed_0_is_planned_on_existing_nodes_only() -> None:
+    """Catalogues have no templates of its slices, so its devices are known only where they are."""
+    there = [*trees("n"), semantic_claim("one"), semantic_claim("two")]
+    found, _ = plan_for([semantic_pod("one"), semantic_pod("two")], type_("t"), there=there)
+    assert [each.pod for each in found.existing] == ["ns/one"]
+    assert [each.pod for each in found.pending] == ["ns/two"]
+
+
+def test_a_device_taint_rule_keeps_claims_off_new_machines_too() -> None:
+    rule = DeviceTaintRule(
+        metadata=ObjectMeta(name="r"),
+        spec=DeviceTaintRuleSpec(
+            device_selector=DeviceTaintSelector(driver=GPU), taint=build.taint("broken", effect="NoSchedule")
+        ),
+    )
+    made, wanted = asking("p", cpu=1)
+    found, _ = plan_for([made], type_("t", dynamicResources=gpus(1)), there=[rule, wanted])
+    assert "broken" in found.pending[0].types["t"]
 
 
 # --- alternatives ---

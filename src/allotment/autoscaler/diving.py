@@ -16,6 +16,9 @@ from allotment.autoscaler.yard import Fair, Machines, Pattern, Yard, pattern_of
 
 FEW = 10  # pods that branch and bound takes on
 SOME_STEPS = 3_000
+AT_ONCE = (
+    16  # for so many shapes that are left, one machine more is bought before the relaxation is solved again
+)
 ROUNDS = 12  # of column generation, after each purchase
 
 
@@ -75,7 +78,13 @@ class Dive:
         if any(bought):
             return True
         amounts.sort(key=lambda each: (-each[1], each[0].offer, each[0].pattern))
-        return any(self._buy(column.offer, column.pattern, 1) for column, _ in amounts)
+        most = 1 + sum(map(bool, self._wanted)) // AT_ONCE
+        taken = 0
+        for column, _ in amounts:
+            taken += self._buy(column.offer, column.pattern, 1)
+            if taken >= most:
+                break
+        return bool(taken)
 
     def _buy(self, offer: int, pattern: Pattern, count: int) -> int:
         """Buys up to ``count`` machines, as limits allow; the last pods of a shape may leave room on them."""

@@ -4,14 +4,15 @@ What goes on one machine together or not at all is a *bundle*: mostly one pod, s
 devices yet. Bundles that the scheduler cannot tell apart are one *lot*. Names of claims do not matter for that, and labels of
 pods only where somebody's rules about neighbours may look at them.
 
-Spreading over zones is settled here, before machines are chosen: the pods of a lot are dealt out to zones so that each gets
-as many as the others, counting those that run already. What is left of such rules for a machine by itself is how many of a lot
+Zones are settled before machines are chosen. Pods that must spread over them are dealt out so that each zone gets as many as the
+others, counting those that run already; lots that must be together (near other pods, or by the topology of their gang) get one. What is left of such rules for a machine by itself is how many of a lot
 it may have.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,11 +23,13 @@ from allotment.api.autoscaling import HOSTNAME, ZONE
 from allotment.api.codec import encode
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.gang import gang_of, group_key
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.selector import pods_selected
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod, PodSpec, TopologySpreadConstraint
+    from allotment.api.meta import LabelSelector
     from allotment.autoscaler.simulation import Simulation
     from allotment.scheduler.requests import Amounts
 
@@ -48,6 +51,7 @@ class Lot:
     reads: frozenset[str]  # labels of nodes that it looks at
     cap: int = 2**31  # how many of it one machine may have
     zone: str = ""  # where it was dealt to; empty: anywhere
+    together: Hashable = None  # lots with the same go to one zone
     number: int = 0  # the same for lots that were dealt from one
     tier: int = 0  # how many of the better choices are exhausted
     choices: list[Choice] = field(default_factory=list)  # of machines, better ones first
@@ -112,7 +116,7 @@ def lots_of(bundles: Iterable[Bundle], simulation: Simulation) -> tuple[list[Lot
                 refused.update({key_of(each): shape.words for each in bundle})
                 break
             labels = tuple(sorted(pod.metadata.labels.items())) if neighbourly else ()
-            keys.append((*_unnamed(shape, pod), labels))
+            keys.append((*_unnamed(shape, pod), labels, _gathered_gang(pod, simulation)))
         else:
             key = tuple(keys)
             if key in lots:
@@ -150,7 +154,56 @@ def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
             if each.topology_key == HOSTNAME and each.when_unsatisfiable == MUST:
                 cap = min(cap, each.max_skew)
     sociable = any(_has_neighbours(pod.spec) for pod in bundle)
-    return Lot(key, [bundle], requests, plain, sociable, frozenset(reads), cap)
+    together = next((found for pod in bundle if (found := _together(pod, simulation))), None)
+    return Lot(key, [bundle], requests, plain, sociable, frozenset(reads), cap, together=together)
+
+
+def _together(pod: Pod, simulation: Simulation) -> Hashable:
+    """Equal for pods that must be in one zone: by their gang, or by the pods that they want to be near."""
+    if group := _gathered_gang(pod, simulation):
+        return group
+    affinity = pod.spec.affinity.pod_affinity if pod.spec.affinity is not None else None
+    for term in affinity.required if affinity is not None else ():
+        if term.topology_key == ZONE:
+            return pod.metadata.namespace, encode(term)
+    return None
+
+
+def _gathered_gang(pod: Pod, simulation: Simulation) -> str:
+    """The gang that a pod is of, if all of its members must be in one zone."""
+    group = group_key(pod)
+    known = simulation.cluster.groups.get(group) if group else None
+    gang = gang_of(group, known) if known is not None else None
+    return group if gang is not None and ZONE in gang.topology else ""
+
+
+def company_of(lot: Lot, simulation: Simulation) -> set[str]:
+    """The zones in which those run that the lot must be near."""
+    if isinstance(lot.together, str):
+        members = simulation.cluster.members.get(lot.together, {}).values()
+        nodes = [simulation.cluster.nodes[each.node] for each in members if each.node]
+        return {node.labels[ZONE] for node in nodes if ZONE in node.labels}
+    pod = lot.sample[0]
+    affinity = pod.spec.affinity.pod_affinity if pod.spec.affinity is not None else None
+    terms = [term for term in affinity.required if term.topology_key == ZONE] if affinity is not None else []
+    found: set[str] = set()
+    for term in terms:
+        counts = _running(term.label_selector, pod.metadata.namespace, simulation)
+        found |= {zone for zone, count in counts.items() if count}
+    return found
+
+
+def _running(selector: LabelSelector | None, namespace: str, simulation: Simulation) -> Counter[str]:
+    """How many pods that are meant run in which zone."""
+    meant, counts = pods_selected(selector), Counter[str]()
+    for info in simulation.cluster.nodes.values() if meant is not None else ():
+        if (zone := info.labels.get(ZONE)) is not None:
+            assert meant is not None
+            counts[zone] += sum(
+                each.namespace == namespace and meant.matches(each.pod.metadata.labels)
+                for each in info.pods.values()
+            )
+    return counts
 
 
 def _has_neighbours(spec: PodSpec) -> bool:
@@ -186,17 +239,10 @@ def alone(pod: Pod) -> Pod:
 def dealt(lot: Lot, zones: Sequence[str], simulation: Simulation) -> list[Lot]:
     """A lot that must be spread over zones as one lot for each zone, evenly with what runs there."""
     rule = lot.spread
-    if rule is None or not zones:
+    if rule is None or lot.zone or not zones:
         return [lot]
-    counts = dict.fromkeys(sorted(zones), 0)
-    selector, namespace = pods_selected(rule.label_selector), lot.sample[0].metadata.namespace
-    for info in simulation.cluster.nodes.values():
-        zone = info.labels.get(ZONE, "")
-        if zone in counts and selector is not None:
-            counts[zone] += sum(
-                each.namespace == namespace and selector.matches(each.pod.metadata.labels)
-                for each in info.pods.values()
-            )
+    running = _running(rule.label_selector, lot.sample[0].metadata.namespace, simulation)
+    counts = {zone: running[zone] for zone in sorted(zones)}
     shares: dict[str, list[Bundle]] = {zone: [] for zone in counts}
     for bundle in lot.bundles:
         zone = min(counts, key=lambda each: (counts[each], each))

@@ -26,7 +26,7 @@ from allotment.api.autoscaling import NODE_GROUP, NODE_POOL
 from allotment.api.core import Node
 from allotment.autoscaler.covering import USUAL, Effort, cover
 from allotment.autoscaler.forkable_cluster import key_of
-from allotment.autoscaler.lot import Bundle, Choice, Lot, bundled, dealt, lots_of, rank
+from allotment.autoscaler.lot import Bundle, Choice, Lot, bundled, company_of, dealt, lots_of, rank
 from allotment.autoscaler.machine import Machine, node_of
 from allotment.autoscaler.plan import LeftOut, NewNode, Place, Plan
 from allotment.autoscaler.showroom import Showroom
@@ -195,6 +195,7 @@ class _Provisioner:
         for lot in lots:
             lot.tier = tiers.get(lot.key, 0)
         room = Showroom(self._simulation, self._machines, lots)
+        self._gather(lots, room)
         if any(lot.spread for lot in lots):
             zones = [self._zones(room, number) for number in range(len(lots))]
             lots = [
@@ -224,6 +225,31 @@ class _Provisioner:
                 tiers[lot.key] = lot.tier + 1
                 again = True
         return again
+
+    def _gather(self, lots: Sequence[Lot], room: Showroom) -> None:
+        """Chooses the zone of lots that must be together: where their company is, or else where they are cheapest alone."""
+        groups: dict[Hashable, list[int]] = {}
+        for number, lot in enumerate(lots):
+            if lot.together is not None:
+                groups.setdefault(lot.together, []).append(number)
+        for members in groups.values():
+            costs = [self._costs(room, number, lots[number]) for number in members]
+            zones = set.intersection(*(set(each) for each in costs))
+            company = {zone for number in members for zone in company_of(lots[number], self._simulation)}
+            zones = zones & company if company else zones
+            chosen = min(zones, key=lambda zone: (sum(each[zone] for each in costs), zone), default="")
+            for number in members:
+                lots[number].zone = chosen
+
+    def _costs(self, room: Showroom, number: int, lot: Lot) -> dict[str, float]:
+        """What a lot costs at least in each zone that has machines for it."""
+        costs: dict[str, float] = {}
+        for machine, each in enumerate(self._machines):
+            if most := room.verdict(machine, number).most:
+                cost = float(each.price) * len(lot.bundles) / most
+                zone = each.offering.zone
+                costs[zone] = min(costs.get(zone, cost), cost)
+        return costs
 
     def _zones(self, room: Showroom, lot: int) -> list[str]:
         found = {

@@ -20,11 +20,12 @@ from allotment.autoscaler.simplex import Program
 from allotment.autoscaler.yard import Fair, Pattern, Yard, pattern_of
 
 ACTIVE = 48  # offers that are looked at in every round; all are when these have nothing more to give
-AT_ONCE = 8  # columns that go in together
+AT_ONCE = 8  # columns that go in together; more if there are many shapes
 CLOSE = 0.002  # a bound so near to the program's value is not worth more work
 PATIENCE = (300, 3_000, 30_000, 300_000)  # steps of the search for one pattern, should fewer not be enough
 SHARPENING = 200  # steps that it takes to find a mix
 ALL_STEPS = 1_000_000  # of all these searches together
+WORK = 200_000_000  # numbers that the linear program may touch
 PENALTY = 1000  # going without a pod costs so many of the dearest machine
 
 
@@ -52,6 +53,7 @@ class Relaxation:
         self._sacks = sacks
         self._demand, self._limits = demand, limits
         self._shapes = [shape for shape, count in enumerate(demand) if count]
+        self._at_once = max(AT_ONCE, len(self._shapes) // 3)
         self._row = {shape: row for row, shape in enumerate(self._shapes)}
         dearest = max((yard.offers[each].price for each in offers), default=1)
         self._program = Program(
@@ -104,13 +106,16 @@ class Relaxation:
         """The plan in fractions."""
         return [(self.columns[number], amount) for number, amount in self._program.amounts().items()]
 
-    def rounds(self, patience: Sequence[int] = PATIENCE) -> Iterator[int]:
-        """Improves the program a round at a time, and the bound now and then; ends when there is nothing more to gain. Yields the
-        number of columns that went in."""
+    def rounds(self, patience: Sequence[int] = PATIENCE, work: int = WORK) -> Iterator[int]:
+        """Improves the program a round at a time, and the bound now and then; ends when there is nothing more to gain, or the work
+        is too much. Yields the number of columns that went in."""
         while True:
             self._program.solve()
             values, prices = self._values()
-            taken = self._improve(values, prices, self._active) or self._look_everywhere(values, prices)
+            taken = 0 if self._program.work > work else self._improve(values, prices, self._active)
+            taken = taken or self._look_everywhere(values, prices)
+            if self._program.work > work:
+                return
             for steps in patience:
                 if taken or self._steps < 0 or self.bound >= self.value * (1 - CLOSE):
                     break
@@ -166,7 +171,7 @@ class Relaxation:
             self._offers, key=lambda each: (-self._ceilings[each] / (prices[each] + 1e-9), each)
         ):
             fair = prices[each] * (1 + CLOSE / 2)
-            if self._ceilings[each] <= fair or len(found) >= AT_ONCE or self._steps < 0:
+            if self._ceilings[each] <= fair or len(found) >= self._at_once or self._steps < 0:
                 break
             sack = self._sacks[each]
             mix = sack.sharpen(values, self._demand)
@@ -202,7 +207,7 @@ class Relaxation:
         taken = 0
         for _, offer, pattern in found:
             taken += self._take_held(offer, pattern)
-            if taken >= AT_ONCE:
+            if taken >= self._at_once:
                 break
         return taken
 

@@ -42,6 +42,7 @@ class Program:
         self._values = list(self._sides)
         self.duals = [self._costs[row] for row in range(size)]
         self._pivots = 0
+        self.work = 0  # numbers touched so far, about
 
     def add(self, cost: float, entries: Entries) -> int:
         """A new column; returns its number."""
@@ -119,7 +120,8 @@ class Program:
         self.basis[leaving] = entering
         self.duals = [dual + reduced * each for dual, each in zip(self.duals, line, strict=True)]
         self._pivots += 1
-        if self._pivots % PIVOTS_UNTIL_FRESH == 0:
+        self.work += len(self.basis) ** 2 + 4 * len(self._columns)
+        if self._pivots % max(PIVOTS_UNTIL_FRESH, len(self.basis)) == 0:
             self.refresh()
         return least
 
