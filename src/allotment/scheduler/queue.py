@@ -335,12 +335,29 @@ class Queue:
         if not interested:
             return []
         helpful: dict[str, _Interest] = {}
-        for turned_away in (self._gated, self._blamed, self._lasting):
+        for turned_away in self._whom(shown, cluster):
             for name, those in turned_away.items():
                 each = interested.get(name) if those and name not in helpful else None
                 if each is not None and (each.picky is None or each.picky.helps_anyone(old, new)):
                     helpful[name] = each
         return self._woken(helpful, old, new, cluster) if helpful else []
+
+    def _whom(self, shown: ApiStruct, cluster: Cluster) -> tuple[Mapping[str, Collection[Hashable]], ...]:
+        """Those who may be helped at all: of who was turned away for good, a pod or a claim helps only whom it concerns."""
+        if isinstance(shown, (Pod, ResourceClaim)) and not (
+            self._lasting and self._concerns_lasting(shown, cluster)
+        ):
+            return self._gated, self._blamed
+        return self._gated, self._blamed, self._lasting
+
+    def _concerns_lasting(self, shown: Pod | ResourceClaim, cluster: Cluster) -> bool:
+        meta = shown.metadata
+        keys: Iterable[str] = (f"{meta.namespace}/{meta.name}",)
+        if isinstance(shown, ResourceClaim):
+            owners = [f"{meta.namespace}/{each.name}" for each in meta.owner_references if each.kind == "Pod"]
+            keys = (*cluster.users.get(f"{meta.namespace}/{meta.name}", ()), *owners)
+        entries = [self._entries[key] for key in keys if key in self._entries]
+        return any(entry.lasting and entry.place == PARKED for entry in entries)
 
     def _woken(
         self,
