@@ -64,7 +64,7 @@ upstream: ## build the real Kubernetes allocator, which the differential test an
 	@test -x $(UPSTREAM) || go build -C tests/upstream -trimpath -o $(UPSTREAM) .
 	@echo $(UPSTREAM)
 
-bench: $(READY) ## measure allocator, API server, scheduler and usage, with upstream's beside them where they are built
+bench: $(READY) ## measure allocator, API server, scheduler, usage and autoscaler, with upstream's beside them where they are built
 	@command -v go >/dev/null && $(MAKE) -s upstream >/dev/null || echo "no Go here: the upstream column stays empty"
 	@$(BIN)/python benchmarks/allocator.py --json bench-results/allocator.json
 	@$(BIN)/python benchmarks/apiserver.py --json bench-results/apiserver.json
@@ -72,6 +72,7 @@ bench: $(READY) ## measure allocator, API server, scheduler and usage, with upst
 	@$(BIN)/python benchmarks/scheduler.py --json bench-results/scheduler.json
 	@$(BIN)/python benchmarks/visibility.py --json bench-results/visibility.json
 	@$(BIN)/python benchmarks/dashboard.py --json bench-results/dashboard.json
+	@$(BIN)/python benchmarks/autoscaler.py --json bench-results/autoscaler.json
 
 .PHONY: upstream-path
 upstream-path: # where `make upstream` puts the program

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import statistics
 import subprocess
@@ -46,8 +47,8 @@ class Outcome:
     seen: list[float]  # of each change
     idle_writes: int
     memory: float
-    pools: float  # `allot pools`
-    top: float  # `allot top --once`
+    pools: tuple[float, float]  # `allot pools`: wall and processor
+    top: tuple[float, float]  # `allot top --once`
 
     @property
     def slow(self) -> float:
@@ -210,14 +211,18 @@ async def revision(load: Writer) -> int:
     return int(json.loads(await load.send("GET", f"{COUNTS}?limit=1"))["metadata"]["resourceVersion"])
 
 
-def command_seconds(kubeconfig: Path, *arguments: str, runs: int = 5) -> float:
-    """The best of several runs of a command, from its start to its end."""
-    times = []
+def command_seconds(kubeconfig: Path, *arguments: str, runs: int = 5) -> tuple[float, float]:
+    """The best of several runs of a command, from its start to its end; and the least processor time that it took."""
+    times, cpus = [], []
     for _ in range(runs):
-        start = time.perf_counter()
+        start, before = time.perf_counter(), os.times()
         subprocess.run([ALLOT, *arguments, "--kubeconfig", kubeconfig], check=True, stdout=subprocess.DEVNULL)
         times.append(time.perf_counter() - start)
-    return min(times)
+        after = os.times()
+        cpus.append(
+            after.children_user + after.children_system - before.children_user - before.children_system
+        )
+    return min(times), min(cpus)
 
 
 @contextlib.contextmanager

@@ -227,8 +227,8 @@ def served() -> list[Row]:
             reached=found.idle_writes == 0,
             unit="",
         ),
-        Row(f"{size}: allot pools", "≤ 1.5 s", found.pools, None, found.pools <= 1.5),
-        Row(f"{size}: allot top --once", "", found.top),
+        Row(f"{size}: allot pools", "≤ 1.5 s", *found.pools, found.pools[0] <= 1.5),
+        Row(f"{size}: allot top --once", "", *found.top),
     ]
 
 

@@ -93,9 +93,10 @@ _CONTROLLERS = {
     "podgroups podgroups/status": "glwup",
     "resourcepools": ALL,
     "resourcepoolstatusrequests": "glwd",
-    "resourcepools/status resourcepoolstatusrequests/status": "up",
+    "resourcepools/status resourcepoolstatusrequests/status nodeoverlays/status": "up",
+    "nodeoverlays nodepools nodegroups": READ,
 }
-_VIEWER = {f"nodes priorityclasses {_DEVICES}": READ}
+_VIEWER = {f"nodes priorityclasses nodeoverlays nodepools nodeclaims nodegroups {_DEVICES}": READ}
 
 
 class Case(NamedTuple):

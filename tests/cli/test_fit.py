@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from allotment.api import alpha2
 from allotment.api.core import Node
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
@@ -109,24 +110,35 @@ def test_a_class_may_come_with_the_claim(allot: Allot, tmp_path: Path) -> None:
     ("shapes", "words"),
     [
         (written(gpu_class()), "there is no ResourceClaim or ResourceClaimTemplate to fit"),
-        (
-            written(
-                {
-                    "apiVersion": "resource.k8s.io/v1alpha2",
-                    "kind": "ResourceClaim",
-                    "metadata": {"name": "c"},
-                    "spec": {"resourceClassName": "x"},
-                }
-            ),
-            "is of v1alpha2, which cannot be counted",
-        ),
     ],
-    ids=["no claim", "v1alpha2"],
+    ids=["no claim"],
 )
 def test_what_cannot_be_counted(allot: Allot, tmp_path: Path, shapes: str, words: str) -> None:
     ran = fit(allot, tmp_path, shapes, objects=HEALTHY)
     assert ran.code == 2
     assert words in ran.err
+
+
+def test_claims_in_the_early_form(allot: Allot) -> None:
+    """Two instances of 8Gi or more a claim: each of two nodes has a card, and another that can be cut into four."""
+    seed0 = "examples/seed0"
+    ran = allot("fit", "-f", f"{seed0}/claims.yaml", "--offline", seed0, "-o", "json")
+    assert ran.code == 0, ran.err
+    found = {each["claim"].rpartition("/")[2]: each for each in json.loads(ran.out)["claims"]}
+    assert {name: each["cluster"]["moreFit"] for name, each in found.items()} == {
+        "two-cards": 4,
+        "two-small-cards": 4,
+    }
+    assert {each["node"]: each["moreFit"] for each in found["two-cards"]["nodes"]} == {
+        "worker-1": 2,
+        "worker-2": 2,
+    }
+
+
+def test_the_early_form_on_a_cluster_that_does_not_have_it(tmp_path: Path) -> None:
+    seen = Seen({Node: [], ResourceSlice: [], DeviceClass: []})
+    with pytest.raises(NoAnswer, match="is of v1alpha2, and no noderesourceslices can be read"):
+        how_many(Shapes({"claim x": alpha2.ResourceClaim()}, ()), seen)
 
 
 def test_without_a_file_the_next_step_is_told(allot: Allot) -> None:

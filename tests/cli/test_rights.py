@@ -32,6 +32,7 @@ FORBIDDEN = (
 
 
 POOLS = MANIFEST.with_name("resource_pools.yaml")
+OVERLAYS = MANIFEST.with_name("node_overlays.yaml")
 
 
 def as_account(name: str, folder: Path, ask: Callable[[Client], Awaitable[list[Right]]]) -> list[Right]:
@@ -43,7 +44,8 @@ def as_account(name: str, folder: Path, ask: Callable[[Client], Awaitable[list[R
         try:
             admin = Client(InProcessTransport(server.app, {"identity": ADMINISTRATOR}))
             served = await discover(admin)
-            for obj in (obj for file in (MANIFEST, POOLS) for obj in yaml.safe_load_all(file.read_text())):
+            files = (MANIFEST, POOLS, OVERLAYS)
+            for obj in (obj for file in files for obj in yaml.safe_load_all(file.read_text())):
                 kind = served.of_kind(obj["apiVersion"], obj["kind"])
                 await admin.plain(kind.api_version, kind.plural, namespaced=kind.namespaced).create(obj)
             groups = ("system:serviceaccounts", "system:authenticated")
@@ -97,6 +99,16 @@ def test_pools_are_written_where_they_are_defined_and_the_role_for_that_suffices
         return await missing(client, rights)
 
     monkeypatch.setattr(suite, "discover", defined)
+    assert as_account("allotment-controllers", tmp_path, ask) == []
+
+
+def test_the_role_for_overlays_suffices(tmp_path: Path) -> None:
+    async def ask(client: Client) -> list[Right]:
+        rights = await controllers.rights_of(service("controllers"), client, ("overlays",))
+        assert Right("patch", "karpenter.sh", "nodeoverlays/status") in rights
+        own = [right for right in rights if right.group in ("karpenter.sh", "allotment.dev")]
+        return await missing(client, own)
+
     assert as_account("allotment-controllers", tmp_path, ask) == []
 
 

@@ -193,6 +193,35 @@ def test_fit_by_rights(
     assert (found["cluster"]["bound"], found["cluster"]["moreFit"]) == (bound, number)
 
 
+@pytest.mark.parametrize(
+    ("user", "hidden", "devices", "pending"),
+    [
+        (ANN, 0, [3, 2, 0], [("team-a/waits", "FitsNowhere")]),
+        (BEN, None, [3, 0, 0], [("team-a/waits", "FitsNowhere")]),
+        (CAT, None, [3, 0, 0], []),
+        (EVE, None, [3, 0, 0], [("team-a/waits", "Waits")]),  # sees the pod, and not what it asks for
+    ],
+)
+def test_the_overview_by_rights(
+    allot: Allot,
+    fleet: Served,
+    user: str,
+    hidden: int | None,
+    devices: list[int],
+    pending: list[tuple[str, str]],
+) -> None:
+    found = shown(allot, fleet, user, "top", "-n", "team-a")
+    assert found["hidden"] == hidden
+    assert [each["summary"]["allocated"] for each in found["nodes"]] == devices
+    assert [(each["pod"], each["state"]) for each in found["pending"]] == pending
+
+
+def test_the_overview_without_slices_is_as_published(allot: Allot, fleet: Served) -> None:
+    found = shown(allot, fleet, "dan", "top", "-n", "team-a")
+    assert [(each["node"], each["summary"]["available"]) for each in found["nodes"]] == [("node-1", 1)]
+    assert found["pending"] == []
+
+
 @pytest.mark.parametrize(("user", "found"), [(ANN, ["NodeGone"]), (BEN, []), (CAT, [])])
 def test_the_doctor_by_rights(allot: Allot, fleet: Served, user: str, found: list[str]) -> None:
     """Who does not see nodes is not told that one is gone, but that it cannot be known."""

@@ -161,6 +161,7 @@ class Cluster:
             component.check()
             if not component.idle():  # before all is read in vain
                 return False
+            await component.recorder.flush()  # events have time; a test has not
         for informers in (self.seen, *(component.informers for component in running)):
             for informer in informers.followed():
                 identity = informer._collection.form.identity

@@ -452,6 +452,52 @@ def test_a_request_is_answered_once_and_goes_in_time(tmp_path: Path) -> None:
     in_cluster(tmp_path, scenario)
 
 
+def test_partitions_and_shared_devices_are_told_by_kind(tmp_path: Path) -> None:
+    """As Kubernetes 1.37's request has them."""
+
+    def half(number: int) -> Obj:
+        use = {"counterSet": "gpu-0", "counters": {"memory": {"value": "40Gi"}}}
+        attributes = {"profile": {"string": "half"}}
+        return {"name": f"half-{number}", "attributes": attributes, "consumesCounters": [use]}
+
+    async def scenario(cluster: Cluster) -> None:
+        counters, pieces, cards = gpus("s", count=2), gpus("t", count=2), gpus("u", pool="node-2")
+        gpu = {"name": "gpu-0", "counters": {"memory": {"value": "80Gi"}}}
+        del counters["spec"]["devices"]
+        counters["spec"]["sharedCounters"] = [gpu]
+        pieces["spec"]["devices"] = [half(0), half(1)]
+        card = {"name": "card", "allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": "10G"}}}
+        cards["spec"]["devices"] = [card]
+        await cluster.create(counters, pieces, cards)
+        await take(cluster, "one", "half-0")
+        await counting(cluster)
+        asked = cluster.admin.of(ResourcePoolStatusRequest)
+        await asked.create(request("all", defaultPartitionTypeAttribute=f"{GPU}/profile"))
+        await asked.create(request("wrong", defaultPartitionTypeAttribute=f"{GPU}/other"))
+        await cluster.eventually(
+            lambda: [each.status is not None for each in requests(cluster).values()] == [True, True],
+            "answers",
+        )
+        told = {
+            name: each.status.pools for name, each in requests(cluster).items() if each.status is not None
+        }
+        first, second = told["all"]
+        assert [
+            (each.attribute, each.type, each.total, each.allocatable) for each in first.partition_summary
+        ] == [(f"{GPU}/profile", "half", 2, 1)]
+        assert first.shareable_summary is None
+        assert second.partition_summary == ()
+        shared = second.shareable_summary
+        assert shared is not None
+        assert (shared.fully_available_devices, shared.partially_available_devices) == (1, 0)
+        assert [(each.name, str(each.available)) for each in shared.capacity] == [("bandwidth", "10G")]
+        wrong = told["wrong"][0]
+        assert (wrong.validation_error or "").startswith("PartitionTypeMissing: device")
+        assert (wrong.total_devices, wrong.partition_summary) == (2, ())
+
+    in_cluster(tmp_path, scenario)
+
+
 # --- numbers ---
 
 

@@ -52,6 +52,12 @@ class Page:
     async def go(self, url: str) -> None:
         await self.command("Page.navigate", url=url)
 
+    async def back(self) -> None:
+        """To the page before, which the browser may have kept as it was."""
+        history = await self.command("Page.getNavigationHistory")
+        entry = history["entries"][history["currentIndex"] - 1]
+        await self.command("Page.navigateToHistoryEntry", entryId=entry["id"])
+
     async def ask(self, expression: str) -> Any:
         """The value of an expression in the page; a promise is waited for."""
         answer = await self.command(

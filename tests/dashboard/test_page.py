@@ -13,6 +13,7 @@ from allotment.apiserver.auth.token_file import digest_of
 from allotment.client.client import Client
 from allotment.client.connection import load
 from allotment.client.over_http import HttpTransport
+from allotment.dashboard.dashboard import Dashboard
 from tests.corpus import unavailable
 from tests.dashboard.browser import Absent, Page, browsing
 from tests.dashboard.world import World, person, world
@@ -174,6 +175,27 @@ def test_with_the_keyboard_and_on_a_phone(tmp_path: Path) -> None:
             " && !each.textContent.trim() && !each.labels?.length).map((each) => each.outerHTML)"
         )
         assert await page.ask(nameless) == []
+
+    in_browser(tmp_path, steps)
+
+
+def test_going_away_ends_the_stream_and_coming_back_begins_it_anew(tmp_path: Path) -> None:
+    async def steps(made: World, page: Page) -> None:
+        await log_in(made, page, "token-of-the-boss")
+        await page.until("document.querySelectorAll('#map .cell').length === 4")
+        await page.ask("document.title = 'kept'")
+        dashboard = made.server.app.pages
+        assert isinstance(dashboard, Dashboard)
+        assert dashboard.views.viewers == 1
+        await page.go("about:blank")
+        while (
+            dashboard.views.viewers
+        ):  # or else six pages that a browser keeps take all its connections to a server
+            await asyncio.sleep(0.01)
+        await made.claim("late", "gpu-2", namespace="team-a")
+        await page.back()
+        await page.until(cell("gpu-2 on node-1: allocated, held by team-a/late"))
+        assert await page.ask("document.title") == "kept", "the browser had kept the page, as it should here"
 
     in_browser(tmp_path, steps)
 

@@ -6,7 +6,10 @@ import pytest
 
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceRequest
+from allotment.scheduler.configuration import DEFAULT
 from allotment.scheduler.device_score import DeviceSizes
+from allotment.scheduler.placement import Attempt, Placer
+from allotment.scheduler.pod import PodInfo
 from tests.allocator import build
 from tests.allocator.build import device, either, policed, request, sub
 from tests.scheduler.builders import claim, node, pod, slice_
@@ -101,12 +104,23 @@ def test_sizes_grow_and_what_was_handed_out_does_not() -> None:
 
 
 def test_a_larger_device_changes_scores_everywhere() -> None:
+    """Also those that are remembered."""
     world = World(*fleet("n1", devices=HALF), claim("c"))
     assert world.scores(pod("p", claims=["c"])) == {"n1": 60}
-    position = world.cluster.log.end
+    placer = Placer(world.cluster, DEFAULT.rosters())
+    before = verdict(placer, world)
     world.show(node("n2"), *LARGE)
-    assert "n1" in (world.cluster.log.since(position) or ())
     assert world.scores(pod("p", claims=["c"]))["n1"] == 70
+    assert verdict(placer, world) == before + 2 * 10  # by its weight
+
+
+def verdict(placer: Placer, world: World) -> int:
+    """What is remembered of n1."""
+    attempt = placer.begin(PodInfo(pod("p", claims=["c"])), 0.0)
+    assert isinstance(attempt, Attempt)
+    found = attempt.index.verdicts()["n1"]
+    assert isinstance(found, int)
+    return found
 
 
 def test_a_pod_that_wants_one_card_leaves_those_alone_that_can_be_cut() -> None:

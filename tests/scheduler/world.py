@@ -40,7 +40,7 @@ from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.configuration import DEFAULT, Configuration
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
-from allotment.scheduler.gang import gang_of, group_key
+from allotment.scheduler.gang import gang_of
 from allotment.scheduler.instruction import (
     Bind,
     CreateClaim,
@@ -54,7 +54,7 @@ from allotment.scheduler.instruction import (
     Tell,
     Write,
 )
-from allotment.scheduler.pod import FINISHED
+from allotment.scheduler.pod import FINISHED, group_key
 
 KINDS: tuple[type[ApiStruct], ...] = (
     Node,

@@ -7,7 +7,7 @@ device's values are a bit set of elements, and each element has a bit set of the
 * distinct: the devices chosen so far have *spent* their elements; who holds none of them may come next.
 
 So the candidates that a constraint still allows are one ``&`` away, and the search need not try and fail. Values of
-different types are different elements and never match.
+different types are different elements and never match. A value that is not known yet is of a type of its own.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from allotment.allocator.errors import ClaimError
+from allotment.allocator.errors import AllocationError
+from allotment.api.unknown_attribute import UnknownAttribute
 
 if TYPE_CHECKING:
     from allotment.allocator.pool import Device
     from allotment.allocator.request import Relation
-    from allotment.api.resource import DeviceAttribute
+from allotment.api.resource import DeviceAttribute
 
 Element = tuple[str, object]
 FREE = -1
@@ -50,6 +51,8 @@ def elements_of(attribute: DeviceAttribute, *, lists: bool) -> list[Element]:
         return [("string", attribute.string_value)]
     if attribute.version_value is not None:
         return [("version", attribute.version_value)]
+    if isinstance(attribute, UnknownAttribute):
+        return [("unknown", attribute.binding_key)]
     return []
 
 
@@ -73,7 +76,7 @@ class Values:
         self.holders: dict[int, int] = {}  # element → bit set of devices
         self.present = 0  # devices that have the attribute
         self.unknown = 0  # of those, the ones whose value is of no known type
-        self.errors: dict[int, ClaimError] = {}  # devices for which the value cannot be computed
+        self.errors: dict[int, AllocationError] = {}  # devices for which the value cannot be computed
 
 
 class Constraint:
@@ -92,14 +95,16 @@ class Constraint:
         self._allowed: dict[tuple[int, int], int] = {}
 
     def read(
-        self, devices: Sequence[Device], attribute: Callable[[Device], DeviceAttribute | ClaimError | None]
+        self,
+        devices: Sequence[Device],
+        attribute: Callable[[Device], DeviceAttribute | AllocationError | None],
     ) -> Values:
         """The elements of every device."""
         values = Values()
         for position, device in enumerate(devices):
             found = attribute(device)
             bits = 0
-            if isinstance(found, ClaimError):
+            if isinstance(found, AllocationError):
                 values.errors[position] = found
             elif found is not None:
                 for element in elements_of(found, lists=self._lists):

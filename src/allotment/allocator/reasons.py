@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.request import full_name
+from allotment.allocator.selector import NotKnownYet
 from allotment.api.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -189,6 +190,8 @@ def _judge(problem: Problem, request: Request, ask: Ask, position: int) -> Devic
     except AllocationError as exc:
         return DeviceReason(name, "error", "cannot be judged", str(exc))
     if isinstance(failed, str):
+        if isinstance(failed, NotKnownYet):
+            return DeviceReason(name, "unknown", failed)
         return DeviceReason(name, "node" if "node" in failed else "feature", failed)
     if failed is not None:
         return _selector_reason(name, device, failed)

@@ -19,6 +19,7 @@ from allotment.api.semver import Version, VersionError
 from allotment.cel.device import (
     CelCompileError,
     CelRuntimeError,
+    CelUnknown,
     DeviceFeatures,
     DeviceView,
     compile_selector,
@@ -34,6 +35,15 @@ if TYPE_CHECKING:
 _REMEMBERED = 65536  # answers kept per expression; a projection on a uuid would otherwise grow without end
 
 
+class NotKnownYet(str):
+    """The answer about a device of a machine that does not run yet, where it depends on a value that is known only then.
+
+    Unlike an error it is no fault of anybody: the device is just not to be counted on.
+    """
+
+    __slots__ = ()
+
+
 class Part(NamedTuple):
     """One thing that an expression reads of a device, under a name that tells it from other things."""
 
@@ -47,7 +57,7 @@ class Criterion(Protocol):
     expression: str
 
     def ask(self, device: Device) -> bool | str:
-        """Whether the device passes; or, as text, why that cannot be said."""
+        """Whether the device passes; or, as text, why that cannot be said (NotKnownYet: before the machine runs)."""
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -113,6 +123,8 @@ class Selector:
             return program.matches(
                 device.id.driver, attributes, capacity, bool(spec.allow_multiple_allocations)
             )
+        except CelUnknown as exc:
+            return NotKnownYet(str(exc))
         except CelRuntimeError as exc:
             return f"CEL runtime error: {exc}"
 
@@ -162,7 +174,8 @@ def flaw(device: Device) -> str:
         device.flaw = ""
         for name, value in device.spec.attributes.items():
             if value.string_value is None and value.int_value is None and value.bool_value is None:
-                if value.version_value is not None and _readable(value.version_value):
+                version = value.version_value
+                if version is not None and _readable(version):
                     continue
                 try:
                     DeviceView(device.id.driver, {name: value}, {})

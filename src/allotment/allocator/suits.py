@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from allotment.allocator.capacity import consumption
 from allotment.allocator.errors import AllocationError, ClaimError
 from allotment.allocator.nodeselector import node_matches
+from allotment.allocator.selector import NotKnownYet
 from allotment.allocator.taint import blocking_taint
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Suits:
     Invariant: ``selectable``, ``allowed`` and ``errors`` speak of ``known`` devices only.
     """
 
-    __slots__ = ("_ask", "_site", "allowed", "amounts", "errors", "known", "selectable")
+    __slots__ = ("_ask", "_site", "allowed", "amounts", "errors", "known", "selectable", "unsure")
 
     def __init__(self, ask: Ask, site: Site) -> None:
         self._ask = ask
@@ -42,6 +43,7 @@ class Suits:
         self.selectable = 0
         self.allowed = 0
         self.errors: dict[int, AllocationError] = {}  # asked about, these raise
+        self.unsure: dict[int, NotKnownYet] = {}  # not selectable before their machine runs; then perhaps
         self.amounts: dict[
             int, dict[str, Quantity]
         ] = {}  # capacity that the ask takes of a selectable device
@@ -73,7 +75,10 @@ class Suits:
         self.known |= bit
         device = self._site.devices[position]
         try:
-            if self.fails(device) is not None or not self._serves(position, device):
+            failed = self.fails(device)
+            if isinstance(failed, NotKnownYet):
+                self.unsure[position] = failed
+            if failed is not None or not self._serves(position, device):
                 return
         except AllocationError as exc:
             self.errors[position] = exc
@@ -88,18 +93,20 @@ class Suits:
         spec = device.spec
         if spec.binding_conditions and not self._site.features.DeviceBindingAndStatus:
             return "have binding conditions, and the feature is off"
-        ask = self._ask
+        ask, unsure = self._ask, None
         for number, test in enumerate(ask.tests):
             answer = test.ask(device)
             if answer is not True:
                 if answer is False:
                     return test
-                raise ClaimError(f"{ask.places[number]} on device {device.id}: {answer}")
+                if not isinstance(answer, NotKnownYet):
+                    raise ClaimError(f"{ask.places[number]} on device {device.id}: {answer}")
+                unsure = NotKnownYet(f"cannot be known to fit yet: {answer}")
         if device.slice.spec.per_device_node_selection and not node_matches(
             self._site.node, spec.node_name, spec.all_nodes, spec.node_selector
         ):
             return "do not reach this node"
-        return None
+        return unsure
 
     def _serves(self, position: int, device: Device) -> bool:
         """Whether the device's capacity can serve the ask when nobody else has any. Notes how much it takes."""

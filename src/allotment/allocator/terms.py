@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from allotment.allocator.constraint import Constraint, Values, static_attribute
-from allotment.allocator.errors import ClaimError
+from allotment.allocator.errors import AllocationError, ClaimError, NodeError
 from allotment.allocator.request import RESULTS_MAX, Ask, Demand, Request, full_name
 from allotment.allocator.selector import device_features
 from allotment.allocator.suits import Suits
-from allotment.cel.device import CelError, compile_derived
+from allotment.cel.device import CelError, CelUnknown, compile_derived
 
 if TYPE_CHECKING:
     from allotment.allocator.features import Features
@@ -91,6 +91,10 @@ class Terms:
                 position = rank[device.id]
                 if position in suits.errors:
                     raise suits.errors[position]
+                if position in suits.unsure:
+                    raise NodeError(
+                        f"{where}: asks for all devices, and device {device.id} {suits.unsure[position]}"
+                    )
                 if suits.selectable >> position & 1:
                     positions.append(position)
         return positions
@@ -150,7 +154,7 @@ class _Attribute:
             except CelError as exc:
                 self._broken = ClaimError(f"compile derived attribute {name} failed: {exc}")
 
-    def __call__(self, device: Device) -> DeviceAttribute | ClaimError | None:
+    def __call__(self, device: Device) -> DeviceAttribute | AllocationError | None:
         if self._broken is not None:
             return self._broken
         if self._program is None:
@@ -160,5 +164,9 @@ class _Attribute:
             return self._program.evaluate(
                 device.id.driver, spec.attributes, spec.capacity, bool(spec.allow_multiple_allocations)
             )[0]
+        except CelUnknown as exc:
+            return NodeError(
+                f"derived attribute {self._name} on device {device.id} cannot be known yet: {exc}"
+            )
         except CelError as exc:
             return ClaimError(f"evaluate derived attribute {self._name} on device {device.id} failed: {exc}")

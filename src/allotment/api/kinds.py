@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from allotment.api import alpha2, core, pools, resource
+from allotment.api import alpha2, autoscaling, core, pools, resource
 from allotment.api.conversion import renamed, v1beta1
 from allotment.api.meta import ApiStruct
 
@@ -82,6 +82,15 @@ def _all_kinds() -> list[Kind]:
     kinds.append(Kind(pools.API_VERSION, "ResourcePool", pools.ResourcePool, "resourcepools", False))
     request = pools.ResourcePoolStatusRequest
     kinds.append(Kind(pools.REQUEST_VERSION, request.__name__, request, "resourcepoolstatusrequests", False))
+    planning_kinds: list[tuple[str, type[ApiStruct], str]] = [
+        (autoscaling.OVERLAY_VERSION, autoscaling.NodeOverlay, "nodeoverlays"),
+        (autoscaling.KARPENTER_VERSION, autoscaling.NodePool, "nodepools"),
+        (autoscaling.KARPENTER_VERSION, autoscaling.NodeClaim, "nodeclaims"),
+        (autoscaling.OWN_VERSION, autoscaling.NodeGroup, "nodegroups"),
+        (autoscaling.OWN_VERSION, autoscaling.InstanceType, "instancetypes"),  # in files only
+    ]
+    for api_version, type_, plural in planning_kinds:
+        kinds.append(Kind(api_version, type_.__name__, type_, plural, False))
     return kinds
 
 

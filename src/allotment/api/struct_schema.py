@@ -21,7 +21,13 @@ _UPSTREAM = {
     "allotment.api.core": "io.k8s.api.core.v1",
     "allotment.api.resource": "io.k8s.api.resource.v1",
 }
-_MERGED_BY = {("ResourceClaimStatus", "reservedFor"): "uid", ("ResourcePoolStatus", "conditions"): "type"}
+_MERGED_BY = {
+    ("ResourceClaimStatus", "reservedFor"): "uid",
+    **{
+        (f"{kind}Status", "conditions"): "type"
+        for kind in ("ResourcePool", "NodeOverlay", "NodePool", "NodeClaim", "NodeGroup")
+    },
+}
 """Lists that several writers fill, with the field that tells their entries apart. All others are atomic."""
 
 _VALUES: dict[Any, str] = {

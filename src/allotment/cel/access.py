@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from allotment.cel.errors import CelNoSuchKey, CelRuntimeError
+from allotment.cel.errors import CelNoSuchKey, CelRuntimeError, CelUnknown
 from allotment.cel.values import BoolKey, Duration, Optional, Timestamp, UInt, Value, find, type_name
 
 # Upstream's messages name the Go types of values, and tests look for them.
@@ -30,6 +30,50 @@ class DefaultMap(dict[Any, Value]):
 
     def __missing__(self, key: Any) -> Value:
         return {}
+
+
+class PartlyKnown(dict[Any, Value]):
+    """A map with entries that are there and have a value that nobody knows yet: asking for it raises CelUnknown.
+
+    Such an entry's value is the message.
+    """
+
+    __slots__ = ("unknown",)
+
+    def __init__(self, known: dict[Any, Value]) -> None:
+        super().__init__(known)
+        self.unknown: dict[Any, str] = {}
+
+    def foretell(self, key: Any, message: str) -> None:
+        """There will be a value under the key."""
+        self[key] = None
+        self.unknown[key] = message
+
+    def __getitem__(self, key: Any) -> Value:
+        if key in self.unknown:
+            raise CelUnknown(self.unknown[key])
+        return super().__getitem__(key)
+
+    def get(self, key: Any, default: Value = None) -> Value:
+        if key not in self:
+            return default
+        return self[key]
+
+    def items(self) -> Any:
+        for message in self.unknown.values():
+            raise CelUnknown(message)
+        return super().items()
+
+    def values(self) -> Any:
+        return dict(self.items()).values()
+
+
+def has(value: Value, key: Value, strict: bool) -> bool:
+    """Whether there is an entry, be its value known or not."""
+    try:
+        return seek(value, key, strict)[1]
+    except CelUnknown:
+        return True
 
 
 def look(value: Value, key: Value) -> tuple[Value, bool]:

@@ -18,8 +18,9 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 from allotment.api.quantity import Quantity
 from allotment.api.resource import DeviceAttribute, DeviceCapacity
 from allotment.api.semver import Version, VersionError
+from allotment.api.unknown_attribute import UnknownAttribute
 from allotment.cel import types
-from allotment.cel.access import DefaultMap
+from allotment.cel.access import DefaultMap, PartlyKnown
 from allotment.cel.environment import COST_LIMIT, MAX_EXPRESSION_BYTES, Environment, Program
 from allotment.cel.errors import (
     CelCheckError,
@@ -27,6 +28,7 @@ from allotment.cel.errors import (
     CelError,
     CelNoSuchKey,
     CelRuntimeError,
+    CelUnknown,
     Source,
 )
 from allotment.cel.estimate import Range
@@ -44,6 +46,7 @@ __all__ = [
     "CelError",
     "CelNoSuchKey",
     "CelRuntimeError",
+    "CelUnknown",
     "DerivedAttribute",
     "DeviceFeatures",
     "DeviceView",
@@ -162,13 +165,31 @@ def _by_domain(driver: str, values: Mapping[str, Value]) -> DefaultMap:
         if entries is None:
             entries = domains[domain] = {}
         entries[id_] = value
+        if type(value) is _Unknown:
+            _foretell(domains, domain, id_, value)
     return domains
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """In place of the value of an attribute that will have one."""
+
+    message: str
+
+
+def _foretell(domains: DefaultMap, domain: str, id_: str, value: _Unknown) -> None:
+    entries = domains[domain]
+    if not isinstance(entries, PartlyKnown):
+        entries = domains[domain] = PartlyKnown(entries)
+    entries.foretell(id_, value.message)
 
 
 def _attribute_value(name: str, attribute: DeviceAttribute) -> Value:
     value: Any = attribute.string_value
     if value is not None and attribute.string_values is None:
         return value
+    if type(attribute) is UnknownAttribute:
+        return _Unknown(f"attribute {name} has no known value before the machine runs")
     try:
         return _other_value(attribute)
     except VersionError as exc:
@@ -216,7 +237,9 @@ class _Projection:
             if attribute is None and domain == driver:
                 attribute = attributes.get(id_)
             if attribute is not None:
-                read_attributes.setdefault(domain, {})[id_] = _attribute_value(name, attribute)
+                read_attributes.setdefault(domain, {})[id_] = value = _attribute_value(name, attribute)
+                if type(value) is _Unknown:
+                    _foretell(read_attributes, domain, id_, value)
         for domain, id_, name in self._capacity:
             amount = capacity.get(name)
             if amount is None and domain == driver:

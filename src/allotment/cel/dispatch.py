@@ -24,11 +24,13 @@ _CLASSES: dict[Kind, type] = {
     Kind.DURATION: Duration,
     Kind.TYPE: TypeValue,
 }
+_OPEN = frozenset({Kind.PARAM, Kind.DYN, Kind.ANY})
+"""Parameters that take anything."""
 
 
 def certain(param: Type, given: Type) -> bool:
     """Whether every value of the given type fits the parameter, so that nobody need look."""
-    if param.kind in (Kind.PARAM, Kind.DYN, Kind.ANY):
+    if param.kind in _OPEN:
         return True
     if is_dynamic(given) or given.nullable or given.kind is not param.kind or given.name != param.name:
         return False
@@ -41,17 +43,17 @@ def fits(param: Type, value: Value) -> bool:
     if expected is not None:
         return type(value) is expected or (param.nullable and value is None)
     match kind:
-        case Kind.PARAM | Kind.DYN | Kind.ANY:
+        case _ if kind in _OPEN:
             return True
         case Kind.LIST:
             return type(value) is list and (not value or fits(param.params[0], value[0]))
         case Kind.MAP:
             if not isinstance(value, dict):
                 return False
-            first = next(iter(value.items()), None)
-            return first is None or (
-                fits(param.params[0], key_value(first[0])) and fits(param.params[1], first[1])
-            )
+            keys, values = param.params
+            for first in value:
+                return fits(keys, key_value(first)) and (values.kind in _OPEN or fits(values, value[first]))
+            return True
         case Kind.OPAQUE if param.name == "optional_type":
             return type(value) is Optional
         case _:

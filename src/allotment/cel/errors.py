@@ -8,6 +8,7 @@ CelError
 └── CelRuntimeError        this evaluation failed; another input may succeed
     ├── CelNoSuchKey       a map lacks the key, an object the field
     ├── CelNoSuchOverload  no function takes values of these types
+    ├── CelUnknown         it depends on a value that nobody knows yet
     └── CelCostExceeded    the cost limit was reached; never absorbed by ``||`` or ``&&``
 ```
 
@@ -86,6 +87,10 @@ class CelNoSuchOverload(CelRuntimeError):
 
     def __init__(self, detail: str = "") -> None:
         super().__init__(f"no such overload: {detail}" if detail else "no such overload")
+
+
+class CelUnknown(CelRuntimeError):
+    """There is a value, but nobody knows it yet, and the answer depends on it."""
 
 
 class CelCostExceeded(CelRuntimeError):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from allotment.cel.access import elements, enter, entries, seek
+from allotment.cel.access import elements, enter, entries, has, seek
 from allotment.cel.code import UNSET
 from allotment.cel.dispatch import dispatch
 from allotment.cel.errors import CelCostExceeded, CelNoSuchOverload, CelRuntimeError
@@ -176,7 +176,7 @@ class Meter:
                     if not present:
                         return OPTIONAL_NONE
                 else:
-                    value = seek(value, key, step.strict)[1] if step.test else enter(value, key)
+                    value = has(value, key, step.strict) if step.test else enter(value, key)
             except CelCostExceeded:
                 raise
             except CelRuntimeError as exc:

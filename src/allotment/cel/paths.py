@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from allotment.cel.access import enter, seek
+from allotment.cel.access import enter, has, seek
 from allotment.cel.code import COST, UNSET, Closure, Code, Frame
 from allotment.cel.errors import CelNoSuchOverload, CelRuntimeError
 from allotment.cel.plan import Path, Step
@@ -150,7 +150,7 @@ def _walk(steps: list[Step], keys: list[_Key]) -> _Walk:
                     frame[COST] -= unspent[number] - price + 1  # the key was computed, the step not taken
                     return OPTIONAL_NONE
             elif step.test:
-                value = seek(value, key, step.strict)[1]
+                value = has(value, key, step.strict)
             else:
                 value = enter(value, key)
         return Optional(value) if optional else value

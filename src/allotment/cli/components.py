@@ -14,6 +14,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from allotment.cli.catalog import read_files
 from allotment.client.client import Client
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
@@ -41,6 +42,7 @@ class Wanted:
 
     scheduler: Configuration | None = None
     controllers: tuple[str, ...] = ()
+    catalogue: tuple[str, ...] = ()  # files with the machines to be had
 
     def __bool__(self) -> bool:
         return self.scheduler is not None or bool(self.controllers)
@@ -73,7 +75,10 @@ class Components:
         told = Recorder(self._controlling, "allotment-controllers")
         names = self._wanted.controllers
         try:
-            made = await suite.controllers(names, self._controlling, self.informers, told, self._registry)
+            catalogue = read_files(self._wanted.catalogue)
+            made = await suite.controllers(
+                names, self._controlling, self.informers, told, self._registry, catalogue
+            )
         except ImportError as exc:
             raise ComponentFailed(str(exc)) from exc
         try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allotment.cli.catalog import catalog_option, read_files
 from allotment.cli.feature_gates import feature_gates_option
 from allotment.cli.service import connection_options, service_options
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from allotment.client.client import Client
 
 NAME = "controllers"
-CHOICES = ("claims", "device-taints", "pools", "parameters", "workloads", "nodes", "simulation")
+CHOICES = ("claims", "device-taints", "pools", "parameters", "workloads", "nodes", "overlays", "simulation")
 WRITES = {
     "claims": (
         "create,delete,patch: resource.k8s.io: resourceclaims",
@@ -40,10 +41,11 @@ WRITES = {
         "patch: batch: jobs/status",
     ),
     "nodes": ("patch: core: nodes,nodes/status,pods/status", "delete: core: pods"),
+    "overlays": ("patch: karpenter.sh: nodeoverlays/status",),
     "simulation": ("patch: core: nodes/status,pods/status", "delete: core: pods"),
 }
 """What each does besides reading and writing events, as in ``rights.writing``."""
-OPTIONAL = frozenset({"resourcepools", "resourcepoolstatusrequests"})
+OPTIONAL = frozenset({"resourcepools", "resourcepoolstatusrequests", "nodeoverlays"})
 """Kinds that are written only where they are followed, and in the group in which they are."""
 
 
@@ -62,12 +64,14 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @click.option(
     "--only", metavar="NAME,…", callback=_names, help="these controllers, in place of the usual ones"
 )
+@catalog_option
 @feature_gates_option
 @service_options
 def command(
     kubeconfig: Path | None,
     context: str | None,
     only: tuple[str, ...],
+    catalog: tuple[str, ...],
     switched_off: frozenset[str],
     leader_elect: bool,
     metrics_host: str,
@@ -83,11 +87,13 @@ def command(
     parameters     translate vendors' parameters for claims in the early form (embedded server only)
     workloads      Deployments, ReplicaSets, Jobs, PodDisruptionBudgets
     nodes          notice nodes that fall silent, evict from tainted ones, remove pods of nodes that are gone
+    overlays       tell NodeOverlays whether they can be applied to the machines of --catalog and the cluster's pools
     simulation     play the nodes with the label allotment.dev/simulated
 
     On a real cluster claims and device-taints run unless --only says otherwise: kube-controller-manager does the rest. Have
     it leave these two to us with --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller.
-    Pools run there too once that kind is defined, with examples/kubernetes/resource_pools.yaml.
+    Pools run there too once that kind is defined, with examples/kubernetes/resource_pools.yaml; and with a --catalog, overlays,
+    with examples/kubernetes/node_overlays.yaml. Where Karpenter runs, it has a controller of its own for overlays.
 
     On the server of `allot up --no-controllers` all but simulation run. It lets only the user allotment:controllers write
     what is left of pools, so run them as that user: `allot kubeconfig --user allotment:controllers`.
@@ -104,17 +110,20 @@ def command(
         raise click.UsageError(f"--only names {', '.join(unwanted)}, which --feature-gates switches off")
     set_up(log_level(verbose))
     service = Service(NAME, kubeconfig, context, leader_elect, metrics_host, metrics_port)
-    uvloop.run(_run(service, only, switched_off))
+    read_files(catalog)  # what is wrong with them is told before anything runs
+    uvloop.run(_run(service, only, switched_off, catalog))
     return 0
 
 
-async def _run(service: Service, only: tuple[str, ...], switched_off: frozenset[str]) -> None:
+async def _run(
+    service: Service, only: tuple[str, ...], switched_off: frozenset[str], catalog: tuple[str, ...]
+) -> None:
     from allotment.cli.components import Components, Wanted
     from allotment.cli.failure import Failure
     from allotment.cli.service import check_rights, connected, serve
 
     async with connected(service.kubeconfig, service.context, service.lease) as client:
-        names = only or tuple(name for name in await _usual(client) if name not in switched_off)
+        names = only or tuple(name for name in await _usual(client, catalog) if name not in switched_off)
         if "pools" in names and not await _may_count(client):
             if only:
                 raise Failure(f"pools: {_COUNTER}", _BE_COUNTER)
@@ -124,23 +133,29 @@ async def _run(service: Service, only: tuple[str, ...], switched_off: frozenset[
         click.echo(f"controllers: {', '.join(names)}", err=True)
 
         async def work(registry: CollectorRegistry) -> None:
-            await Components(Wanted(None, names), client, client, registry).run()
+            await Components(Wanted(None, names, catalog), client, client, registry).run()
 
         await serve(service, client, work)
 
 
-async def _usual(client: Client) -> tuple[str, ...]:
+async def _usual(client: Client, catalog: tuple[str, ...]) -> tuple[str, ...]:
     """Only the embedded server has the early form in Kubernetes' own API group; it has no kube-controller-manager either."""
     from allotment.api import alpha2
+    from allotment.api.autoscaling import NodeOverlay
+    from allotment.api.meta import ApiStruct
     from allotment.api.pools import ResourcePool
     from allotment.client.discovery import discover
     from allotment.client.places import place_of
-    from allotment.controllers.suite import CLAIMS, DEVICE_TAINTS, NAMES, POOLS, SIMULATION
+    from allotment.controllers.suite import CLAIMS, DEVICE_TAINTS, NAMES, OVERLAYS, POOLS, SIMULATION
 
     served = await discover(client)
     if served.has(alpha2.API_VERSION, "noderesourceslices"):
         return tuple(name for name in NAMES if name != SIMULATION)
-    return (CLAIMS, DEVICE_TAINTS, POOLS) if place_of(ResourcePool, served) else (CLAIMS, DEVICE_TAINTS)
+    optional: dict[str, type[ApiStruct]] = {
+        POOLS: ResourcePool,
+        **({OVERLAYS: NodeOverlay} if catalog else {}),
+    }
+    return (CLAIMS, DEVICE_TAINTS, *(name for name, kind in optional.items() if place_of(kind, served)))
 
 
 _COUNTER = "this server lets only the user allotment:controllers write them"

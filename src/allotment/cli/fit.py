@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @click.command(name="fit")
 @click.option(
     "-f", "--filename", "files", multiple=True, metavar="FILE|DIR",
-    help="ResourceClaims or ResourceClaimTemplates, and DeviceClasses that the cluster does not have; - is standard input",
+    help="ResourceClaims or ResourceClaimTemplates, and classes that the cluster does not have; - is standard input",
 )  # fmt: skip
 @sight_options(TABLE, WIDE)
 def command(files: tuple[str, ...], sight: Sight, output: str) -> int:
@@ -34,6 +34,7 @@ def command(files: tuple[str, ...], sight: Sight, output: str) -> int:
     """
     if not files:
         raise click.UsageError("nothing to fit: give a ResourceClaim or ResourceClaimTemplate with -f FILE")
+    from allotment.api import alpha2
     from allotment.api.core import Node
     from allotment.api.resource import DeviceClass
     from allotment.cli.screen import open_screen
@@ -42,7 +43,8 @@ def command(files: tuple[str, ...], sight: Sight, output: str) -> int:
     from allotment.cli.usage_table import show_notes
 
     shapes = read_shapes(files)
-    seen = look(sight, (*USE, Node, DeviceClass))
+    early = (alpha2.ResourceClass, alpha2.ResourceClassParameters, alpha2.ResourceClaimParameters)
+    seen = look(sight, (*USE, Node, DeviceClass, *early))
     answers = how_many(shapes, seen)
     if output in (TABLE, WIDE):
         screen = open_screen()

@@ -26,13 +26,14 @@ from allotment.cli.examination import KINDS
 from allotment.cli.failure import Failure
 from allotment.cli.overview import Overview, overview_of
 from allotment.cli.rights import Right, missing
-from allotment.cli.seen import look_at, published
+from allotment.cli.seen import look_at
 from allotment.cli.waiting_pods import WaitingPods
 from allotment.client.backoff import Backoff
 from allotment.client.client import Client, Collection
 from allotment.client.form import Resource, Typed
 from allotment.client.informer import Informer
 from allotment.client.transport import Disconnected
+from allotment.usage.published import published
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct

@@ -27,6 +27,11 @@ _COMMANDS = {
     "explain": ("allotment.cli.explain", "why a pod or claim does not fit, and what would help"),
     "fit": ("allotment.cli.fit", "how many more claims of a shape fit: in the cluster, on each node"),
     "doctor": ("allotment.cli.doctor", "what keeps devices from being used, and what to do about it"),
+    "overlays": (
+        "allotment.cli.overlays",
+        "what is known about machines that may be launched, and their devices",
+    ),
+    "plan": ("allotment.cli.plan", "which machines to add for pods that wait, and at what price"),
     "up": ("allotment.cli.up", "start a Kubernetes-compatible control plane on this machine"),
     "kubeconfig": ("allotment.cli.kubeconfig", "issue credentials for the server that `up` started"),
     "scheduler": ("allotment.cli.scheduler", "run the scheduler alone, on any Kubernetes cluster"),

@@ -164,6 +164,9 @@ def _read(files: Sequence[str]) -> Seen:
     seen.objects[ResourceSlice] = cluster.slices  # tainted already as rules have it
     seen.objects[alpha2.NodeResourceSlice] = cluster.node_slices
     seen.objects[DeviceClass] = cluster.classes
+    seen.objects[alpha2.ResourceClass] = cluster.resource_classes
+    seen.objects[alpha2.ResourceClassParameters] = cluster.class_parameters
+    seen.objects[alpha2.ResourceClaimParameters] = cluster.claim_parameters
     for claim in cluster.claims.values():
         seen.objects.setdefault(type(claim), []).append(claim)
     if any(isinstance(each.obj, Node) for each in others):  # else they are made up

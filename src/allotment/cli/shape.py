@@ -1,4 +1,4 @@
-"""Shapes of claims, and how many more of each fit into what the caller sees.
+"""Shapes of claims, in v1's form or in KEP-4381's early one, and how many more of each fit into what the caller sees.
 
 Who does not see all claims does not know all that is taken, so then a number is an upper bound, unless the published counts
 show that nothing is hidden. The allocator may stop early, so a number may also be a lower bound.
@@ -7,9 +7,11 @@ show that nothing is hidden. The allocator may stop early, so a number may also 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
+from allotment.allocator.semantic import SemanticBook
+from allotment.api import alpha2
 from allotment.api.core import Node
 from allotment.api.meta import ObjectMeta
 from allotment.api.resource import (
@@ -26,22 +28,50 @@ from allotment.cli.input import BadInput, read_objects
 from allotment.cli.seen import made_up_nodes
 from allotment.cli.usage_document import pool_id_document
 from allotment.usage.remaining import Fits, Remaining, remaining
+from allotment.usage.remaining_instances import remaining_instances
 
 if TYPE_CHECKING:
     from allotment.cli.screen import Cell, Screen
     from allotment.cli.seen import Seen
     from allotment.cli.usage_document import Document
+    from allotment.usage.allocation import AnyClaim
 
+Parameters = TypeVar(
+    "Parameters",
+    bound=alpha2.ResourceClass | alpha2.ResourceClassParameters | alpha2.ResourceClaimParameters,
+)
 _PLACES = 40
 _WORDS = {"exact": "{}", "atLeast": "at least {}", "atMost": "at most {}", "estimate": "about {}"}
 
 
 @dataclass(frozen=True, slots=True)
-class Shapes:
-    """What to ask about, by name, and classes that came with it."""
+class Early:
+    """What claims in KEP-4381's early form refer to."""
 
-    claims: Mapping[str, ResourceClaim]
+    classes: Sequence[alpha2.ResourceClass] = ()
+    class_parameters: Sequence[alpha2.ResourceClassParameters] = ()
+    claim_parameters: Sequence[alpha2.ResourceClaimParameters] = ()
+
+    def book(self, seen: Seen) -> SemanticBook:
+        """Together with what is seen. What came with a claim takes the place of what is."""
+        return SemanticBook(
+            _one_each(seen.of(alpha2.ResourceClass), self.classes),
+            _one_each(seen.of(alpha2.ResourceClassParameters), self.class_parameters),
+            _one_each(seen.of(alpha2.ResourceClaimParameters), self.claim_parameters),
+        )
+
+
+def _one_each(seen: Sequence[Parameters], given: Sequence[Parameters]) -> Iterable[Parameters]:
+    return {name_of(each.metadata): each for each in (*seen, *given)}.values()
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """What to ask about, by name, and classes and parameters that came with it."""
+
+    claims: Mapping[str, AnyClaim]
     classes: Sequence[DeviceClass]
+    early: Early = field(default_factory=Early)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +79,7 @@ class Fit:
     """The answer for one shape."""
 
     name: str
-    claim: ResourceClaim
+    claim: AnyClaim
     remaining: Remaining
     all_seen: bool  # whether all that is taken is known
 
@@ -68,26 +98,34 @@ def read_shapes(files: Iterable[str]) -> Shapes:
     from allotment.cel.expression_check import check_expression
 
     cluster = gather(read_objects(files), check_expression)
-    found: dict[str, ResourceClaim] = {}
-    for name, obj in [*cluster.claims.items(), *cluster.templates.items()]:
-        match obj:
-            case ResourceClaim():
-                found[f"claim {'/'.join(name)}"] = obj
-            case ResourceClaimTemplate():
-                meta = ObjectMeta(name=name[1], namespace=name[0])
-                found[f"template {'/'.join(name)}"] = ResourceClaim(metadata=meta, spec=obj.spec.spec)
-            case _:
-                words = (
-                    f"{obj.kind} {'/'.join(name_of(obj.metadata))} is of v1alpha2, which cannot be counted"
-                )
-                raise BadInput([words], "write it as resource.k8s.io/v1")
+    found: dict[str, AnyClaim] = {}
+    for name, claim in cluster.claims.items():
+        found[f"claim {'/'.join(name)}"] = claim
+    for name, template in cluster.templates.items():
+        meta = ObjectMeta(name=name[1], namespace=name[0])
+        if isinstance(template, ResourceClaimTemplate):
+            claim = ResourceClaim(metadata=meta, spec=template.spec.spec)
+        else:
+            claim = alpha2.ResourceClaim(metadata=meta, spec=template.spec.spec)
+        found[f"template {'/'.join(name)}"] = claim
     if not found:
         raise BadInput(["there is no ResourceClaim or ResourceClaimTemplate to fit"], "give one with -f FILE")
-    return Shapes(found, cluster.classes)
+    early = Early(cluster.resource_classes, cluster.class_parameters, cluster.claim_parameters)
+    return Shapes(found, cluster.classes, early)
 
 
 def how_many(shapes: Shapes, seen: Seen) -> list[Fit]:
     """Asks about each by itself. Notes what was assumed. Raises NoAnswer without slices or classes to ask about."""
+    nodes = _nodes(seen)
+    all_seen = seen.namespaces is None or seen.usage.cluster().hidden == 0
+    return [
+        Fit(name, claim, _more(claim, shapes, seen, nodes), all_seen) for name, claim in shapes.claims.items()
+    ]
+
+
+def _more(claim: AnyClaim, shapes: Shapes, seen: Seen, nodes: Sequence[Node]) -> Remaining:
+    if not isinstance(claim, ResourceClaim):
+        return _more_instances(claim, shapes, seen, nodes)
     if not seen.sees(ResourceSlice):
         raise NoAnswer(
             "you may not list resourceslices", "ask for that right: devices cannot be counted without it"
@@ -95,24 +133,32 @@ def how_many(shapes: Shapes, seen: Seen) -> list[Fit]:
     if not seen.sees(DeviceClass) and not shapes.classes:
         raise NoAnswer("you may not list deviceclasses", "give the classes that the claims name with -f too")
     classes = {each.metadata.name: each for each in (*seen.of(DeviceClass), *shapes.classes)}
-    nodes = _nodes(seen)
-    all_seen = seen.namespaces is None or seen.usage.cluster().hidden == 0
-    return [
-        Fit(
-            name,
-            claim,
-            remaining(
-                claim,
-                nodes=nodes,
-                slices=seen.of(ResourceSlice),
-                classes=classes.values(),
-                claims=seen.claims,
-                rules=seen.of(DeviceTaintRule),
-            ),
-            all_seen,
+    return remaining(
+        claim,
+        nodes=nodes,
+        slices=seen.of(ResourceSlice),
+        classes=classes.values(),
+        claims=seen.claims,
+        rules=seen.of(DeviceTaintRule),
+    )
+
+
+def _more_instances(
+    claim: alpha2.ResourceClaim, shapes: Shapes, seen: Seen, nodes: Sequence[Node]
+) -> Remaining:
+    trees = seen.of(alpha2.NodeResourceSlice)
+    if not seen.sees(alpha2.NodeResourceSlice):
+        raise NoAnswer(
+            f"claim {'/'.join(name_of(claim.metadata))} is of v1alpha2, and no noderesourceslices can be read",
+            "the server may not have them; else ask for the right to list them",
         )
-        for name, claim in shapes.claims.items()
-    ]
+    known = {node.metadata.name for node in nodes}
+    if not seen.sees(Node):
+        names = {tree.spec.node_name for tree in trees}
+        nodes = [*nodes, *(Node(metadata=ObjectMeta(name=name)) for name in sorted(names - known))]
+    return remaining_instances(
+        claim, nodes=nodes, trees=trees, book=shapes.early.book(seen), claims=seen.claims
+    )
 
 
 def _nodes(seen: Seen) -> list[Node]:

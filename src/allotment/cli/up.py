@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from allotment.cli.catalog import catalog_option, read_files
 from allotment.cli.data_folder import data_dir_option
 from allotment.cli.feature_gates import feature_gates_option
 
@@ -64,6 +65,7 @@ _EVERYWHERE = ("0.0.0.0", "::")
     metavar="FILE",
     help="the scheduler's profiles; see docs/scheduling.md",
 )
+@catalog_option
 @feature_gates_option
 @click.option("--verbose", is_flag=True, help="log every request, not only what goes wrong")
 def command(
@@ -76,6 +78,7 @@ def command(
     no_scheduler: bool,
     no_controllers: bool,
     scheduler_config: Path | None,
+    catalog: tuple[str, ...],
     switched_off: frozenset[str],
     verbose: bool,
 ) -> int:
@@ -108,7 +111,9 @@ def command(
     wanted = Wanted(
         None if no_scheduler else configuration_of(scheduler_config),
         () if no_controllers else tuple(name for name in NAMES if name not in switched_off),
+        catalog,
     )
+    read_files(catalog)  # what is wrong with them is told before anything runs
     tokens = _tokens(token_file) if token_file is not None else {}
     options = Options(folder_of(data_dir).path.resolve(), host, port, names, tokens)
     set_up(logging.INFO if verbose else logging.WARNING)

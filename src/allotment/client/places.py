@@ -50,9 +50,10 @@ PLACES: dict[type[ApiStruct], tuple[Resource, ...]] = {
         )
     },
 }
-"""The best place first."""
+"""What schedulers follow. The best place first."""
 
 
 def place_of(type_: type[ApiStruct], served: Discovery) -> Resource | None:
-    """Where a server has one of these kinds; None: nowhere."""
-    return next((each for each in PLACES[type_] if served.has(each.api_version, each.plural)), None)
+    """Where a server has one of these kinds, or another in the one place where it may be; None: nowhere."""
+    places = PLACES.get(type_) or (resource_of(type_),)
+    return next((each for each in places if served.has(each.api_version, each.plural)), None)

@@ -31,7 +31,9 @@ MAX_MESSAGE = 1_024
 PER_SECOND = 100.0
 BURST = 200
 REST = 4.0
-"""Times as long as an event took to write nothing is written after it."""
+"""Times as long as an event took to write nothing is written after it..."""
+MAX_REST = 1.0
+"""...but no more seconds than this."""
 
 
 class EventType(Enum):
@@ -112,7 +114,7 @@ class Recorder:
                 await asyncio.sleep(self._bucket.delay(clock()))
                 began = clock()
                 await self._next()
-                await asyncio.sleep(REST * (clock() - began))
+                await asyncio.sleep(min(REST * (clock() - began), MAX_REST))
 
     async def flush(self) -> None:
         """Writes everything told so far, at once."""

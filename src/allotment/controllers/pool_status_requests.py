@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from allotment.api.pools import COMPLETE, FAILED, ResourcePoolStatusRequest
+from allotment.api.pools import (
+    COMPLETE,
+    FAILED,
+    ResourcePoolStatusRequest,
+    ResourcePoolStatusRequestSpec,
+)
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.informers import Informers
@@ -17,12 +22,17 @@ from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, left, real_time, stamp
 from allotment.controllers.controller import Again
 from allotment.controllers.followed_usage import FollowedUsage
+from allotment.usage.partitions import PartitionError, PartitionKind
 from allotment.usage.pool import PoolUsage
+from allotment.usage.shareable import Shareable
+from allotment.usage.usage import Usage
 
 KEPT = 3600.0
 """Seconds that an answer stays, as upstream's."""
 LIMIT = 100
 ERROR_BYTES = 256
+CAPACITIES_MAX = 32
+"""That the API has room for; a pool with more, by which it would tell nothing at all, tells the first."""
 
 
 class PoolStatusRequests:
@@ -51,12 +61,7 @@ class PoolStatusRequests:
         if request.status is None:
             await self._followed.synced()
             spec = request.spec
-            pools = [
-                pool
-                for pool in self._usage.pools()
-                if pool.driver == spec.driver and spec.pool_name in (None, pool.pool_name)
-            ]
-            status = answer(pools, LIMIT if spec.limit is None else spec.limit, stamp(self._now()))
+            status = answer(self._usage, spec, stamp(self._now()))
             await self._requests.change(request, {"status": status}, subresource="status")
             return None  # its change brings it back
         remaining = left(_answered(request), KEPT, self._now())
@@ -66,9 +71,15 @@ class PoolStatusRequests:
         return None
 
 
-def answer(pools: Sequence[PoolUsage], limit: int, now: str) -> Obj:
-    """The status of a request that these pools match, sorted by driver and name."""
-    told = [_told(pool) for pool in pools[:limit]]
+def answer(usage: Usage, spec: ResourcePoolStatusRequestSpec, now: str) -> Obj:
+    """The status of a request: the pools that match, sorted by driver and name."""
+    pools = [
+        pool
+        for pool in usage.pools()
+        if pool.driver == spec.driver and spec.pool_name in (None, pool.pool_name)
+    ]
+    limit = LIMIT if spec.limit is None else spec.limit
+    told = [_told(pool, usage, spec.default_partition_type_attribute) for pool in pools[:limit]]
     wrong = sum("validationError" in each for each in told)
     condition = {
         "type": COMPLETE,
@@ -80,7 +91,7 @@ def answer(pools: Sequence[PoolUsage], limit: int, now: str) -> Obj:
     return {"poolCount": len(pools), "pools": told, "conditions": [condition]}
 
 
-def _told(pool: PoolUsage) -> Obj:
+def _told(pool: PoolUsage, usage: Usage, attribute: str | None) -> Obj:
     summary = pool.summary
     told: Obj = {
         "driver": pool.driver,
@@ -94,9 +105,43 @@ def _told(pool: PoolUsage) -> Obj:
     }
     if pool.node_name:
         told["nodeName"] = pool.node_name
-    if error := _error(pool):
+    error = _error(pool)
+    if not error:
+        told |= _shareable(usage.shareable(pool.id))
+        try:
+            told |= _partitions(usage.partitions(pool.id, attribute))
+        except PartitionError as exc:
+            error = str(exc)
+    if error:
         told["validationError"] = cut(error)
     return told
+
+
+def _partitions(kinds: Sequence[PartitionKind]) -> Obj:
+    told = [
+        {"attribute": kind.attribute, "type": kind.type, "total": kind.total, "allocatable": kind.allocatable}
+        for kind in kinds
+    ]
+    return {"partitionSummary": told} if told else {}
+
+
+def _shareable(shared: Shareable | None) -> Obj:
+    if shared is None:
+        return {}
+    capacity = [
+        {
+            "name": each.name,
+            "total": str(each.total),
+            "consumed": str(each.consumed),
+            "available": str(each.available),
+        }
+        for each in shared.capacity[:CAPACITIES_MAX]
+    ]
+    counts: Obj = {
+        "fullyAvailableDevices": shared.fully,
+        "partiallyAvailableDevices": shared.partially,
+    }
+    return {"shareableSummary": {**counts, "capacity": capacity} if capacity else counts}
 
 
 def _error(pool: PoolUsage) -> str:

@@ -2,7 +2,8 @@
 
 ``claims`` and ``device-taints`` are what a cluster with devices cannot do without. ``workloads`` and ``nodes`` are what
 kube-controller-manager does on a real cluster, so that they need not run there. ``parameters`` translates vendors' parameters
-for the early form of claims. ``pools`` counts what is left. ``simulation`` plays the nodes that are marked as simulated.
+for the early form of claims. ``pools`` counts what is left. ``overlays`` tells NodeOverlays whether they can be applied.
+``simulation`` plays the nodes that are marked as simulated.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import Any, Protocol
 from prometheus_client import CollectorRegistry
 
 from allotment.api.alpha2 import NodeResourceSlice, ResourceClass
+from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodGroup
 from allotment.api.meta import ApiStruct
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceTaintRule
+from allotment.autoscaler.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.discovery import Discovery, discover
 from allotment.client.form import Resource, resource_of
@@ -35,6 +38,7 @@ from allotment.controllers.jobs import Jobs
 from allotment.controllers.metrics import ClaimCreations, ClaimNumbers, SemanticNumbers
 from allotment.controllers.node_lifecycle import NodeLifecycle
 from allotment.controllers.orphaned_pods import OrphanedPods
+from allotment.controllers.overlays import Overlays
 from allotment.controllers.parameters import Parameters
 from allotment.controllers.pool_metrics import PoolNumbers
 from allotment.controllers.pool_status_requests import PoolStatusRequests
@@ -48,16 +52,18 @@ from allotment.controllers.template_claims import TemplateClaims
 from allotment.controllers.translator import installed
 from allotment.controllers.vendor_kinds import VendorKinds
 
-CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, SIMULATION = (
+CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION = (
     "claims",
     "device-taints",
     "pools",
     "parameters",
     "workloads",
     "nodes",
+    "overlays",
     "simulation",
 )
-NAMES = (CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, SIMULATION)
+NAMES = (CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION)
+NO_MACHINES = Catalogue()
 CLAIM_WORKERS = 128
 POOL_WORKERS = 32
 """So many writes of claims or pools may be on their way at once, for the server to commit them together."""
@@ -72,13 +78,14 @@ class Runs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What controllers are made of. Their numbers go to ``registry``, if there is one."""
+    """What controllers are made of. Their numbers go to ``registry``, if there is one; ``catalogue`` has the machines to be had."""
 
     client: Client
     informers: Informers
     recorder: Recorder
     served: Discovery
     registry: CollectorRegistry | None = None
+    catalogue: Catalogue = NO_MACHINES
 
     def place_of(self, type_: type[ApiStruct]) -> Resource | None:
         return place_of(type_, self.served)
@@ -117,6 +124,16 @@ def _pools(parts: Parts) -> list[Runs]:
     if place.api_version == resource_of(ResourcePool).api_version:
         made.append(Controller(PoolStatusRequests(parts.client, parts.informers, followed)))
     return made
+
+
+def _overlays(parts: Parts) -> list[Runs]:
+    """Nothing where there are no overlays. One worker: an answer for one is an answer for all."""
+    place = parts.place_of(NodeOverlay)
+    if place is None:
+        return []
+    pools, groups = parts.place_of(NodePool), parts.place_of(NodeGroup)
+    made = Overlays(parts.client, parts.informers, parts.catalogue, place=place, pools=pools, groups=groups)
+    return [Controller(made, workers=1)]
 
 
 def _plain(
@@ -158,6 +175,7 @@ _MAKERS: dict[str, Callable[[Parts], Sequence[Runs]]] = {
     PARAMETERS: _parameters,
     WORKLOADS: _plain(Deployments, ReplicaSets, Jobs, DisruptionBudgets),
     NODES: _plain(NodeLifecycle, OrphanedPods, TaintEviction),
+    OVERLAYS: _overlays,
     SIMULATION: _simulation,
 }
 
@@ -168,10 +186,11 @@ async def controllers(
     informers: Informers,
     recorder: Recorder,
     registry: CollectorRegistry | None = None,
+    catalogue: Catalogue = NO_MACHINES,
 ) -> list[Runs]:
     """The controllers of these names, not running yet. Their informers are asked for. Raises ImportError for a translator
     that cannot be had."""
-    parts = Parts(client, informers, recorder, await discover(client), registry)
+    parts = Parts(client, informers, recorder, await discover(client), registry, catalogue)
     return [each for name in names for each in _MAKERS[name](parts)]
 
 

@@ -98,17 +98,23 @@ class Index:
 
     def judge(self, node: NodeInfo, *, without: str = "") -> int | Status:
         """The score of one node in its present state, or why not. The filter of one plugin may be left out."""
-        cycle = self.cycle
+        status = self.rejection(node, without=without)
+        if status is not None:
+            return status
+        total = 0
+        for scorer, weight in self._scores:
+            total += weight * scorer.score(self.cycle, node)
+        return total
+
+    def rejection(self, node: NodeInfo, *, without: str = "") -> Status | None:
+        """Why a node does not fit; None: it does. As ``judge``, for who does not need the score."""
         if node.node is None:
             return UNKNOWN_NODE
         for judge in self._filters:
-            status = judge.filter(cycle, node)
+            status = judge.filter(self.cycle, node)
             if status.code is not Code.SUCCESS and (not without or status.plugin != without):
                 return status
-        total = 0
-        for scorer, weight in self._scores:
-            total += weight * scorer.score(cycle, node)
-        return total
+        return None
 
     # --- keeping up ---
 
@@ -153,13 +159,11 @@ class Index:
         self._read, self._fleet_read = log.end, fleet.log_start + len(fleet.log)
         if changed is None or behind:
             return {**self._verdicts, **self._cluster.nodes}
-        names = dict.fromkeys(changed)
-        for name in devices:
-            if name is not None:
-                names[name] = None
-        if None in devices:  # pools that several nodes reach
+        names: dict[str | None, None] = dict.fromkeys([*changed, *devices])
+        if None in names:  # pools that several nodes reach
+            del names[None]
             names.update((place.name, None) for place in fleet.places.values() if place.reaches)
-        return names
+        return names  # type: ignore[return-value]  # None is not among them any more
 
     def _set(self, name: str, verdict: int | Status | None) -> None:
         before = self._verdicts.get(name)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from allotment.scheduler.diagnosis import Refusal, refused_by, refused_everywhere
 from allotment.scheduler.framework import Code, Cycle, Filter, Status
-from allotment.scheduler.gang import group_key
 from allotment.scheduler.index import Index
 from allotment.scheduler.node import NodeInfo
 
@@ -80,12 +79,12 @@ class Placer:
     def place(self, pod: PodInfo, now: float) -> Placement | Refusal:
         """Chooses the best node and reserves what the pod needs there."""
         attempt = self.begin(pod, now)
-        if isinstance(attempt, Refusal):
-            return attempt
+        return attempt if isinstance(attempt, Refusal) else self.finish(attempt)
+
+    def finish(self, attempt: Attempt) -> Placement | Refusal:
+        """Chooses the best node for a pod that was begun with, and reserves what it needs there."""
         node = self.choose(attempt)
-        if isinstance(node, Refusal):
-            return node
-        return self.reserve(attempt, node)
+        return node if isinstance(node, Refusal) else self.reserve(attempt, node)
 
     def begin(self, pod: PodInfo, now: float) -> Attempt | Refusal:
         """PreFilter: whether there is any point in asking nodes."""
@@ -97,7 +96,7 @@ class Placer:
             if not status.ok and status.code is not Code.SKIP:
                 return refused_by(status)
             seen = profile.devices.shape(cycle)
-        group = group_key(pod.pod) if self._cluster.nominated else ""  # whose room is kept for whom
+        group = pod.group if self._cluster.nominated else ""  # whose room is kept for whom
         shape = (profile.name, pod.asks, seen, group)
         index = self._index(shape, profile, cycle)
         if index.refusal is not None:
@@ -108,8 +107,9 @@ class Placer:
         return self._begin_everywhere(attempt) or attempt
 
     def _begin_everywhere(self, attempt: Attempt) -> Refusal | None:
+        pod = attempt.cycle.pod
         for plugin in attempt.profile.everywhere:
-            if plugin.indifferent(attempt.cycle):
+            if plugin.indifferent(pod, self._cluster):
                 continue
             skipped = False
             if plugin.pre_filter is not None:
@@ -182,12 +182,12 @@ class Placer:
     def verdict(self, attempt: Attempt, node: NodeInfo, *, without: str = "") -> int | Status:
         """The local score of one node, or why not, spreading and neighbours included; one plugin may be left out."""
         verdict = attempt.index.judge(node, without=without)
-        if isinstance(verdict, int):
-            for plugin in attempt.filters:
-                status = plugin.filter(attempt.cycle, node)
-                if not status.ok:
-                    return status
-        return verdict
+        rejected = self._passes(attempt, node) if isinstance(verdict, int) else None
+        return verdict if rejected is None else rejected
+
+    def rejection(self, attempt: Attempt, node: NodeInfo, *, without: str = "") -> Status | None:
+        """As ``verdict``, where the score does not matter; None: the pod fits."""
+        return attempt.index.rejection(node, without=without) or self._passes(attempt, node)
 
     def rejections(self, attempt: Attempt) -> Mapping[str, Status]:
         """What each node says that does not fit; worked out when first looked at."""
@@ -258,7 +258,14 @@ class Placer:
     # --- Reserve ---
 
     def reserve(self, attempt: Attempt, name: str) -> Placement | Refusal:
-        """Takes what the pod needs on the node. Leaves nothing behind where that fails."""
+        """Takes what the pod needs on the node, and assumes that it is there. Leaves nothing behind where that fails."""
+        placed = self.take(attempt, name)
+        if isinstance(placed, Placement):
+            self._cluster.assume(placed.cycle.pod, name, placed.cycle.state.get(EXTRA))
+        return placed
+
+    def take(self, attempt: Attempt, name: str) -> Placement | Refusal:
+        """As ``reserve``, for a pod whose binding is shown at once: what it takes beside its claims is counted then."""
         cycle, node = attempt.cycle, self._cluster.nodes[name]
         for number, plugin in enumerate(attempt.profile.reserve):
             status = plugin.reserve(cycle, node)
@@ -266,7 +273,6 @@ class Placer:
                 for undone in reversed(attempt.profile.reserve[: number + 1]):
                     undone.unreserve(cycle, node)
                 return refused_by(status)
-        self._cluster.assume(cycle.pod, name, cycle.state.get(EXTRA))
         steps = [step for plugin in attempt.profile.pre_bind for step in plugin.pre_bind(cycle, node)]
         return Placement(cycle, name, steps)
 

@@ -322,6 +322,11 @@ class Queue:
 
     # --- events ---
 
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits for anything to happen."""
+        return not any(any(those.values()) for those in (self._gated, self._blamed, self._lasting))
+
     def wake(self, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> list[Entry]:
         """Something changed: sends scouts where it can help. Returns the gated entries that it may help."""
         shown = new if new is not None else old

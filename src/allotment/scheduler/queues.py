@@ -25,8 +25,9 @@ from allotment.api.core import Pod
 from allotment.api.quantity import Format, Quantity
 from allotment.scheduler.extended_resources import served
 from allotment.scheduler.framework import Action, Wake
-from allotment.scheduler.gang import DEFAULT_QUEUE, VOLCANO, group_key
+from allotment.scheduler.gang import DEFAULT_QUEUE
 from allotment.scheduler.node import PODS
+from allotment.scheduler.pod import VOLCANO, group_key
 from allotment.scheduler.requests import Amounts, amounts
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.usage.allocation import AllocationInfo, Held, held_by
 from allotment.usage.hidden import with_hidden_claims
 from allotment.usage.inventory import Inventory, slice_inventory, tree_inventory
+from allotment.usage.partitions import PartitionKind, partition_kinds
 from allotment.usage.pool import PoolUsage, VanishedDevice, in_use, pool_usage
 from allotment.usage.rollup import (
     ClusterUsage,
@@ -36,6 +37,7 @@ from allotment.usage.rollup import (
     by_node,
     in_cluster,
 )
+from allotment.usage.shareable import Shareable, shareable_of
 from allotment.usage.summary import Summary
 
 
@@ -186,6 +188,19 @@ class Usage:
             usage = pool_usage(self._inventory(id, record, held), held)
             record.usage = usage if self._all_claims else with_hidden_claims(usage, self._counts.get(id))
         return record.usage
+
+    def partitions(self, id: PoolID, default: str | None = None) -> tuple[PartitionKind, ...]:
+        """The partitions of a published pool by kind; ``default`` is the attribute that tells them apart where no slice names
+        one. Raises PartitionError."""
+        record = self._records[id]
+        held = record.holdings()
+        return partition_kinds(self._inventory(id, record, held), frozenset(in_use(held)), default)
+
+    def shareable(self, id: PoolID) -> Shareable | None:
+        """The devices of a published pool that can be shared; None if there are none."""
+        record, usage = self._records[id], self.pool(id)
+        assert usage is not None
+        return shareable_of(self._inventory(id, record, record.holdings()).devices, usage.devices)
 
     def _inventory(self, id: PoolID, record: _Record, held: dict[str, list[AllocationInfo]]) -> Inventory:
         if not record.slices:

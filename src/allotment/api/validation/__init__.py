@@ -11,7 +11,7 @@ validation, knows which of them are off.
 from collections.abc import Callable
 from typing import Any, Final
 
-from allotment.api import alpha2, pools, resource
+from allotment.api import alpha2, autoscaling, pools, resource
 from allotment.api.fields import FieldError
 from allotment.api.validation.claim import (
     validate_claim,
@@ -22,6 +22,16 @@ from allotment.api.validation.claim import (
 from allotment.api.validation.claim_status import validate_claim_status
 from allotment.api.validation.device_class import validate_class
 from allotment.api.validation.expressions import EXPRESSION_COST, ExpressionChecker, ExpressionUse, Verdict
+from allotment.api.validation.machines import (
+    validate_instance_type,
+    validate_node_claim,
+    validate_node_group,
+    validate_node_pool,
+)
+from allotment.api.validation.node_overlay import (
+    validate_node_overlay,
+    validate_node_overlay_status,
+)
 from allotment.api.validation.node_resource_slice import validate_node_resource_slice
 from allotment.api.validation.parameters import (
     validate_claim_parameters,
@@ -57,6 +67,12 @@ __all__ = [
     "validate_claim_update",
     "validate_class",
     "validate_class_parameters",
+    "validate_instance_type",
+    "validate_node_claim",
+    "validate_node_group",
+    "validate_node_overlay",
+    "validate_node_overlay_status",
+    "validate_node_pool",
     "validate_node_resource_slice",
     "validate_pool_status_answer",
     "validate_pool_status_request",
@@ -101,4 +117,11 @@ _VALIDATORS: Final[dict[type, Callable[[Any, ExpressionChecker], list[FieldError
     pools.ResourcePoolStatusRequest: lambda obj, check: (
         validate_pool_status_request(obj) + validate_pool_status_answer(obj.status, None)
     ),
+    autoscaling.NodeOverlay: lambda obj, check: (
+        validate_node_overlay(obj) + validate_node_overlay_status(obj.status)
+    ),
+    autoscaling.NodePool: lambda obj, check: validate_node_pool(obj),
+    autoscaling.NodeClaim: lambda obj, check: validate_node_claim(obj),
+    autoscaling.NodeGroup: lambda obj, check: validate_node_group(obj),
+    autoscaling.InstanceType: lambda obj, check: validate_instance_type(obj),
 }

@@ -78,7 +78,7 @@ def _check_spec(spec: ResourceSliceSpec, before: Mapping[str, Device] = NEW) -> 
         spec.shared_counters,
         _SPEC.child("sharedCounters"),
         COUNTER_SETS,
-        _check_counter_set,
+        check_counter_set,
         lambda counter_set: counter_set.name,
     )
     yield from _check_partition_type(spec)
@@ -137,7 +137,8 @@ def _is_advanced(device: Device) -> bool:
     return bool(device.taints or device.consumes_counters) or any(map(is_list, device.attributes.values()))
 
 
-def _check_counter_set(counter_set: CounterSet, path: FieldPath) -> Iterator[FieldError]:
+def check_counter_set(counter_set: CounterSet, path: FieldPath) -> Iterator[FieldError]:
+    """A name and counters. Templates of slices have them too."""
     yield from named(counter_set.name, path.child("name"), dns_label_problem)
     if not counter_set.counters:
         yield path.child("counters").required("is required: name at least one counter")

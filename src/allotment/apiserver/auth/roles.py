@@ -22,6 +22,7 @@ CHANGE = "patch,update"
 
 _RESOURCE, _SCHEDULING, _OWN = "resource.k8s.io", "scheduling.k8s.io", "allotment.dev"
 _VOLCANO = "scheduling.volcano.sh"
+_KARPENTER = "karpenter.sh"
 _EVENTS = "create,patch,update: core,events.k8s.io: events"
 _DELEGATED = (
     "create: authentication.k8s.io: tokenreviews",
@@ -302,6 +303,10 @@ _COMPONENTS = (
             f"{CHANGE}: batch: jobs/finalizers,jobs/status",
             f"{READ}: policy: poddisruptionbudgets",
             f"{CHANGE}: policy: poddisruptionbudgets/status",
+            # machines that may be launched
+            f"{READ}: {_KARPENTER}: nodeoverlays,nodepools",
+            f"{CHANGE}: {_KARPENTER}: nodeoverlays/status",
+            f"{READ}: {_OWN}: nodegroups",
         ),
     ),
     DefaultRole(
@@ -320,7 +325,10 @@ _COMPONENTS = (
             f"{READ}: {_SCHEDULING}: podgroups,priorityclasses,workloads",
             f"{READ}: {_RESOURCE},{_OWN}: {_DEVICES},resourceclaimparameters,resourceclaims,resourceclaimtemplates",
             f"{ALL}: {_RESOURCE}: resourceslices",
-            f"{CHANGE},{READ}: {_OWN}: nodeoverlays,nodeoverlays/status",
+            f"{CHANGE},{READ}: {_KARPENTER}: nodeoverlays,nodeoverlays/status,nodepools,nodepools/status",
+            f"{ALL}: {_KARPENTER}: nodeclaims",
+            f"{CHANGE}: {_KARPENTER}: nodeclaims/status",
+            f"{CHANGE},{READ}: {_OWN}: nodegroups,nodegroups/status",
         ),
     ),
     DefaultRole(  # what the dashboard counts; what it shows a person, it reads as that person
@@ -337,6 +345,8 @@ _COMPONENTS = (
             f"{READ}: core: nodes",
             f"{READ}: {_RESOURCE},{_OWN}: {_DEVICES},resourcepools,resourcepools/status",
             f"{READ}: {_SCHEDULING}: priorityclasses",
+            f"{READ}: {_KARPENTER}: nodeclaims,nodeoverlays,nodepools",
+            f"{READ}: {_OWN}: nodegroups",
         ),
     ),
 )

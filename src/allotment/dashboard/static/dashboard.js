@@ -18,18 +18,18 @@ const WORDS = {
 };
 const COUNTS = ["available", "allocated", "unavailable", "unknown"];
 const COLOURS = { available: "s0", allocated: "s1", unavailable: "s3", unknown: "s4" };
+const COLUMNS = ["available", "allocated", "unavailable", "total"];
 const DENSE = 150; // nodes, from which on they are drawn smaller
 const GROUPS = 12; // of nodes that lack the same, in an explanation
 const NEW = 1500; // ms for which what has changed is marked
 
-const NOTHING =
-  "There are no devices that you may see. They appear here when a driver publishes a ResourceSlice; allot up --demo brings some to look at.";
+const NOTHING = "There are no devices that you may see. They appear here when a driver publishes a ResourceSlice.";
 
 const map = byId("map");
 
 let states = [];
-let pools = new Map(); // by key: {told, cells, rows}
-let nodes = new Map(); // by name: {row, cells, free}
+let pools = new Map(); // by key: {told, cells, groups, rows, stale}
+let nodes = new Map(); // by name: {name, row, cells, free, stale}
 let order = null; // keys of pools as the table has them; null when that has to be found out anew
 let past = null;
 let showAll = false;
@@ -65,14 +65,14 @@ async function* lines(response) {
   }
 }
 
-let leaving = null;
+const LOGOUT = "logout";
+let leaving = new AbortController(); // of the stream that is read now
 
 async function follow() {
-  let failures = 0;
-  for (;;) {
-    leaving = new AbortController();
+  const mine = (leaving = new AbortController());
+  for (let failures = 0; ; ) {
     try {
-      const response = await fetch("/ui/api/changes", { headers: authorization(), signal: leaving.signal });
+      const response = await fetch("/ui/api/changes", { headers: authorization(), signal: mine.signal });
       if (response.status === 401) return askForToken();
       if (!response.ok) throw new Error(await refusal(response));
       for await (const line of lines(response)) {
@@ -84,13 +84,19 @@ async function follow() {
       }
       throw new Error("the server ended the connection");
     } catch (error) {
-      if (leaving.signal.aborted) return askForToken("");
-      const pause = RETRY[Math.min(failures++, RETRY.length - 1)];
-      connection(`not live: ${error.message}; trying again …`, "broken");
-      await new Promise((resolve) => setTimeout(resolve, pause));
+      if (!mine.signal.aborted) {
+        connection(`not live: ${error.message}; trying again …`, "broken");
+        await new Promise((resolve) => setTimeout(resolve, RETRY[Math.min(failures++, RETRY.length - 1)]));
+      }
+      if (mine.signal.reason === LOGOUT) return askForToken("");
+      if (mine.signal.aborted) return;
     }
   }
 }
+
+// A browser keeps a page that one goes away from, with its connections, of which there are six for a server: the stream has to end.
+addEventListener("pagehide", () => leaving.abort("hidden"));
+addEventListener("pageshow", (event) => event.persisted && byId("login").hidden && follow());
 
 async function refusal(response) {
   try {
@@ -141,7 +147,7 @@ byId("form").addEventListener("submit", (event) => {
   connection("connecting …", "");
   follow();
 });
-byId("leave").addEventListener("click", () => leaving.abort());
+byId("leave").addEventListener("click", () => leaving.abort(LOGOUT));
 
 // --- the fleet ---
 
@@ -173,6 +179,7 @@ function begin(told) {
   requestAnimationFrame(() => setTimeout(() => performance.mark("first-picture")));
 }
 
+const cellsOf = (row) => [...row.querySelectorAll(".cell")];
 const inOrder = (one, other) => (one.name === SEVERAL) - (other.name === SEVERAL) || ORDER.compare(one.name, other.name);
 
 function nodeOf(name) {
@@ -188,7 +195,7 @@ function nodeOf(name) {
   const cells = element("div", "cells");
   cells.setAttribute("role", "presentation");
   row.append(label, free, cells);
-  node = { name, row, cells, free };
+  node = { name, row, cells, free, stale: true };
   nodes.set(name, node);
   return node;
 }
@@ -222,33 +229,47 @@ function putPool(told, live) {
     if (known.told.problems.length !== told.problems.length) order = null;
     known.told = told;
     known.stale = true;
+    for (const name of known.groups.keys()) nodes.get(name).stale = true;
     return;
   }
+  const before = new Map(known?.told.devices.map((device) => [device[0], JSON.stringify(device)]));
   if (known) removePool(id);
-  const cells = told.devices.map((device, at) => {
+  const groups = new Map(); // by node
+  const cells = told.devices.map((device) => {
     const cell = document.createElement("div");
-    const place = nodeOf(device[2] || told.node || SEVERAL).cells;
     cell.setAttribute("role", "gridcell");
     cell.tabIndex = -1;
-    if (at === 0 && place.firstChild) cell.dataset.apart = "";
-    describe(cell, told, device, live);
-    place.append(cell);
+    describe(cell, told, device, live && before.get(device[0]) !== JSON.stringify(device));
+    const name = device[2] || told.node || SEVERAL;
+    if (!groups.has(name)) groups.set(name, groupIn(nodeOf(name), id));
+    groups.get(name).append(cell);
     return cell;
   });
-  pools.set(id, { told, cells, rows: null, stale: true });
+  pools.set(id, { told, cells, groups, rows: null, stale: true });
   order = null;
+}
+
+// The place for a pool's cells in a node's row; pools come in the order of their names.
+function groupIn(node, id) {
+  const group = element("div", "group");
+  group.setAttribute("role", "presentation");
+  group.pool = id;
+  node.stale = true;
+  node.cells.insertBefore(group, [...node.cells.children].find((other) => ORDER.compare(other.pool, id) > 0) ?? null);
+  return group;
 }
 
 function removePool(id) {
   const known = pools.get(id);
   if (!known) return;
-  for (const cell of known.cells) {
-    const node = nodes.get(cell.closest(".node").firstChild.textContent);
-    cell.remove();
-    if (cell === shown) hideAbout();
+  if (shown && known.cells.includes(shown)) hideAbout();
+  for (const [name, group] of known.groups) {
+    const node = nodes.get(name);
+    group.remove();
+    node.stale = true;
     if (node.cells.childElementCount) continue;
     node.row.remove();
-    nodes.delete(node.name);
+    nodes.delete(name);
   }
   for (const row of known.rows ?? []) row.remove();
   pools.delete(id);
@@ -257,7 +278,7 @@ function removePool(id) {
 
 function describe(cell, pool, device, live) {
   const [name, state, node, claims = [], message = ""] = device;
-  cell.className = `cell s${state}${"apart" in cell.dataset ? " apart" : ""}`;
+  cell.className = `cell s${state}`;
   if (live) mark(cell);
   cell.device = { pool, device };
   const held = claims.length ? `, held by ${claims.join(", ")}` : "";
@@ -342,16 +363,31 @@ function drawUse(bar, counts) {
 
 function drawFree() {
   for (const node of nodes.values()) {
-    const cells = [...node.cells.children];
-    const free = cells.filter((cell) => states[cell.device.device[1]] === "Available").length;
-    const text = `${free}/${cells.length}`;
-    if (node.free.textContent !== text) {
-      node.free.textContent = text;
-      node.free.title = `${free} of ${cells.length} available`;
-    }
+    if (!node.stale) continue;
+    node.stale = false;
+    const all = cellsOf(node.row).length;
+    const free = freeOn(node);
+    node.free.textContent = `${free ?? "?"}/${all}`;
+    node.free.title = free === null ? "how many are available is not known" : `${free} of ${all} available`;
   }
-  byId("nodes-count").textContent = nodes.size ? `${nodes.size.toLocaleString()} ${nodes.size === 1 ? "node" : "nodes"}` : "";
+  const count = nodes.size - nodes.has(SEVERAL);
+  byId("nodes-count").textContent = nodes.size ? `${count.toLocaleString()} ${count === 1 ? "node" : "nodes"}` : "";
 }
+
+// A pool of one node is counted, whichever of its devices are meant; null: nobody knows.
+function freeOn(node) {
+  let free = 0;
+  for (const group of node.cells.children) {
+    const { told } = pools.get(group.pool);
+    const cells = [...group.children];
+    const known = told.node ? told.hidden !== null || !told.counts.unknown : !cells.some((cell) => stateOf(cell) === "Unknown");
+    if (!known) return null;
+    free += told.node ? told.counts.available : cells.filter((cell) => stateOf(cell) === "Available").length;
+  }
+  return free;
+}
+
+const stateOf = (cell) => states[cell.device.device[1]];
 
 function drawTable() {
   const body = byId("pools");
@@ -363,8 +399,11 @@ function drawTable() {
   const told = showAll ? ids : ids.slice(0, ROWS);
   const rows = told.flatMap((id) => {
     const pool = pools.get(id);
-    if (!pool.rows) pool.rows = tableRows(pool.told);
-    else if (pool.stale) pool.rows = swapped(pool.rows, tableRows(pool.told));
+    if (!pool.rows || (pool.stale && wordsOf(pool.told) !== (pool.rows[1]?.textContent ?? ""))) {
+      const fresh = tableRows(pool.told);
+      pool.rows = pool.rows ? swapped(pool.rows, fresh) : fresh;
+    }
+    if (pool.stale) fillRow(pool.rows[0], pool.told);
     pool.stale = false;
     return pool.rows;
   });
@@ -387,41 +426,55 @@ byId("more").addEventListener("click", () => {
 
 function tableRows(pool) {
   const row = element("tr");
-  const { counts } = pool;
   for (const text of [pool.pool, pool.driver, pool.node || SEVERAL]) {
     const cell = element("td", "", text);
     cell.title = text;
     row.append(cell);
   }
-  const use = element("div", "use");
-  drawUse(use, counts);
   const bar = element("td");
-  bar.append(use);
+  bar.append(element("div", "use"));
   row.append(bar);
-  for (const name of ["available", "allocated", "unavailable", "total"]) {
-    const known = name === "total" || pool.hidden !== null || !counts.unknown;
-    const cell = element("td", "n", known ? String(counts[name]) : "unknown");
+  for (const name of COLUMNS) {
+    const cell = element("td", "n");
     cell.dataset.name = name;
     row.append(cell);
   }
-  const hidden = pool.hidden ? [`${pool.hidden} of ${pool.unseen || pool.hidden} held by claims that you may not see`] : [];
-  const told = [...pool.problems, ...hidden];
-  if (!told.length) return [row];
+  const words = wordsOf(pool);
+  if (!words) return [row];
   row.className = "wrong";
   const more = element("tr", "more");
-  const words = element("td", pool.problems.length ? "told" : "told plain", told.join("; "));
-  words.colSpan = 8;
-  more.append(words);
+  const told = element("td", pool.problems.length ? "told" : "told plain", words);
+  told.colSpan = row.childElementCount;
+  more.append(told);
   return [row, more];
 }
 
+function fillRow(row, { counts, hidden }) {
+  drawUse(row.querySelector(".use"), counts);
+  for (const cell of row.querySelectorAll(".n")) {
+    const { name } = cell.dataset;
+    const known = name === "total" || hidden !== null || !counts.unknown;
+    const text = known ? String(counts[name]) : "unknown";
+    if (cell.textContent !== text) cell.textContent = text;
+  }
+}
+
+function wordsOf(pool) {
+  const hidden = pool.hidden ? [`${pool.hidden} of ${pool.unseen || pool.hidden} held by claims that you may not see`] : [];
+  return [...pool.problems, ...hidden].join("; ");
+}
+
+let sought = "";
+
 function find() {
   const text = byId("find").value.trim().toLowerCase();
+  if (!text && !sought) return;
+  sought = text;
   for (const node of nodes.values()) {
     node.row.hidden =
       text !== "" &&
       !node.name.toLowerCase().includes(text) &&
-      ![...node.cells.children].some((cell) => `${cell.getAttribute("aria-label")} ${cell.device.pool.driver}`.toLowerCase().includes(text));
+      !cellsOf(node.row).some((cell) => `${cell.getAttribute("aria-label")} ${cell.device.pool.driver}`.toLowerCase().includes(text));
   }
 }
 byId("find").addEventListener("input", find);
@@ -441,13 +494,18 @@ async function about({ pool, device }) {
   return published.get(id);
 }
 
+function placeOf(pool, own) {
+  const node = own || pool.node || SEVERAL;
+  return node === pool.pool ? `${pool.driver}, node ${node}` : `${pool.driver}, pool ${pool.pool}, ${node === SEVERAL ? node : `node ${node}`}`;
+}
+
 async function tellAbout(cell) {
   shown = cell;
   const { pool, device } = cell.device;
   const [name, state, node, claims = [], message = ""] = device;
   const title = element("h3");
   title.append(element("i", `cell dot s${state}`), `${name}: ${WORDS[states[state]]}`);
-  const parts = [title, element("p", "quiet", `pool ${pool.pool} of ${pool.driver}, ${node || pool.node || SEVERAL}`)];
+  const parts = [title, element("p", "quiet", placeOf(pool, node))];
   if (claims.length) parts.push(element("p", "", `held by ${claims.join(", ")}`));
   if (message) parts.push(element("p", "", message));
   const panel = byId("about");
@@ -460,9 +518,7 @@ async function tellAbout(cell) {
   const entries = [...Object.entries(details.attributes ?? {}), ...Object.entries(details.capacity ?? {})];
   for (const taint of details.taints ?? []) entries.push(["taint", taint]);
   for (const [term, value] of entries) {
-    const pair = element("div");
-    pair.append(element("dt", "", term), element("dd", "", Array.isArray(value) ? value.join(", ") : String(value)));
-    list.append(pair);
+    list.append(element("dt", "", term), element("dd", "", Array.isArray(value) ? value.join(", ") : String(value)));
   }
   if (entries.length) panel.append(list);
   putBeside(panel, cell);
@@ -515,12 +571,12 @@ map.addEventListener("keydown", (event) => {
 });
 
 function reached(cell, pressed, all) {
-  const cells = [...cell.parentElement.children];
+  const cells = cellsOf(cell.closest(".node"));
   const at = cells.indexOf(cell);
   const row = (steps) => {
     const rows = [...map.querySelectorAll(".node:not([hidden])")];
     const now = rows.indexOf(cell.closest(".node"));
-    const there = rows[Math.max(0, Math.min(rows.length - 1, now + steps))].querySelector(".cells").children;
+    const there = cellsOf(rows[Math.max(0, Math.min(rows.length - 1, now + steps))]);
     return there[Math.min(at, there.length - 1)];
   };
   switch (pressed) {
@@ -530,8 +586,8 @@ function reached(cell, pressed, all) {
     case "ArrowUp": return row(-1);
     case "PageDown": return row(10);
     case "PageUp": return row(-10);
-    case "Home": return all ? row(-Infinity).parentElement.firstElementChild : cells[0];
-    case "End": return all ? row(Infinity).parentElement.lastElementChild : cells.at(-1);
+    case "Home": return all ? cellsOf(row(-Infinity).closest(".node"))[0] : cells[0];
+    case "End": return all ? cellsOf(row(Infinity).closest(".node")).at(-1) : cells.at(-1);
   }
 }
 

@@ -1,0 +1,1 @@
+"""What if: a forkable cluster, overlays, provisioning."""

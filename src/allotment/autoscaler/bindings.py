@@ -1,0 +1,81 @@
+"""Which attributes of a new machine will be equal, though nobody knows their values yet.
+
+``attributeBindings`` says it of an attribute on several devices, ``bindingKey`` of attributes one by one. Both are pairs of an
+equivalence relation, and its classes are what counts: statements that overlap join, and the order of them does not matter.
+
+A class lives within one overlay (or instance type) and one new node. Its name on that node is the ``binding_key`` of an
+UnknownAttribute, which equals itself and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from allotment.api.autoscaling import DynamicResources
+
+Attribute = str
+
+
+class Bound(NamedTuple):
+    """An attribute of a device whose value is not known yet. The attribute has its domain."""
+
+    template: int  # position among the templates
+    device: str
+    attribute: Attribute
+
+
+def qualified(driver: str, attribute: str) -> Attribute:
+    """A name without a domain belongs to the driver's."""
+    return attribute if "/" in attribute else f"{driver}/{attribute}"
+
+
+def classes(resources: DynamicResources) -> dict[Bound, int]:
+    """The class of every bound attribute. Classes count from 0, in the order of their first members."""
+    joined = _Classes()
+    for members in _statements(resources):
+        first = members[0]
+        for member in members:
+            joined.join(first, member)
+    numbers: dict[Bound | str, int] = {}
+    return {
+        member: numbers.setdefault(joined.find(member), len(numbers))
+        for member in sorted(each for each in joined.parents if isinstance(each, Bound))
+    }
+
+
+def _statements(resources: DynamicResources) -> Iterator[list[Bound | str]]:
+    """Things that are equal. A binding key is one of them."""
+    positions = {
+        template.metadata.name: position
+        for position, template in enumerate(resources.resource_slice_templates)
+    }
+    for position, template in enumerate(resources.resource_slice_templates):
+        for device in template.spec.devices:
+            for name, attribute in device.attributes.items():
+                if attribute.binding_key is not None:
+                    bound = Bound(position, device.name, qualified(template.spec.driver, name))
+                    yield [attribute.binding_key, bound]
+    for binding in resources.attribute_bindings:
+        for attribute_name in binding.attributes:
+            yield [
+                Bound(positions[each.resource_slice_template], each.device, attribute_name)
+                for each in binding.device_selectors
+            ]
+
+
+class _Classes:
+    """Disjoint sets."""
+
+    def __init__(self) -> None:
+        self.parents: dict[Bound | str, Bound | str] = {}
+
+    def find(self, member: Bound | str) -> Bound | str:
+        parent = self.parents.setdefault(member, member)
+        while parent != member:
+            self.parents[member] = self.parents[parent]  # halves the way for the next one
+            member, parent = parent, self.parents[parent]
+        return member
+
+    def join(self, one: Bound | str, other: Bound | str) -> None:
+        self.parents[self.find(one)] = self.find(other)

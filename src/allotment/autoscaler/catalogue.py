@@ -1,0 +1,114 @@
+"""What machines there are to be had: instance types with their offerings, node pools, node groups, and overlays on them.
+
+A catalogue is read from the text of manifests and is strict: a misspelt field, a value that is not allowed or an object that
+is there twice is an error with file, line, object and field, and all errors are told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from allotment.api.autoscaling import InstanceType, NodeGroup, NodeOverlay, NodePool
+from allotment.api.fields import FieldError
+from allotment.api.manifest import Located, ManifestError, read_manifest
+from allotment.api.validation import (
+    validate_instance_type,
+    validate_node_group,
+    validate_node_overlay,
+    validate_node_pool,
+)
+
+T = TypeVar("T", InstanceType, NodePool, NodeGroup, NodeOverlay)
+
+_KINDS: dict[type, Callable[[Any], list[FieldError]]] = {
+    InstanceType: validate_instance_type,
+    NodePool: validate_node_pool,
+    NodeGroup: validate_node_group,
+    NodeOverlay: validate_node_overlay,
+}
+
+
+class CatalogueError(ValueError):
+    """A catalogue cannot be used. ``complaints`` are lines such as ``types.yaml:7: InstanceType m1: spec.offerings: …``."""
+
+    def __init__(self, complaints: Iterable[str]) -> None:
+        self.complaints = list(complaints)
+        super().__init__("\n".join(self.complaints))
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Valid objects by name."""
+
+    types: Mapping[str, InstanceType] = field(default_factory=dict)
+    pools: Mapping[str, NodePool] = field(default_factory=dict)
+    groups: Mapping[str, NodeGroup] = field(default_factory=dict)
+    overlays: Mapping[str, NodeOverlay] = field(default_factory=dict)
+
+    def with_pools(self, pools: Iterable[NodePool], groups: Iterable[NodeGroup] = ()) -> Catalogue:
+        """With those of a cluster too, which take the place of the files' of the same names. Invalid ones are left out."""
+        return Catalogue(
+            self.types,
+            {**self.pools, **{each.metadata.name: each for each in pools if not validate_node_pool(each)}},
+            {**self.groups, **{each.metadata.name: each for each in groups if not validate_node_group(each)}},
+            self.overlays,
+        )
+
+
+def read_catalogue(files: Iterable[tuple[str, str]]) -> Catalogue:
+    """The catalogue in the text of files, each given with its name. Raises CatalogueError."""
+    found: list[Located] = []
+    complaints: list[str] = []
+    for source, text in files:
+        try:
+            found += read_manifest(text, source)
+        except ManifestError as exc:
+            complaints.append(str(exc))
+    return catalogue_of(found, complaints)
+
+
+def catalogue_of(found: Sequence[Located], complaints: Iterable[str] = ()) -> Catalogue:
+    """The catalogue of objects that have been read; ``complaints`` are of what could not be. Raises CatalogueError."""
+    complaints = list(complaints)
+    taken: dict[tuple[str, str], Located] = {}
+    for located in found:
+        complaints += _complaints(located, taken)
+    if complaints:
+        raise CatalogueError(complaints)
+    return Catalogue(
+        _by_name(InstanceType, found),
+        _by_name(NodePool, found),
+        _by_name(NodeGroup, found),
+        _by_name(NodeOverlay, found),
+    )
+
+
+def _by_name(kind: type[T], found: Iterable[Located]) -> dict[str, T]:
+    objects = [each.obj for each in found if isinstance(each.obj, kind)]
+    return {each.metadata.name: each for each in objects}
+
+
+def _complaints(located: Located, taken: dict[tuple[str, str], Located]) -> Iterator[str]:
+    obj = located.obj
+    if not isinstance(obj, InstanceType | NodePool | NodeGroup | NodeOverlay):
+        names = ", ".join(kind.__name__ for kind in _KINDS)
+        yield _told(located, "", f"is not for a catalogue, which has {names}")
+        return
+    for error in located.unknown_fields():
+        yield _told(located, error.field, error.message)
+    for problem in _KINDS[type(obj)](obj):
+        yield _told(located, str(problem.path), problem.message)
+    name = obj.metadata.name
+    before = taken.setdefault((obj.kind, name), located)
+    if before is not located and name:
+        yield _told(located, "metadata.name", f"is there already, at {before.source}:{before.line}")
+
+
+def _told(located: Located, path: str, message: str) -> str:
+    metadata = located.raw.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    which = f"{located.kind} {name}" if isinstance(name, str) and name else located.kind
+    where = f"{located.source}:{located.line_of(path)}"
+    return f"{where}: {which}: {path}: {message}" if path else f"{where}: {which}: {message}"

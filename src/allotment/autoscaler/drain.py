@@ -1,0 +1,156 @@
+"""Scale-down: whether a node can go, its pods running elsewhere with their claims allocated anew.
+
+All pods are evicted first, so that those which share a claim can move together, then the node goes, then each pod is placed as the
+scheduler would. One after another may fail where another order works: those that found no place go first in the next round.
+
+Some pods do not hold a node: those that are there because it is (of a DaemonSet, or static) go with it, and those that only look
+at devices (admin access) do so if there is nothing for them elsewhere. A claim that stays allocated when unused (Immediate) does
+hold it. Disruption budgets count as they are now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from allotment.api.resource import ResourceClaim
+from allotment.autoscaler.errors import NodeInUse
+from allotment.autoscaler.forkable_cluster import key_of
+from allotment.autoscaler.simulation import Bound, Removed
+from allotment.scheduler.budgets import Budgets
+
+if TYPE_CHECKING:
+    from allotment.api.core import Pod
+    from allotment.autoscaler.simulation import Simulation
+
+ROUNDS = 3
+MIRROR = "kubernetes.io/config.mirror"
+"""Annotation of pods that a kubelet has from a file of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """The node is gone."""
+
+    node: Removed
+    moved: tuple[Bound, ...]  # pods with their new nodes
+    gone: tuple[Pod, ...]  # pods that went with it
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The node cannot go, and nothing has changed."""
+
+    node: str
+    pods: Mapping[str, str]  # those that hold it, with the reason
+    claims: tuple[str, ...] = ()  # those that hold it, since they keep its devices in use or not
+
+
+@dataclass(slots=True)
+class _Round:
+    moved: list[Bound] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def drain(simulation: Simulation, node: str) -> Drained | Held:
+    """Moves a node's pods elsewhere and removes it, if that is possible; looks for a place in ``ROUNDS`` different orders. Raises
+    NoSuchNode."""
+    simulation.node(node)
+    pods = simulation.pods(node)
+    protected = _protected(simulation, pods)
+    if protected:
+        return Held(node, protected)
+    with simulation.trial() as trial:
+        waiting, optional, gone = _cleared(simulation, node, pods)
+        try:
+            removed = simulation.simulate_remove_node(node)
+        except NodeInUse as exc:
+            return Held(node, dict.fromkeys(exc.pods, f"it uses devices of node {node} from elsewhere"))
+        placed = _place(simulation, waiting)
+        if placed.refused or removed.stranded:
+            return Held(node, placed.refused, removed.stranded)
+        for pod in optional:
+            found = simulation.schedule(pod)
+            if isinstance(found, Bound):
+                placed.moved.append(found)
+            else:
+                gone.append(pod)
+                _forget(simulation, pod)
+        trial.keep()
+        return Drained(removed, tuple(placed.moved), tuple(gone))
+
+
+def _protected(simulation: Simulation, pods: tuple[Pod, ...]) -> dict[str, str]:
+    """The pods that may not be evicted now."""
+    budgets, known = Budgets(simulation.cluster), simulation.cluster.pods
+    return {
+        key_of(pod): "its disruption budget allows no more evictions now"
+        for pod in pods
+        if not goes_along(pod) and not budgets.spend(known[key_of(pod)])
+    }
+
+
+def _cleared(
+    simulation: Simulation, node: str, pods: tuple[Pod, ...]
+) -> tuple[list[Pod], list[Pod], list[Pod]]:
+    """Takes all pods off a node: those that need another one, most important first, those that would like one, and those that
+    went."""
+    waiting: list[Pod] = []
+    optional: list[Pod] = []
+    gone: list[Pod] = []
+    for pod in sorted(pods, key=lambda pod: (-(pod.spec.priority or 0), key_of(pod))):
+        only_looks = _only_looks(simulation, pod)
+        evicted = simulation.simulate_evict_pod(pod, node).pod
+        if goes_along(pod):
+            gone.append(evicted)
+            _forget(simulation, evicted)
+        else:
+            (optional if only_looks else waiting).append(evicted)
+    return waiting, optional, gone
+
+
+def _place(simulation: Simulation, pods: list[Pod]) -> _Round:
+    """Places all pods, or none; then with why those of the first round found no place."""
+    first: _Round | None = None
+    for _ in range(ROUNDS):
+        found = _Round()
+        with simulation.trial() as trial:
+            for pod in pods:
+                placed = simulation.schedule(pod)
+                if isinstance(placed, Bound):
+                    found.moved.append(placed)
+                else:
+                    found.refused[key_of(pod)] = placed.words
+            if not found.refused:
+                trial.keep()
+                return found
+        first = first or found
+        pods = sorted(pods, key=lambda pod: key_of(pod) not in found.refused)
+    assert first is not None
+    return first
+
+
+def goes_along(pod: Pod) -> bool:
+    """Whether a pod is on its node because the node is there, and needs no other place."""
+    owners = pod.metadata.owner_references
+    return MIRROR in pod.metadata.annotations or any(
+        owner.kind == "Node" or (owner.kind == "DaemonSet" and owner.controller) for owner in owners
+    )
+
+
+def _only_looks(simulation: Simulation, pod: Pod) -> bool:
+    """Whether all devices that a pod has are admin's."""
+    cluster = simulation.cluster
+    found = [cluster.claims.objects.get(key) for key in cluster.used_by(cluster.pods[key_of(pod)])]
+    allocations = [claim.status.allocation for claim in found if claim is not None]
+    results = [result for each in allocations if each is not None for result in each.devices.results]
+    return bool(results) and all(result.admin_access for result in results)
+
+
+def _forget(simulation: Simulation, pod: Pod) -> None:
+    """A pod is no more, nor are the claims that were made for it."""
+    claims = simulation.objects(ResourceClaim)
+    for key in list(simulation.cluster.claims.owned.get(pod.metadata.uid, ())):
+        simulation.drop(claims[key])
+    simulation.drop(pod)

@@ -1,0 +1,42 @@
+"""What cannot be simulated, as opposed to "does not fit", which is a value (``scheduler.diagnosis.Refusal``).
+
+SimulationError
+├── NodeExists      a node, or a slice, is added that is there already
+├── NoSuchNode      a node is asked about that is not there
+├── NodeInUse       a node is removed while pods that use its devices are bound: evict them first
+├── NoSuchPod       a pod is evicted that is not on the node
+├── PodBound        a pod is to be placed that has its node
+└── NoFork          commit or revert without a fork
+"""
+
+
+class SimulationError(Exception):
+    """The call was refused and changed nothing; the message names the object."""
+
+
+class NodeExists(SimulationError):
+    """The node, or one of the slices, is there already."""
+
+
+class NoSuchNode(SimulationError):
+    """There is no node of that name."""
+
+
+class NodeInUse(SimulationError):
+    """Pods that use the node's devices are still bound. ``pods`` are their keys: evict them first."""
+
+    def __init__(self, message: str, pods: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.pods = pods
+
+
+class NoSuchPod(SimulationError):
+    """The pod is not on the node that it is to be evicted from."""
+
+
+class PodBound(SimulationError):
+    """The pod has its node already."""
+
+
+class NoFork(SimulationError):
+    """There is no fork to commit or revert."""

@@ -1,0 +1,285 @@
+"""The scheduler's cluster as objects that come and go, with forks.
+
+The state is the scheduler's own (``scheduler.cluster``), shown typed objects as informers would show them. Whatever is tried ends
+in objects that changed: a claim with its allocation, a pod with its node. What a fork has to remember is therefore a list of
+such changes, and reverting it shows each object as it was, in reverse. Forks cost what changed in them, and nothing is ever
+copied. Verdicts that the scheduler remembers per shape of pod stay, as after any change, for all nodes that were not touched.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from allotment.allocator.features import ALL, Features
+from allotment.allocator.ledger import Fork
+from allotment.api import alpha2
+from allotment.api.codec import decode, to_builtins
+from allotment.api.conversion.v1alpha2 import to_v1
+from allotment.api.core import Node, Pod
+from allotment.api.meta import ApiStruct
+from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.autoscaler.errors import NoFork, NoSuchNode
+from allotment.scheduler.cluster import Cluster
+
+if TYPE_CHECKING:
+    from allotment.scheduler.device_score import Sizes
+
+Slice = ResourceSlice | alpha2.NodeResourceSlice
+K = TypeVar("K", bound=ApiStruct)
+
+_FIRST: tuple[type[ApiStruct], ...] = (DeviceClass, DeviceTaintRule, ResourceSlice, Node, ResourceClaim)
+"""Kinds in the order in which showing many objects is quickest; all others come after them."""
+
+
+class Change(NamedTuple):
+    """An object as it was and is. ``sizes`` are those that devices were scored by: showing what was does not bring them back."""
+
+    key: str
+    old: ApiStruct | None
+    new: ApiStruct | None
+    sizes: Sizes
+
+
+class ForkableCluster:
+    """See the module. Outside of forks it can follow a live cluster: ``put`` and ``drop`` are what an informer's events are. In a
+    fork they are part of the fork."""
+
+    def __init__(self, features: Features = ALL) -> None:
+        self.cluster = Cluster(features)
+        self._objects: defaultdict[type[Any], dict[str, Any]] = defaultdict(dict)
+        self._slices: dict[
+            str, dict[tuple[str, str], Slice]
+        ] = {}  # by node that publishes them, kind and name
+        self._holders: dict[
+            tuple[str, str], dict[str, None]
+        ] = {}  # by driver and pool: claims that have devices of it
+        self._changes: list[Change] = []
+        self._forks: list[int] = []  # how many changes there were before each
+
+    # --- what there is ---
+
+    def objects(self, kind: type[K]) -> Mapping[str, K]:
+        """All objects of a kind, by ``name`` or ``namespace/name``. Not to be changed, and not to be kept: it follows."""
+        return self._objects[kind]
+
+    def all(self) -> Iterator[ApiStruct]:
+        """All objects of all kinds: another simulation could start with them."""
+        for objects in self._objects.values():
+            yield from objects.values()
+
+    def node(self, name: str) -> Node:
+        found = self.objects(Node).get(name)
+        if found is None:
+            raise NoSuchNode(f"there is no node {name} among the {self.cluster.known} of the simulation")
+        return found
+
+    def slices(self, node: str) -> tuple[Slice, ...]:
+        """The slices that a node publishes, by name."""
+        mine = self._slices.get(node, {})
+        return tuple([mine[key] for key in sorted(mine)])
+
+    def pods(self, node: str) -> tuple[Pod, ...]:
+        """The pods on a node, by name."""
+        info = self.cluster.nodes.get(node)
+        return tuple([info.pods[key].pod for key in sorted(info.pods)]) if info is not None else ()
+
+    def load(self, objects: Iterable[ApiStruct]) -> None:
+        """Many objects appear, given in any order; they are shown in one that is quick."""
+        found: defaultdict[type[ApiStruct], list[ApiStruct]] = defaultdict(list)
+        for each in objects:
+            found[type(each)].append(each)
+        for kind in (*_FIRST, *found):
+            for each in found.pop(kind, ()):
+                self.put(each)
+
+    def put(self, obj: ApiStruct) -> None:
+        """An object appears, or becomes different."""
+        if isinstance(obj, alpha2.ResourceClaim):
+            obj = decode(ResourceClaim, to_v1(to_builtins(obj)))
+        key = key_of(obj)
+        self._change(key, self._objects[type(obj)].get(key), obj)
+
+    def put_all(self, objects: Iterable[ApiStruct]) -> None:
+        """As ``put`` of each, but if one fails, none is."""
+        self.fork()
+        try:
+            for each in objects:
+                self.put(each)
+        except BaseException:
+            self.revert()
+            raise
+        self.commit()
+
+    def drop(self, obj: ApiStruct) -> None:
+        """An object goes, if it is there. Nothing else goes with it."""
+        key = key_of(obj)
+        old = self._objects[ResourceClaim if isinstance(obj, alpha2.ResourceClaim) else type(obj)].get(key)
+        if old is not None:
+            self._change(key, old, None)
+
+    def _change(self, key: str, old: ApiStruct | None, new: ApiStruct | None) -> None:
+        if self._forks:
+            self._changes.append(Change(key, old, new, self.cluster.sizes.largest))
+        self._show(key, old, new)
+
+    def _show(self, key: str, old: Any, new: Any) -> None:
+        kind = type(new if new is not None else old)
+        if new is None:
+            del self._objects[kind][key]
+        else:
+            self._objects[kind][key] = new
+        if kind is ResourceClaim:
+            self._file_claim(key, old, new)
+        elif kind is ResourceSlice or kind is alpha2.NodeResourceSlice:
+            self._file_slice(old, new)
+        self.cluster.change(old, new)
+        if isinstance(new, Pod) and not new.spec.node_name:
+            kept = new.status.nominated_node_name or ""
+            if self.cluster.nominated.get(key, "") != kept:
+                self.cluster.nominate(key, kept)
+
+    def _file_claim(self, key: str, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """Keeps ``_holders`` right."""
+        before = old.status.allocation if old is not None else None
+        after = new.status.allocation if new is not None else None
+        if before is after:
+            return
+        for result in before.devices.results if before is not None else ():
+            pool = (result.driver, result.pool)
+            held = self._holders.get(pool, {})
+            held.pop(key, None)
+            if not held:
+                self._holders.pop(pool, None)
+        for result in after.devices.results if after is not None else ():
+            self._holders.setdefault((result.driver, result.pool), {})[key] = None
+
+    def _file_slice(self, old: Slice | None, new: Slice | None) -> None:
+        """Keeps ``_slices`` right."""
+        for each in (old, new):
+            home = publisher(each) if each is not None else ""
+            if each is None or not home:
+                continue
+            if each is new:
+                self._slices.setdefault(home, {})[each.kind, each.metadata.name] = each
+            else:
+                mine = self._slices[home]
+                del mine[each.kind, each.metadata.name]
+                if not mine:
+                    del self._slices[home]
+
+    def claims_on(self, slices: Sequence[Slice]) -> list[ResourceClaim]:
+        """The claims that have devices of these slices, in admin access too; by name."""
+        found: dict[str, ResourceClaim] = {}
+        for each in slices:
+            pool, names = _devices(each)
+            for key in self._holders.get(pool, ()):
+                claim = self.objects(ResourceClaim)[key]
+                allocation = claim.status.allocation
+                assert allocation is not None
+                if any(
+                    (result.driver, result.pool) == pool and (names is None or result.device in names)
+                    for result in allocation.devices.results
+                ):
+                    found[key] = claim
+        return [found[key] for key in sorted(found)]
+
+    # --- forks ---
+
+    @property
+    def depth(self) -> int:
+        """How many forks are open."""
+        return len(self._forks)
+
+    def fork(self) -> None:
+        """From here on, ``revert`` leads back here. Forks nest."""
+        self._forks.append(len(self._changes))
+
+    def commit(self) -> None:
+        """Closes the innermost fork and lets its changes stand. A fork around it can still revert them."""
+        self._close()
+        if not self._forks:
+            self._changes.clear()
+
+    def revert(self) -> None:
+        """Closes the innermost fork and takes all of its changes back."""
+        start = self._close()
+        while len(self._changes) > start:
+            self._undo(self._changes.pop())
+
+    def _close(self) -> int:
+        if not self._forks:
+            raise NoFork("there is no fork to close")
+        return self._forks.pop()
+
+    def _undo(self, change: Change) -> None:
+        self._show(change.key, change.new, change.old)
+        self.cluster.measure_by(change.sizes)
+
+    @contextmanager
+    def trial(self) -> Iterator[Fork]:
+        """``with simulation.trial() as trial: …`` is a fork that is reverted at the end, unless ``trial.keep()`` is called."""
+        depth, trial = self.depth, Fork()
+        self.fork()
+        try:
+            yield trial
+        except BaseException:
+            trial.kept = False
+            raise
+        finally:
+            while self.depth > depth + 1:
+                self.revert()
+            if trial.kept:
+                self.commit()
+            else:
+                self.revert()
+
+    def validate(self) -> None:
+        """Re-derives the whole state from the objects. Raises AssertionError where it differs."""
+        self.cluster.validate()
+        assert not self.cluster.assumed, "pods are decided about and not shown"
+        assert not self.cluster.claims.flights, "claims are decided about and not shown"
+        assert self._forks == sorted(self._forks), "forks"
+        assert self._forks or not self._changes, "changes are remembered that nothing can revert"
+        fresh = ForkableCluster(self.cluster.fleet.features)
+        fresh.load(self.all())
+        ours, theirs = self.cluster, fresh.cluster
+        assert self._slices == fresh._slices, "slices of nodes"
+        assert self._holders == fresh._holders, "claims that have devices of pools"
+        assert ours.pods.keys() == theirs.pods.keys(), "pods"
+        assert ours.nodes.keys() == theirs.nodes.keys(), "nodes"
+        assert ours.nominated == theirs.nominated, "nodes that are kept for pods"
+        for name, info in ours.nodes.items():
+            other = theirs.nodes[name]
+            assert info.node is other.node, f"node {name}"
+            assert info.pods.keys() == other.pods.keys(), f"node {name}: pods"
+            assert info.extra == other.extra, f"node {name}: what devices take of it"
+        ledger = ours.fleet.ledger
+        for key in {*ledger.claims(), *theirs.fleet.ledger.claims()}:
+            assert ledger.holdings(key) == theirs.fleet.ledger.holdings(key), f"claim {key}"
+
+
+def publisher(slice: Slice) -> str:
+    """The node that a slice comes and goes with, if any: that whose devices it has, or that owns it."""
+    if slice.spec.node_name:
+        return slice.spec.node_name
+    for owner in slice.metadata.owner_references:
+        if owner.kind == "Node":
+            return owner.name
+    return ""
+
+
+def _devices(slice: Slice) -> tuple[tuple[str, str], frozenset[str] | None]:
+    """Driver and name of the pool that a slice is part of, and the names of its devices; None: it is the whole pool."""
+    if isinstance(slice, alpha2.NodeResourceSlice):
+        return (slice.spec.driver_name, slice.spec.node_name), None
+    names = frozenset([device.name for device in slice.spec.devices])
+    return (slice.spec.driver, slice.spec.pool.name), names
+
+
+def key_of(obj: Any) -> str:
+    """``namespace/name``, or ``name`` for what has no namespace."""
+    meta = obj.metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)

@@ -1,0 +1,209 @@
+"""Pods that wait, sorted into lots of equals.
+
+What goes on one machine together or not at all is a *bundle*: mostly one pod, several where they share a claim that has no
+devices yet. Bundles that the scheduler cannot tell apart are one *lot*. Names of claims do not matter for that, and labels of
+pods only where somebody's rules about neighbours may look at them.
+
+Spreading over zones is settled here, before machines are chosen: the pods of a lot are dealt out to zones so that each gets
+as many as the others, counting those that run already. What is left of such rules for a machine by itself is how many of a lot
+it may have.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from allotment.api.autoscaling import HOSTNAME, ZONE
+from allotment.api.codec import encode
+from allotment.autoscaler.forkable_cluster import key_of
+from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.pod import PodInfo
+from allotment.scheduler.selector import pods_selected
+
+if TYPE_CHECKING:
+    from allotment.api.core import Pod, PodSpec, TopologySpreadConstraint
+    from allotment.autoscaler.simulation import Simulation
+    from allotment.scheduler.requests import Amounts
+
+Bundle = tuple["Pod", ...]
+Choice = tuple[tuple[int, ...], int]
+"""Which alternatives of its claims a lot gets, and from which weight of pools; less is better."""
+MUST = "DoNotSchedule"
+
+
+@dataclass(slots=True)
+class Lot:
+    """Bundles that are alike. ``sample`` stands for all of them."""
+
+    key: Hashable
+    bundles: list[Bundle]
+    requests: Amounts  # of one bundle
+    plain: bool  # only resources, taints and labels of a node matter to it
+    sociable: bool  # it has rules about other pods
+    reads: frozenset[str]  # labels of nodes that it looks at
+    cap: int = 2**31  # how many of it one machine may have
+    zone: str = ""  # where it was dealt to; empty: anywhere
+    number: int = 0  # the same for lots that were dealt from one
+    tier: int = 0  # how many of the better choices are exhausted
+    choices: list[Choice] = field(default_factory=list)  # of machines, better ones first
+
+    @property
+    def sample(self) -> Bundle:
+        return self.bundles[0]
+
+    @property
+    def priority(self) -> int:
+        return max(pod.spec.priority or 0 for pod in self.sample)
+
+    @property
+    def spread(self) -> TopologySpreadConstraint | None:
+        """The rule that deals the pods out to zones, if there is one."""
+        for each in self.sample[0].spec.topology_spread_constraints:
+            if each.topology_key == ZONE and each.when_unsatisfiable == MUST:
+                return each
+        return None
+
+
+def rank(pod: Pod) -> tuple[int, str, str]:
+    """By which pods that wait are ordered: priority, age, name."""
+    return -(pod.spec.priority or 0), pod.metadata.creation_timestamp or "", key_of(pod)
+
+
+def bundled(pods: Sequence[Pod], simulation: Simulation) -> list[Bundle]:
+    """Pods that share a claim without devices are one bundle; the order is that of each one's first pod."""
+    waiting = {key_of(pod): pod for pod in pods}
+    cluster = simulation.cluster
+    home = {key: key for key in waiting}
+
+    def root(key: str) -> str:
+        while home[key] != key:
+            key = home[key]
+        return key
+
+    for key, pod in waiting.items():
+        for claim in cluster.used_by(cluster.pods[key]) if pod.spec.resource_claims else ():
+            if cluster.claims.allocation(claim) is not None:
+                continue
+            for other in sorted(cluster.users.get(claim, ())):
+                if other in home and root(other) != root(key):
+                    home[root(other)] = root(key)
+    found: dict[str, list[Pod]] = {}
+    for key, pod in waiting.items():
+        found.setdefault(root(key), []).append(pod)
+    return [tuple(bundle) for bundle in found.values()]
+
+
+def lots_of(bundles: Iterable[Bundle], simulation: Simulation) -> tuple[list[Lot], dict[str, str]]:
+    """Lots, in the order of their first bundles; and of pods that the scheduler does not look at, why."""
+    lots: dict[Hashable, Lot] = {}
+    refused: dict[str, str] = {}
+    bundles = list(bundles)
+    neighbourly = any(_has_neighbours(pod.spec) for bundle in bundles for pod in bundle)
+    for bundle in bundles:
+        keys: list[Hashable] = []
+        for pod in bundle:
+            shape = simulation.shape(pod)
+            if isinstance(shape, Refusal):
+                refused.update({key_of(each): shape.words for each in bundle})
+                break
+            labels = tuple(sorted(pod.metadata.labels.items())) if neighbourly else ()
+            keys.append((*_unnamed(shape, pod), labels))
+        else:
+            key = tuple(keys)
+            if key in lots:
+                lots[key].bundles.append(bundle)
+            else:
+                lots[key] = _lot(key, bundle, simulation)
+                lots[key].number = len(lots) - 1
+    return list(lots.values()), refused
+
+
+def _unnamed(shape: Hashable, pod: Pod) -> tuple[Hashable, ...]:
+    """The scheduler's shape, whatever the pod's claims and its gang are called."""
+    assert isinstance(shape, tuple)
+    profile, asks, seen, _ = shape
+    if not pod.spec.resource_claims and pod.spec.scheduling_group is None:
+        return profile, asks, seen
+    claims = tuple([replace(each, resource_claim_name=None) for each in pod.spec.resource_claims])
+    return profile, encode(replace(pod.spec, resource_claims=claims, scheduling_group=None)), seen
+
+
+def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
+    requests: Amounts = {}
+    reads: set[str] = set()
+    plain, cap = True, 2**31
+    for pod in bundle:
+        info = PodInfo(pod)
+        for name, amount in info.requests.items():
+            requests[name] = requests.get(name, 0) + amount
+        reads |= _labels_read(pod.spec)
+        extended = any(name in simulation.cluster.extended for name in info.requests)
+        plain = plain and not (
+            pod.spec.resource_claims or info.ports or extended or _has_neighbours(pod.spec)
+        )
+        for each in pod.spec.topology_spread_constraints:
+            if each.topology_key == HOSTNAME and each.when_unsatisfiable == MUST:
+                cap = min(cap, each.max_skew)
+    sociable = any(_has_neighbours(pod.spec) for pod in bundle)
+    return Lot(key, [bundle], requests, plain, sociable, frozenset(reads), cap)
+
+
+def _has_neighbours(spec: PodSpec) -> bool:
+    affinity = spec.affinity
+    near = affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity)
+    return bool(near or spec.topology_spread_constraints)
+
+
+def _labels_read(spec: PodSpec) -> set[str]:
+    read = set(spec.node_selector)
+    if spec.affinity is not None:
+        node = spec.affinity.node_affinity
+        if node is not None and node.required is not None:
+            for term in node.required.node_selector_terms:
+                read |= {test.key for test in term.match_expressions}
+        for side in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
+            read |= {term.topology_key for term in side.required} if side is not None else set()
+    read |= {each.topology_key for each in spec.topology_spread_constraints}
+    return read - {HOSTNAME}
+
+
+def alone(pod: Pod) -> Pod:
+    """A pod without its rules about pods that may still come: near others, and evenly spread."""
+    spec = pod.spec
+    affinity = spec.affinity
+    if affinity is not None and affinity.pod_affinity is not None:
+        affinity = replace(affinity, pod_affinity=None)
+    if affinity is spec.affinity and not spec.topology_spread_constraints:
+        return pod
+    return replace(pod, spec=replace(spec, affinity=affinity, topology_spread_constraints=()))
+
+
+def dealt(lot: Lot, zones: Sequence[str], simulation: Simulation) -> list[Lot]:
+    """A lot that must be spread over zones as one lot for each zone, evenly with what runs there."""
+    rule = lot.spread
+    if rule is None or not zones:
+        return [lot]
+    counts = dict.fromkeys(sorted(zones), 0)
+    selector, namespace = pods_selected(rule.label_selector), lot.sample[0].metadata.namespace
+    for info in simulation.cluster.nodes.values():
+        zone = info.labels.get(ZONE, "")
+        if zone in counts and selector is not None:
+            counts[zone] += sum(
+                each.namespace == namespace and selector.matches(each.pod.metadata.labels)
+                for each in info.pods.values()
+            )
+    shares: dict[str, list[Bundle]] = {zone: [] for zone in counts}
+    for bundle in lot.bundles:
+        zone = min(counts, key=lambda each: (counts[each], each))
+        shares[zone].append(bundle)
+        counts[zone] += len(bundle)
+    return [
+        dataclasses.replace(lot, bundles=share, zone=zone, choices=[])
+        for zone, share in shares.items()
+        if share
+    ]

@@ -1,0 +1,61 @@
+"""What a provisioner proposes: machines to launch, who goes where with which devices, who stays out and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from allotment.autoscaler.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A pod, ``namespace/name``, on a node, with its devices: ``driver/pool/device``."""
+
+    pod: str
+    node: str
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewNode:
+    """A machine to launch. ``name`` stands for it within the plan only."""
+
+    name: str
+    machine: Machine
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A pod that stays pending, and why: by itself, and for each instance type."""
+
+    pod: str
+    why: str
+    types: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """See the module. Prices are per hour. ``bound`` is proven: no machines that serve the pods on ``nodes`` cost less, as far as
+    the same pools and alternatives of claims are used for them."""
+
+    nodes: tuple[NewNode, ...]
+    existing: tuple[Place, ...]  # pods for which there is room already
+    pending: tuple[LeftOut, ...]
+    bound: Decimal
+    exact: bool  # there is no cheaper plan
+
+    @property
+    def price(self) -> Decimal:
+        return sum((each.machine.price for each in self.nodes), Decimal(0))
+
+    @property
+    def gap(self) -> float:
+        """By how much the price may be too high, as a part of the bound."""
+        if self.price <= self.bound:
+            return 0.0
+        return float((self.price - self.bound) / self.bound) if self.bound else float("inf")

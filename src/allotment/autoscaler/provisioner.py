@@ -1,0 +1,407 @@
+"""Which machines to launch for pods that wait: the cheapest, as far as can be proven, and nothing that the scheduler would refuse.
+
+1. Pods go to nodes that exist, where they fit.
+2. The others are sorted into lots of equals (``lot``); what each machine takes is tried on machines that do not exist
+   (``showroom``); that makes a yard of numbers, and the cheapest machines for it are found (``covering``).
+3. The machines are added to the cluster, in a fork, with the slices they would publish, and every pod is bound to its own. A pod
+   that does not go after all (spreading, neighbours, a device that several nodes reach) gets another round.
+4. A gang of which fewer than its minimum have a place leaves everything, and all is done again without it.
+
+Preferences come before price: of a claim's alternatives the first that any machine has (unless the caller wants the cheapest),
+then the pool with the greatest weight. The next best is tried where limits keep the better from serving all.
+
+Everything happens in a fork that is reverted at the end. The same input gives the same plan, in whatever order it comes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from allotment.api.autoscaling import NODE_GROUP, NODE_POOL
+from allotment.api.core import Node
+from allotment.autoscaler.covering import USUAL, Effort, cover
+from allotment.autoscaler.forkable_cluster import key_of
+from allotment.autoscaler.lot import Bundle, Choice, Lot, bundled, dealt, lots_of, rank
+from allotment.autoscaler.machine import Machine, node_of
+from allotment.autoscaler.plan import LeftOut, NewNode, Place, Plan
+from allotment.autoscaler.showroom import Showroom
+from allotment.autoscaler.simulation import Bound
+from allotment.autoscaler.yard import Cover, Offer, Yard
+from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.gang import gang_of
+from allotment.scheduler.pod import group_key
+from allotment.scheduler.requests import amounts
+
+if TYPE_CHECKING:
+    from allotment.api.core import Pod
+    from allotment.autoscaler.simulation import Simulation
+
+ROUNDS = 6
+UNIT = 10**6
+"""Prices are counted in millionths."""
+
+
+def provision(
+    simulation: Simulation,
+    machines: Iterable[Machine],
+    pods: Iterable[Pod],
+    *,
+    cheapest_alternative: bool = False,
+    effort: Effort = USUAL,
+) -> Plan:
+    """A plan for pods that have no node. They may be in the simulation or not; the claims that they use must be. ``machines`` are
+    those that can be had, as ``overlays.evaluate`` gives them. With ``cheapest_alternative``, which of a claim's alternatives
+    a pod gets is decided by price."""
+    usable = [each for each in machines if _usable(each)]
+    usable.sort(key=lambda each: (each.name, each.price))
+    waiting = sorted(pods, key=rank)
+    with simulation.trial(), _same_scores(simulation, usable):
+        for pod in waiting:
+            if simulation.cluster.pods.get(key_of(pod)) is None:
+                simulation.put(pod)
+        known = [simulation.cluster.pods[key_of(pod)].pod for pod in waiting]
+        return _Provisioner(simulation, usable, by_price=cheapest_alternative, effort=effort).plan(known)
+
+
+@contextmanager
+def _same_scores(simulation: Simulation, machines: Iterable[Machine]) -> Iterator[None]:
+    """Devices are scored by the largest there are. That they change whenever a machine is tried would void all that the scheduler
+    remembers, so the largest of all machines count from the beginning."""
+    cluster = simulation.cluster
+    before = cluster.sizes.largest
+    seen: set[tuple[int, ...]] = set()
+    for machine in machines:
+        devices = tuple(id(each) for each in machine.devices.values())
+        if devices not in seen:
+            seen.add(devices)
+            for each in node_of(machine, "")[1]:
+                cluster.sizes.add(each)
+    largest = cluster.sizes.largest
+    cluster.measure_by(before)
+    cluster.measure_by(largest)
+    try:
+        yield
+    finally:
+        cluster.measure_by(before)
+
+
+def _usable(machine: Machine) -> bool:
+    fixed = machine.pool is not None and machine.pool.spec.replicas is not None
+    return machine.offering.available and not fixed
+
+
+@dataclass(slots=True)
+class _Draft:
+    """What one attempt comes to."""
+
+    nodes: dict[str, Machine] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)  # by pod
+    reasons: dict[str, str] = field(default_factory=dict)
+    types: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    bound: int = 0
+    exact: bool = True
+
+
+class _Provisioner:
+    def __init__(
+        self, simulation: Simulation, machines: Sequence[Machine], *, by_price: bool, effort: Effort
+    ) -> None:
+        self._simulation = simulation
+        self._machines = machines
+        self._by_price = by_price
+        self._effort = effort
+
+    def plan(self, pods: Sequence[Pod]) -> Plan:
+        dropped: dict[str, str] = {}  # pods of gangs that cannot be had whole
+        while True:
+            with self._simulation.trial():
+                draft = self._attempt([pod for pod in pods if key_of(pod) not in dropped])
+                broken = self._broken(pods, draft)
+            if not broken:
+                break
+            for group, why in broken[len(broken) // 2 :] if len(broken) > 1 else broken:
+                dropped.update({key_of(pod): why for pod in pods if group_key(pod) == group})
+        return self._told(pods, draft, dropped)
+
+    def _broken(self, pods: Sequence[Pod], draft: _Draft) -> list[tuple[str, str]]:
+        """Gangs with members that have a place and too few of them, in the order of their first pods; with what is short."""
+        cluster, found = self._simulation.cluster, []
+        for group in dict.fromkeys(group_key(pod) for pod in pods):
+            known = cluster.groups.get(group)
+            gang = gang_of(group, known) if known is not None else None
+            if gang is None:
+                continue
+            members = cluster.members.get(group, {}).values()
+            placed = [each for each in members if each.node or each.key in draft.places]
+            new = [each for each in placed if each.key in draft.places]
+            done = len(cluster.finished.get(group, ()))
+            if new and gang.need(placed, done):
+                found.append(
+                    (group, f"only {len(placed)} of its gang {gang.name} have a place, {gang.minimum} must")
+                )
+        return found
+
+    # --- one attempt ---
+
+    def _attempt(self, pods: Sequence[Pod]) -> _Draft:
+        draft = _Draft()
+        waiting = bundled(pods, self._simulation)
+        tiers: dict[Hashable, int] = {}
+        for number in range(ROUNDS + len({pod.spec.priority for pod in pods})):
+            waiting = self._place_on_existing(waiting, draft)
+            if not waiting:
+                break
+            if not self._buy(waiting, tiers, draft, first=number == 0):
+                break
+            waiting = [bundle for bundle in waiting if key_of(bundle[0]) not in draft.places]
+        return draft
+
+    def _place_on_existing(self, bundles: Sequence[Bundle], draft: _Draft) -> list[Bundle]:
+        """Places what fits on the nodes there are; returns the rest. What is like one that did not fit is not tried."""
+        lots, _ = lots_of(bundles, self._simulation)
+        for lot in lots:
+            for bundle in lot.bundles:
+                if not self._place(bundle, draft) and not lot.sociable:
+                    break
+        return [bundle for bundle in bundles if key_of(bundle[0]) not in draft.places]
+
+    def _place(self, bundle: Bundle, draft: _Draft, node: str = "") -> bool:
+        """Binds a whole bundle, to one node if that is given; True if that worked."""
+        with self._simulation.trial() as trial:
+            places = []
+            for pod in bundle:
+                if node:
+                    found = self._simulation.simulate_bind_pod(pod, node)
+                else:
+                    found = self._simulation.schedule(pod)
+                if isinstance(found, Refusal):
+                    return False
+                places.append(Place(key_of(pod), found.node, _devices(found)))
+            trial.keep()
+        draft.places.update({each.pod: each for each in places})
+        return True
+
+    def _buy(
+        self, waiting: Sequence[Bundle], tiers: dict[Hashable, int], draft: _Draft, *, first: bool
+    ) -> bool:
+        """Adds machines and puts pods on them. True if another round may find more."""
+        lots, refused = lots_of(waiting, self._simulation)
+        draft.reasons.update(refused)
+        for lot in lots:
+            lot.tier = tiers.get(lot.key, 0)
+        room = Showroom(self._simulation, self._machines, lots)
+        if any(lot.spread for lot in lots):
+            zones = [self._zones(room, number) for number in range(len(lots))]
+            lots = [
+                each
+                for lot, where in zip(lots, zones, strict=True)
+                for each in dealt(lot, where, self._simulation)
+            ]
+            room.rearrange(lots)
+        yard = self._yard(lots, room)
+        found = cover(yard, self._effort)
+        short = any(lot.choices and missing for lot, missing in zip(lots, found.missing, strict=True))
+        highest = max((lot.priority for lot in lots), default=0)
+        again = short and any(lot.priority < highest for lot in lots)
+        if again:  # limits: who is more important goes first
+            yard.demand = tuple(len(lot.bundles) if lot.priority == highest else 0 for lot in lots)
+            found = cover(yard, self._effort)
+        before = len(draft.places)
+        again = not self._launch(found, lots, draft) or again
+        served = [sum(key_of(each[0]) in draft.places for each in lot.bundles) for lot in lots]
+        if first:
+            draft.bound, draft.exact = _bound(found, yard, served), found.exact
+        draft.exact = draft.exact and (first or len(draft.places) == before)
+        self._explain(lots, room, draft)
+        again = again and len(draft.places) > before
+        for lot, missing in zip(lots, found.missing, strict=True):
+            if missing and lot.tier + 1 < len(lot.choices):
+                tiers[lot.key] = lot.tier + 1
+                again = True
+        return again
+
+    def _zones(self, room: Showroom, lot: int) -> list[str]:
+        found = {
+            machine.offering.zone
+            for number, machine in enumerate(self._machines)
+            if room.verdict(number, lot).most
+        }
+        return sorted(found)
+
+    # --- the yard ---
+
+    def _yard(self, lots: Sequence[Lot], room: Showroom) -> Yard:
+        rows = _Limits(self._simulation, self._machines)
+        for number, lot in enumerate(lots):
+            verdicts = [room.verdict(machine, number) for machine in range(len(self._machines))]
+            found = {self._choice(m, verdict.rank) for m, verdict in enumerate(verdicts) if verdict.most}
+            lot.choices = sorted(found)
+            lot.tier = min(lot.tier, max(0, len(found) - 1))
+        offers = [
+            Offer(
+                int(machine.price * UNIT),
+                room.rooms(number),
+                tuple(self._most(number, place, lot, room) for place, lot in enumerate(lots)),
+                room.kind(number),
+                rows.draws[number],
+            )
+            for number, machine in enumerate(self._machines)
+        ]
+        return Yard(tuple(len(lot.bundles) for lot in lots), offers, rows.left, room.holds)
+
+    def _choice(self, machine: int, rank: tuple[int, ...]) -> Choice:
+        pool = self._machines[machine].pool
+        weight = (pool.spec.weight or 0) if pool is not None else 0
+        return (() if self._by_price else rank), -weight
+
+    def _most(self, machine: int, number: int, lot: Lot, room: Showroom) -> int:
+        if lot.zone and self._machines[machine].offering.zone != lot.zone:
+            return 0
+        verdict = room.verdict(machine, number)
+        if not verdict.most or self._choice(machine, verdict.rank) != lot.choices[lot.tier]:
+            return 0
+        return verdict.most
+
+    # --- the machines ---
+
+    def _launch(self, found: Cover, lots: Sequence[Lot], draft: _Draft) -> bool:
+        """Adds the machines and binds everybody to theirs. False if somebody was refused after all."""
+        queues = [iter(lot.bundles) for lot in lots]
+        wanted: list[tuple[str, Bundle]] = []
+        for each in found.machines:
+            for _ in range(each.count):
+                name = self._new_name(draft)
+                machine = draft.nodes[name] = self._machines[each.offer]
+                self._simulation.simulate_add_node(*node_of(machine, name))
+                for lot, count in each.pattern:
+                    wanted += [(name, next(queues[lot])) for _ in range(count)]
+        while wanted:
+            left = [(name, bundle) for name, bundle in wanted if not self._place(bundle, draft, name)]
+            if len(left) == len(wanted):
+                break
+            wanted = left
+        self._return_unused(draft)
+        return not wanted
+
+    def _new_name(self, draft: _Draft) -> str:
+        number = len(draft.nodes) + 1
+        while (name := f"new-{number}") in self._simulation.objects(Node):
+            number += 1
+        return name
+
+    def _return_unused(self, draft: _Draft) -> None:
+        used = {each.node for each in draft.places.values()}
+        for name in [name for name in draft.nodes if name not in used]:
+            self._simulation.simulate_remove_node(name)
+            del draft.nodes[name]
+
+    # --- words ---
+
+    def _explain(self, lots: Sequence[Lot], room: Showroom, draft: _Draft) -> None:
+        for number, lot in enumerate(lots):
+            left = [pod for bundle in lot.bundles for pod in bundle if key_of(pod) not in draft.places]
+            if not left:
+                continue
+            types = self._types(number, room)
+            why = _summary(types)
+            for pod in left:
+                draft.reasons[key_of(pod)] = why
+                draft.types[key_of(pod)] = types
+
+    def _types(self, number: int, room: Showroom) -> dict[str, str]:
+        """For each instance type, why it does not do."""
+        found: dict[str, str] = {}
+        for machine, each in enumerate(self._machines):
+            verdict = room.verdict(machine, number)
+            if verdict.most:
+                found[each.type] = f"would do, but the limits of {each.source or 'its pool'} are reached"
+            else:
+                found.setdefault(each.type, verdict.words or "is too small")
+        return dict(sorted(found.items()))
+
+    def _told(self, pods: Sequence[Pod], draft: _Draft, dropped: Mapping[str, str]) -> Plan:
+        by_node: dict[str, list[Place]] = {}
+        for place in draft.places.values():
+            by_node.setdefault(place.node, []).append(place)
+        nodes = tuple(
+            NewNode(name, machine, tuple(sorted(by_node[name], key=lambda each: each.pod)))
+            for name, machine in draft.nodes.items()
+        )
+        existing = sorted(
+            (each for each in draft.places.values() if each.node not in draft.nodes),
+            key=lambda each: each.pod,
+        )
+        pending = tuple(
+            LeftOut(key, dropped.get(key) or draft.reasons.get(key, ""), draft.types.get(key, {}))
+            for key in sorted(map(key_of, pods))
+            if key not in draft.places
+        )
+        price = sum((int(each.machine.price * UNIT) for each in nodes), 0)
+        exact = draft.exact and draft.bound == price
+        return Plan(nodes, tuple(existing), pending, Decimal(min(price, draft.bound)) / UNIT, exact)
+
+
+class _Limits:
+    """How much more machines may be launched of each pool and group."""
+
+    def __init__(self, simulation: Simulation, machines: Sequence[Machine]) -> None:
+        rows: dict[tuple[str, str, str], int] = {}
+        for machine in machines:
+            if machine.pool is not None:
+                for name, most in machine.pool.spec.limits.items():
+                    rows[NODE_POOL, machine.source, name] = most.nanos
+            elif machine.group is not None:
+                rows[NODE_GROUP, machine.source, ""] = machine.group.spec.max
+        for node in simulation.objects(Node).values():
+            for label in (NODE_POOL, NODE_GROUP):
+                owner = node.metadata.labels.get(label)
+                for row in rows if owner else ():
+                    if row[:2] == (label, owner):
+                        rows[row] -= _drawn(amounts(node.status.capacity), row[2])
+        self.left = tuple(max(0, left) for left in rows.values())
+        self.draws = [tuple(self._draw(machine, row) for row in rows) for machine in machines]
+
+    def _draw(self, machine: Machine, row: tuple[str, str, str]) -> int:
+        label, owner, name = row
+        kind = NODE_POOL if machine.pool is not None else NODE_GROUP
+        return _drawn(amounts(machine.capacity), name) if (kind, machine.source) == (label, owner) else 0
+
+
+def _drawn(capacity: Mapping[str, int], name: str) -> int:
+    """What a node counts against a limit; a group limits the number of its nodes."""
+    return capacity.get(name, 0) if name else 1
+
+
+def _bound(found: Cover, yard: Yard, served: Sequence[int]) -> int:
+    """What machines for those who got a place cost at least."""
+    covered = [wanted - missing for wanted, missing in zip(yard.demand, found.missing, strict=True)]
+    if list(served) == covered:
+        return found.bound
+    fewer = [min(a, b) for a, b in zip(served, covered, strict=True)]
+    return min(found.bound, found.fair.bound(fewer, yard.limits))
+
+
+def _devices(found: Bound) -> tuple[str, ...]:
+    return tuple(_names(found))
+
+
+def _names(found: Bound) -> Iterator[str]:
+    for claim in found.claims:
+        if claim.status.allocation is not None:
+            for each in claim.status.allocation.devices.results:
+                yield f"{each.driver}/{each.pool}/{each.device}"
+
+
+def _summary(types: Mapping[str, str]) -> str:
+    if not types:
+        return "no machine can be had"
+    counts = Counter(types.values())
+    told = "; ".join(
+        f"{words} ({count})" for words, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    )
+    return f"none of {len(types)} instance types will do: {told}"

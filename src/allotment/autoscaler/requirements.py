@@ -1,0 +1,143 @@
+"""Which values of a label are possible, and whether two such statements can both be true.
+
+A machine that does not run yet has labels with a known value, and others of which only the possible values are known. A test
+of a label (``In``, ``NotIn``, ``Exists``, ``DoesNotExist``, ``Gt``, ``Lt``, ``Gte``, ``Lte``) is a set of values as well, so
+both are the same thing: :class:`Values`. Several tests of one label are their intersection.
+
+Two questions are asked. An overlay *applies* to a machine that passes its tests; a label that the machine does not have passes
+NotIn and DoesNotExist only. A pool *offers* a machine if nothing that both speak of is contradictory; labels that no instance type
+of the catalogue has are the pool's to give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from allotment.api.autoscaling import Requirement
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values in ``listed``, or with ``others`` all except those; with bounds, only whole numbers within them."""
+
+    listed: frozenset[str] = frozenset()
+    others: bool = False
+    least: int | None = None
+    most: int | None = None
+    absent: bool = False  # whether a machine without the label passes
+
+    def __contains__(self, value: str) -> bool:
+        return (value in self.listed) != self.others and self._within(value)
+
+    def __and__(self, other: Values) -> Values:
+        least = max((each for each in (self.least, other.least) if each is not None), default=None)
+        most = min((each for each in (self.most, other.most) if each is not None), default=None)
+        absent = self.absent and other.absent
+        if self.others and other.others:
+            return Values(self.listed | other.listed, True, least, most, absent)
+        finite, second = (other, self) if self.others else (self, other)
+        listed = frozenset(value for value in finite.listed if value in finite and value in second)
+        return Values(listed, False, least, most, absent)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no value is left."""
+        if not self.others:
+            return not self.listed
+        if self.most is None:
+            return False
+        spared = sum(value.isdecimal() and self._within(value) for value in self.listed)
+        return self.most - (self.least or 0) + 1 <= spared
+
+    def meets(self, other: Values) -> bool:
+        """Whether both can be true of one machine."""
+        if self.absent and other.absent:
+            return True
+        for finite, second in ((self, other), (other, self)):  # mostly one value against a test
+            if not finite.others:
+                return any(value in second and value in finite for value in finite.listed)
+        return not (self & other).empty
+
+    @property
+    def only(self) -> str | None:
+        """The value, if there is just one."""
+        return next(iter(self.listed)) if not self.others and len(self.listed) == 1 else None
+
+    def _within(self, value: str) -> bool:
+        if self.least is None and self.most is None:
+            return True
+        if not (value.isascii() and value.isdecimal()):
+            return False
+        number = int(value)
+        return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
+
+
+ANY = Values(others=True)
+NONE = Values(absent=True)
+"""Of a label that the machine is known not to have."""
+
+Possible = Mapping[str, Values]
+"""By label; of labels that are not in it nothing is known."""
+
+
+def one(value: str) -> Values:
+    """A known value."""
+    return Values(frozenset([value]))
+
+
+def passing(requirements: Iterable[Requirement]) -> dict[str, Values]:
+    """What passes all tests, which must be valid."""
+    return both([(test.key, _values(test)) for test in requirements])
+
+
+def labelled(labels: Mapping[str, str]) -> dict[str, Values]:
+    return {key: one(value) for key, value in labels.items()}
+
+
+def both(statements: Iterable[tuple[str, Values]]) -> dict[str, Values]:
+    """All of the statements at once."""
+    found: dict[str, Values] = {}
+    for key, values in statements:
+        found[key] = found[key] & values if key in found else values
+    return found
+
+
+def failed(machine: Possible, tests: Possible) -> str | None:
+    """The first label for which the machine does not pass; None if it passes all tests."""
+    for key, wanted in tests.items():
+        if not (wanted.absent if key not in machine else machine[key].meets(wanted)):
+            return key
+    return None
+
+
+def contradiction(one: Possible, other: Possible) -> str | None:
+    """The first label of which both speak and cannot both be right."""
+    fewer, more = (one, other) if len(one) < len(other) else (other, one)
+    for key, values in fewer.items():
+        if key in more and not values.meets(more[key]):
+            return key
+    return None
+
+
+def _values(test: Requirement) -> Values:
+    match test.operator:
+        case "In":
+            return Values(frozenset(test.values))
+        case "NotIn":
+            return Values(frozenset(test.values), others=True, absent=True)
+        case "Exists":
+            return ANY
+        case "DoesNotExist":
+            return NONE
+    number = int(test.values[0])
+    match test.operator:
+        case "Gt":
+            return replace(ANY, least=number + 1)
+        case "Gte":
+            return replace(ANY, least=number)
+        case "Lt":
+            return replace(ANY, most=number - 1)
+        case "Lte":
+            return replace(ANY, most=number)
+    raise ValueError(f"no operator {test.operator!r}: requirements are validated before they are used")

@@ -1,0 +1,200 @@
+"""Machines tried out one at a time: what each would take, asked of the scheduler on a node that does not exist.
+
+A machine is put up in a fork of the cluster, pods are bound to it for real, and the fork is reverted. So taints, labels,
+devices, ports and everything else count as they will. To ask less: offerings of one type in one pool differ only in labels,
+so an answer holds for all of them that agree on the labels that a lot reads; and of pods for which only resources matter,
+one is tried, as the rest is arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from allotment.api.resource import ResourceSlice
+from allotment.autoscaler.device_rooms import device_rooms
+from allotment.autoscaler.forkable_cluster import key_of
+from allotment.autoscaler.lot import Bundle, Lot, alone
+from allotment.autoscaler.machine import Machine, node_of
+from allotment.autoscaler.simulation import Bound
+from allotment.autoscaler.yard import Pattern, Room
+from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.node import PODS
+from allotment.scheduler.requests import amounts
+
+if TYPE_CHECKING:
+    from allotment.api.resource import ResourceClaim
+    from allotment.autoscaler.simulation import Simulation
+    from allotment.scheduler.requests import Amounts
+
+ONE_POD = 10**9
+ON_SHOW = "machine-on-show"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How many bundles of a lot a machine takes when there is nothing else on it; if none, why. ``rank`` says which of the
+    claims' alternatives they get: less is better."""
+
+    most: int
+    rank: tuple[int, ...] = ()
+    words: str = ""
+
+
+class Showroom:
+    """See the module. The simulation is as it was after every call."""
+
+    def __init__(self, simulation: Simulation, machines: Sequence[Machine], lots: Sequence[Lot]) -> None:
+        self._simulation = simulation
+        self._machines = machines
+        self._lots = lots
+        self._offered = [amounts(machine.allocatable) for machine in machines]
+        self._kinds = [_kind(machine) for machine in machines]
+        self._rooms: dict[Hashable, tuple[Room, ...]] = {}
+        published = simulation.objects(ResourceSlice).values()
+        self._for_many = [each for each in published if not each.spec.node_name]
+        self._verdicts = self._look()
+
+    def verdict(self, machine: int, lot: int) -> Verdict:
+        return self._verdicts[machine][self._lots[lot].number]
+
+    def kind(self, machine: int) -> Hashable:
+        """Equal for machines that differ only in where and how they can be had."""
+        return self._kinds[machine]
+
+    def rearrange(self, lots: Sequence[Lot]) -> None:
+        """The lots were dealt out: what machines think of them stays."""
+        self._lots = lots
+        self._rooms = {}
+
+    def _look(self) -> list[list[Verdict]]:
+        known: dict[tuple[Hashable, ...], Verdict] = {}
+        table = []
+        for machine, kind in enumerate(self._kinds):
+            labels = self._machines[machine].labels
+            keys = [
+                (kind, lot.number, *[labels.get(each) for each in sorted(lot.reads)]) for lot in self._lots
+            ]
+            asked = [number for number, key in enumerate(keys) if key not in known]
+            if asked:
+                with self._on_show(machine):
+                    known.update({keys[each]: self._judge(machine, self._lots[each]) for each in asked})
+            table.append([known[key] for key in keys])
+        return table
+
+    @contextmanager
+    def _on_show(self, machine: int) -> Iterator[None]:
+        with self._simulation.trial():
+            node, slices = node_of(self._machines[machine], ON_SHOW)
+            self._simulation.simulate_add_node(node, slices)
+            yield
+
+    # --- one lot ---
+
+    def _judge(self, machine: int, lot: Lot) -> Verdict:
+        rooms = self._room(machine, lot.requests, len(lot.sample))
+        most = min(rooms, lot.cap, len(lot.bundles))
+        if lot.plain:
+            refusal = self._simulation.fits_on(lot.sample[0], ON_SHOW)
+            if isinstance(refusal, Refusal):
+                return Verdict(0, (), _words(refusal))
+            return Verdict(most)
+        with self._simulation.trial():
+            first = self._bind(lot.sample)
+            if isinstance(first, Refusal):
+                return Verdict(0, (), _words(first))
+            place, count = first, 1
+            while count < most and self._bind(lot.bundles[count]) == place:
+                count += 1
+        return Verdict(count, place)
+
+    def _room(self, machine: int, requests: Amounts, pods: int) -> int:
+        offered, extended = self._offered[machine], self._simulation.cluster.extended
+        rooms = [offered.get(name, 0) // n for name, n in requests.items() if n and name not in extended]
+        return min([offered.get(PODS, 0) // (ONE_POD * pods), *rooms])
+
+    def _bind(self, bundle: Bundle) -> tuple[int, ...] | Refusal:
+        """Which alternatives the bundle got, or why it does not go."""
+        ranks: list[int] = []
+        for pod in bundle:
+            found = self._simulation.simulate_bind_pod(alone(pod), ON_SHOW)
+            if isinstance(found, Refusal):
+                return found
+            ranks += ranks_of(found)
+        return tuple(ranks)
+
+    # --- several lots ---
+
+    def holds(self, machine: int, pattern: Pattern) -> bool:
+        """Whether a machine takes all of this, each with the alternatives that it gets alone. Rooms are taken as checked."""
+        special = [(lot, count) for lot, count in pattern if not self._lots[lot].plain]
+        if not special or (len(special) == 1 and special[0][1] <= self.verdict(machine, special[0][0]).most):
+            return True
+        with self._on_show(machine):
+            for lot, count in special:
+                rank = self.verdict(machine, lot).rank
+                for bundle in self._lots[lot].bundles[:count]:
+                    if self._bind(bundle) != rank:
+                        return False
+        return True
+
+    def rooms(self, machine: int) -> tuple[Room, ...]:
+        """What is additive about a machine: its resources, and its devices."""
+        kind = self.kind(machine)
+        found = self._rooms.get(kind)
+        if found is None:
+            found = self._rooms[kind] = (*self._resources(machine), *self._devices(machine))
+        return found
+
+    def _resources(self, machine: int) -> Iterator[Room]:
+        offered, extended = self._offered[machine], self._simulation.cluster.extended
+        names = {name for lot in self._lots for name, amount in lot.requests.items() if amount}
+        for name in sorted(names - extended.keys()):
+            yield Room(offered.get(name, 0), tuple(lot.requests.get(name, 0) for lot in self._lots))
+        yield Room(offered.get(PODS, 0), tuple(ONE_POD * len(lot.sample) for lot in self._lots))
+
+    def _devices(self, machine: int) -> list[Room]:
+        claims = [_claims(lot.sample, self._simulation) for lot in self._lots]
+        if not any(claims):
+            return []
+        node, slices = node_of(self._machines[machine], ON_SHOW)
+        return device_rooms(node, [*slices, *self._for_many], claims, self._simulation.cluster)
+
+
+def _kind(machine: Machine) -> Hashable:
+    local = all(
+        template.spec.node_selector is None
+        for devices in machine.devices.values()
+        for template in devices.resources.resource_slice_templates
+    )
+    return (machine.source, machine.type, *(() if local else (machine.offering.zone,)))
+
+
+def ranks_of(found: Bound) -> list[int]:
+    """Which alternative each request with several got, by number."""
+    ranks = []
+    for claim in found.claims:
+        orders: dict[str, Mapping[str, int]] = {
+            request.name: {each.name: number for number, each in enumerate(request.first_available)}
+            for request in claim.spec.devices.requests
+            if request.first_available
+        }
+        results = claim.status.allocation.devices.results if claim.status.allocation is not None else ()
+        taken = {result.request for result in results}
+        for name, order in orders.items():
+            ranks += [number for sub, number in order.items() if f"{name}/{sub}" in taken]
+    return ranks
+
+
+def _claims(bundle: Bundle, simulation: Simulation) -> list[ResourceClaim]:
+    """The claims of a bundle that are to be allocated."""
+    cluster = simulation.cluster
+    keys = dict.fromkeys(key for pod in bundle for key in cluster.used_by(cluster.pods[key_of(pod)]))
+    found = [cluster.claims.objects[key] for key in keys if key in cluster.claims.objects]
+    return [claim for claim in found if claim.status.allocation is None]
+
+
+def _words(refusal: Refusal) -> str:
+    return refusal.words.removeprefix(f"node {ON_SHOW} ")

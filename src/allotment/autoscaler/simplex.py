@@ -1,0 +1,164 @@
+"""A small linear program that grows columns: cover every row at least, or stay within it, as cheaply as can be.
+
+    minimise  Σ cost·x   with  Σ column·x ≥ wanted  on covering rows,  ≤ allowed  on limiting rows,  x ≥ 0
+
+The revised simplex method with the inverse of the basis kept as dense rows. It starts from columns that *go without* (one a
+covering row, at a penalty), so there is always a solution, and adding a column never spoils it. The most negative reduced cost
+enters; of equal ratios the oldest column leaves; when the value stands still for long, the first negative one enters (Bland),
+which cannot cycle. The inverse is made anew now and then, so that rounding errors do not grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Entries = tuple[tuple[int, float], ...]
+"""(row, coefficient) of a column."""
+
+TINY = 1e-9
+PIVOTS_UNTIL_FRESH = 64
+STALLED = 50
+
+
+class Program:
+    """See the module. Rows: first those to cover, then those to stay within.
+
+    Invariant, re-derived by ``refresh``: ``_inverse`` is that of the columns in ``basis``, and ``_values`` the amounts of these
+    that meet every row exactly.
+    """
+
+    def __init__(self, wanted: Sequence[float], allowed: Sequence[float], penalty: float) -> None:
+        covering, size = len(wanted), len(wanted) + len(allowed)
+        self._sides = [*map(float, wanted), *map(float, allowed)]
+        self._costs: list[float] = []
+        self._columns: list[Entries] = []
+        for row in range(size):  # going without, or leaving some of a limit
+            self.add(penalty if row < covering else 0.0, ((row, 1.0),))
+        for row in range(covering):  # having more than is wanted
+            self.add(0.0, ((row, -1.0),))
+        self.first = len(self._columns)  # the caller's columns begin here
+        self.basis = list(range(size))
+        self._inverse = [[float(i == j) for j in range(size)] for i in range(size)]
+        self._values = list(self._sides)
+        self.duals = [self._costs[row] for row in range(size)]
+        self._pivots = 0
+
+    def add(self, cost: float, entries: Entries) -> int:
+        """A new column; returns its number."""
+        self._costs.append(cost)
+        self._columns.append(entries)
+        return len(self._columns) - 1
+
+    @property
+    def value(self) -> float:
+        return sum(self._costs[column] * x for column, x in zip(self.basis, self._values, strict=True))
+
+    def amounts(self) -> dict[int, float]:
+        """How much of which of the caller's columns."""
+        return {
+            column: x
+            for column, x in sorted(zip(self.basis, self._values, strict=True))
+            if column >= self.first and x > TINY
+        }
+
+    def solve(self, pivots: int = 100_000) -> int:
+        """Goes to the optimum over the columns there are; returns how many pivots it took. Stops early after ``pivots``, with
+        what is reached by then."""
+        done = still = 0
+        while done < pivots:
+            entering = self._entering(first=still > STALLED)
+            if entering is None:
+                break
+            step = self._enter(entering)
+            if step is None:  # rounding: the column looked as if it brought gain without end
+                self.refresh()
+                break
+            still = still + 1 if step <= TINY else 0
+            done += 1
+        return done
+
+    def _entering(self, *, first: bool) -> int | None:
+        duals, best, found = self.duals, -1e-7, None
+        for number, entries in enumerate(self._columns):
+            cost = reduced = self._costs[number]
+            for row, coefficient in entries:
+                reduced -= duals[row] * coefficient
+            reduced /= 1.0 + abs(cost)
+            if reduced < best:
+                found = number
+                if first:
+                    break
+                best = reduced
+        return found
+
+    def _enter(self, entering: int) -> float | None:
+        """One pivot; returns how far the column went in, None if nothing stops it."""
+        entries = self._columns[entering]
+        direction = [sum([line[row] * c for row, c in entries]) for line in self._inverse]
+        leaving, least = -1, 0.0
+        for row, slope in enumerate(direction):
+            if slope <= TINY:
+                continue
+            ratio = max(0.0, self._values[row]) / slope
+            if (
+                leaving < 0
+                or ratio < least - TINY
+                or (ratio <= least and self.basis[row] < self.basis[leaving])
+            ):
+                leaving, least = row, ratio
+        if leaving < 0:
+            return None
+        reduced = self._costs[entering] - sum([self.duals[row] * c for row, c in entries])
+        pivot = direction[leaving]
+        line = self._inverse[leaving] = [each / pivot for each in self._inverse[leaving]]
+        for row, slope in enumerate(direction):
+            if row != leaving and slope:
+                self._inverse[row] = [a - slope * b for a, b in zip(self._inverse[row], line, strict=True)]
+                self._values[row] -= slope * least
+        self._values[leaving] = least
+        self.basis[leaving] = entering
+        self.duals = [dual + reduced * each for dual, each in zip(self.duals, line, strict=True)]
+        self._pivots += 1
+        if self._pivots % PIVOTS_UNTIL_FRESH == 0:
+            self.refresh()
+        return least
+
+    def refresh(self) -> None:
+        """Works out the inverse, the values and the duals again from the basis alone (Gauss-Jordan)."""
+        size = len(self.basis)
+        left = [[0.0] * size for _ in range(size)]
+        for place, column in enumerate(self.basis):
+            for row, coefficient in self._columns[column]:
+                left[row][place] = coefficient
+        inverse = _inverted(left)
+        if inverse is None:
+            return  # nearly singular: what was kept up is the better one
+        self._inverse = inverse
+        self._values = [sum(map(float.__mul__, line, self._sides)) for line in inverse]
+        costs = [self._costs[column] for column in self.basis]
+        self.duals = [
+            sum([cost * line[row] for cost, line in zip(costs, inverse, strict=True) if cost])
+            for row in range(size)
+        ]
+
+
+def _inverted(left: list[list[float]]) -> list[list[float]] | None:
+    size = len(left)
+    right = [[float(i == j) for j in range(size)] for i in range(size)]
+    for place in range(size):
+        best = max(range(place, size), key=lambda row: abs(left[row][place]))
+        if abs(left[best][place]) < 1e-12:
+            return None
+        left[place], left[best] = left[best], left[place]
+        right[place], right[best] = right[best], right[place]
+        pivot = left[place][place]
+        if pivot != 1.0:
+            left[place] = [each / pivot for each in left[place]]
+            right[place] = [each / pivot for each in right[place]]
+        line, other = left[place], right[place]
+        for row in range(size):
+            factor = left[row][place]
+            if row != place and factor:
+                left[row] = [a - factor * b for a, b in zip(left[row], line, strict=True)]
+                right[row] = [a - factor * b for a, b in zip(right[row], other, strict=True)]
+    return right

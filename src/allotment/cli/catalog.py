@@ -1,0 +1,38 @@
+"""``--catalog``: the machines to be had, from files and folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from allotment.autoscaler.catalogue import Catalogue
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def catalog_option(function: F) -> F:
+    """Passes ``catalog``, the names of files and folders."""
+    return click.option(
+        "--catalog",
+        multiple=True,
+        type=click.Path(exists=True),
+        metavar="FILE|DIR",
+        help="machines to be had: InstanceTypes, NodePools, NodeGroups; repeatable; see docs/autoscaling.md",
+    )(function)
+
+
+def read_files(names: Sequence[str]) -> Catalogue:
+    """What is in them. Raises BadInput with all that is wrong."""
+    from allotment.autoscaler.catalogue import Catalogue, CatalogueError, catalogue_of
+    from allotment.cli.input import BadInput, read_objects
+
+    if not names:
+        return Catalogue()
+    reading = read_objects(names)
+    try:
+        return catalogue_of(reading.found, reading.complaints)
+    except CatalogueError as exc:
+        raise BadInput(exc.complaints) from exc

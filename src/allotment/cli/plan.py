@@ -1,0 +1,151 @@
+"""``allot plan``: which machines to add for pods that wait, at what price, and why some pods stay pending."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from allotment.cli.catalog import catalog_option
+from allotment.cli.sight import TABLE, WIDE, sight_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allotment.api.meta import ApiStruct
+    from allotment.autoscaler.catalogue import Catalogue
+    from allotment.autoscaler.plan import Plan
+    from allotment.cli.plan_input import Waiting
+    from allotment.cli.sight import Sight
+
+
+@click.command(name="plan")
+@click.option(
+    "-f", "--filename", "files", multiple=True, metavar="FILE|DIR",
+    help="pods to plan for, with claims, templates, classes and groups that the cluster does not have; - is standard input; "
+    "default: the pods that wait in the cluster",
+)  # fmt: skip
+@catalog_option
+@click.option(
+    "--compare", multiple=True, type=click.Path(exists=True), metavar="FILE|DIR",
+    help="another catalogue, to plan with side by side; one without instance types (overlays, pools) is laid over --catalog",
+)  # fmt: skip
+@click.option("--empty", is_flag=True, help="no cluster at all: as if there were no node yet")
+@click.option(
+    "--cheapest-alternative", is_flag=True,
+    help="of a claim's alternatives (firstAvailable) the one that costs least, in place of the first that can be had",
+)  # fmt: skip
+@sight_options(TABLE, WIDE)
+def command(
+    files: tuple[str, ...],
+    catalog: tuple[str, ...],
+    compare: tuple[str, ...],
+    empty: bool,
+    cheapest_alternative: bool,
+    sight: Sight,
+    output: str,
+) -> int:
+    """Tells which machines to add for pods that wait: the cheapest, with a proof of how far from the cheapest they can be.
+
+    Pods go to nodes that exist where they fit. For the rest machines are chosen from the catalogue, and every pod is tried on
+    its machine as the scheduler would. Gangs are placed whole or not at all. Nothing is created.
+
+    \b
+    Examples:  allot plan -f pods.yaml --catalog types.yaml --empty
+               allot plan --catalog types.yaml --compare overlays.yaml
+               allot plan -f pods.yaml --catalog types.yaml --offline cluster.yaml -o json
+
+    \b
+    Exit code: 0 every pod has a place in the plan, 1 some stay pending, 2 it could not be found out.
+    """
+    if empty and (sight.offline or sight.kubeconfig or sight.context):
+        raise click.UsageError("--empty is without a cluster: leave out --offline, --kubeconfig, --context")
+    if not catalog:
+        raise click.UsageError("no machines to choose from: name files with InstanceTypes with --catalog")
+    from allotment.cli.catalog import read_files
+    from allotment.cli.plan_table import document, show, show_comparison
+    from allotment.cli.screen import open_screen
+
+    first = read_files(catalog)
+    waiting, own = _look(files, sight, empty=empty)
+    catalogues = [
+        _with(first, own),
+        *([_with(_laid_over(first, read_files(compare)), own)] if compare else []),
+    ]
+    plans = [_planned(waiting, each, by_price=cheapest_alternative) for each in catalogues]
+    if output in (TABLE, WIDE):
+        screen = open_screen()
+        for note in waiting.notes:
+            screen.line((f"note: {note}", "dim"))
+        show(plans[0], screen, wide=output == WIDE)
+        if compare:
+            show_comparison(plans[0], plans[1], screen)
+    else:
+        from allotment.cli.document import written_out
+
+        told = document(plans[0])
+        if compare:
+            told["compared"] = document(plans[1])
+        click.echo(written_out({**told, "notes": waiting.notes}, output))
+    return 1 if plans[0].pending else 0
+
+
+def _look(files: Sequence[str], sight: Sight, *, empty: bool) -> tuple[Waiting, Sequence[ApiStruct]]:
+    """The pods that wait, and the cluster's own overlays, pools and groups of nodes."""
+    from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
+    from allotment.cli.examination import KINDS
+    from allotment.cli.plan_input import read, waiting
+    from allotment.cli.seen import look
+
+    mine = read(files)[0] if files else []
+    if empty:
+        return waiting(mine, (), tainted=True), ()
+    ours = (NodeOverlay, NodePool, NodeGroup)
+    if sight.offline:
+        cluster, reading = read(sight.offline)
+        return waiting(mine, cluster, tainted=True), [
+            each.obj for each in reading.found if isinstance(each.obj, ours)
+        ]
+    seen = look(sight, (*KINDS, *ours))
+    objects = [each for kind in KINDS for each in seen.some(kind)]
+    found = waiting(mine, objects, tainted=False)
+    found.notes += seen.notes
+    return found, [each for kind in ours for each in seen.of(kind)]
+
+
+def _with(catalogue: Catalogue, own: Sequence[ApiStruct]) -> Catalogue:
+    """With the cluster's own, which take the place of the catalogue's of the same names."""
+    from dataclasses import replace
+
+    from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
+
+    both = catalogue.with_pools(
+        [each for each in own if isinstance(each, NodePool)],
+        [each for each in own if isinstance(each, NodeGroup)],
+    )
+    overlays = {each.metadata.name: each for each in own if isinstance(each, NodeOverlay)}
+    return replace(both, overlays={**both.overlays, **overlays})
+
+
+def _laid_over(first: Catalogue, second: Catalogue) -> Catalogue:
+    from allotment.autoscaler.catalogue import Catalogue
+
+    if second.types:
+        return second
+    return Catalogue(
+        first.types,
+        {**first.pools, **second.pools},
+        {**first.groups, **second.groups},
+        {**first.overlays, **second.overlays},
+    )
+
+
+def _planned(waiting: Waiting, catalogue: Catalogue, *, by_price: bool) -> Plan:
+    from allotment.autoscaler.overlays import evaluate
+    from allotment.autoscaler.provisioner import provision
+    from allotment.autoscaler.simulation import start_simulation
+
+    simulation = start_simulation(waiting.objects)
+    found = evaluate(catalogue)
+    waiting.notes += [each for each in found.notes if each not in waiting.notes]
+    return provision(simulation, found.machines, waiting.pods, cheapest_alternative=by_price)

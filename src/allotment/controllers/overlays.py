@@ -1,0 +1,99 @@
+"""NodeOverlays say of themselves whether they can be applied: each is held against the catalogue, the pools and all others.
+
+One look at everything answers for every overlay, so it is taken once for all that changed since, when the first of them is asked
+about. Writes are those of conditions that differ; what others have written there stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
+from allotment.api.codec import to_builtins
+from allotment.autoscaler.catalogue import Catalogue
+from allotment.autoscaler.overlay_status import conditions
+from allotment.autoscaler.overlays import Finding, evaluate
+from allotment.client.client import Client, Collection
+from allotment.client.form import Obj, Resource, Typed
+from allotment.client.informers import Informers
+from allotment.client.work_queue import WorkQueue
+from allotment.controllers.clock import Now, real_time, stamp
+from allotment.controllers.conditions import put
+
+
+class Overlays:
+    """The reconciler; keys are names of overlays. ``pools`` and ``groups`` say where those are, if the server has them."""
+
+    name = "overlays"
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        catalogue: Catalogue,
+        *,
+        place: Resource,
+        pools: Resource | None = None,
+        groups: Resource | None = None,
+        now: Now = real_time,
+    ) -> None:
+        self.queue: WorkQueue[str] = WorkQueue()
+        self._overlays = Collection(client, place, Typed(NodeOverlay))
+        self._seen = informers.at(place, NodeOverlay)
+        self._pools = informers.at(pools, NodePool) if pools is not None else None
+        self._groups = informers.at(groups, NodeGroup) if groups is not None else None
+        self._catalogue, self._now = catalogue, now
+        self._findings: Mapping[str, Finding] | None = None
+        self._seen.on_change(self._changed)
+        if self._pools is not None:
+            self._pools.on_change(self._changed)
+        if self._groups is not None:
+            self._groups.on_change(self._changed)
+
+    def use(self, catalogue: Catalogue) -> None:
+        """Goes by another catalogue from now on."""
+        self._catalogue = catalogue
+        self._look_again()
+
+    def _changed(self, old: Any, new: Any) -> None:
+        """An overlay, a pool or a group. Their statuses do not matter to the others."""
+        if (
+            old is None
+            or new is None
+            or (old.spec, old.metadata.generation) != (new.spec, new.metadata.generation)
+        ):
+            self._look_again()
+        elif isinstance(new, NodeOverlay):
+            self.queue.add(new.metadata.name)
+
+    def _look_again(self) -> None:
+        self._findings = None
+        for overlay in self._seen.all():
+            self.queue.add(overlay.metadata.name)
+
+    async def reconcile(self, key: str) -> None:
+        finding = self._found().get(key)
+        overlay = self._seen.get(key)
+        if overlay is None or finding is None:
+            return
+        present = [_plain(each) for each in overlay.status.conditions]
+        wanted, now = present, stamp(self._now())
+        for condition in conditions(finding):
+            wanted = put(wanted, _plain(condition), now)
+        if wanted != present:
+            await self._overlays.change(overlay, {"status": {"conditions": wanted}}, subresource="status")
+
+    def _found(self) -> Mapping[str, Finding]:
+        if self._findings is None:
+            catalogue = self._catalogue.with_pools(
+                self._pools.all() if self._pools is not None else (),
+                self._groups.all() if self._groups is not None else (),
+            )
+            self._findings = evaluate(catalogue, self._seen.all()).findings
+        return self._findings
+
+
+def _plain(condition: Any) -> Obj:
+    """Without a time that nobody has set yet."""
+    return {name: value for name, value in to_builtins(condition).items() if value is not None}

@@ -1,0 +1,350 @@
+"""Plans for pods that wait: the cheapest machines, and nothing that the scheduler would refuse."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import combinations_with_replacement
+from random import Random
+from typing import Any
+
+import pytest
+from benchmarks.autoscaler_problems import problem
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from allotment.api.autoscaling import NODE_POOL
+from allotment.api.core import Pod
+from allotment.api.meta import ApiStruct
+from allotment.autoscaler.machine import Machine, node_of
+from allotment.autoscaler.plan import Plan
+from allotment.autoscaler.provisioner import provision
+from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
+from tests.allocator import build
+from tests.autoscaler.build import GPU, ROOT, device, devices, evaluated, gpus, group, pool, template, type_
+from tests.autoscaler.builders import asking, picture, simulation
+from tests.scheduler.builders import HOSTNAME, ZONE, claim, near, node, pod, pod_affinity, spread, toleration
+from tests.scheduler.gangs import group as gang
+
+SMALL, LARGE = {"cpu": "4", "memory": "16Gi", "pods": "110"}, {"cpu": "16", "memory": "64Gi", "pods": "110"}
+
+
+def plan_for(
+    pods: Sequence[Pod], *offers: Any, there: Sequence[ApiStruct] = (), **options: Any
+) -> tuple[Plan, Simulation]:
+    """A plan, checked: its nodes, once created, are accepted by the scheduler for exactly those pods."""
+    cluster = simulation(*there)
+    before = picture(cluster)
+    found = provision(cluster, evaluated(*offers).machines, pods, **options)
+    assert picture(cluster) == before, "planning leaves nothing behind"
+    cluster.validate()
+    check(found, pods, [build.class_(), *there])
+    return found, cluster
+
+
+def check(found: Plan, pods: Sequence[Pod], objects: Sequence[ApiStruct]) -> None:
+    fresh = start_simulation(objects)
+    for each in found.nodes:
+        fresh.simulate_add_node(*node_of(each.machine, each.name))
+    places = {place.pod: place for new in found.nodes for place in new.places}
+    places |= {place.pod: place for place in found.existing}
+    by_key = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in pods}
+    assert {*places, *(each.pod for each in found.pending)} == set(by_key)
+    assert not places.keys() & {each.pod for each in found.pending}
+    waiting = list(places.values())
+    while waiting:  # spreading allows one order and not another
+        left = [
+            place for place in waiting if not isinstance(_bound(fresh, by_key[place.pod], place.node), Bound)
+        ]
+        assert len(left) < len(waiting), f"the scheduler refuses {left}"
+        waiting = left
+    assert found.bound <= found.price
+    fresh.validate()
+
+
+def _bound(there: Simulation, who: Pod, on: str) -> object:
+    known = there.cluster.pods.get(f"{who.metadata.namespace}/{who.metadata.name}")
+    return there.simulate_bind_pod(known.pod if known is not None else who, on)
+
+
+def types_of(found: Plan) -> dict[str, int]:
+    return dict(Counter(each.machine.type for each in found.nodes))
+
+
+# --- price ---
+
+
+def test_pods_go_to_existing_nodes_first() -> None:
+    found, _ = plan_for([pod("a", cpu=2), pod("b", cpu=7)], type_("t"), there=[node("n", cpu=8)])
+    assert [(each.pod, each.node) for each in found.existing] == [("default/a", "n")]
+    assert [[place.pod for place in each.places] for each in found.nodes] == [["default/b"]]
+
+
+def test_two_pods_with_a_device_each_get_two_small_machines_if_these_are_cheaper() -> None:
+    pods, claims = zip(*(asking(name, cpu=1) for name in ("a", "b")), strict=True)
+    small = type_("small", {"z": "1"}, dynamicResources=gpus(1))
+    large = type_("large", {"z": "2.5"}, dynamicResources=gpus(4))
+    found, _ = plan_for(pods, small, large, there=claims)
+    assert types_of(found) == {"small": 2}
+    assert found.price == found.bound == 2
+    assert found.exact
+    devices = [place.devices for each in found.nodes for place in each.places]
+    assert devices == [("gpu.example.com/new-1/gpu-0",), ("gpu.example.com/new-2/gpu-0",)]
+
+
+def test_they_share_one_where_that_is_cheaper() -> None:
+    pods, claims = zip(*(asking(name, cpu=1) for name in ("a", "b")), strict=True)
+    small = type_("small", {"z": "1"}, dynamicResources=gpus(1))
+    large = type_("large", {"z": "1.5"}, dynamicResources=gpus(4))
+    found, _ = plan_for(pods, small, large, there=claims)
+    assert types_of(found) == {"large": 1}
+
+
+def test_each_type_is_looked_at_in_each_zone_for_itself() -> None:
+    """The cheapest zone of one type is the dearest of the other."""
+    left, right = type_("l", {"a": "3", "b": "1"}), type_("r", {"a": "2", "b": "4"})
+    found, _ = plan_for([pod("p", selector={ZONE: "a"}), pod("q", selector={ZONE: "b"})], left, right)
+    assert {(each.machine.type, each.machine.offering.zone) for each in found.nodes} == {
+        ("l", "b"),
+        ("r", "a"),
+    }
+
+
+def brute_force(pods: Sequence[Pod], offers: Sequence[Machine], objects: Sequence[ApiStruct]) -> Decimal:
+    """The lowest price by trying all sets of up to as many machines as there are pods, and all ways to put pods on them."""
+
+    def goes(chosen: Sequence[Machine]) -> bool:
+        cluster = start_simulation(objects)
+        names = []
+        for number, machine in enumerate(chosen):
+            names.append(f"try-{number}")
+            cluster.simulate_add_node(*node_of(machine, names[-1]))
+        return placed(cluster, list(pods), names)
+
+    def placed(cluster: Simulation, left: list[Pod], names: Sequence[str]) -> bool:
+        if not left:
+            return True
+        for name in names:
+            cluster.fork()
+            if isinstance(cluster.simulate_bind_pod(left[0], name), Bound) and placed(
+                cluster, left[1:], names
+            ):
+                return True
+            cluster.revert()
+        return False
+
+    sets = [each for count in range(len(pods) + 1) for each in combinations_with_replacement(offers, count)]
+    sets.sort(key=lambda each: sum((machine.price for machine in each), Decimal(0)))
+    return next(sum((m.price for m in each), Decimal(0)) for each in sets if goes(each))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6))
+def test_the_price_is_that_of_brute_force_on_small_catalogues(seed: int) -> None:
+    random = Random(seed)
+    offers = [
+        type_(
+            f"t{number}",
+            {zone: str(random.randint(1, 9)) for zone in random.sample("ab", random.randint(1, 2))},
+            capacity={"cpu": str(random.choice((2, 4, 8))), "memory": "32Gi", "pods": "10"},
+            dynamicResources=gpus(random.randint(1, 3)),
+        )
+        for number in range(2)
+    ]
+    pods: list[Pod] = []
+    objects: list[ApiStruct] = [build.class_()]
+    for number in range(random.randint(1, 4)):
+        where = {ZONE: "a"} if random.random() < 0.3 and any("a" in _zones(each) for each in offers) else {}
+        name, cpu = f"p{number}", random.choice((1, 2))
+        if random.random() < 0.5:
+            made, wanted = asking(name, cpu=cpu, selector=where)
+            objects.append(wanted)
+            pods.append(made)
+        else:
+            pods.append(pod(name, cpu=cpu, selector=where))
+    found = provision(start_simulation(objects), evaluated(*offers).machines, pods)
+    assert not found.pending
+    assert found.price == brute_force(pods, evaluated(*offers).machines, objects)
+    assert found.exact
+
+
+def _zones(each: Any) -> set[str]:
+    return {offering.zone for offering in each.spec.offerings}
+
+
+# --- order and repetition ---
+
+
+def test_the_plan_does_not_depend_on_the_order_of_anything() -> None:
+    made = problem(5, 40, shapes=6, types=12, zones=2)
+    turned = Random(1)
+    plans = []
+    for _ in range(3):
+        pods, offers, objects = list(made.pods), list(made.machines), list(made.objects)
+        for each in (pods, offers, objects):
+            turned.shuffle(each)
+        plans.append(provision(start_simulation(objects), offers, pods))
+    assert plans[0] == plans[1] == plans[2]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_generated_problem_is_solved_within_five_percent_and_the_scheduler_accepts_it(seed: int) -> None:
+    made = problem(seed, 120, shapes=10, types=48, zones=2)
+    found = provision(start_simulation(made.objects), made.machines, made.pods)
+    check(found, made.pods, made.objects)
+    assert not found.pending
+    assert found.gap <= 0.05
+
+
+# --- what pods insist on ---
+
+
+def test_a_pool_s_taints_keep_off_pods_that_do_not_tolerate_them() -> None:
+    tainted = pool("p", template={"spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}})
+    pods = [pod("in", cpu=1, tolerations=[toleration("gpu")]), pod("out", cpu=1)]
+    found, _ = plan_for(pods, type_("t"), tainted)
+    assert [(each.pod, each.types) for each in found.pending] == [
+        ("default/out", {"t": "has the taint gpu that the pod does not tolerate"})
+    ]
+
+
+def test_limits_of_a_pool_count_what_it_has_and_leave_out_the_rest() -> None:
+    limited = pool("p", limits={"cpu": "20"})
+    has = node("old", cpu=8, labels={NODE_POOL: "p"}, cordoned=True)
+    found, _ = plan_for([pod(name, cpu=6) for name in "abc"], type_("t"), limited, there=[has])
+    assert types_of(found) == {"t": 1}
+    assert len(found.pending) == 2
+    assert found.pending[0].types == {"t": "would do, but the limits of p are reached"}
+
+
+def test_a_group_has_no_more_nodes_than_its_maximum() -> None:
+    found, _ = plan_for([pod(name, cpu=3) for name in "abcde"], group("g", max=3, template=_of_cpu(4)))
+    assert len(found.nodes) == 3
+    assert len(found.pending) == 2
+
+
+def _of_cpu(cpu: int) -> dict[str, Any]:
+    return {"status": {"capacity": {"cpu": str(cpu), "memory": "8Gi", "pods": "110"}}}
+
+
+def test_the_heavier_pool_serves_first_and_the_lighter_one_what_its_limits_leave() -> None:
+    heavy = pool("heavy", limits={"cpu": "8"}, weight=10)
+    light = pool("light")
+    found, _ = plan_for([pod(name, cpu=6) for name in "ab"], type_("t"), heavy, light)
+    assert sorted(each.machine.source for each in found.nodes) == ["heavy", "light"]
+
+
+def test_pods_spread_over_zones_get_machines_in_each() -> None:
+    rule = spread(ZONE, {"app": "web"})
+    pods = [pod(f"p{n}", cpu=1, labels={"app": "web"}, spread=[rule]) for n in range(6)]
+    found, _ = plan_for(pods, type_("t", {"a": "1", "b": "2", "c": "3"}))
+    counts = Counter(each.machine.offering.zone for each in found.nodes for _ in each.places)
+    assert counts == {"a": 2, "b": 2, "c": 2}
+
+
+def test_pods_that_keep_apart_get_a_machine_each() -> None:
+    apart = pod_affinity(apart=[near({"app": "db"}, HOSTNAME)])
+    pods = [pod(f"p{n}", cpu=1, labels={"app": "db"}, affinity=apart) for n in range(3)]
+    found, _ = plan_for(pods, type_("t"))
+    assert types_of(found) == {"t": 3}
+
+
+def test_users_of_one_claim_go_to_one_machine() -> None:
+    """Two machines of one CPU would be cheaper."""
+    pods = [pod("a", cpu=2, claims={"gpu": "shared"}), pod("b", cpu=2, claims={"gpu": "shared"})]
+    small = type_("small", {"z": "1"}, capacity={**SMALL, "cpu": "2"}, dynamicResources=gpus(1))
+    large = type_("large", {"z": "5"}, capacity=SMALL, dynamicResources=gpus(1))
+    found, _ = plan_for(pods, small, large, there=[claim("shared")])
+    assert types_of(found) == {"large": 1}
+
+
+def test_a_constraint_over_bound_attributes_is_met_on_one_machine() -> None:
+    """Which root it will be is not known, only that two devices will have the same."""
+    wanted = claim("pair", build.request("r", count=2), constraints=[build.match(ROOT)])
+    root = {"bindingKey": "switch"}
+    apart = devices(template("t", GPU, *(device(f"d{n}", attributes={ROOT: f"r{n}"}) for n in range(4))))
+    pair = devices(
+        template(
+            "t", GPU, *(device(f"d{n}", attributes={ROOT: at}) for n, at in enumerate((root, "y", root)))
+        )
+    )
+    cheap = type_("cheap", {"z": "1"}, dynamicResources=apart)
+    dear = type_("dear", {"z": "9"}, dynamicResources=pair)
+    found, _ = plan_for([pod("p", claims=["pair"])], cheap, dear, there=[wanted])
+    assert types_of(found) == {"dear": 1}
+
+
+# --- alternatives ---
+
+
+def _either() -> ApiStruct:
+    best = build.sub("best", f"device.attributes['{GPU}'].model == 'good'")
+    return claim("c", build.either("r", best, build.sub("rest")))
+
+
+@pytest.mark.parametrize(("by_price", "expected"), [(False, "good"), (True, "plain")])
+def test_alternatives_are_taken_in_order_unless_price_is_to_decide(by_price: bool, expected: str) -> None:
+    good = type_("good", {"z": "9"}, dynamicResources=gpus(1, model="good"))
+    plain = type_("plain", {"z": "1"}, dynamicResources=gpus(1, model="plain"))
+    found, _ = plan_for(
+        [pod("p", claims=["c"])], good, plain, there=[_either()], cheapest_alternative=by_price
+    )
+    assert types_of(found) == {expected: 1}
+
+
+# --- gangs ---
+
+
+def test_a_gang_is_planned_whole_or_not_at_all() -> None:
+    """Three of four would fit within the limit; the other pod gets the room then."""
+    members = [pod(f"m{n}", cpu=6, group="gang") for n in range(4)]
+    other = pod("z", cpu=6)
+    found, _ = plan_for(
+        [*members, other], type_("t"), pool("p", limits={"cpu": "24"}), there=[gang("gang", 4)]
+    )
+    assert [place.pod for each in found.nodes for place in each.places] == ["default/z"]
+    assert "of its gang default/gang have a place, 4 must" in found.pending[0].why
+
+
+def test_of_two_gangs_the_first_is_planned_when_there_is_room_for_one() -> None:
+    first = [pod(f"a{n}", cpu=6, group="one", priority=5) for n in range(2)]
+    second = [pod(f"b{n}", cpu=6, group="two") for n in range(2)]
+    found, _ = plan_for(
+        [*second, *first],
+        type_("t"),
+        pool("p", limits={"cpu": "24"}),
+        there=[gang("one", 2), gang("two", 2)],
+    )
+    assert sorted(place.pod for each in found.nodes for place in each.places) == ["default/a0", "default/a1"]
+
+
+# --- reasons ---
+
+
+def test_every_pod_left_out_has_a_reason_for_each_type() -> None:
+    wanted = claim("nine", build.request("r", count=9))
+    none, four = type_("none"), type_("four", dynamicResources=gpus(4))
+    found, _ = plan_for([pod("p", claims=["nine"])], none, four, there=[wanted])
+    (left,) = found.pending
+    assert left.types == {"four": "has 4 any, need 9", "none": "has no any"}
+    assert left.why == "none of 2 instance types will do: has 4 any, need 9 (1); has no any (1)"
+
+
+def test_a_pod_whose_claim_is_missing_says_so() -> None:
+    found, _ = plan_for([pod("p", claims=["nowhere"])], type_("t", dynamicResources=gpus(1)))
+    assert "nowhere" in found.pending[0].why
+
+
+def test_an_offering_that_is_out_of_stock_is_not_planned_with() -> None:
+    made = type_("t", {"a": "1", "b": "2"})
+    first, second = made.spec.offerings
+    gone = replace(made, spec=replace(made.spec, offerings=(replace(first, available=False), second)))
+    found, _ = plan_for([pod("p", cpu=1)], gone)
+    assert found.price == 2
+
+
+def test_nothing_to_do_is_a_plan() -> None:
+    found, _ = plan_for([], type_("t"))
+    assert found == Plan((), (), (), Decimal(0), exact=True)

@@ -1,0 +1,144 @@
+"""``allot plan``: what it shows of files, in every format, and of a server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from allotment.api.codec import to_builtins
+from tests.autoscaler.build import GPU, gpus, overlay, pool, type_
+from tests.cli.conftest import Allot, same_as_golden
+from tests.contract.api import Api
+from tests.scheduler.builders import node, pod
+
+if TYPE_CHECKING:
+    from tests.contract.embedded import Embedded
+
+EXAMPLE = ("-f", "examples/autoscaling/pods.yaml", "--catalog", "examples/autoscaling/catalogue.yaml")
+
+
+def written(*objects: Any) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": [to_builtins(each) for each in objects]})
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> str:
+    return saved(tmp_path, "types.json", type_("t", {"a": "1", "b": "2"}), pool("p"))
+
+
+def saved(folder: Path, name: str, *objects: Any) -> str:
+    file = folder / name
+    file.write_text(written(*objects))
+    return str(file)
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "json", "yaml"])
+def test_the_example_in_every_format(allot: Allot, form: str) -> None:
+    ran = allot("plan", *EXAMPLE, "--empty", "-o", form)
+    assert (ran.code, ran.err) == (1, "")  # one pod fits on no machine
+    same_as_golden(f"plan-{form}.txt", ran.out)
+
+
+def test_json_and_yaml_say_the_same(allot: Allot) -> None:
+    told = [allot("plan", *EXAMPLE, "--empty", "-o", form).out for form in ("json", "yaml")]
+    assert json.loads(told[0]) == yaml.safe_load(told[1])
+
+
+def test_a_comparison_with_overlays(allot: Allot) -> None:
+    other = "examples/autoscaling/overlays.yaml"
+    ran = allot("plan", *EXAMPLE, "--empty", "--cheapest-alternative", "--compare", other)
+    same_as_golden("plan-compared.txt", ran.out)
+    told = json.loads(allot("plan", *EXAMPLE, "--empty", "--compare", other, "-o", "json").out)
+    assert set(told["compared"]) == set(told) - {"compared", "notes"}
+
+
+def test_another_catalogue_takes_the_place_of_the_first(allot: Allot, catalog: str, tmp_path: Path) -> None:
+    other = saved(tmp_path, "other.json", type_("u", {"a": "0.5"}))
+    arguments = ("plan", "-f", "-", "--catalog", catalog, "--compare", other, "--empty", "-o", "json")
+    told = json.loads(allot(*arguments, stdin=written(pod("p", cpu=1))).out)
+    assert (told["price"], told["compared"]["price"]) == ("1", "0.5")
+
+
+def test_pods_go_to_the_nodes_of_a_saved_cluster_first(allot: Allot, catalog: str, tmp_path: Path) -> None:
+    cluster = saved(tmp_path, "cluster.json", node("old", cpu=2), pod("there", cpu=1, node="old"))
+    arguments = ("plan", "-f", "-", "--catalog", catalog, "--offline", cluster, "-o", "json")
+    ran = allot(*arguments, stdin=written(pod("small", cpu=1), pod("large", cpu=2)))
+    told = json.loads(ran.out)
+    assert ran.code == 0
+    assert [each["pod"] for each in told["existing"]] == ["default/small"]
+    assert [each["pod"] for each in told["machines"][0]["pods"]] == ["default/large"]
+
+
+def test_without_files_the_pods_that_wait_in_the_cluster_are_planned_for(
+    allot: Allot, catalog: str, tmp_path: Path
+) -> None:
+    done = pod("done", cpu=1, phase="Succeeded")
+    cluster = saved(tmp_path, "cluster.json", pod("waits", cpu=1), pod("runs", cpu=1, node="old"), done)
+    told = json.loads(allot("plan", "--catalog", catalog, "--offline", cluster, "-o", "json").out)
+    assert [each["pod"] for each in told["machines"][0]["pods"]] == ["default/waits"]
+
+
+def test_overlays_and_pools_of_the_cluster_count(allot: Allot, catalog: str, tmp_path: Path) -> None:
+    cheaper, full = overlay("cheaper", price="0.25"), pool("p", limits={"cpu": "8"})
+    cluster = saved(tmp_path, "cluster.json", cheaper, full)
+    arguments = ("plan", "-f", "-", "--catalog", catalog, "--offline", cluster, "-o", "json")
+    ran = allot(*arguments, stdin=written(*(pod(name, cpu=5) for name in "ab")))
+    told = json.loads(ran.out)
+    assert (ran.code, told["price"]) == (1, "0.25")
+    assert told["pending"][0]["types"] == {"t": "would do, but the limits of p are reached"}
+
+
+def test_a_claim_is_made_from_its_template_as_if_the_controller_had(allot: Allot, tmp_path: Path) -> None:
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "gpu", "namespace": "default"},
+        "spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}},
+    }
+    class_ = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": "gpu"},
+        "spec": {},
+    }
+    catalog = saved(tmp_path, "types.json", type_("t", dynamicResources=gpus(2)))
+    waiting = [to_builtins(pod(name, templates={"dev": "gpu"})) for name in "ab"]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [template, class_, *waiting]})
+    told = json.loads(allot("plan", "-f", "-", "--catalog", catalog, "--empty", "-o", "json", stdin=text).out)
+    devices = [each["devices"] for each in told["machines"][0]["pods"]]
+    assert devices == [[f"{GPU}/new-1/gpu-0"], [f"{GPU}/new-1/gpu-1"]]
+
+
+def test_the_pods_that_wait_on_a_server(allot: Allot, embedded: Embedded, catalog: str) -> None:
+    transport = embedded.over_tls()
+    api = Api("tls", transport, embedded.forget)
+    pods = "/api/v1/namespaces/default/pods"
+    spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}]}
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "planned"}, "spec": spec}
+    api.post(pods, made).must(201)
+    ran = allot("plan", "--catalog", catalog, "--kubeconfig", str(embedded.kubeconfig), "-o", "json")
+    api.delete(f"{pods}/planned").must()
+    transport.close()
+    assert ran.code == 0
+    assert [each["pod"] for each in json.loads(ran.out)["machines"][0]["pods"]] == ["default/planned"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-f", "examples/autoscaling/pods.yaml", "--empty"), "--catalog"),
+        ((*EXAMPLE, "--empty", "--offline", "examples"), "--empty is without a cluster"),
+        (
+            ("-f", "nowhere.yaml", "--catalog", "examples/autoscaling/catalogue.yaml", "--empty"),
+            "nowhere.yaml",
+        ),
+    ],
+)
+def test_what_cannot_be_asked(allot: Allot, arguments: tuple[str, ...], words: str) -> None:
+    ran = allot("plan", *arguments)
+    assert ran.code == 2
+    assert words in ran.err
