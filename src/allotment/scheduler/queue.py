@@ -325,7 +325,7 @@ class Queue:
     @property
     def idle(self) -> bool:
         """Whether nobody waits for anything to happen."""
-        return not (any(self._gated.values()) or any(self._blamed.values()))
+        return not any(any(those.values()) for those in (self._gated, self._blamed, self._lasting))
 
     def wake(self, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> list[Entry]:
         """Something changed: sends scouts where it can help. Returns the gated entries that it may help."""
