@@ -35,6 +35,7 @@ from allotment.apiserver.registry.patches import PatchType
 from allotment.apiserver.server import ApiServer, Options, now
 from allotment.cli.memory import spare_collector
 from allotment.client.client import Client, Collection
+from allotment.client.client import PatchType as ClientPatchType
 from allotment.client.in_process import InProcessTransport
 
 Obj = dict[str, Any]
@@ -45,6 +46,9 @@ SWITCH_SECONDS = 0.0005  # as a process sets it whose other threads only wait fo
 DEVICES = 10  # of a node
 WATCHED = "watch event to one watcher in process"
 PODS, CLAIMS, EVENTS = ("v1", "pods"), ("resource.k8s.io/v1", "resourceclaims"), ("v1", "events")
+
+_PATCHES = {PODS: "STRATEGIC", CLAIMS: "MERGE"}
+"""How components patch them."""
 
 
 @dataclass(slots=True)
@@ -189,6 +193,7 @@ class ByClient:
             meta["name"],
             patch,
             meta["namespace"],
+            type_=ClientPatchType[_PATCHES[kind]],
             subresource=subresource,
             uid=meta["uid"],
             version=meta["resourceVersion"],
@@ -214,7 +219,7 @@ class ByRegistry:
         meta = obj["metadata"]
         same = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
         patch = {**patch, "metadata": {**patch.get("metadata", {}), **same}}
-        where = (self._served(kind), meta["namespace"], meta["name"], PatchType.MERGE)
+        where = (self._served(kind), meta["namespace"], meta["name"], PatchType[_PATCHES[kind]])
         return await _stored(self._registry.patches.patch(*where, patch, self._call("patch"), subresource))
 
     async def bind(self, body: Obj) -> None:

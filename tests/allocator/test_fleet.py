@@ -13,7 +13,7 @@ from allotment.allocator.fleet import Fleet, named_shares
 from allotment.allocator.ledger import Conflict
 from allotment.allocator.outcome import Allocated, Invalid, Nowhere, Unsatisfiable
 from allotment.api.core import NodeSelector
-from allotment.api.resource import ResourceClaim
+from allotment.api.resource import ResourceClaim, ResourceSlice
 from tests.allocator.build import (
     ANY,
     DRIVER,
@@ -273,6 +273,57 @@ def test_labels_decide_who_reaches_a_pool(make_fleet: MakeFleet) -> None:
     found = fleet.find([one()])
     assert isinstance(found, Allocated)
     assert found.node == "n0"
+
+
+def test_a_pool_that_comes_does_not_touch_nodes_that_cannot_reach_it(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet([node("n0", zone="z2"), node("n1", zone="z1")], [], [ANY])
+    before = dict(fleet.places)
+    fleet.set_slice(slice_(device("nvme"), on=selector(where("zone", "In", "z1"))))
+    assert fleet.places["n0"] is before["n0"]
+    assert fleet.places["n1"] is not before["n1"]
+
+
+REACHES: dict[str, dict[str, object]] = {
+    "n0": {"on": "n0"},
+    "z1": {"on": selector(where("zone", "In", "z1"))},
+    "not z1": {"on": selector(where("zone", "NotIn", "z1"))},
+    "everybody": {"everywhere": True},
+    "nobody": {"on": None},
+    "broken": {"on": selector(where("zone", "Near", "z1"))},
+    "by device": {"per_device": True},
+}
+
+
+@suppose(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b", "c"]),
+            st.sampled_from(["p", "q"]),
+            st.sampled_from([*REACHES, None]),
+            st.integers(1, 2),
+        ),
+        max_size=12,
+    )
+)
+def test_whoever_a_pool_reaches_hears_of_its_slices(steps: list[tuple[str, str, str | None, int]]) -> None:
+    """Slices come, go, and change whom they reach; a fleet that was asked in between knows what a new one does."""
+    there = [node(f"n{number}", zone=f"z{number % 2}") for number in range(4)]
+    slices: dict[str, ResourceSlice] = {}
+    fleet = Fleet(there, [], [ANY])
+    for name, pool, reach, of in steps:
+        if reach is None:
+            slices.pop(name, None)
+            fleet.remove_slice(name)
+        else:
+            chosen = device(f"{name}0", on="n2") if reach == "by device" else device(f"{name}0")
+            slices[name] = slice_(chosen, name=name, pool=pool, of=of, **REACHES[reach])  # type: ignore[arg-type]  # as the table has them
+            fleet.set_slice(slices[name])
+        assert _told(fleet) == _told(Fleet(there, slices.values(), [ANY]))
+    fleet.validate()
+
+
+def _told(fleet: Fleet) -> dict[str, tuple[bool, str]]:
+    return {name: (group.fits, group.words) for group in fleet.survey([one()]) for name in group.nodes}
 
 
 def test_a_node_whose_result_cannot_be_written_down_is_passed_over(make_fleet: MakeFleet) -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from allotment.api.resource import DeviceAttribute, ResourceSlice
+from allotment.api.unknown_attribute import UnknownAttribute
+from allotment.api.validation import validate_slice
 from allotment.autoscaler.catalogue import Catalogue, CatalogueError, read_catalogue
 from allotment.autoscaler.machine import node_of
 from allotment.autoscaler.overlays import evaluate
@@ -115,13 +119,33 @@ def test_pools_of_a_cluster_take_the_place_of_those_in_files() -> None:
     assert list(both.groups) == ["g"]
 
 
+def _published(made: ResourceSlice) -> ResourceSlice:
+    """With some value in place of each that is not known."""
+    found = [
+        replace(
+            device,
+            attributes={
+                name: DeviceAttribute(string_value="x") if isinstance(each, UnknownAttribute) else each
+                for name, each in device.attributes.items()
+            },
+        )
+        for device in made.spec.devices
+    ]
+    return replace(made, spec=replace(made.spec, devices=tuple(found)))
+
+
 def test_the_examples() -> None:
     found = evaluate(
-        read_catalogue([(each.name, each.read_text()) for each in sorted(EXAMPLES.glob("*.yaml"))])
+        read_catalogue(
+            [(name, (EXAMPLES / name).read_text()) for name in ("catalogue.yaml", "overlays.yaml")]
+        )
     )
     assert found.notes == ()
     assert all(each.applies and not each.errors and not each.conflicts for each in found.findings.values())
     machines = {each.name: each for each in found.machines}
+    for each in found.machines:
+        for made in node_of(each, "new")[1]:
+            assert validate_slice(_published(made)) == []  # a driver could publish just that
     _, slices = node_of(machines["gpu/gpu-h100-8/zone-a/on-demand"], "new")
     assert [(each.spec.driver, len(each.spec.devices)) for each in slices] == [
         ("gpu.example.com", 8),

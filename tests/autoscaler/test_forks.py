@@ -155,6 +155,21 @@ def test_a_larger_device_that_never_came_is_no_measure() -> None:
     where.validate()
 
 
+@pytest.mark.parametrize("nodes", [2, 50])
+def test_a_fork_costs_what_changed_in_it_however_large_the_cluster_is(nodes: int) -> None:
+    """Nodes that have to be asked again afterwards are those that were touched."""
+    where = simulation(*machines(*[f"m{number}" for number in range(nodes)]), claim("c"))
+    who = pod("p", claims=["c"])
+    assert where.fits(who) == "m0"
+    log, fleet = where.cluster.log.end, len(where.cluster.fleet.log)
+    with where.trial():
+        where.simulate_add_node(node("n2"), [slice_("n2", "d0")])
+        bind(where, who, "m1")
+    assert set(where.cluster.log.since(log) or ()) == {"n2", "m1"}
+    assert set(where.cluster.fleet.log[fleet:]) == {"n2", "m1"}
+    assert where.fits(who) == "m0"
+
+
 def test_without_a_fork_nothing_is_remembered() -> None:
     where = there()
     one(where)

@@ -216,6 +216,13 @@ def test_equal_weights_on_a_driver_leave_it_out_and_tell_both() -> None:
     assert (told["light"].status, told["light"].reason) == ("True", "ValidationSucceeded")
 
 
+def test_of_many_overlays_in_conflict_each_is_told_of_a_few() -> None:
+    found = evaluated(SMALL, *(overlay(f"o{number}", dynamicResources=gpus(1)) for number in range(9)))
+    for name, each in found.findings.items():
+        assert len(each.conflicts) == 3
+        assert name not in {conflict.other for conflict in each.conflicts}
+
+
 def test_a_driver_in_conflict_is_left_out_though_the_type_has_its_own() -> None:
     found = evaluated(
         type_("t", dynamicResources=gpus(1)),

@@ -152,6 +152,7 @@ FITS = {
     ),
     "the claim is missing": Fit([node("n1")], pod("p", claims=["c"]), words="does not exist"),
     "a gate": Fit([node("n1")], pod("p", gates=["g"]), words="scheduling gate"),
+    "nobody's by name, so the default scheduler's": Fit([node("n1")], pod("p", scheduler=""), "n1"),
     "another scheduler's": Fit([node("n1")], pod("p", scheduler="mine"), words="scheduler mine"),
     "on a node that fits": Fit([node("n1"), node("n2")], pod("p"), "n2", on="n2"),
     "not on a node that is full": Fit(

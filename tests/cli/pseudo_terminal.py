@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 ALLOT = Path(sys.executable).with_name("allot")
-PATIENCE = 30.0
+PATIENCE = 60.0
 _SEQUENCE = re.compile(r"\x1b\[(\??)([0-9;]*)([A-Za-z])|([^\x1b]+)", re.DOTALL)
 _UNFINISHED = re.compile(r"\x1b(\[[?0-9;]*)?$")
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import urllib.request
+from pathlib import Path
 
 import pytest
 
+from allotment.api.codec import to_builtins
 from allotment.cli import controllers
 from allotment.controllers import suite
-from tests.cli.conftest import Allot
+from tests.autoscaler import build
+from tests.cli.conftest import CHECKOUT, Allot
 from tests.cli.served import Served, component, gpu_class, gpus, interrupted, pod, said, served, template
 
 __all__ = ["served"]  # a fixture
@@ -36,6 +39,31 @@ def test_alone_they_make_claims_and_serve_their_numbers(served: Served) -> None:
         assert 'allotment_resource_claims{state="pending"} ' in numbers
         assert "allotment_semantic_parameter_kinds" in numbers
         assert interrupted(process) == 0
+
+
+def test_overlays_are_held_against_the_catalogue(served: Served) -> None:
+    for name in ("one", "two"):  # both say what the same type has, with the same weight
+        made = build.overlay(name, build.is_type("gpu-l4-1"), dynamicResources=build.gpus(1))
+        served.create(to_builtins(made))
+    options = ("--kubeconfig", served.kubeconfig("allotment:controllers"), "--only", "overlays")
+    catalog = str(CHECKOUT / "examples" / "autoscaling" / "catalogue.yaml")
+    with component("controllers", *options, "--catalog", catalog, "--metrics-port", "0") as process:
+        told = served.until("nodeoverlays", lambda obj: obj.get("status"), "karpenter.sh/v1alpha1")
+        [condition, _] = told["status"]["conditions"]
+        assert condition["reason"] == "Conflict"
+        assert condition["message"].startswith("gpu-l4-1: driver gpu.example.com: overlay ")
+        assert interrupted(process) == 0
+
+
+def test_a_catalogue_that_is_wrong_is_told_before_anything_runs(
+    allot: Allot, quiet: None, tmp_path: Path
+) -> None:
+    file = tmp_path / "types.yaml"
+    file.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n")
+    for command in ("controllers", "up"):
+        ran = allot(command, "--catalog", str(file))
+        assert ran.code == 2
+        assert f"{file}:1: Node node-1: is not for a catalogue" in ran.err
 
 
 def test_only_those_that_are_named_need_rights(allot: Allot, quiet: None, served: Served) -> None:

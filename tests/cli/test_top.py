@@ -370,7 +370,7 @@ def test_in_a_pipe_it_is_one_plain_picture(allot: Allot, monkeypatch: pytest.Mon
         assert "\x1b" not in ran.out
         first, rest = ran.out.split("\n", 1)  # has the time
         assert first.startswith(
-            "allot top  saved manifests  4 nodes with devices, 1 without, 4 pools, 13 devices"
+            "allot top  5 nodes (1 without devices), 4 pools, 13 devices  saved manifests"
         )
         same_as_golden("top-table.txt", rest)
 

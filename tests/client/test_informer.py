@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.api.status import Expired
+from allotment.api.status import Expired, Forbidden
 from allotment.client.backoff import Backoff
 from allotment.client.client import Client
 from allotment.client.informer import Informer
@@ -57,6 +57,27 @@ def test_it_lists_then_tells_changes_in_order() -> None:
     assert seen == [(None, "a@3"), (None, "b@5"), ("a@3", "a@6"), ("b@5", None), (None, "c@8")]
     assert sorted(map(str, map(said, informer.all()))) == ["a@6", "c@8"]
     assert informer.version == 8
+
+
+def test_one_who_wants_to_know_lists_first_and_follows_from_there() -> None:
+    script = Script(refusal(403, "Forbidden"), listing(5, config_map("a", 3))).then_watch(
+        event("MODIFIED", config_map("a", 6))
+    )
+
+    async def run() -> None:
+        script.idle = asyncio.Event()
+        informer = Informer(Client(script).plain("v1", "configmaps"), "ns")
+        with pytest.raises(Forbidden):
+            await informer.begin()
+        await informer.begin()
+        assert [said(each) for each in informer.all()] == ["a@3"]
+        running = asyncio.ensure_future(informer.run())
+        await asyncio.wait_for(script.idle.wait(), 10)
+        running.cancel()
+        assert [said(each) for each in informer.all()] == ["a@6"]
+        assert [call.query.get("watch") for call in script.calls[:3]] == [None, None, "true"]
+
+    asyncio.run(run())
 
 
 def test_a_list_comes_in_pages() -> None:

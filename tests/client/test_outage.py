@@ -70,6 +70,7 @@ def test_what_is_told(script: str, told: Sequence[str], streaming: bool) -> None
                         pass
                 else:
                     await transport.call(Call("GET", "/"))
+        assert transport.away is (bool(said) and said[-1] == AWAY)
 
     asyncio.run(run())
     assert said == told

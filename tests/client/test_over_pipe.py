@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import uvloop
 
-from allotment.client.over_pipe import WINDOW, Pipe
+from allotment.client.over_pipe import A_TURN, WINDOW, Pipe
 from allotment.client.transport import Call, Disconnected, Reply, Stream
 
 PATIENCE = 10.0
@@ -135,6 +135,22 @@ def test_a_stream_ends_when_it_ends_and_fails_when_it_fails() -> None:
             assert await anext(stream.batches) == [b"one"]
             with pytest.raises(Disconnected, match="the line is cut"):
                 await anext(stream.batches)
+
+    between(case)
+
+
+def test_many_calls_are_begun_a_few_in_a_turn_and_one_that_is_given_up_before_is_not() -> None:
+    async def case(near: Pipe, far: Pipe, echo: Echo) -> None:
+        calls = [
+            asyncio.ensure_future(near.to("echo").call(Call("GET", "/silence"))) for _ in range(3 * A_TURN)
+        ]
+        await until(lambda: echo.open > 0)
+        assert echo.open == A_TURN
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        assert (await near.to("echo").call(Call("GET", "/after"))).status == 201
+        await until(lambda: echo.open == 0)
 
     between(case)
 

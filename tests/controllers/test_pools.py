@@ -301,6 +301,29 @@ def test_another_process_goes_on_where_one_ended(tmp_path: Path, at: int, fault:
 # --- objects ---
 
 
+def test_switched_off_and_on_again_it_catches_up(tmp_path: Path) -> None:
+    """Meanwhile pools can be read as they were, and nothing else stops."""
+
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.create(gpus("s", "a", "b"), gpus("t", "c", pool="node-2", node="node-2"))
+        part = await counting(cluster)
+        before = await until(cluster, (2, 0, 2, 0))
+        await until(cluster, (1, 0, 1, 0), f"{GPU}.node-2")
+        await part.stop()
+        await take(cluster, "one", "a")
+        await cluster.admin.plain(V1, "resourceslices", namespaced=False).delete("t")
+        await cluster.create(gpus("u", "d", pool="node-3", node="node-3"))
+        await cluster.quiet()
+        assert pools(cluster)[f"{GPU}.node-1"] == before
+        assert set(pools(cluster)) == {f"{GPU}.node-1", f"{GPU}.node-2"}
+        await counting(cluster)
+        await until(cluster, (2, 1, 1, 0))
+        await until(cluster, (1, 0, 1, 0), f"{GPU}.node-3")
+        await cluster.eventually(lambda: f"{GPU}.node-2" not in pools(cluster), "the pool that went is gone")
+
+    in_cluster(tmp_path, scenario)
+
+
 def test_pools_whose_names_would_be_the_same_have_an_object_each(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await counting(cluster)

@@ -96,8 +96,10 @@ def test_a_person_logs_in_looks_around_and_sees_what_changes(tmp_path: Path) -> 
         await page.until("document.getElementById('about').hidden")
 
         # changes show by themselves: of devices, of counts, of pods, of nodes
+        await page.ask(f"{{ kept = {cell('gpu-2 on node-1')}; }}")
         await made.claim("late", "gpu-2", namespace="team-a")
         await page.until(cell("gpu-2 on node-1: allocated, held by team-a/late"))
+        assert await page.ask("kept.isConnected"), "what stays is not drawn anew"
         await page.until("document.querySelector('#numbers .s1 b').textContent === '3'")
         await made.client.plain("v1", "pods").delete("wants-a", "team-a")
         await page.until("document.getElementById('waiting-count').textContent === '1'")

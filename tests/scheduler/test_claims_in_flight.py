@@ -9,7 +9,13 @@ from msgspec.structs import replace
 
 from allotment.allocator.ledger import Ledger, holding
 from allotment.api.codec import to_builtins
-from allotment.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+from allotment.api.quantity import Quantity
+from allotment.api.resource import (
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
 from allotment.scheduler.claim_writer import (
     FIRST_REST,
     LONGEST_REST,
@@ -106,6 +112,19 @@ def test_a_flight_lands_when_its_own_write_is_shown_and_not_before() -> None:
 
     assert not claims.flights
     assert holder(claims) == [KEY]
+    claims.validate()
+
+
+def test_a_flight_that_lands_with_less_than_was_decided_holds_less() -> None:
+    both = allocation("d0", "d1")
+    claims = books(shown())
+    claims.depart(KEY, "uid-p", user("p"), both)
+    claims.acknowledged(KEY, 5)
+
+    claims.change(shown(), shown(version=5, holds=D1, users=("p",)))
+
+    assert holder(claims) == []
+    assert len(claims.ledger.holdings(KEY)) == 1
     claims.validate()
 
 
@@ -320,6 +339,37 @@ def test_finalizer_then_status_then_seen() -> None:
 
 def test_a_claim_that_has_the_finalizer_needs_one_write() -> None:
     assert "status" in Writer(shown(finalizers=(FINALIZER, "other"))).patches()
+
+
+def _with(**fields: Any) -> AllocationResult:
+    """Device d0, with something to say about it."""
+    (result,) = D0.devices.results
+    return replace(D0, devices=replace(D0.devices, results=(replace(result, **fields),)))
+
+
+@pytest.mark.parametrize(
+    "wants",
+    [
+        pytest.param(D0, id="a whole device"),
+        pytest.param(allocation("d0", "d1"), id="two whole devices"),
+        pytest.param(replace(D0, node_selector=None), id="usable everywhere"),
+        pytest.param(replace(D0, allocation_timestamp="2026-01-01T00:00:00Z"), id="a timestamp"),
+        pytest.param(
+            replace(
+                D0, devices=replace(D0.devices, config=(DeviceAllocationConfiguration(source="FromClass"),))
+            ),
+            id="configuration",
+        ),
+        pytest.param(_with(admin_access=True), id="an admin's"),
+        pytest.param(_with(share_id="s", consumed_capacity={"mem": Quantity.parse("1Gi")}), id="a share"),
+        pytest.param(_with(binding_conditions=("ready",)), id="binding conditions"),
+        pytest.param(AllocationResult(), id="no devices"),
+    ],
+)
+def test_the_allocation_is_written_whole(wants: AllocationResult) -> None:
+    made = Writer(shown(finalizers=(FINALIZER,)), wants=wants)
+
+    assert made.patches()["status"]["allocation"] == to_builtins(wants)
 
 
 def test_finalizers_of_others_stay() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from allotment.api.batch import PodGroup
 from allotment.api.core import Node, Pod
+from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.event import Tick
 from allotment.scheduler.instruction import Bind, PatchClaim, PatchPod
@@ -131,6 +133,36 @@ def test_what_a_failed_binding_gives_back_wakes_others() -> None:
     settle(seat.world)
 
     assert bound(seat) == ["second"]
+
+
+NEWS: dict[str, tuple[Pod, ApiStruct]] = {
+    # a pod that can run nowhere, and what lets it
+    "another slice": (pod("p", claims=["two"]), slice_("n", "d0", "d1", generation=2)),
+    "another node": (pod("p", cpu=9), node("m", cpu=16)),
+    "another claim by the same name": (pod("p", claims=["two"]), claim("two")),
+}
+
+
+@pytest.mark.parametrize(("waiting", "news"), NEWS.values(), ids=NEWS)
+def test_pods_and_claims_that_go_do_not_wake_who_can_run_nowhere_but_what_helps_does(
+    waiting: Pod, news: ApiStruct
+) -> None:
+    two = claim("two", build.request("r", count=2))
+    seat = place(pod("old", claims=["c"]), claim("c"), two, waiting, devices=["d0"])
+    settle(seat.world)
+    assert entry_place(seat) == PARKED
+    tried = seat.core.decided
+
+    seat.world.delete(seat.world.pod("old"))
+    settle(seat.world)
+    assert (entry_place(seat), seat.core.decided) == (PARKED, tried)
+
+    if isinstance(news, ResourceClaim):
+        seat.world.delete(seat.world.claim("two"))
+        settle(seat.world)
+    seat.world.put(news)
+    settle(seat.world)
+    assert bound(seat) == ["p"]
 
 
 def test_a_pod_whose_own_claim_was_allocated_does_not_wait_for_others_of_its_kind() -> None:

@@ -12,9 +12,9 @@ from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.configuration import DEFAULT
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Turn
-from allotment.scheduler.gang import Need, gang_of, group_key, key_of
+from allotment.scheduler.gang import Need, gang_of, key_of
 from allotment.scheduler.instruction import Bind
-from allotment.scheduler.pod import PodInfo
+from allotment.scheduler.pod import PodInfo, group_key
 from tests.allocator import build
 from tests.scheduler.builders import ZONE, claim, node, pod, slice_
 from tests.scheduler.gangs import (

@@ -92,3 +92,10 @@ def test_what_was_worked_out_is_kept_while_the_spec_stays() -> None:
     resized = PodInfo(pod(cpu=2, ports=[80]), before)
     assert resized.requests == {"cpu": 2 * 10**9}
     assert resized.asks != before.asks
+
+
+def test_pods_of_one_spec_share_what_was_worked_out_whoever_came_between() -> None:
+    one, other, another = PodInfo(pod("a", cpu=1)), PodInfo(pod("b", cpu=2)), PodInfo(pod("c", cpu=1))
+    assert another.asks is one.asks
+    assert another.requests is one.requests
+    assert other.asks is not one.asks

@@ -221,6 +221,7 @@ def test_volcanos_groups_and_queues_with_a_quota_of_devices(tmp_path: Path) -> N
         await plane.gpus("a", 8)
         await plane.volcano("Queue", "research", weight=1, capability={"deviceclass/gpu": 4})
         plane.cluster.seen.plain(VOLCANO, "podgroups")
+        queues = plane.cluster.seen.plain(VOLCANO, "queues", namespaced=False)
         await plane.volcano("PodGroup", "one", minMember=3, queue="research")
         await plane.cluster.eventually(lambda: plane.status(VOLCANO, "one").get("phase") == "Inqueue")
 
@@ -243,6 +244,19 @@ def test_volcanos_groups_and_queues_with_a_quota_of_devices(tmp_path: Path) -> N
         await plane.cluster.eventually(
             lambda: plane.condition(VOLCANO, "two", "Unschedulable").get("status") == "False"
         )
+
+        def counted() -> bool:
+            status = (queues.get("research") or {}).get("status") or {}
+            phases = status.get("state"), status.get("running"), status.get("inqueue")
+            # the first has lost a pod that it needs
+            return phases == ("Open", 1, 1) and status["allocated"] == {
+                "cpu": "0",
+                "memory": "0",
+                "pods": "4",
+                "deviceclass/gpu": "4",
+            }
+
+        await plane.cluster.eventually(counted, "in the queue too")
 
     on_plane(tmp_path, scenario)
 

@@ -36,8 +36,9 @@ from allotment.api.resource import (
 from allotment.scheduler.configuration import Configuration
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.event import Tick
-from allotment.scheduler.gang import gang_of, group_key
+from allotment.scheduler.gang import gang_of
 from allotment.scheduler.placement import Placer
+from allotment.scheduler.pod import group_key
 from allotment.scheduler.session import Session
 from tests.allocator import build
 from tests.scheduler import builders

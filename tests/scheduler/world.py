@@ -40,7 +40,7 @@ from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.configuration import DEFAULT, Configuration
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
-from allotment.scheduler.gang import gang_of, group_key
+from allotment.scheduler.gang import gang_of
 from allotment.scheduler.instruction import (
     Bind,
     CreateClaim,
@@ -50,10 +50,11 @@ from allotment.scheduler.instruction import (
     PatchClaim,
     PatchGroup,
     PatchPod,
+    PatchQueue,
     Tell,
     Write,
 )
-from allotment.scheduler.pod import FINISHED
+from allotment.scheduler.pod import FINISHED, group_key
 
 KINDS: tuple[type[ApiStruct], ...] = (
     Node,
@@ -224,6 +225,8 @@ class World:
                 self.delete(self._found(Pod, write))
             case PatchGroup():
                 return self._patch_group(write)
+            case PatchQueue():
+                return self._patch_queue(write)
         return Done(write.id)
 
     def _found(self, kind: type[T], write: Any) -> T:
@@ -240,6 +243,15 @@ class World:
         if group.metadata.resource_version != write.version:
             raise Refused(Failure.CONFLICT, "another version")
         self._store(decode(kind, merge_patch(to_builtins(group), write.patch)))
+        return Done(write.id, self.version)
+
+    def _patch_queue(self, write: PatchQueue) -> Done:
+        queue = self.of(Queue).get(write.name)
+        if queue is None:
+            raise Refused(Failure.GONE)
+        if (queue.metadata.uid, queue.metadata.resource_version) != (write.uid, write.version):
+            raise Refused(Failure.CONFLICT, "another version")
+        self._store(decode(Queue, merge_patch(to_builtins(queue), write.patch)))
         return Done(write.id, self.version)
 
     def _patch_claim(self, write: PatchClaim) -> Done:
@@ -342,8 +354,15 @@ class World:
         assert not promised_twice(used.values()), f"at a binding: {promised_twice(used.values())}"
 
     def check_bound(self) -> None:
-        """Every bound pod has its claims: allocated, for it or its group. Of several schedulers one may give back a claim that keeps
-        a pod from a node, and cannot know that another is just binding the pod."""
+        """Every bound pod has its claims: allocated, for it or its group.
+
+        With one exception, where several schedulers place the same pods: one gives back a claim that keeps a waiting pod from
+        every node, while another is just binding that pod. Neither can know: a binding can name the version of its pod
+        but not of a claim, the write of a claim that of the claim but not of the pod, and nothing writes both at once. It would take
+        a mark on the pod, written before anything is given back and heeded by all who bind, which other schedulers do not
+        do. Hence leader election; and a node checks before it starts a pod that the claim is still the pod's. What each can know
+        is checked when it speaks (``Seat``): it takes nothing from a pod that it has seen bound.
+        """
         for pod in self.pods.values():
             if pod.spec.node_name and pod.status.phase not in FINISHED:
                 for claim in self.claims_of(pod):
@@ -417,6 +436,9 @@ class Seat:
     said: list[Instruction] = field(default_factory=list)  # all that it ever asked for
     heard: Callable[[Event, list[Instruction]], None] | None = None
     _bound: set[str] = field(default_factory=set)  # uids for which a binding was asked
+    _given_back: set[tuple[str, str]] = field(
+        default_factory=set
+    )  # claims that it gave back, as they were then
     validates: bool = True
 
     def __post_init__(self) -> None:
@@ -435,6 +457,7 @@ class Seat:
     def crash(self) -> None:
         """Throws the core away, with what it asked for and did not get; a new one starts."""
         self._bound.clear()
+        self._given_back.clear()
         self._start()
 
     def tell(self, event: Event) -> list[Instruction]:
@@ -450,10 +473,26 @@ class Seat:
                 self.writes.append(instruction)
                 if isinstance(instruction, Bind):
                     self._check_gang(instruction)
+                elif isinstance(instruction, PatchClaim):
+                    self._check_given_back(instruction)
         if self.validates:
             self.core.validate()
         self.world.check()
         return out
+
+    def _check_given_back(self, patch: PatchClaim) -> None:
+        """No claim is taken from a pod that is bound, as far as this scheduler can see; one that insists was right the first
+        time."""
+        if patch.patch.get("status", {}).get("reservedFor", ()) is not None:
+            return
+        if (patch.uid, patch.version) in self._given_back:
+            return
+        self._given_back.add((patch.uid, patch.version))
+        cluster = self.core.cluster
+        claim = cluster.claims.objects[f"{patch.namespace}/{patch.name}"]
+        users = {user.uid for user in claim.status.reserved_for}
+        for pod in cluster.pods.values():
+            assert pod.uid not in users or not pod.pod.spec.node_name, f"{claim} is taken from {pod!r}"
 
     def _check_gang(self, bind: Bind) -> None:
         """Invariant 4, as far as this scheduler can see; a binding that is repeated was right the first time."""

@@ -23,7 +23,7 @@ from allotment.allocator.features import ALL, Features
 from allotment.allocator.fingerprint import Numbers, Prints
 from allotment.allocator.ledger import Ledger
 from allotment.allocator.outcome import Allocated, Nowhere, Outcome
-from allotment.allocator.pool import DeviceID, Pool, PoolID, gather_pools
+from allotment.allocator.pool import DeviceID, Pool, PoolID, gather_pools, reaches
 from allotment.allocator.request import Book, full_name
 from allotment.allocator.result import ShareIDs
 from allotment.allocator.search import DEFAULT_BUDGET
@@ -131,6 +131,7 @@ class Fleet:
         self._of_node: dict[str, dict[str, ResourceSlice]] = {}
         self._for_several: dict[str, ResourceSlice] = {}
         self._by_pool: dict[PoolID, list[ResourceSlice]] = {}
+        self._homes: dict[PoolID, str | None] = {}  # see _home; of those that were asked for
         self._pool_versions: dict[PoolID, int] = {}  # how often the use of a pool that several reach changed
         self._publications: dict[PoolID, int] = {}  # how often a pool's slices changed
         self._numbers = Numbers()
@@ -200,17 +201,30 @@ class Fleet:
         id = PoolID(slice.spec.driver, slice.spec.pool.name)
         pool = self._by_pool[id]
         self._publications[id] = self._publications.get(id, 0) + 1
+        self._homes.pop(id, None)
         if not self.places:
             return
-        names: Iterable[str] = {each.spec.node_name or "" for each in (*pool, slice)}
-        if "" in names:
-            names = list(self.places)
-        for name in names:
+        for name in self._reached((*pool, slice)):
             place = self.places.get(name)
             if place is not None:
                 self._versions += 1
                 self.places[name] = Place(place.node, self._versions)
                 self._note(name)
+
+    def _reached(self, slices: Sequence[ResourceSlice]) -> Iterable[str]:
+        """The nodes that any of these slices may reach."""
+        names = {each.spec.node_name for each in slices if each.spec.node_name}
+        several = [each for each in slices if not each.spec.node_name]
+        if not several:
+            return names
+        try:
+            return [
+                name
+                for name, place in self.places.items()
+                if name in names or any(reaches(each, place.node) for each in several)
+            ]
+        except AllocationError:  # a broken selector, which no node can say anything beside
+            return list(self.places)
 
     def _use_changed(self, device: DeviceID) -> None:
         home = self._home(device.of_pool)
@@ -225,15 +239,12 @@ class Fleet:
 
     def _home(self, pool: PoolID) -> str | None:
         """The only node that reaches a pool, if there is just one."""
-        slices = self._by_pool.get(pool)
-        if not slices:
-            return None
-        home = slices[0].spec.node_name
-        return (
-            home
-            if home and (len(slices) == 1 or all(each.spec.node_name == home for each in slices))
-            else None
-        )
+        if pool not in self._homes:
+            names = {each.spec.node_name for each in self._by_pool.get(pool, ())}
+            if not names:
+                return None
+            self._homes[pool] = names.pop() or None if len(names) == 1 else None
+        return self._homes[pool]
 
     def _note(self, name: str | None) -> None:
         self.log.append(name)
@@ -248,6 +259,8 @@ class Fleet:
         """The node's devices, put together if need be. Raises AllocationError for a broken node selector."""
         if place.site is None:
             mine = [*self._of_node.get(place.name, {}).values(), *self._for_several.values()]
+            if len(mine) > 1:  # which came first must not matter, even if they contradict each other
+                mine.sort(key=lambda slice: slice.metadata.name)
             pools = gather_pools(place.node, mine, self.features, everywhere=self._by_pool)
             devices = in_order(pools)
             site = Site(place.node, pools, devices, self.features)
@@ -255,8 +268,8 @@ class Fleet:
             place.reaches = tuple([pool.id for pool in common])
             place.sees = self._numbers.of(("sees", *map(self._seen_of, common)))
             place.local = (1 << len(devices)) - 1
-            for position, device in enumerate(devices):
-                if place.reaches and device.id.of_pool in place.reaches:
+            for position, device in enumerate(devices) if place.reaches else ():
+                if device.id.of_pool in place.reaches:
                     place.local &= ~(1 << position)
             place.prints = Prints(site, self._numbers)
             place.prints.skeleton()

@@ -42,9 +42,9 @@ class Holding(NamedTuple):
 
 def holding(result: DeviceRequestAllocationResult) -> Holding:
     """What one result of an allocation holds."""
-    consumed = tuple([(name, amount.nanos) for name, amount in result.consumed_capacity.items()])
-    device = DeviceID(result.driver, result.pool, result.device)
-    return Holding(device, result.share_id, consumed, bool(result.admin_access))
+    device, consumed = DeviceID(result.driver, result.pool, result.device), result.consumed_capacity
+    amounts = tuple([(name, amount.nanos) for name, amount in consumed.items()]) if consumed else ()
+    return Holding(device, result.share_id, amounts, bool(result.admin_access))
 
 
 class Fork:
@@ -161,10 +161,10 @@ class Ledger:
 
     def _check(self, claim: str, holdings: tuple[Holding, ...]) -> None:
         mine: dict[DeviceID, bool] = {}
-        for held in holdings:
-            if held.admin:
+        for device, share, _, admin in holdings:
+            if admin:
                 continue
-            device, whole = held.device, held.share is None
+            whole = share is None
             holder = self._whole.get(device)
             if holder is not None:
                 raise Conflict(f"claim {claim}: device {device} is already in use by claim {holder}")

@@ -58,7 +58,8 @@ class Device:
     def __init__(self, spec: DeviceSpec, slice: ResourceSlice) -> None:
         self.spec = spec
         self.slice = slice
-        self.id = DeviceID(slice.spec.driver, slice.spec.pool.name, spec.name)
+        of = slice.spec
+        self.id = DeviceID(of.driver, of.pool.name, spec.name)
         self.flaw: str | None = (
             None  # why no expression can read it, once somebody has looked; empty if they can
         )
@@ -202,18 +203,15 @@ def _fill(
             if features.PartitionableDevices and slice.spec.shared_counters:
                 counter_sets.extend(slice.spec.shared_counters)
             else:
-                devices.extend(Device(spec, slice) for spec in slice.spec.devices)
+                devices += [Device(spec, slice) for spec in slice.spec.devices]
     pool.invalid = _flaw(here, elsewhere, counter_sets if features.PartitionableDevices else None)
     if not pool.invalid:
         pool.devices, pool.elsewhere, pool.counter_sets = tuple(here), tuple(elsewhere), tuple(counter_sets)
 
 
 def _flaw(here: list[Device], elsewhere: list[Device], counter_sets: list[CounterSet] | None) -> str:
-    names: set[str] = set()
-    for device in here:
-        if device.spec.name in names:
-            return f"duplicate device name {device.spec.name}"
-        names.add(device.spec.name)
+    if len({device.spec.name for device in here}) < len(here):
+        return f"duplicate device name {_first_twice([device.spec.name for device in here])}"
     if counter_sets is None:
         return ""
     counters: dict[str, CounterSet] = {}
@@ -228,4 +226,14 @@ def _flaw(here: list[Device], elsewhere: list[Device], counter_sets: list[Counte
             for name in use.counters:
                 if name not in counters[use.counter_set].counters:
                     return f"device {device.spec.name}: counter {name} not found in counter set {use.counter_set}"
+    return ""
+
+
+def _first_twice(names: Iterable[str]) -> str:
+    """The first name that was there before."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
     return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from allotment.allocator.errors import AllocationError
@@ -64,14 +65,13 @@ class Draft:
         """One allocation per claim, with these devices on this node."""
         allocations = []
         for number, entries in enumerate(self._claims):
-            results = tuple(
-                self._result(
-                    entry, devices[entry.position], share_id(number, index) if entry.shared else None
-                )
-                for index, entry in enumerate(entries)
-            )
-            where = node_selector([devices[entry.position] for entry in entries], node_name)
-            given = DeviceAllocationResult(results=results, config=self._configs[number])
+            mine = [devices[entry.position] for entry in entries]
+            results = [
+                self._result(entry, device, share_id(number, index) if entry.shared else None)
+                for index, (entry, device) in enumerate(zip(entries, mine, strict=True))
+            ]
+            where = node_selector(mine, node_name)
+            given = DeviceAllocationResult(results=tuple(results), config=self._configs[number])
             allocations.append(AllocationResult(devices=given, node_selector=where))
         return allocations
 
@@ -148,8 +148,7 @@ def node_selector(devices: Sequence[Device], node_name: str) -> NodeSelector | N
     for device in devices:
         bound = device.spec if device.slice.spec.per_device_node_selection else device.slice.spec
         if bound.node_name is not None or device.spec.binds_to_node:
-            only = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
-            return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(only,)),))
+            return _only(node_name)
         terms = bound.node_selector.node_selector_terms if bound.node_selector is not None else ()
         if len(terms) > 1:
             raise AllocationError(
@@ -162,6 +161,12 @@ def node_selector(devices: Sequence[Device], node_name: str) -> NodeSelector | N
         return None
     term = NodeSelectorTerm(match_fields=tuple(fields), match_expressions=tuple(expressions))
     return NodeSelector(node_selector_terms=(term,))
+
+
+@lru_cache(maxsize=1024)
+def _only(node_name: str) -> NodeSelector:
+    only = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
+    return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(only,)),))
 
 
 def _add_new(requirements: Sequence[NodeSelectorRequirement], known: list[NodeSelectorRequirement]) -> None:

@@ -174,7 +174,8 @@ def flaw(device: Device) -> str:
         device.flaw = ""
         for name, value in device.spec.attributes.items():
             if value.string_value is None and value.int_value is None and value.bool_value is None:
-                if value.version_value is not None and _readable(value.version_value):
+                version = value.version_value
+                if version is not None and _readable(version):
                     continue
                 try:
                     DeviceView(device.id.driver, {name: value}, {})

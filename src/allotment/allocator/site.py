@@ -67,9 +67,10 @@ class Use:
     @classmethod
     def of(cls, site: Site, held: Holdings) -> Use:
         """Looks every device up."""
-        use = cls()
-        for position in range(len(site.devices)):
-            use.refresh(position, site, held)
+        use, exclusive, shared = cls(), held.exclusive, held.shared
+        for position, device in enumerate(site.devices):
+            if exclusive(device.id) or shared(device.id):
+                use.refresh(position, site, held)
         return use
 
     def refresh(self, position: int, site: Site, held: Holdings) -> None:

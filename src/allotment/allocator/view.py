@@ -143,9 +143,9 @@ class View:
 
     # --- the answer to one node's state ---
 
-    def draft(self, place: Place) -> Draft | None:
-        """How the claims fit on a node in its present state; None if they do not."""
-        answer = self._answer(place, self.state(place))
+    def draft(self, place: Place, state: object = None) -> Draft | None:
+        """How the claims fit on a node in its present state, which may be given; None if they do not."""
+        answer = self._answer(place, state if state is not None else self.state(place))
         return answer if isinstance(answer, Draft) else None
 
     @property
@@ -181,10 +181,11 @@ class View:
         fleet = self._fleet
         if self._lens is None:
             return ""  # the demand is at fault, wherever it is asked
-        try:
-            fleet.site(place)
-        except AllocationError as exc:
-            return str(exc)
+        if place.site is None:
+            try:
+                fleet.site(place)
+            except AllocationError as exc:
+                return str(exc)
         known = self._static.get(place.name)
         if known is None or known[0] != place.version:
             known = self._static[place.name] = (place.version, self._sight(self._lens, place))

@@ -52,7 +52,12 @@ class Requirement(ApiStruct, frozen=True, kw_only=True):
     key: str = stated("")  # the label
     operator: str = stated("")  # how it compares
     values: tuple[str, ...] = ()  # one whole number for Gt, Lt, Gte and Lte
-    min_values: Int32 | None = None  # of a NodePool: how many values a plan must leave open
+
+
+class FlexibleRequirement(Requirement, frozen=True, kw_only=True):
+    """A test that several values must pass, for pools and claims that want a choice."""
+
+    min_values: Int32 | None = None  # how many values a plan must leave open
 
 
 # --- slices that drivers will publish ---
@@ -218,7 +223,7 @@ class NodeClaimTemplateMetadata(ApiStruct, frozen=True, kw_only=True):
 class NodeClaimTemplateSpec(ApiStruct, frozen=True, kw_only=True):
     """What the nodes of a pool have in common."""
 
-    requirements: tuple[Requirement, ...] = ()  # tests of the labels of machines that may be launched
+    requirements: tuple[FlexibleRequirement, ...] = ()  # tests of the labels of machines that may be launched
     taints: tuple[Taint, ...] = ()  # of every node
     startup_taints: tuple[Taint, ...] = ()  # of new nodes; something takes them away soon
     node_class_ref: NodeClassReference | None = None  # the provider's settings
@@ -289,7 +294,7 @@ class ResourceRequirements(ApiStruct, frozen=True, kw_only=True):
 class NodeClaimSpec(ApiStruct, frozen=True, kw_only=True):
     """The machine that is asked for. It never changes."""
 
-    requirements: tuple[Requirement, ...] = ()  # tests of the machine's labels
+    requirements: tuple[FlexibleRequirement, ...] = ()  # tests of the machine's labels
     resources: ResourceRequirements = ResourceRequirements()  # what it must have room for
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()

@@ -143,13 +143,17 @@ class QueueSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class QueueStatus(ApiStruct, frozen=True, kw_only=True):
-    """Open or Closed."""
+    """Open, Closing or Closed; how many groups are in which phase, and what their pods take. The scheduler writes it."""
 
-    NOT_READ: ClassVar[frozenset[str]] = frozenset(
-        {"unknown", "pending", "running", "inqueue", "completed", "reservation", "allocated"}
-    )
+    NOT_READ: ClassVar[frozenset[str]] = frozenset({"reservation"})
 
     state: str | None = None
+    pending: Int64 | None = None
+    inqueue: Int64 | None = None
+    running: Int64 | None = None
+    unknown: Int64 | None = None
+    completed: Int64 | None = None
+    allocated: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
 
 class Queue(ApiStruct, frozen=True, kw_only=True):

@@ -58,24 +58,14 @@ class OwnerReference(ApiStruct, frozen=True, kw_only=True):
     block_owner_deletion: bool | None = None
 
 
-class ManagedFieldsEntry(ApiStruct, frozen=True, kw_only=True):
-    """Which fields one writer owns (server-side apply). ``fields_v1`` is kept as plain JSON."""
-
-    manager: str | None = None
-    operation: str | None = None
-    api_version: str | None = None
-    time: str | None = None
-    fields_type: str | None = None
-    fields_v1: Any = msgspec.field(default=None, name="fieldsV1")
-    subresource: str | None = None
-
-
 class ObjectMeta(ApiStruct, frozen=True, kw_only=True):
     """Identity and bookkeeping of an object.
 
     Name, namespace, uid and resource version are never meaningfully empty, so they read as ``""`` when
-    absent instead of ``None``.
+    absent instead of ``None``. Of ``managedFields``, which can be most of an object, nothing is read.
     """
+
+    NOT_READ = frozenset({"managedFields"})
 
     name: str = ""  # unique within its kind and namespace
     generate_name: str = ""  # the beginning of a name that the server completes, used if there is no name
@@ -93,7 +83,6 @@ class ObjectMeta(ApiStruct, frozen=True, kw_only=True):
     owner_references: tuple[OwnerReference, ...] = ()  # the objects that this one goes away with
     # what must still happen before the object goes; each is removed by who does it
     finalizers: tuple[str, ...] = ()
-    managed_fields: tuple[ManagedFieldsEntry, ...] = ()  # which writer owns which fields
 
 
 class ShardInfo(ApiStruct, frozen=True, kw_only=True):

@@ -23,8 +23,8 @@ from allotment.api.autoscaling import HOSTNAME, ZONE
 from allotment.api.codec import encode
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.scheduler.diagnosis import Refusal
-from allotment.scheduler.gang import gang_of, group_key
-from allotment.scheduler.pod import PodInfo
+from allotment.scheduler.gang import gang_of
+from allotment.scheduler.pod import PodInfo, group_key
 from allotment.scheduler.selector import pods_selected
 
 if TYPE_CHECKING:

@@ -50,6 +50,8 @@ from allotment.autoscaler.requirements import (
 )
 
 PRICE, CAPACITY, DEVICES, LABEL = "price", "capacity", "devices", "label"
+_NAMED = 3
+"""Others that an overlay is told to be in conflict with about one driver of one machine."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -312,10 +314,9 @@ def _devices(machine: Machine, applied: Sequence[_Overlay]) -> Mapping[str, Devi
         if len(best) > 1:
             found.pop(driver, None)
             for each in best:
+                others = [other.name for other in best[: _NAMED + 1] if other is not each][:_NAMED]
                 each.finding.conflicts += [
-                    Conflict(machine.name, machine.type, DEVICES, driver, other.name)
-                    for other in best
-                    if other is not each
+                    Conflict(machine.name, machine.type, DEVICES, driver, other) for other in others
                 ]
         elif (devices := best[0].devices) is not None:
             found[driver] = devices

@@ -33,7 +33,8 @@ from allotment.autoscaler.showroom import Showroom
 from allotment.autoscaler.simulation import Bound
 from allotment.autoscaler.yard import Cover, Offer, Yard
 from allotment.scheduler.diagnosis import Refusal
-from allotment.scheduler.gang import gang_of, group_key
+from allotment.scheduler.gang import gang_of
+from allotment.scheduler.pod import group_key
 from allotment.scheduler.requests import amounts
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from allotment.autoscaler.errors import (
 from allotment.autoscaler.forkable_cluster import ForkableCluster, Slice, key_of, publisher
 from allotment.autoscaler.written import bound, evicted, left, made, written
 from allotment.scheduler.carried_claim import IMMEDIATE, carried
-from allotment.scheduler.configuration import DEFAULT, Configuration
+from allotment.scheduler.configuration import DEFAULT, DEFAULT_SCHEDULER, Configuration
 from allotment.scheduler.diagnosis import Refusal, counted, refused_by
 from allotment.scheduler.framework import PreFilter, Status
 from allotment.scheduler.placement import Attempt, Placement, Placer
@@ -96,6 +96,8 @@ class Simulation(ForkableCluster):
         super().__init__(features)
         self.now = now
         self._profiles = configuration.rosters()
+        if DEFAULT_SCHEDULER in self._profiles:  # as a server would have it, for pods that name none
+            self._profiles[""] = self._profiles[DEFAULT_SCHEDULER]
         self._placer = Placer(self.cluster, self._profiles)
         self._gates = {  # the others say the same in PreFilter
             name: [plugin for plugin in profile.pre_enqueue if not isinstance(plugin, PreFilter)]

@@ -41,8 +41,8 @@ from allotment.cli.seen import USE, made_up_nodes
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.dry_run import DryRun
-from allotment.scheduler.gang import VOLCANO, group_key
 from allotment.scheduler.inquiry import Finding, Inquiry, released
+from allotment.scheduler.pod import VOLCANO, group_key
 from allotment.scheduler.profile import DEFAULT
 from allotment.usage.device import HIDDEN_CLAIMS
 from allotment.usage.remedies import BUDGET, Remedies, Remedy, remedies

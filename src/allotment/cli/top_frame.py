@@ -92,17 +92,14 @@ def frame(overview: Overview, view: View, setting: Setting, width: int, height: 
 
 def _head(overview: Overview, setting: Setting, width: int) -> list[Line]:
     cluster = overview.cluster
-    facts = [plural(len(overview.nodes), "node"), plural(cluster.pools, "pool")]
-    facts += [plural(cluster.summary.total, "device")]
-    if overview.bare:
-        facts[0] += f" with devices, {overview.bare} without"
-    first: Line = [("allot top", "bold"), (f"  {setting.name}", "dim"), (f"  {', '.join(facts)}", "")]
+    nodes = plural(len(overview.nodes) + (overview.bare or 0), "node")
+    nodes += f" ({overview.bare} without devices)" if overview.bare else ""
+    facts = f"{nodes}, {plural(cluster.pools, 'pool')}, {plural(cluster.summary.total, 'device')}"
     clock = setting.now.strftime("%H:%M:%S")
-    gap = width - sum(len(text) for text, _ in first) - len(clock)
-    if gap >= _GAP:
-        first += [(" " * gap, ""), (clock, "dim")]
+    first: Line = [("allot top", "bold"), (f"  {facts}", ""), (f"  {printable(setting.name)}", "dim")]
+    first = [*_padded(_crop(first, width - len(clock) - _GAP), width - len(clock)), (clock, "dim")]
     known = cluster.hidden is not None
-    second = [*_bar(cluster.summary, min(_BAR, width // 3)), ("  ", "")]
+    second = [*_bar(cluster.summary, min(_BAR, width // 4)), ("  ", "")]
     second.append((parts(cluster.summary, known=known), ""))
     lines = [first, second]
     if setting.alarm:

@@ -28,6 +28,7 @@ from allotment.api.status import Expired, Gone, StatusError, Timeout
 from allotment.client.backoff import Backoff
 from allotment.client.client import Collection, Happening, Listing, WatchEvent
 from allotment.client.connection import KubeconfigError
+from allotment.client.form import Identity
 from allotment.client.transport import Disconnected
 
 log = logging.getLogger(__name__)
@@ -174,7 +175,7 @@ class Informer(Generic[T]):
             self._backoff.reset()
             if event.object is not None:
                 gone = event.type is Happening.DELETED
-                self._change(self._key(event.object), None if gone else event.object, int(event.version))
+                self._change(self._identity(event.object), None if gone else event.object)
             self._advance(event.version)
 
     async def _list(self) -> Listing[T]:
@@ -188,11 +189,11 @@ class Informer(Generic[T]):
     async def _replace(self, listing: Listing[T]) -> None:
         version = int(listing.version or 0)
         restored = version < self._seen
-        present = {self._key(obj): obj for obj in listing.items}
+        present = {(at := self._identity(obj))[:2]: (at, obj) for obj in listing.items}
         for key in [key for key in self._objects if key not in present]:
-            self._change(key, None, version)
-        for key, obj in present.items():
-            self._change(key, obj, self._identity(obj).version, listed=True)
+            self._change(Identity(*key, "", version), None)
+        for at, obj in present.values():
+            self._change(at, obj, listed=True)
         self._advance(listing.version, restored)
         self._synced.set()
 
@@ -223,22 +224,19 @@ class Informer(Generic[T]):
 
     # --- the copy ---
 
-    def _key(self, obj: T) -> Key:
-        identity = self._identity(obj)
-        return identity.namespace, identity.name
-
-    def _change(self, key: Key, new: T | None, version: int, *, listed: bool = False) -> None:
+    def _change(self, at: Identity, new: T | None, *, listed: bool = False) -> None:
         """Takes a new state in, unless the copy has this one or a later one. A list is always right: after a restore
         of the server its versions may be lower than ours."""
+        key = at.namespace, at.name
         old = self._objects.get(key)
         if old is None and new is None:
             return
         if old is not None and new is not None:
             ours = self._identity(old)
-            if old_enough(ours.version, version, listed):
+            if old_enough(ours.version, at.version, listed):
                 return
-            if ours.uid != self._identity(new).uid:
-                self._change(key, None, version)  # deleted and made anew while we did not look
+            if ours.uid != at.uid:
+                self._change(at, None)  # deleted and made anew while we did not look
                 old = None
         self._store(key, old, new)
         self._tell(self._handlers, old, new)

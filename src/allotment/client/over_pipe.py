@@ -16,6 +16,7 @@ import socket
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import islice
 from typing import cast
 
 import msgspec
@@ -28,6 +29,10 @@ MAX_FRAME = 512 * 1024 * 1024
 
 WINDOW = 1024
 """Lines of a stream that may be on their way, and those that came together with the last of them."""
+
+A_TURN = 12
+"""Calls that are begun in one turn of the event loop. A component may send a hundred at once; a server that did all of them
+before it looked at its other clients would leave these, and then the component, with nothing to do."""
 
 _BEFORE_WAIT = 4 * 1024 * 1024
 """Bytes that may wait to be written before streams pause."""
@@ -96,6 +101,7 @@ class Pipe(asyncio.Protocol):
         self._gone = self._loop.create_future()
         self._asking: dict[int, _Asking] = {}
         self._serving: dict[int, _Serving] = {}
+        self._unserved: dict[int, _Asked] = {}  # in the order in which they came
         self._limits = TimeLimits()
         self._last = 0
 
@@ -175,6 +181,14 @@ class Pipe(asyncio.Protocol):
             await asking.news.wait()
 
     # --- what the other end asks ---
+
+    def _serve_some(self) -> None:
+        """Begins a turn's worth of what was asked, so that in between the loop looks at whoever else waits for it."""
+        for number in list(islice(self._unserved, A_TURN)):
+            serving = self._serving[number] = _Serving(number)
+            serving.task = self._loop.create_task(self._serve(self._unserved.pop(number), serving))
+        if self._unserved:
+            self._loop.call_soon(self._serve_some)
 
     async def _serve(self, asked: _Asked, serving: _Serving) -> None:
         try:
@@ -260,6 +274,7 @@ class Pipe(asyncio.Protocol):
             self._gone.set_result(None)
         for asking in self._asking.values():
             asking.end("the other process closed the pipe")
+        self._unserved.clear()
         for serving in self._serving.values():
             serving.task.cancel()
         self._writable.set()
@@ -272,16 +287,17 @@ class Pipe(asyncio.Protocol):
 
     def _take(self, message: _Any) -> None:
         if isinstance(message, _Asked):
-            serving = self._serving[message.number] = _Serving(message.number)
-            serving.task = self._loop.create_task(self._serve(message, serving))
-        elif isinstance(message, (_Read, _Dropped)):
-            if (served := self._serving.get(message.number)) is None:
-                return
-            if isinstance(message, _Dropped):
-                served.task.cancel()
-            else:
-                served.window += message.lines
-                served.room.set()
+            if not self._unserved:
+                self._loop.call_soon(self._serve_some)
+            self._unserved[message.number] = message
+        elif isinstance(message, _Dropped):
+            self._unserved.pop(message.number, None)
+            if (dropped := self._serving.get(message.number)) is not None:
+                dropped.task.cancel()
+        elif isinstance(message, _Read):
+            if (read := self._serving.get(message.number)) is not None:
+                read.window += message.lines
+                read.room.set()
         elif (asking := self._asking.get(message.number)) is not None:
             asking.take(message)
 

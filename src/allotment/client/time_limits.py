@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractContextManager, nullcontext
 from math import inf
 from typing import Any
 
 from allotment.client.transport import Call, Disconnected
+
+_AS_LONG_AS_IT_TAKES: AbstractContextManager[None] = nullcontext()
 
 
 class TimeLimits:
@@ -18,9 +21,9 @@ class TimeLimits:
         self._timer: asyncio.TimerHandle | None = None
         self._rings = inf
 
-    def of(self, call: Call) -> _TimeLimit:
+    def of(self, call: Call) -> AbstractContextManager[None]:
         """A context in which the call has its time; raises Disconnected when it is up."""
-        return _TimeLimit(self, call)
+        return _TimeLimit(self, call, call.timeout) if call.timeout is not None else _AS_LONG_AS_IT_TAKES
 
     def begin(self, task: asyncio.Task[Any], limit: _TimeLimit, seconds: float) -> None:
         loop = task.get_loop()
@@ -52,22 +55,22 @@ class TimeLimits:
 class _TimeLimit:
     """Of one call, made by the task that makes it."""
 
-    __slots__ = ("_call", "_cancelling", "_limits", "_task", "due", "passed")
+    __slots__ = ("_call", "_cancelling", "_limits", "_seconds", "_task", "due", "passed")
 
-    def __init__(self, limits: TimeLimits, call: Call) -> None:
-        self._limits, self._call = limits, call
+    def __init__(self, limits: TimeLimits, call: Call, seconds: float) -> None:
+        self._limits, self._call, self._seconds = limits, call, seconds
         self.due, self.passed = inf, False
 
     def __enter__(self) -> None:
         task = self._task = asyncio.current_task()
-        if task is not None and self._call.timeout is not None:
+        if task is not None:
             self._cancelling = task.cancelling()
-            self._limits.begin(task, self, self._call.timeout)
+            self._limits.begin(task, self, self._seconds)
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, _: object) -> None:
         task, call = self._task, self._call
-        if task is None or call.timeout is None:
+        if task is None:
             return
         self._limits.end(task)
         if self.passed and task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
-            raise Disconnected(f"{call.method} {call.path}: no answer within {call.timeout} s") from exc
+            raise Disconnected(f"{call.method} {call.path}: no answer within {self._seconds} s") from exc

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 from allotment.scheduler.absence import Absence, claims_of, freed_by, without
 from allotment.scheduler.budgets import Budgets
 from allotment.scheduler.diagnosis import Refusal
-from allotment.scheduler.gang import VOLCANO, gang_of, group_key
+from allotment.scheduler.gang import gang_of
 from allotment.scheduler.node import PODS
+from allotment.scheduler.pod import VOLCANO
 from allotment.scheduler.queues import QUEUE, Queues, add, demand_of, queue_of
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class Actions:
 
         def may_go(other: PodInfo) -> bool:
             same_queue = not volcano or queue_of(other.pod, self._cluster) == gang.queue
-            return other.priority < priority and same_queue and group_key(other.pod) != gang.key
+            return other.priority < priority and same_queue and other.group != gang.key
 
         return self._clear(case, self._units(case, may_go))
 
@@ -224,7 +225,7 @@ class Actions:
         alone: list[PodInfo] = []
         groups: dict[str, list[PodInfo]] = {}
         for other in filter(may, cluster.pods.values()):
-            key = group_key(other.pod)
+            key = other.group
             group = cluster.groups.get(key) if key else None
             if group is not None and gang_of(key, group) is not None:
                 groups.setdefault(key, []).append(other)

@@ -15,7 +15,6 @@ from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.resource import ResourceClaimConsumerReference
 from allotment.scheduler.claims import MAX_CONSUMERS
-from allotment.scheduler.gang import group_key
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod, PodResourceClaim, PodResourceClaimStatus
@@ -42,18 +41,29 @@ def references(pod: PodInfo, cluster: Cluster) -> list[Reference]:
     entries = pod.pod.spec.resource_claims
     if not entries:
         return []
-    group = _group(pod.pod, cluster)
+    group = _group(pod, cluster) if pod.group else None
     found: dict[str, Reference] = {}
     for entry in entries:
-        owner = group if group is not None and entry in group.spec.resource_claims else None
-        key = _key(pod.pod, entry, owner, cluster)
-        if key is None:
-            continue
-        claim = _usable(key, pod, entry, owner, cluster)
-        consumer = own_reference(pod) if owner is None else group_reference(owner)
-        names = (*found[key].entries, entry.name) if key in found else (entry.name,)
-        found[key] = Reference(names, key, claim, consumer)
+        each = _reference(pod, entry, group, cluster)
+        if each is not None:
+            known = found.get(each.key)
+            if known is not None:
+                each = each._replace(entries=(*known.entries, entry.name))
+            found[each.key] = each
     return list(found.values())
+
+
+def _reference(
+    pod: PodInfo, entry: PodResourceClaim, group: PodGroup | None, cluster: Cluster
+) -> Reference | None:
+    """The claim that one entry stands for; None if none was needed."""
+    owner = group if group is not None and entry in group.spec.resource_claims else None
+    key = _key(pod.pod, entry, owner, cluster)
+    if key is None:
+        return None
+    claim = _usable(key, pod, entry, owner, cluster)
+    consumer = own_reference(pod) if owner is None else group_reference(owner)
+    return Reference((entry.name,), key, claim, consumer)
 
 
 def own_reference(pod: PodInfo) -> ResourceClaimConsumerReference:
@@ -71,10 +81,8 @@ def group_reference(group: PodGroup) -> ResourceClaimConsumerReference:
     )
 
 
-def _group(pod: Pod, cluster: Cluster) -> PodGroup | None:
-    if pod.spec.scheduling_group is None:
-        return None
-    found = cluster.groups.get(group_key(pod))
+def _group(pod: PodInfo, cluster: Cluster) -> PodGroup | None:
+    found = cluster.groups.get(pod.group)
     return found if isinstance(found, PodGroup) else None
 
 
@@ -141,7 +149,7 @@ def _ours(users: dict[str, ResourceClaimConsumerReference], pod: PodInfo, cluste
     """Whether a decision in flight was made for the pod itself or for others of its gang, whose claims it may share."""
     if pod.uid in users:
         return True
-    gang = group_key(pod.pod)
+    gang = pod.group
     if not gang:
         return False
     for user in users.values():
@@ -151,6 +159,6 @@ def _ours(users: dict[str, ResourceClaimConsumerReference], pod: PodInfo, cluste
                 return False
         else:
             other = cluster.pods.get(f"{pod.namespace}/{user.name}")
-            if other is None or group_key(other.pod) != gang:
+            if other is None or other.group != gang:
                 return False
     return True

@@ -20,15 +20,18 @@ looks again, and may find that its own write, whose reply was lost, has taken ef
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.codec import to_builtins
+from allotment.api.resource import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from allotment.scheduler.claims import MAX_CONSUMERS, Claims, version_of
 from allotment.scheduler.event import Failure
 from allotment.scheduler.instruction import CreateClaim, DeleteClaim, PatchClaim, Write
 from allotment.scheduler.step import MakeClaim, WriteClaim
 
 if TYPE_CHECKING:
+    from allotment.api.core import NodeSelector
     from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
 
 MOST_CONFLICTS = 16
@@ -46,30 +49,30 @@ Draft = Callable[[int], Write]
 class ClaimWriter:
     """See the module. After each call of ``done``, ``failed``, ``changed`` or ``undo``, ask ``advance`` what to send."""
 
+    rests_until = 0.0
+    patience = 0.0  # when a claim that was made is no longer waited for
+    finished = False
+    error = ""
+    _sent = ""  # the kind of write that is on its way
+    _based = 0  # the version that it was based on
+    _uid = ""  # of the claim, once it was made or seen
+    _version = 0  # after our last write
+    _finalized = _unseen = False
+    _made = False  # the claim is ours, or may be: a creation had no answer
+    _written = False  # our reservation is in it
+    _taken_over = False  # another's is, and is ours now
+    _mark = ""  # of the one who had it last when we wrote: nobody else's since, if it is still so
+    _unsure = 0  # our reservation may be in it, if it is newer than this
+    _conflicts = _silences = 0
+    _stale = 0  # a copy as old as this is not worth looking at
+    _undoing = False
+
     def __init__(self, step: WriteClaim | MakeClaim, claims: Claims) -> None:
         self._make = step if isinstance(step, MakeClaim) else None
         self._step = step.write if isinstance(step, MakeClaim) else step
         self._claims = claims
         self.claim = self._step.claim
         self.for_group = self._step.consumer.resource != "pods"
-        self._namespace, _, self._name = self.claim.partition("/")
-        self._sent = ""  # the kind of write that is on its way
-        self._based = 0  # the version that it was based on
-        self._uid = ""  # of the claim, once it was made or seen
-        self._version = 0  # after our last write
-        self._finalized = self._unseen = False
-        self._made = False  # the claim is ours, or may be: a creation had no answer
-        self._written = False  # our reservation is in it
-        self._taken_over = False  # another's is, and is ours now
-        self._mark = ""  # of the one who had it last when we wrote: nobody else's since, if it is still so
-        self._unsure = 0  # our reservation may be in it, if it is newer than this
-        self._conflicts = self._silences = 0
-        self._stale = 0  # a copy as old as this is not worth looking at
-        self._undoing = False
-        self.rests_until = 0.0
-        self.patience = 0.0  # when a claim that was made is no longer waited for
-        self.finished = False
-        self.error = ""
 
     # --- what happened ---
 
@@ -158,12 +161,13 @@ class ClaimWriter:
     def _forward(self, claim: ResourceClaim | None, now: float) -> Draft | None:
         if claim is None:
             return self._forward_unseen(now)
-        if self._awaits_partner(claim):
+        if not self._brings and self._awaits_partner(claim):
             return None
-        self.error = self._obstacle(claim)
+        mine = self._mine(claim)
+        self.error = self._obstacle(claim, mine)
         if self.error:
             return None
-        if self._mine(claim):
+        if mine:
             if not (self._written or self._taken_over or self.for_group):
                 return self._take_over(claim)
             self._claims.acknowledged(self.claim, version_of(claim))
@@ -190,17 +194,16 @@ class ClaimWriter:
 
     def _awaits_partner(self, claim: ResourceClaim) -> bool:
         """Whether another pod of the same gang is about to write the allocation."""
-        unwritten = claim.status.allocation is None and self._claims.allocation(self.claim) is not None
-        return self._step.allocation is None and self._step.document is None and unwritten
+        return claim.status.allocation is None and self._claims.allocation(self.claim) is not None
 
-    def _obstacle(self, claim: ResourceClaim) -> str:
+    def _obstacle(self, claim: ResourceClaim, mine: bool) -> str:
         """Why the claim cannot be written as decided, if so."""
         shown, wanted = claim.status.allocation, self._step.allocation
         if claim.metadata.deletion_timestamp is not None:
             return "is being deleted"
         if self.claim in self._claims.disputed:
             return "was promised a device that another claim had first"
-        if self._mine(claim):
+        if mine:
             same = wanted is None or shown is None or shown.devices.results == wanted.devices.results
             return (
                 ""
@@ -221,7 +224,8 @@ class ClaimWriter:
         return self._step.allocation is not None or self._step.document is not None
 
     def _mine(self, claim: ResourceClaim) -> bool:
-        return self._step.consumer.uid in [user.uid for user in claim.status.reserved_for]
+        users = claim.status.reserved_for
+        return bool(users) and self._step.consumer.uid in [user.uid for user in users]
 
     def _status(self, claim: ResourceClaim) -> Draft:
         step = self._step
@@ -233,7 +237,7 @@ class ClaimWriter:
         elif step.document is not None:
             status |= step.document
         elif step.allocation is not None:
-            status["allocation"] = to_builtins(step.allocation)
+            status["allocation"] = _plain(step.allocation)
         return self._patch("status", claim, {"status": status}, status=True)
 
     def _take_over(self, claim: ResourceClaim) -> Draft:
@@ -253,7 +257,8 @@ class ClaimWriter:
         uid = self._uid if claim is None else claim.metadata.uid
         if self._made and uid and (claim is None or claim.metadata.deletion_timestamp is None):
             self._sent = "delete"
-            return lambda id: DeleteClaim(id, self._namespace, self._name, uid)
+            namespace, _, name = self.claim.partition("/")
+            return lambda id: DeleteClaim(id, namespace, name, uid)
         self.finished = True
         return None
 
@@ -267,9 +272,37 @@ class ClaimWriter:
     def _patch(self, kind: str, claim: ResourceClaim, patch: dict[str, Any], *, status: bool) -> Draft:
         based = max(version_of(claim), self._version)
         self._sent, self._based = kind, based
+        meta = claim.metadata
         return lambda id: PatchClaim(
-            id, self._namespace, self._name, claim.metadata.uid, str(based), patch, status=status
+            id, meta.namespace, meta.name, meta.uid, str(based), patch, status=status
         )
+
+
+def _plain(allocation: AllocationResult) -> dict[str, Any]:
+    """As ``to_builtins``, but quick for what is mostly given: it is a part of every write."""
+    results, where = allocation.devices.results, allocation.node_selector
+    if not results or allocation != _bare(results, where):
+        return to_builtins(allocation)
+    found: dict[str, Any] = {"devices": {"results": [_plain_result(each) for each in results]}}
+    if where is not None:
+        found["nodeSelector"] = _plain_selector(where)
+    return found
+
+
+def _bare(results: tuple[DeviceRequestAllocationResult, ...], where: NodeSelector | None) -> AllocationResult:
+    return AllocationResult(devices=DeviceAllocationResult(results=results), node_selector=where)
+
+
+def _plain_result(result: DeviceRequestAllocationResult) -> dict[str, Any]:
+    request, driver, pool, device = result.request, result.driver, result.pool, result.device
+    if result != DeviceRequestAllocationResult(request=request, driver=driver, pool=pool, device=device):
+        return to_builtins(result)
+    return {"request": request, "driver": driver, "pool": pool, "device": device}
+
+
+@lru_cache(maxsize=1024)
+def _plain_selector(selector: NodeSelector) -> dict[str, Any]:
+    return to_builtins(selector)
 
 
 def _mark(claim: ResourceClaim) -> str:

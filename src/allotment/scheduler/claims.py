@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
+from allotment.allocator.carried import is_carrier
 from allotment.allocator.ledger import Holding, Ledger, holding
 from allotment.allocator.request import full_name
 
@@ -55,29 +56,35 @@ class Claims:
 
     # --- what the server shows ---
 
-    def change(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        """Takes in a claim that appeared, changed or went."""
+    def change(self, old: ResourceClaim | None, new: ResourceClaim | None) -> str:
+        """Takes in a claim that appeared, changed or went; returns its key."""
         shown = new if new is not None else old
         assert shown is not None
         key = full_name(shown.metadata)
-        before = self.objects.get(key)
+        before, flight = self.objects.get(key), self.flights.get(key)
+        self._file(key, before, new)
+        had = before.status.allocation if before is not None else None
+        has = new.status.allocation if new is not None else None
         if new is None:
             self.objects.pop(key, None)
             self.flights.pop(key, None)
         else:
             self.objects[key] = new
-            self._land(key)
-        self._file(key, before, new)
-        self._date(key, before, new)
-        self._enter(key)
+            if flight is not None:
+                self._land(key)
+        if flight is None and had is None and has is None:
+            return key
+        self._date(key, had, new)
+        if flight is None or had is not None or new is None or not _confirms(flight, new):
+            self._enter(key)
+        return key
 
-    def _date(self, key: str, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
+    def _date(self, key: str, had: AllocationResult | None, now: ResourceClaim | None) -> None:
         """Keeps ``_since`` right."""
-        old = before.status.allocation if before is not None else None
-        new = now.status.allocation if now is not None else None
-        if now is None or new is None:
+        has = now.status.allocation if now is not None else None
+        if now is None or has is None:
             self._since.pop(key, None)
-        elif old is None or old.devices != new.devices:
+        elif had is None or had.devices != has.devices:
             self._since[key] = version_of(now)
 
     def _file(self, key: str, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
@@ -140,6 +147,16 @@ class Claims:
 
     # --- questions ---
 
+    def untouched(self, key: str) -> bool:
+        """Whether nobody has, or is about to have, anything of a claim that is there."""
+        status = self.objects[key].status
+        return (
+            status.allocation is None
+            and not status.reserved_for
+            and key not in self.flights
+            and key not in self.disputed
+        )
+
     def allocation(self, key: str) -> AllocationResult | None:
         """What the claim has, or will have."""
         flight = self.flights.get(key)
@@ -189,7 +206,8 @@ class Claims:
         shown = self.objects.get(key)
         if shown is None or shown.status.allocation is None:
             return ()
-        special = self._holds(shown) if self._holds is not None else None
+        config = shown.spec.devices.config  # without any, it carries nothing
+        special = self._holds(shown) if config and self._holds is not None else None
         if special is not None:
             return special
         return tuple([holding(result) for result in shown.status.allocation.devices.results])
@@ -249,6 +267,17 @@ class Claims:
             for owner in claim.metadata.owner_references:
                 owned.setdefault(owner.uid, set()).add(key)
         assert owned == {uid: set(keys) for uid, keys in self.owned.items()}, "claims by owner"
+
+
+def _confirms(flight: Flight, shown: ResourceClaim) -> bool:
+    """Whether the server shows just what was decided: the same holdings, if it showed none before."""
+    decided, has = flight.allocation, shown.status.allocation
+    return (
+        decided is not None
+        and has is not None
+        and decided.devices.results == has.devices.results
+        and not is_carrier(shown)
+    )
 
 
 def version_of(claim: ResourceClaim) -> int:

@@ -27,11 +27,10 @@ from allotment.api.resource import (
 from allotment.scheduler.change_log import ChangeLog
 from allotment.scheduler.claims import Claims
 from allotment.scheduler.device_score import DeviceSizes
-from allotment.scheduler.gang import VOLCANO, group_key
 from allotment.scheduler.neighbours import Neighbours, has_wishes
 from allotment.scheduler.node import NodeInfo
 from allotment.scheduler.node_allocatable import costs_told
-from allotment.scheduler.pod import FINISHED, PodInfo, claims_named
+from allotment.scheduler.pod import FINISHED, VOLCANO, PodInfo, claims_named, group_key
 from allotment.scheduler.semantic_fleet import SemanticFleet
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class Cluster:
         self.neighbours = Neighbours(self)
         self._slices: dict[str, ResourceSlice] = {}  # as published, without the taints of rules
         self._rules: dict[str, DeviceTaintRule] = {}
-        self._handlers: dict[type[ApiStruct], Callable[[Any, Any], None]] = {
+        self._handlers: dict[type[ApiStruct], Callable[[Any, Any], object]] = {
             Pod: self._pod,
             Node: self._node,
             Namespace: self._namespace,
@@ -124,31 +123,27 @@ class Cluster:
         self.log.note(name)
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
-        key = _key(new if new is not None else old)
+        self.change_pod(_key(new if new is not None else old), old, new)
+
+    def change_pod(self, key: str, old: Pod | None, new: Pod | None) -> PodInfo | None:
+        """As ``change``, for the pod by this key; returns it as it is now, None if it is gone or has finished."""
         before = self.pods.get(key)
-        self._note_end(key, old, new)
+        if old is not None and self.finished:
+            self._forget_end(key, old)
         if new is None or new.status.phase in FINISHED:
-            self._note_users(key, before, None)
-            if before is not None:
-                self._leave(before)
-                del self.pods[key]
-                self._leave_group(before)
-                self._count_priority(before.priority, -1)
-            self.assumed.pop(key, None)
-            self.nominate(key, "")
-            self.neighbours.wishful.discard(key)
-            return
+            self._pod_gone(key, before, new)
+            return None
         info = PodInfo(new, before)
-        self._note_users(key, before, info)
+        if before is None or before.claims is not info.claims:
+            self._note_users(key, before, info)
         if before is None or before.priority != info.priority:
             self._count_priority(info.priority, 1)
             if before is not None:
                 self._count_priority(before.priority, -1)
-        group = group_key(new)
-        if before is not None and group_key(before.pod) != group:
+        if before is not None and before.group != info.group:
             self._leave_group(before)
-        if group:
-            self.members.setdefault(group, {})[key] = info
+        if info.group:
+            self.members.setdefault(info.group, {})[key] = info
         if has_wishes(new):
             self.neighbours.wishful.add(key)
         if info.node:
@@ -164,7 +159,7 @@ class Cluster:
                 self.nodes[info.node].pods[key] = info
                 if _other_for_neighbours(before.pod, new):
                     self.log.note(info.node)
-            return
+            return info
         extra = self.nodes[before.node].extra.get(key) if before is not None and before.node else None
         if before is not None:
             self._leave(before)
@@ -172,6 +167,21 @@ class Cluster:
         if info.node:
             self.node(info.node).add(info, extra or costs_told(info))
             self.log.note(info.node)
+        return info
+
+    def _pod_gone(self, key: str, before: PodInfo | None, ended: Pod | None) -> None:
+        """A pod was deleted, or has ended."""
+        if ended is not None and (group := group_key(ended)):
+            self.finished.setdefault(group, {})[key] = ended.status.phase or ""
+        self._note_users(key, before, None)
+        if before is not None:
+            self._leave(before)
+            del self.pods[key]
+            self._leave_group(before)
+            self._count_priority(before.priority, -1)
+        self.assumed.pop(key, None)
+        self.nominate(key, "")
+        self.neighbours.wishful.discard(key)
 
     def _note_users(self, key: str, old: PodInfo | None, new: PodInfo | None) -> None:
         before = old.claims if old is not None else ()
@@ -186,14 +196,13 @@ class Cluster:
         for claim in after:
             self.users.setdefault(claim, set()).add(key)
 
-    def _note_end(self, key: str, old: Pod | None, new: Pod | None) -> None:
-        if old is not None and (group := group_key(old)) in self.finished:
-            ended = self.finished[group]
+    def _forget_end(self, key: str, old: Pod) -> None:
+        group = group_key(old)
+        ended = self.finished.get(group)
+        if ended is not None:
             ended.pop(key, None)
             if not ended:
                 del self.finished[group]
-        if new is not None and new.status.phase in FINISHED and (group := group_key(new)):
-            self.finished.setdefault(group, {})[key] = new.status.phase or ""
 
     def _count_priority(self, priority: int, sign: int) -> None:
         left = self.priorities.get(priority, 0) + sign
@@ -211,7 +220,7 @@ class Cluster:
             self.log.note(pod.node)
 
     def _leave_group(self, pod: PodInfo) -> None:
-        group = group_key(pod.pod)
+        group = pod.group
         if group:
             members = self.members[group]
             del members[pod.key]
@@ -365,7 +374,7 @@ class Cluster:
         assert users == self.users, "users of claims"
         members: dict[str, dict[str, PodInfo]] = {}
         for pod in self.pods.values():
-            if group := group_key(pod.pod):
+            if group := pod.group:
                 members.setdefault(group, {})[pod.key] = pod
         assert members == self.members, "members of groups"
         for key, node in self.assumed.items():

@@ -4,13 +4,13 @@
 recorded log can be replayed. The driver gives leave to decide by ``Turn`` events, a bounded number of pods at a time.
 
 The way of a pod: it appears → PreEnqueue (``gate``) → queue → a turn: placed in memory (``placement``) → its steps are written and
-it is bound (``binding``) → the server shows it bound. Whatever fails on the way leads back to the queue, with a reason. Pods of a
+it is bound (``bindings``) → the server shows it bound. Whatever fails on the way leads back to the queue, with a reason. Pods of a
 gang go the same way together (``gangs``). What is sent and said on the way leaves by the ``outbox``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -21,21 +21,22 @@ from allotment.api.claim_marks import EXTENDED
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.actions import Actions
-from allotment.scheduler.binding import Binding, Bindings, Party
+from allotment.scheduler.binding import Binding, Party
+from allotment.scheduler.bindings import Bindings
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.disputes import Disputes
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn
 from allotment.scheduler.framework import Code, Protected, Release, Room, Status
-from allotment.scheduler.gang import group_key
 from allotment.scheduler.gangs import GANG_PREFIX, Gangs
 from allotment.scheduler.gate import Gate
 from allotment.scheduler.group_status import GroupStatuses, Verdict
 from allotment.scheduler.instruction import DeleteClaim, DeletePod, Instruction, PatchClaim, PatchPod
 from allotment.scheduler.outbox import Outbox
 from allotment.scheduler.placement import Attempt, Placement, Placer
-from allotment.scheduler.pod import FINISHED, PodInfo
+from allotment.scheduler.pod import PodInfo, group_key
 from allotment.scheduler.queue import GATED, PARKED, Backoff, Entry, Queue
+from allotment.scheduler.queue_status import QueueStatuses
 from allotment.scheduler.queues import Quota, unread
 from allotment.scheduler.session import Session
 from allotment.scheduler.step import MakeClaim, WriteClaim
@@ -69,6 +70,7 @@ class Scheduler:
         self.bindings = Bindings(cluster, self.outbox.send, self)
         self.queue.turn = self.actions.queues.turn
         self.statuses = GroupStatuses(cluster, self.outbox.send, self.actions.queues)
+        self.queue_statuses = QueueStatuses(cluster, self.outbox.send, self.actions.queues, on=gangs)
         self._gate = Gate(cluster, profiles, self.queue, gangs=gangs)
         self.gangs = Gangs(
             cluster,
@@ -87,34 +89,45 @@ class Scheduler:
         self.profile = ""  # by which the last one was
         self.unbound: dict[str, int] = {}  # how many bindings failed, by profile
         self._revisited = 0.0
+        self._hear: dict[type[Event], Callable[[Any], None]] = {
+            Changed: self._changed,
+            Done: self._done,
+            Failed: self._failed,
+            Tick: self._tick,
+            Turn: self._turn,
+        }
 
     # --- events ---
 
     def handle(self, event: Event) -> list[Instruction]:
         """Takes in one event; returns what is to be done now."""
-        match event:
-            case Changed():
-                self._changed(event.old, event.new)
-            case Done():
-                if not (self.bindings.done(event) or self.statuses.done(event)):
-                    self._outcome(event)
-            case Failed():
-                if not (self.bindings.failed(event) or self.statuses.failed(event, self.now)):
-                    self._outcome(event)
-            case Tick():
-                self._tick(event.now)
-            case Turn():
-                self._turn(event.pods)
+        self._hear[type(event)](event)
         return self.outbox.take()
+
+    def _done(self, event: Done) -> None:
+        if not any(part.done(event) for part in (self.bindings, self.statuses, self.queue_statuses)):
+            self._outcome(event)
+
+    def _failed(self, event: Failed) -> None:
+        ours = self.bindings.failed(event) or self.statuses.failed(event, self.now)
+        if not (ours or self.queue_statuses.failed(event)):
+            self._outcome(event)
 
     def next_time(self) -> float | None:
         """When a ``Tick`` would change something, if nothing else happens."""
-        parts = (self.queue, self.bindings, self.statuses, self._gate, self.outbox)
+        parts = (
+            self.queue,
+            self.bindings,
+            self.statuses,
+            self.queue_statuses,
+            self._gate,
+            self.outbox,
+        )
         times = [part.next_time() for part in parts]
         return min((time for time in times if time is not None), default=None)
 
-    def _tick(self, now: float) -> None:
-        self.now = self.bindings.now = self.outbox.now = max(self.now, now)
+    def _tick(self, event: Tick) -> None:
+        self.now = self.bindings.now = self.outbox.now = max(self.now, event.now)
         self.bindings.tick()
         self.outbox.tick()
         if self.now - self._revisited >= REVISIT_EVERY:
@@ -128,87 +141,103 @@ class Scheduler:
             for pod in entry.pods if entry is not None else ():
                 self.outbox.say_unschedulable(pod, Refusal(status.words, frozenset()))
 
-    def _changed(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
-        if isinstance(old, Pod):
-            old = self._where_it_was(old)
-        self.cluster.change(old, new)
+    def _changed(self, event: Changed) -> None:
+        old: Any = event.old
+        new: Any = event.new
         kind = type(new if new is not None else old)
         if kind is Pod:
-            new = self._pod_changed(
-                new if isinstance(new, Pod) else None, old if isinstance(old, Pod) else None
-            )
-            if old is None and new is None:
-                return
-        elif kind is ResourceClaim:
+            self._pod_changed(old, new)
+            return
+        if kind is ResourceClaim:
             self._claim_changed(old, new)
-        elif kind is PodGroup or kind is VolcanoPodGroup:
+            return
+        self.cluster.change(old, new)
+        if kind is PodGroup or kind is VolcanoPodGroup:
             self._group_changed(old, new)
         elif kind is VolcanoQueue:
             self.statuses.stir()
-            if isinstance(new, VolcanoQueue):
+            self.queue_statuses.stir()
+            if new is not None:
                 self._say_unread(old, new)
         self._wake(old, new)
 
-    def _say_unread(self, old: ApiStruct | None, queue: VolcanoQueue) -> None:
+    def _say_unread(self, old: VolcanoQueue | None, queue: VolcanoQueue) -> None:
         words = unread(queue)
-        if words and not (isinstance(old, VolcanoQueue) and unread(old) == words):
+        if words and not (old is not None and unread(old) == words):
             self.outbox.warn(queue, "NotRead", words)
 
-    def _where_it_was(self, pod: Pod) -> Pod:
-        """A pod with the node that it was assumed to be on, and that which was kept for it: when it goes, that is what
-        becomes free."""
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        node, kept = self.cluster.assumed.get(key), self.cluster.nominated.get(key)
-        if node and not pod.spec.node_name:
-            pod = replace(pod, spec=replace(pod.spec, node_name=node))
-        return _nominated(pod, kept) if kept else pod
-
     def _claim_changed(self, old: Any, new: Any) -> None:
-        meta = (new if new is not None else old).metadata
-        key = f"{meta.namespace}/{meta.name}"
+        key = self.cluster.claims.change(old, new)
         self.bindings.claim_changed(key)
         if old is None:
             self._gate.claim_came(self.now)
-        if (old is None or old.status.allocation is None) == (new is None or new.status.allocation is None):
-            return
-        # By this, they ask for something else than they did.
-        for pod in sorted(self.cluster.users.get(key, ())):
-            entry = self.queue.get(pod)
-            if entry is not None and entry.place == PARKED:
-                self.queue.activate(pod)
+        if (old is None or old.status.allocation is None) != (new is None or new.status.allocation is None):
+            # By this, they ask for something else than they did.
+            for pod in sorted(self.cluster.users.get(key, ())):
+                entry = self.queue.get(pod)
+                if entry is not None and entry.place == PARKED:
+                    self.queue.activate(pod)
+        self._wake(old, new)
 
-    def _pod_changed(self, new: Pod | None, old: Pod | None) -> Pod | None:
-        """Returns the pod as the queue is to hear of it: one that finished is gone."""
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        cluster = self.cluster
         meta = (new if new is not None else old).metadata  # type: ignore[union-attr]  # one of the two is there
         key = f"{meta.namespace}/{meta.name}"
-        for pod in (old, new):
-            if pod is not None and (group := group_key(pod)):
-                self.gangs.stir(group)
-        if new is None or new.status.phase in FINISHED:
-            self.queue.forgive(key)
+        if old is None:
+            info = cluster.change_pod(key, None, new)
+            if info is None:
+                self._pod_gone(key, "", new)
+            else:
+                self._wake(None, new)  # others: whether this one can be tried is found out next
+                self._pod_shown(info)
+            return
+        was_at, was_kept = cluster.assumed.get(key, ""), cluster.nominated.get(key, "")
+        info, group = cluster.change_pod(key, old, new), group_key(old)
+        if group:
+            self._stir(group)
+        if info is None:
+            self._pod_gone(key, group, new)
+        else:
+            self._pod_shown(info)
+        if not self.queue.idle:  # to the queue, one that finished is gone
+            self._wake(_placed(old, was_at, was_kept), new if info is not None else None)
+
+    def _pod_gone(self, key: str, group: str, ended: Pod | None) -> None:
+        """A pod of a group, or of none, was deleted or has ended."""
+        if ended is not None and (now := group_key(ended)):
+            self._stir(now)
+        self.queue.forgive(key)
+        self._gate.drop(key)
+        self.bindings.pod_gone(key)
+        if group:
+            self.gangs.lost(group, "another member is gone")
+        self.statuses.stir()
+
+    def _pod_shown(self, info: PodInfo) -> None:
+        """A pod appeared or changed, and may need a place."""
+        key, node = info.key, info.pod.spec.node_name
+        if info.group:
+            self._stir(info.group)
+        if node:
             self._gate.drop(key)
-            self.bindings.pod_gone(key)
-            if old is not None and (group := group_key(old)):
-                self.gangs.lost(group, "another member is gone")
-            self.statuses.stir()
-            return None
-        info = self.cluster.pods[key]
-        if new.spec.node_name:
-            self._gate.drop(key)
-            self.bindings.pod_bound(key, new.spec.node_name)
+            self.bindings.pod_bound(key, node)
         elif key in self.bindings:
             self.bindings.pod_changed(info)
         elif self.waits(info):
             self._queue(info)
         else:  # also if the server took the binding, and what it shows yet is older than that
             self._gate.drop(key)
-        return new
+
+    def _stir(self, group: str) -> None:
+        """Something about a member of a group is new."""
+        self.gangs.stir(group)
+        self.queue_statuses.stir()
 
     # --- the queue ---
 
     def _queue(self, pod: PodInfo) -> None:
         """Queues a pod, or what is new about it; a member of a gang with its gang."""
-        group = group_key(pod.pod)
+        group = pod.group
         if group and self.gangs.get(group) is not None:
             self._gate.drop(pod.key)
             self.gangs.stir(group)
@@ -229,6 +258,7 @@ class Scheduler:
         self.gate(entry, status)
 
     def _group_changed(self, old: Any, new: Any) -> None:
+        self.queue_statuses.stir()
         for pod in self.gangs.group_changed(old, new):
             if self.waits(pod):
                 self._queue(pod)
@@ -255,9 +285,11 @@ class Scheduler:
 
     # --- deciding ---
 
-    def _turn(self, pods: int) -> None:
+    def _turn(self, event: Turn) -> None:
+        pods = event.pods
         self.gangs.gather()
         self.statuses.update(self.now)
+        self.queue_statuses.update(self.now)
         for claim in self._disputes.left_over():
             self._deallocate(claim)
         while pods > 0:
@@ -278,8 +310,7 @@ class Scheduler:
         if isinstance(attempt, Refusal):
             self._refuse(entry, (pod.asks, pod.key), attempt)
             return
-        node = self.placer.choose(attempt)
-        placed = node if isinstance(node, Refusal) else self.placer.reserve(attempt, node)
+        placed = self.placer.finish(attempt)
         if isinstance(placed, Refusal):
             self._refuse(entry, attempt.shape, placed, attempt)
             return
@@ -300,7 +331,8 @@ class Scheduler:
             shape = (shape, pod.namespace, frozenset(pod.pod.metadata.labels.items()))
         if pod.key in self.cluster.nominated:  # others are turned away by what is kept for it
             shape = (shape, pod.key)
-        self.queue.park(entry.key, shape, () if refusal.error else refusal.plugins, self.now)
+        blamed = () if refusal.error else refusal.plugins
+        self.queue.park(entry.key, shape, blamed, self.now, lasting=refusal.lasting)
         if refusal.passing:
             self._gate.say_later(entry.key, Status(Code.WAIT, "", refusal.words), self.now)
         else:
@@ -382,6 +414,7 @@ class Scheduler:
         current = self.cluster.pods.get(binding.pod.key)
         binding.cycle.pod = current if current is not None and current.uid == binding.pod.uid else binding.pod
         self.placer.unreserve(binding.cycle, binding.node)
+        self.queue_statuses.stir()
         self._wake_by_release(binding)
 
     def _wake_by_release(self, binding: Binding) -> None:
@@ -396,11 +429,13 @@ class Scheduler:
                 self._wake(replace(shown, status=replace(shown.status, allocation=write.allocation)), claim)
 
     def _wake(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
+        if self.queue.idle:
+            return
         for entry in self.queue.wake(old, new, self.cluster):
             self._try_gate(entry)
 
     def given_up(self, binding: Binding) -> None:
-        if group := group_key(binding.pod.pod):
+        if group := binding.pod.group:
             self.gangs.lost(group, binding.why)
         pod = self.cluster.pods.get(binding.pod.key)
         if pod is None or not self.waits(pod):
@@ -415,7 +450,7 @@ class Scheduler:
 
     def _rest(self, pod: PodInfo) -> None:
         """A pod that could not be bound is tried again after a while, a longer one each time; so is its gang."""
-        group = group_key(pod.pod)
+        group = pod.group
         self.queue.failed(GANG_PREFIX + group if self.gangs.stirred(group) else pod.key, self.now)
 
     def broken(self, party: Party, bound: Mapping[str, PodInfo]) -> None:
@@ -436,12 +471,20 @@ class Scheduler:
         for pod in self.cluster.pods.values():
             ours = (pod.pod.spec.scheduler_name or "") in self.profiles
             if ours and not pod.node and not pod.leaving:
-                group = group_key(pod.pod)
+                group = pod.group
                 if self.gangs.stirred(group):
                     continue
                 ganged = GANG_PREFIX + group in self.queue and pod.key not in self.bindings
                 places = (pod.key in self.queue) + ganged + (pod.key in self.bindings)
                 assert places == 1, f"pod {pod.key} is in {places} places"
+
+
+def _placed(pod: Pod, node: str, kept: str) -> Pod:
+    """A pod with the node that it was assumed to be on, and that which was kept for it: when it goes, that is what becomes
+    free."""
+    if node and not pod.spec.node_name:
+        pod = replace(pod, spec=replace(pod.spec, node_name=node))
+    return _nominated(pod, kept) if kept else pod
 
 
 def _nominated(pod: Pod, node: str | None) -> Pod:

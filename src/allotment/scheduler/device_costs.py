@@ -27,10 +27,13 @@ _SHARED = unresolvable("cannot be used by a claim that is part of a node and in 
 def bearing(cluster: Cluster, node: NodeInfo) -> Place | None:
     """The devices of a node, if any of them bears on the node's own resources."""
     place = cluster.fleet.places.get(node.name)
+    if place is None:
+        return None
     try:
-        return place if place is not None and cluster.fleet.site(place).bearing else None
+        site = place.site or cluster.fleet.site(place)
     except AllocationError:
         return None  # nobody knows what this node reaches
+    return place if site.bearing else None
 
 
 def afford(

@@ -8,7 +8,7 @@ resources: what a node's device plugins offer need not be claimed.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
@@ -55,11 +55,11 @@ class Plan:
 
     plugin: str
     strategy: str
-    references: list[Reference] = field(default_factory=list)
+    references: tuple[Reference, ...]
+    carried: tuple[Carried, ...]
+    key: Hashable  # of the carried claims: what they ask for
     wish: Wish | None = None
     extended: ExtendedClaim | None = None
-    carried: list[Carried] = field(default_factory=list)
-    key: Hashable = None  # of the carried claims: what they ask for
     prescribed: Mapping[str, AllocationResult] | None = (
         None  # v1's allocations, chosen together with those of other pods
     )
@@ -87,21 +87,22 @@ class Plan:
     def grants(self, cluster: Cluster, node: Node, now: float) -> list[Grant] | None:
         """What each claim gets on a node, in the order in which it is to be written; None if it does not fit (any more)."""
         given = self._grants(cluster, node, now)
+        if not self.carried or given is None:
+            return given
         carried = self._carried_grants(cluster, node)
-        return None if given is None or carried is None else given + carried
+        return given + carried if carried is not None else None
 
     def _grants(self, cluster: Cluster, node: Node, now: float) -> list[Grant] | None:
         if self.wish is None:
             return []
-        place = cluster.fleet.places.get(node.metadata.name)
-        claims = [each.claim for each in self.references]
-        allocations = (
-            self.wish.write(place, claims) if place is not None and self.prescribed is None else None
-        )
         if self.prescribed is not None:
             allocations = [self.prescribed[each.key] for each in self.references]
-        if allocations is None:
-            return None
+        else:
+            place = cluster.fleet.places.get(node.metadata.name)
+            written = self.wish.write(place, [each.claim for each in self.references]) if place else None
+            if written is None:
+                return None
+            allocations = written
         grants = []
         for reference, allocation in zip(self.references, allocations, strict=True):
             if awaited(allocation):
@@ -123,8 +124,6 @@ class Plan:
         return Status(Code.UNSCHEDULABLE if verdict.by_use else Code.UNRESOLVABLE, self.plugin, verdict.words)
 
     def _carried_grants(self, cluster: Cluster, node: Node) -> list[Grant] | None:
-        if not self.carried:
-            return []
         claims = [each.claim for each in self.carried]
         verdict = cluster.semantic.ask(node, self.key, claims, self.strategy)
         if not isinstance(verdict, Allocated):

@@ -28,10 +28,11 @@ def helps_anyone(old: ApiStruct | None, new: ApiStruct | None) -> bool:
     finalizer helps nobody, nor does what is said about slices, classes and rules beyond what they are."""
     if isinstance(old, ResourceClaim) and isinstance(new, ResourceClaim):
         return old.status != new.status or _standing(old) != _standing(new)
-    if isinstance(new, Pod) or isinstance(old, Pod):
-        # One that comes is let in, or not, as it comes. What is said about one helps nobody: two schedulers that do not say the
-        # same would wake each other for ever.
-        return isinstance(old, Pod) and isinstance(new, Pod) and _noted(old) != _noted(new)
+    if old is None or new is None:
+        return not isinstance(old, Pod)
+    if isinstance(old, Pod) and isinstance(new, Pod):
+        # What is said about one helps nobody: two schedulers that do not say the same would wake each other for ever.
+        return _noted(old) != _noted(new)
     if isinstance(old, Node) and isinstance(new, Node):
         return _other_node(old, new)
     for kind in (ResourceSlice, DeviceClass, DeviceTaintRule, NodeResourceSlice):

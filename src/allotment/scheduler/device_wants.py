@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allotment.allocator.errors import AllocationError
@@ -10,7 +11,6 @@ from allotment.allocator.nodeselector import selects
 from allotment.allocator.suits import NODE_OPERATIONS
 from allotment.scheduler.carried_claim import IMMEDIATE, carried
 from allotment.scheduler.framework import SUCCESS, Code, Status
-from allotment.scheduler.gang import group_key
 from allotment.scheduler.node_allocatable import Costs
 
 if TYPE_CHECKING:
@@ -47,34 +47,33 @@ class Given:
     shared: bool  # somebody else uses it too
 
 
-@dataclass(slots=True)
 class Wants:
-    """What a pod wants of this plugin in one cycle; kept in the cycle's state."""
+    """What a pod wants of this plugin in one cycle; kept in the cycle's state. Most pods want little of all this."""
 
-    given: list[Given] = field(default_factory=list)
-    selectors: list[NodeSelector] = field(default_factory=list)  # of given claims, beyond names of nodes
-    operations: bool = False  # a given claim needs nodes that declare NODE_OPERATIONS
-    unready: bool = False  # a given claim's devices failed to become ready
-    pending: list[Reference] = field(default_factory=list)
+    given: tuple[Given, ...] = ()
+    selectors: tuple[NodeSelector, ...] = ()  # of given claims, beyond names of nodes
+    operations = False  # a given claim needs nodes that declare NODE_OPERATIONS
+    unready = False  # a given claim's devices failed to become ready
+    pending: tuple[Reference, ...] = ()
     key: tuple[bytes, ...] = ()  # what the pending claims ask for
-    carried: list[Carried] = field(default_factory=list)
+    carried: tuple[Carried, ...] = ()
     carried_key: tuple[tuple[str, bytes], ...] = ()
-    extended: dict[str, str] = field(default_factory=dict)  # resource → class that can serve it
-    stale: str = ""  # a claim for extended resources that an earlier attempt left behind
-    plans: dict[frozenset[str], Plan] = field(default_factory=dict)  # by the extended resources to be claimed
-    sizes: Sizes = field(default_factory=dict)
-    grants: list[Grant] = field(default_factory=list)  # by Reserve
-    joined: list[Given] = field(
-        default_factory=list
-    )  # by Reserve: given claims that the pod is to be a user of
-    costs: Costs = _NO_COSTS  # by Reserve
+    stale = ""  # a claim for extended resources that an earlier attempt left behind
+    grants: tuple[Grant, ...] = ()  # by Reserve
+    joined: tuple[Given, ...] = ()  # by Reserve: given claims that the pod is to be a user of
+    costs = _NO_COSTS  # by Reserve
+
+    def __init__(self, extended: Mapping[str, str], sizes: Sizes) -> None:
+        self.extended = extended  # resource → class that can serve it
+        self.sizes = sizes
+        self.plans: dict[frozenset[str], Plan] = {}  # by the extended resources to be claimed
 
     @property
     def nothing(self) -> bool:
         return not (self.given or self.pending or self.carried or self.extended)
 
 
-NOTHING = Wants()
+NOTHING = Wants({}, {})
 
 
 def reserved(reference: Reference) -> bool:
@@ -130,7 +129,7 @@ def only_user(given: Given, cycle: Cycle) -> bool:
     if given.in_flight or given.shared:
         return False
     if given.reference.consumer.uid != cycle.pod.uid:
-        members = cycle.cluster.members.get(group_key(cycle.pod.pod), {})
+        members = cycle.cluster.members.get(cycle.pod.group, {})
         if any(member.node for member in members.values()):
             return False
     found = carried(given.reference.claim)

@@ -42,11 +42,15 @@ class Wish:
         self._views = 0  # how many there were: each has its own numbers for what it sees
         self._epoch = -1
         self._left = 0
+        self._fault = ""
         self._refusals: dict[Hashable, Status] = {}
         self._early: dict[int, tuple[Draft, float]] = {}
-        self._asked: Place | None = None  # last, and at which position of the fleet's log
+        self._asked: Place | None = None  # for a draft last, and at which position of the fleet's log
         self._asked_at = -1
         self._draft: Draft | None = None
+        self._seen: Place | None = None  # last, and when, and in which state
+        self._seen_at = -1
+        self._state: object = None
 
     def of(self, fleet: Fleet) -> bool:
         return self._fleet is fleet
@@ -58,20 +62,26 @@ class Wish:
             view = self._fleet.view(self._claims, self._strategy, self._budget)
             if view is not self._view:
                 self._views += 1
+                self._seen = None
                 self._refusals.clear()
                 self._early.clear()
             self._view, self._epoch, self._left = view, self._fleet.epoch, _QUESTIONS
+            self._fault = view.fault
         self._left -= 1
         return view
 
     @property
     def fault(self) -> str:
         """What is wrong with the claims, wherever they are asked for; empty if nothing is."""
-        return self.view.fault
+        if self._epoch != self._fleet.epoch:
+            return self.view.fault
+        return self._fault
 
     def likeness(self, place: Place) -> Hashable:
         """Equal for nodes of which ``draft``, ``score`` and ``refusal`` say the same; None: not worth telling."""
-        look = self.view.appearance(place)
+        fleet, view = self._fleet, self.view
+        look = view.appearance(place)
+        self._seen, self._seen_at, self._state = place, fleet.log_start + len(fleet.log), look[1]
         site, prints, use = place.site, place.prints, place.use
         if site is None or prints is None or place.reaches or site.drawing or site.bearing:
             return None
@@ -82,7 +92,9 @@ class Wish:
         fleet = self._fleet
         now = fleet.log_start + len(fleet.log)
         if self._asked is not place or self._asked_at != now:
-            self._draft = self.view.draft(place)
+            view = self.view
+            seen = self._seen is place and self._seen_at == now
+            self._draft = view.draft(place, self._state if seen else None)
             self._asked, self._asked_at = place, now
         return self._draft
 

@@ -22,6 +22,7 @@ class Refusal:
     error: bool = False  # something is broken, rather than full
     resolvable: bool = True  # preemption may help on some node
     passing: bool = False  # not worth a word unless it lasts
+    lasting: bool = False  # on all nodes: see ``Status``
 
 
 def refused_by(status: Status) -> Refusal:

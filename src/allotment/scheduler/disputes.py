@@ -26,6 +26,9 @@ class Disputes:
     def left_over(self) -> Iterator[str]:
         """The claims that are to be given back now."""
         claims = self._cluster.claims
+        if not claims.disputed:
+            self._found.clear()
+            return
         self._found = {key: version for key, version in self._found.items() if key in claims.disputed}
         for key in list(claims.disputed):
             claim = claims.objects.get(key)

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from allotment.api.batch import VOLCANO
 from allotment.api.core import Namespace, Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
@@ -45,6 +46,7 @@ from allotment.scheduler.instruction import (
     PatchClaim,
     PatchGroup,
     PatchPod,
+    PatchQueue,
     Tell,
     Write,
 )
@@ -246,14 +248,20 @@ class Driver:
             case PatchPod():
                 await self._patch_pod(write.namespace, write.name, write.uid, write.patch)
             case CreateClaim():
-                made = await self._plain_claims.create(write.claim)
-                return Done(write.id, int(made["metadata"]["resourceVersion"]), made["metadata"]["uid"])
+                new = await self._plain_claims.create(write.claim)
+                return Done(write.id, int(new["metadata"]["resourceVersion"]), new["metadata"]["uid"])
             case DeleteClaim():
                 await self._claims.delete(write.name, write.namespace, uid=write.uid)
             case DeletePod():
                 await self._evict(write)
             case PatchGroup():
                 return await self._patch_group(write)
+            case PatchQueue():
+                queues = self._client.plain(VOLCANO, "queues")
+                made = await queues.amend(
+                    write.name, write.patch, subresource="status", uid=write.uid, version=write.version
+                )
+                return Done(write.id, made.version)
         return Done(write.id)
 
     async def _patch_group(self, write: PatchGroup) -> Done:

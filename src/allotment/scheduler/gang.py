@@ -7,15 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.api.batch import PodGroup, VolcanoPodGroup
-from allotment.scheduler.pod import GROUP_ANNOTATIONS
+from allotment.scheduler.pod import VOLCANO
 from allotment.scheduler.requests import Amounts, amounts
 
 if TYPE_CHECKING:
-    from allotment.api.core import Pod
     from allotment.scheduler.pod import PodInfo
 
-VOLCANO = "volcano:"
-"""The prefix of keys of Volcano's groups, whose names are apart from those of Kubernetes' own."""
 GANG = "Gang"
 """Stands for a plugin where a pod waits for others of its gang."""
 DEFAULT_QUEUE = "default"
@@ -73,19 +70,6 @@ class Need:
 
 def task_of(pod: PodInfo) -> str:
     return pod.pod.metadata.annotations.get(TASK, "")
-
-
-def group_key(pod: Pod) -> str:
-    """The key of the group that a pod names; empty if it names none."""
-    group = pod.spec.scheduling_group
-    if group is not None and group.pod_group_name:
-        return f"{pod.metadata.namespace}/{group.pod_group_name}"
-    annotations = pod.metadata.annotations
-    if annotations:
-        for annotation in GROUP_ANNOTATIONS:
-            if name := annotations.get(annotation):
-                return f"{VOLCANO}{pod.metadata.namespace}/{name}"
-    return ""
 
 
 def key_of(group: PodGroup | VolcanoPodGroup) -> str:

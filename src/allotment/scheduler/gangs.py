@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from allotment.scheduler.binding import Binding, Bindings, Party
+from allotment.scheduler.binding import Binding, Party
+from allotment.scheduler.bindings import Bindings
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.framework import SUCCESS, Code, Status
-from allotment.scheduler.gang import GANG, Gang, Need, gang_of, group_key, key_of
+from allotment.scheduler.gang import GANG, Gang, Need, gang_of, key_of
 from allotment.scheduler.group_status import Verdict
 from allotment.scheduler.outbox import MAX_MESSAGE
 from allotment.scheduler.plugins.default_preemption import NAME as PREEMPTION
@@ -126,7 +127,7 @@ class Gangs:
 
     def bound(self, binding: Binding) -> None:
         """A pod is bound, maybe the last of its gang."""
-        party, group = binding.party, group_key(binding.pod.pod)
+        party, group = binding.party, binding.pod.group
         if party is not None and not party.members and self._parties.get(group) is party:
             del self._parties[group]
             if not party.broken:

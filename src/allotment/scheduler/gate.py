@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from allotment.scheduler.device_wants import NAME as DEVICES
 from allotment.scheduler.framework import SUCCESS, Code, Status
-from allotment.scheduler.gang import GANG, group_key
+from allotment.scheduler.gang import GANG
 from allotment.scheduler.queue import GATED
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ GATE_LONGEST = 20.0
 
 def admission(pod: PodInfo, cluster: Cluster, profile: Profile, *, gangs: bool) -> Status:
     """Whether a pod may be tried, and if not, why."""
-    group = group_key(pod.pod)
+    group = pod.group
     if group and gangs and group not in cluster.groups:
         return Status(Code.UNRESOLVABLE, GANG, "the pod's group does not exist")
     for plugin in profile.pre_enqueue:

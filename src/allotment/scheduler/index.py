@@ -79,6 +79,11 @@ class Index:
             heappop(heap)
         return None
 
+    @property
+    def lasting(self) -> bool:
+        """Whether, when last asked, all nodes rejected the shape for good."""
+        return len(self._lasting) == len(self._verdicts) > 0
+
     def fitting(self) -> list[tuple[int, str]]:
         """All nodes that fit, with their scores, best first."""
         self.catch_up()
@@ -154,13 +159,11 @@ class Index:
         self._read, self._fleet_read = log.end, fleet.log_start + len(fleet.log)
         if changed is None or behind:
             return {**self._verdicts, **self._cluster.nodes}
-        names = dict.fromkeys(changed)
-        for name in devices:
-            if name is not None:
-                names[name] = None
-        if None in devices:  # pools that several nodes reach
+        names: dict[str | None, None] = dict.fromkeys([*changed, *devices])
+        if None in names:  # pools that several nodes reach
+            del names[None]
             names.update((place.name, None) for place in fleet.places.values() if place.reaches)
-        return names
+        return names  # type: ignore[return-value]  # None is not among them any more
 
     def _set(self, name: str, verdict: int | Status | None) -> None:
         before = self._verdicts.get(name)

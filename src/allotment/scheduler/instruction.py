@@ -83,6 +83,16 @@ class PatchGroup(msgspec.Struct, frozen=True, gc=False):
     patch: Json
 
 
+class PatchQueue(msgspec.Struct, frozen=True, gc=False):
+    """Change the status of one of Volcano's queues, if it is still at ``version``."""
+
+    id: int
+    name: str
+    uid: str
+    version: str
+    patch: Json
+
+
 class Tell(msgspec.Struct, frozen=True, gc=False):
     """Say something about an object to people: an Event. No outcome comes back."""
 
@@ -96,5 +106,5 @@ class Tell(msgspec.Struct, frozen=True, gc=False):
     message: str
 
 
-Write = CreateClaim | PatchClaim | DeleteClaim | Bind | PatchPod | DeletePod | PatchGroup
+Write = CreateClaim | PatchClaim | DeleteClaim | Bind | PatchPod | DeletePod | PatchGroup | PatchQueue
 Instruction = Write | Tell

@@ -16,7 +16,6 @@ from prometheus_client.registry import Collector
 
 from allotment.api.core import Pod
 from allotment.scheduler.event import Changed, Done, Event, Failed
-from allotment.scheduler.gang import group_key
 from allotment.scheduler.gangs import GANG_PREFIX
 from allotment.scheduler.instruction import DeletePod, Instruction, PatchClaim, PatchPod, Tell
 from allotment.scheduler.queue import ACTIVE, BACKOFF, GATED, PARKED
@@ -159,7 +158,7 @@ class Metrics(Collector):
         core = self._core
         for pod in list(core.cluster.pods.values()) if core is not None else ():
             if core is not None and not pod.node:
-                entry = core.queue.get(pod.key) or core.queue.get(GANG_PREFIX + group_key(pod.pod))
+                entry = core.queue.get(pod.key) or core.queue.get(GANG_PREFIX + pod.group)
                 if entry is not None and entry.place in QUEUES:
                     counts[QUEUES[entry.place]] += 1
         family = GaugeMetricFamily(

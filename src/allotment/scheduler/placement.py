@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from allotment.scheduler.diagnosis import Refusal, refused_by, refused_everywhere
 from allotment.scheduler.framework import Code, Cycle, Filter, Status
-from allotment.scheduler.gang import group_key
 from allotment.scheduler.index import Index
 from allotment.scheduler.node import NodeInfo
 
@@ -80,12 +79,12 @@ class Placer:
     def place(self, pod: PodInfo, now: float) -> Placement | Refusal:
         """Chooses the best node and reserves what the pod needs there."""
         attempt = self.begin(pod, now)
-        if isinstance(attempt, Refusal):
-            return attempt
+        return attempt if isinstance(attempt, Refusal) else self.finish(attempt)
+
+    def finish(self, attempt: Attempt) -> Placement | Refusal:
+        """Chooses the best node for a pod that was begun with, and reserves what it needs there."""
         node = self.choose(attempt)
-        if isinstance(node, Refusal):
-            return node
-        return self.reserve(attempt, node)
+        return node if isinstance(node, Refusal) else self.reserve(attempt, node)
 
     def begin(self, pod: PodInfo, now: float) -> Attempt | Refusal:
         """PreFilter: whether there is any point in asking nodes."""
@@ -97,7 +96,7 @@ class Placer:
             if not status.ok and status.code is not Code.SKIP:
                 return refused_by(status)
             seen = profile.devices.shape(cycle)
-        group = group_key(pod.pod) if self._cluster.nominated else ""  # whose room is kept for whom
+        group = pod.group if self._cluster.nominated else ""  # whose room is kept for whom
         shape = (profile.name, pod.asks, seen, group)
         index = self._index(shape, profile, cycle)
         if index.refusal is not None:
@@ -108,8 +107,9 @@ class Placer:
         return self._begin_everywhere(attempt) or attempt
 
     def _begin_everywhere(self, attempt: Attempt) -> Refusal | None:
+        pod = attempt.cycle.pod
         for plugin in attempt.profile.everywhere:
-            if plugin.indifferent(attempt.cycle):
+            if plugin.indifferent(pod, self._cluster):
                 continue
             skipped = False
             if plugin.pre_filter is not None:
@@ -153,7 +153,9 @@ class Placer:
         cycle, index = attempt.cycle, attempt.index
         if cycle.names is None and not attempt.filters and not attempt.scores:
             best = index.best()
-            return best if best is not None else self._refusal(attempt, index.rejections)
+            if best is not None:
+                return best
+            return replace(self._refusal(attempt, index.rejections), lasting=index.lasting)
         fitting, rejections = self._fitting(attempt)
         if not fitting:
             return self._refusal(attempt, rejections)

@@ -1,8 +1,13 @@
-"""A pod as the scheduler sees it: what it asks for, worked out once, however often its status changes."""
+"""A pod as the scheduler sees it.
+
+What it asks for is worked out once, however often its status changes and however many others ask for the same: pods of equal
+spec have one ``Asks``.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -14,6 +19,8 @@ if TYPE_CHECKING:
 
 GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 """Volcano's: each names the PodGroup that a pod belongs to."""
+VOLCANO = "volcano:"
+"""The prefix of keys of Volcano's groups, whose names are apart from those of Kubernetes' own."""
 FINISHED = ("Succeeded", "Failed")
 
 
@@ -25,10 +32,43 @@ class HostPort(NamedTuple):
     port: int
 
 
-class PodInfo:
-    """See the module. Equal ``asks`` means: equal to every plugin that looks at the pod's spec alone."""
+class Asks:
+    """What pods of one spec ask for, wherever they are. The same object means: the same to every plugin that looks at the
+    pod's spec alone."""
 
-    __slots__ = ("asks", "claims", "key", "node", "pod", "ports", "priority", "requests", "uid")
+    __slots__ = ("__weakref__", "ports", "requests", "spec")
+
+    def __init__(self, spec: PodSpec) -> None:
+        self.spec = spec
+        self.requests = requests_of(spec)
+        self.ports = _host_ports(spec)
+
+
+class _Asked:
+    """All that is asked for now, each once. Pods mostly come in rows of equal ones, so the latest is looked at first."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[bytes, Asks] = WeakValueDictionary()
+        self._latest: Asks | None = None
+
+    def by(self, spec: PodSpec) -> Asks:
+        """What a spec asks for; the same object as long as any pod has it."""
+        if spec.node_name is not None:
+            spec = replace(spec, node_name=None)
+        if self._latest is None or self._latest.spec != spec:
+            wording = encode(spec)
+            self._latest = self._known.get(wording) or Asks(spec)
+            self._known[wording] = self._latest
+        return self._latest
+
+
+_asked = _Asked()
+
+
+class PodInfo:
+    """See the module. ``group`` is the key of the group that it names, empty if it names none."""
+
+    __slots__ = ("asks", "claims", "group", "key", "node", "pod", "ports", "priority", "requests", "uid")
 
     def __init__(self, pod: Pod, before: PodInfo | None = None) -> None:
         meta, spec = pod.metadata, pod.spec
@@ -36,24 +76,18 @@ class PodInfo:
         self.uid = meta.uid
         self.node = spec.node_name or ""  # where it is, or is assumed to be
         self.priority = spec.priority or 0
+        self.group = group_key(pod)
         self.key: str
         self.claims: tuple[str, ...]
-        self.requests: Amounts
-        self.ports: tuple[HostPort, ...]
-        self.asks: bytes
+        self.asks: Asks
         if before is not None and _same_asks(before.pod.spec, spec):
-            self.key, self.requests, self.ports, self.asks = (
-                before.key,
-                before.requests,
-                before.ports,
-                before.asks,
-            )
+            self.key, self.asks = before.key, before.asks
             self.claims = before.claims if _same_notes(before.pod.status, pod.status) else claims_named(pod)
         else:
-            self.key = f"{meta.namespace}/{meta.name}"
-            self.requests, self.ports = requests_of(spec), _host_ports(pod)
-            self.asks = encode(replace(spec, node_name=None) if spec.node_name is not None else spec)
+            self.key, self.asks = f"{meta.namespace}/{meta.name}", _asked.by(spec)
             self.claims = claims_named(pod)
+        self.requests: Amounts = self.asks.requests
+        self.ports: tuple[HostPort, ...] = self.asks.ports
 
     @property
     def namespace(self) -> str:
@@ -73,6 +107,19 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"<pod {self.key}{f' on {self.node}' if self.node else ''}>"
+
+
+def group_key(pod: Pod) -> str:
+    """The key of the group that a pod names; empty if it names none."""
+    group = pod.spec.scheduling_group
+    if group is not None and group.pod_group_name:
+        return f"{pod.metadata.namespace}/{group.pod_group_name}"
+    annotations = pod.metadata.annotations
+    if annotations:
+        for annotation in GROUP_ANNOTATIONS:
+            if name := annotations.get(annotation):
+                return f"{VOLCANO}{pod.metadata.namespace}/{name}"
+    return ""
 
 
 def claims_named(pod: Pod) -> tuple[str, ...]:
@@ -102,10 +149,10 @@ def _same_notes(old: PodStatus, new: PodStatus) -> bool:
     )
 
 
-def _host_ports(pod: Pod) -> tuple[HostPort, ...]:
+def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     return tuple(
         HostPort(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
-        for container in (*pod.spec.containers, *pod.spec.init_containers)
+        for container in (*spec.containers, *spec.init_containers)
         for port in container.ports
-        if port.host_port and (container in pod.spec.containers or container.restart_policy == "Always")
+        if port.host_port and (container in spec.containers or container.restart_policy == "Always")
     )

@@ -11,6 +11,8 @@ An *entry* is a pod or a whole gang. It is in exactly one place:
 Entries that ask for the same thing (equal shape) are parked together, and when something happens that can help, one of them
 goes as a *scout*, the one that would be tried first anyway. If it is placed, the next one follows; if it is turned away,
 the others stay where they are. So ten thousand equal pods that do not fit cost one attempt per event, not ten thousand.
+Where all nodes rejected them *for good* (``Status.lasting``), pods and claims that come and go help nobody but themselves,
+and cost nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from allotment.api.core import Pod
+from allotment.api.resource import ResourceClaim
 from allotment.scheduler.framework import Action, Concerns, HelpsAnyone, Plugin
 
 if TYPE_CHECKING:
@@ -63,6 +67,7 @@ class Entry:
     tried: float = 0.0  # when the last attempt was
     shape: Hashable = None  # with whom it is parked
     plugins: frozenset[str] = frozenset()  # who turned it away
+    lasting: bool = False  # and that for good, as long as nodes and devices are what they are
     ready: float = 0.0  # when its backoff ends
     lane: str = ""  # of several, which take turns
     rank: Rank = (0, 0.0, 0)  # the lowest is tried first
@@ -74,12 +79,13 @@ class _Bucket:
 
     entries: dict[str, Entry] = field(default_factory=dict)
     plugins: frozenset[str] = frozenset()
+    lasting: bool = False
     scout: str = ""  # an entry of this shape that is on its way
     order: list[tuple[Rank, str]] = field(default_factory=list)  # a heap, with some that are gone
 
     def add(self, entry: Entry) -> None:
         self.entries[entry.key] = entry
-        self.plugins = entry.plugins
+        self.plugins, self.lasting = entry.plugins, entry.lasting
         heappush(self.order, (entry.rank, entry.key))
 
     def first(self) -> Entry | None:
@@ -124,6 +130,7 @@ class Queue:
         self._blamed: dict[
             str, dict[Hashable, None]
         ] = {}  # plugin → shapes without a scout that it turned away, and others
+        self._lasting: dict[str, dict[Hashable, None]] = {}  # the same, of those that it turned away for good
         self._gangs: dict[Hashable, None] = {}  # shapes of which an entry is more than one pod, some gone
         self._interested: dict[_Happening, dict[str, _Interest]] = {}
         for plugin in self.plugins.values():
@@ -253,13 +260,16 @@ class Queue:
             first if len(rivals) == 1 else min(rivals, key=lambda entry: (self.turn(entry.lane), entry.rank))
         )
 
-    def park(self, key: str, shape: Hashable, plugins: Collection[str], now: float) -> None:
-        """An attempt failed. With no plugin to blame (an error, a write that failed) it rests and is tried again."""
+    def park(
+        self, key: str, shape: Hashable, plugins: Collection[str], now: float, *, lasting: bool = False
+    ) -> None:
+        """An attempt failed. With no plugin to blame (an error, a write that failed) it rests and is tried again. If it failed
+        for good, only nodes and devices that change help it, and what concerns itself."""
         entry = self._entries[key]
         self._leave(entry)
         entry.attempts += 1
         entry.tried = now
-        entry.plugins = frozenset(plugins)
+        entry.plugins, entry.lasting = frozenset(plugins), lasting
         if not plugins:
             self._rest(entry, now + self._backoff.after(entry))
             return
@@ -271,7 +281,9 @@ class Queue:
         entry.place, entry.shape = PARKED, shape
         bucket.add(entry)
         for plugin in entry.plugins:
-            self._blamed.setdefault(plugin, {})[shape] = None
+            now_in, no_more_in = (self._lasting, self._blamed) if lasting else (self._blamed, self._lasting)
+            now_in.setdefault(plugin, {})[shape] = None
+            no_more_in.get(plugin, {}).pop(shape, None)
         if entry.pods[0].key != key:
             self._gangs[shape] = None
 
@@ -310,6 +322,11 @@ class Queue:
 
     # --- events ---
 
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits for anything to happen."""
+        return not (any(self._gated.values()) or any(self._blamed.values()))
+
     def wake(self, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> list[Entry]:
         """Something changed: sends scouts where it can help. Returns the gated entries that it may help."""
         shown = new if new is not None else old
@@ -318,12 +335,29 @@ class Queue:
         if not interested:
             return []
         helpful: dict[str, _Interest] = {}
-        for turned_away in (self._gated, self._blamed):
+        for turned_away in self._whom(shown, cluster):
             for name, those in turned_away.items():
                 each = interested.get(name) if those and name not in helpful else None
                 if each is not None and (each.picky is None or each.picky.helps_anyone(old, new)):
                     helpful[name] = each
         return self._woken(helpful, old, new, cluster) if helpful else []
+
+    def _whom(self, shown: ApiStruct, cluster: Cluster) -> tuple[Mapping[str, Collection[Hashable]], ...]:
+        """Those who may be helped at all: of who was turned away for good, a pod or a claim helps only whom it concerns."""
+        if isinstance(shown, (Pod, ResourceClaim)) and not (
+            self._lasting and self._concerns_lasting(shown, cluster)
+        ):
+            return self._gated, self._blamed
+        return self._gated, self._blamed, self._lasting
+
+    def _concerns_lasting(self, shown: Pod | ResourceClaim, cluster: Cluster) -> bool:
+        meta = shown.metadata
+        keys: Iterable[str] = (f"{meta.namespace}/{meta.name}",)
+        if isinstance(shown, ResourceClaim):
+            owners = [f"{meta.namespace}/{each.name}" for each in meta.owner_references if each.kind == "Pod"]
+            keys = (*cluster.users.get(f"{meta.namespace}/{meta.name}", ()), *owners)
+        entries = [self._entries[key] for key in keys if key in self._entries]
+        return any(entry.lasting and entry.place == PARKED for entry in entries)
 
     def _woken(
         self,
@@ -351,22 +385,41 @@ class Queue:
                 found.update({key: entry for key, entry in mine.items() if helps(entry)})
             else:
                 found.update({key: mine[key] for key in sorted(keys) if key in mine})
-            if not self._blamed.get(name):
-                continue
             narrow = keys is not None and precise is not None and not precise.helps_others(old, new)
-            for bucket in self._turned_away(name, keys if narrow else None):
+            for bucket in self._turned_away(name, self._may_help(name, old, new, keys, narrow=narrow)):
                 first = bucket.first()
                 if first is not None and helps(first):
                     self._send_scout(bucket)
         return list(found.values())
 
-    def _turned_away(self, plugin: str, keys: Iterable[str] | None) -> list[_Bucket]:
-        """The buckets of a plugin that have no scout; with ``keys``, only those of these pods, and of gangs."""
-        blamed = self._blamed[plugin]
-        shapes: Collection[Hashable] = blamed
-        if keys is not None:
-            entries = [self._entries[key] for key in sorted(keys) if key in self._entries]
-            shapes = {**dict.fromkeys(each.shape for each in entries if each.place == PARKED), **self._gangs}
+    def _may_help(
+        self,
+        plugin: str,
+        old: ApiStruct | None,
+        new: ApiStruct | None,
+        keys: Iterable[str] | None,
+        *,
+        narrow: bool,
+    ) -> dict[Hashable, None]:
+        """The shapes that a change may help, as far as a plugin turned them away: with ``narrow`` those of the pods with these
+        keys, and gangs; else also those that were not turned away for good, or all if it is nodes or devices that changed."""
+        blamed, lasting = self._blamed.get(plugin, {}), self._lasting.get(plugin, {})
+        if not (blamed or lasting):
+            return blamed
+        changed = new if new is not None else old
+        if not narrow and not isinstance(changed, (Pod, ResourceClaim)):
+            return blamed | lasting
+        own = keys if keys is not None else ()
+        if isinstance(changed, Pod):
+            own = (f"{changed.metadata.namespace}/{changed.metadata.name}",)
+        entries = [self._entries[key] for key in sorted(own) if key in self._entries]
+        concerned = dict.fromkeys(each.shape for each in entries if each.place == PARKED)
+        if narrow:
+            return concerned | self._gangs
+        return blamed | concerned if concerned else blamed
+
+    def _turned_away(self, plugin: str, shapes: Collection[Hashable]) -> list[_Bucket]:
+        """The buckets of these shapes that a plugin turned away and that have no scout."""
         found, gone = [], []
         for shape in shapes:
             bucket = self._buckets.get(shape)
@@ -375,7 +428,8 @@ class Queue:
             else:  # one whose scout is on its way is blamed on somebody again when that is turned away
                 gone.append(shape)
         for shape in gone:
-            blamed.pop(shape, None)
+            self._blamed.get(plugin, {}).pop(shape, None)
+            self._lasting.get(plugin, {}).pop(shape, None)
             if shape not in self._buckets:
                 self._gangs.pop(shape, None)
         return found
@@ -451,8 +505,9 @@ class Queue:
             assert entry.place != ACTIVE or key in active, f"{key}: not among the active"
             assert entry.place != BACKOFF or key in resting, f"{key}: not among those that rest"
         for shape, bucket in self._buckets.items():
+            waked = self._lasting if bucket.lasting else self._blamed
             for plugin in bucket.plugins if bucket.entries and not bucket.scout else ():
-                assert shape in self._blamed[plugin], f"nobody wakes {shape!r} for {plugin}"
+                assert shape in waked[plugin], f"nobody wakes {shape!r} for {plugin}"
             assert bucket.entries or bucket.scout, f"an empty bucket for {shape!r}"
             if bucket.scout:
                 assert bucket.scout in self._entries, "a scout that is gone"

@@ -25,8 +25,9 @@ from allotment.api.core import Pod
 from allotment.api.quantity import Format, Quantity
 from allotment.scheduler.extended_resources import served
 from allotment.scheduler.framework import Action, Wake
-from allotment.scheduler.gang import DEFAULT_QUEUE, VOLCANO, group_key
+from allotment.scheduler.gang import DEFAULT_QUEUE
 from allotment.scheduler.node import PODS
+from allotment.scheduler.pod import VOLCANO, group_key
 from allotment.scheduler.requests import Amounts, amounts
 
 if TYPE_CHECKING:
@@ -333,6 +334,12 @@ class Quota:
         Wake(Queue, frozenset(Action)),
         Wake(Pod, frozenset((Action.DELETE,))),
     )
+
+    def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:
+        """What is counted in a queue's status helps nobody."""
+        if isinstance(old, Queue) and isinstance(new, Queue):
+            return old.spec != new.spec or old.status.state != new.status.state
+        return True
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         mine = queue_of(pod.pod, cluster)

@@ -21,9 +21,11 @@ from allotment.scheduler.framework import (
 )
 
 if TYPE_CHECKING:
+    from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.framework import Cycle
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.plugins.dynamic_resources import DynamicResources
+    from allotment.scheduler.pod import PodInfo
 
 
 class Everywhere:
@@ -35,12 +37,9 @@ class Everywhere:
         self._score = plugin if isinstance(plugin, Score) and weight else None
         self._pre_score = plugin if isinstance(plugin, PreScore) else None
         self._normalize = plugin if isinstance(plugin, Normalize) else None
-        self._indifferent = plugin if isinstance(plugin, Indifferent) else None
+        # whether it has nothing to say about a pod, wherever it may go
+        self.indifferent = plugin.indifferent if isinstance(plugin, Indifferent) else _never
         self._weight = weight
-
-    def indifferent(self, cycle: Cycle) -> bool:
-        """Whether it has nothing to say about the pod, wherever it may go."""
-        return self._indifferent is not None and self._indifferent.indifferent(cycle.pod, cycle.cluster)
 
     def scores(self, cycle: Cycle, nodes: Sequence[NodeInfo]) -> bool:
         """Whether it has anything to score for the pod, on these nodes; without any: whatever they are."""
@@ -77,6 +76,10 @@ class Profile:
 
     def weight(self, plugin: Plugin) -> int:
         return self.weights.get(plugin.name, 1)
+
+
+def _never(pod: PodInfo, cluster: Cluster) -> bool:
+    return False
 
 
 def _is_local(plugin: Plugin) -> bool:

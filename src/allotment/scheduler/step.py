@@ -1,6 +1,6 @@
-"""What must happen before a pod is bound, as data: PreBind plugins list it, the binding stage (``binding``) does it.
+"""What must happen before a pod is bound, as data: PreBind plugins list it, the binding stage (``bindings``) does it.
 
-Steps run in their order, each when the one before is done; claims that follow one another are written side by side. When
+Steps run in their order, each when the one before is done; claims come first, and are written side by side. When
 one fails for good, every step is undone in reverse order, the failing one too: an undo is safe where its step never ran.
 """
 

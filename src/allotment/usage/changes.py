@@ -1,7 +1,8 @@
 """Single changes to what claims ask for: one thing left out, turned down, or put up with.
 
 Nothing here knows whether a change helps; ``remedies`` asks. What can be turned down (a count, an amount of capacity) is a
-``Dial``: less of it is never harder to get, so the most that fits is found by halving.
+``Dial``: less of it is never harder to get, so the most that fits is found by halving. Only where a wish is for all devices may less
+capacity be harder: it lets devices in that must be taken too. What is found there helps, but something may be missed.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def fields_of(kind: type[ApiStruct], level: int) -> st.SearchStrategy[dict[str, 
     fields = {
         field.encode_name: value_of(field.type, level)
         for field in msgspec.structs.fields(kind)
-        if field.name not in ("api_version", "kind", "managed_fields", "owner_references")
+        if field.name not in ("api_version", "kind", "owner_references")
     }
     return st.fixed_dictionaries({}, optional=fields)
 

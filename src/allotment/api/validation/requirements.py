@@ -1,9 +1,9 @@
 """Requirements: tests of the labels that a machine will have, as Karpenter writes them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from allotment.api.autoscaling import Requirement
+from allotment.api.autoscaling import FlexibleRequirement, Requirement
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import label_key_problem, label_value_problem
 from allotment.api.validation.lists import each
@@ -17,7 +17,7 @@ OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", *COMPARISONS)
 _DIGITS: Final = 18  # a number of so many fits in an int64
 
 
-def check_requirements(requirements: tuple[Requirement, ...], path: FieldPath) -> Iterator[FieldError]:
+def check_requirements(requirements: Sequence[Requirement], path: FieldPath) -> Iterator[FieldError]:
     """At most a hundred. Several of one label are fine: all must hold."""
     return each(requirements, path, REQUIREMENTS, _check_requirement)
 
@@ -40,7 +40,7 @@ def _check_requirement(test: Requirement, path: FieldPath) -> Iterator[FieldErro
     for index, value in enumerate(test.values):
         if problem := label_value_problem(value):
             yield values.index(index).invalid(problem, value)
-    least = test.min_values
+    least = test.min_values if isinstance(test, FlexibleRequirement) else None
     if least is not None and not 1 <= least <= MIN_VALUES:
         yield path.child("minValues").invalid(f"must be 1 to {MIN_VALUES}", least)
 

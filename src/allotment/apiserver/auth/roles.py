@@ -262,7 +262,7 @@ _COMPONENTS = (
             f"{READ}: apiextensions.k8s.io: customresourcedefinitions",
             f"{READ}: {_VOLCANO}: podgroups,queues",
             # (whose own definition of its groups has no separate status)
-            f"{CHANGE}: {_VOLCANO}: podgroups,podgroups/status",
+            f"{CHANGE}: {_VOLCANO}: podgroups,podgroups/status,queues/status",
             "create: core: pods/eviction",
         ),
     ),

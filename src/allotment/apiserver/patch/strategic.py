@@ -41,14 +41,17 @@ _Identify = Callable[[Any], Any]
 
 
 def strategic_merge(obj: Obj, patch: Any, schema: Schema) -> Obj:
-    """``obj`` after ``patch``; both stay as they are. Raises BadRequest or Invalid for a patch that makes no sense."""
+    """``obj`` after ``patch``, as a new object that shares what the patch leaves alone; both stay as they are.
+
+    Raises BadRequest or Invalid for a patch that makes no sense.
+    """
     if not isinstance(patch, dict):
         raise BadRequest("error decoding patch: a strategic merge patch is an object")
-    return _merge_map(copied(obj, "the object"), copied(patch, "the patch"), schema)
+    return _merge_map(obj, copied(patch, "the patch"), schema)
 
 
 def _merge_map(live: Obj, patch: Obj, schema: Schema) -> Obj:
-    """Merges ``patch`` into ``live``, in place where it can; both are used up."""
+    """``live`` with ``patch`` merged into it, which is used up."""
     if DIRECTIVE in patch:
         directive = patch.pop(DIRECTIVE)
         if directive == "replace":
@@ -58,6 +61,7 @@ def _merge_map(live: Obj, patch: Obj, schema: Schema) -> Obj:
         raise BadRequest(
             f"unknown patch type: {shown(directive)} in map: {shown({DIRECTIVE: directive, **patch})}"
         )
+    live = live.copy()
     if RETAIN_KEYS in patch:
         _retain_keys(live, patch)
     for directive in [key for key in patch if key.startswith(ELEMENT_ORDER)]:

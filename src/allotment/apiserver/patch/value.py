@@ -1,7 +1,7 @@
 """JSON values as patches handle them: copies that nobody else holds, and equality as JSON has it.
 
-Every patch starts by copying what it was given, through the encoder: that is the fastest deep copy there is, it leaves
-the caller's values alone, and it is the one place where depth is bounded, so that whatever walks over a copy may recurse.
+A patch that is changed while it is worked off is copied first, through the encoder: that is the fastest deep copy there is, it
+leaves the caller's values alone, and it bounds depth, so that whatever walks over a copy may recurse.
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ function placeRows() {
 const sameDevices = (one, other) =>
   one.node === other.node &&
   one.devices.length === other.devices.length &&
-  one.devices.every((device, at) => device[0] === other.devices[at][0] && device[2] === other.devices[at][2]);
+  one.devices.every((device, at) => device[0] === other.devices[at][0] && (device[2] || "") === (other.devices[at][2] || ""));
 
 function putPool(told, live) {
   const id = key(told.driver, told.pool);

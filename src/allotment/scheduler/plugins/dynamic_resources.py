@@ -67,13 +67,13 @@ _MOST_WISHES, _FEWEST_WISHES = 256, 16
 _ANSWERS = 2_000_000
 """What is remembered about nodes for all wishes together, roughly."""
 _EVERY = frozenset(Action)
+_LATER = frozenset((Action.UPDATE, Action.DELETE))  # a pod that comes is let in, or not, as it comes
 _KINDS: tuple[type[ApiStruct], ...] = (
     ResourceClaim,
     ResourceSlice,
     DeviceClass,
     DeviceTaintRule,
     Node,
-    Pod,
     PodGroup,
     alpha2.NodeResourceSlice,
     alpha2.ResourceClass,
@@ -96,7 +96,7 @@ class DynamicResources:
 
     name = NAME
     local = True
-    wakes: Sequence[Wake] = tuple(Wake(kind, _EVERY) for kind in _KINDS)
+    wakes: Sequence[Wake] = (*(Wake(kind, _EVERY) for kind in _KINDS), Wake(Pod, _LATER))
 
     def __init__(
         self,
@@ -128,17 +128,21 @@ class DynamicResources:
         if not pod.pod.spec.resource_claims and not extended:
             cycle.state[NAME] = NOTHING
             return SKIP
-        wants = cycle.state[NAME] = Wants(extended=extended, sizes=cluster.sizes.largest)
+        wants = cycle.state[NAME] = Wants(extended, cluster.sizes.largest)
         try:
             for reference in references(pod, cluster):
+                if cluster.claims.untouched(reference.key) and not is_carrier(reference.claim):
+                    wants.pending += (reference,)
+                    continue
                 waits = blocked(reference, pod, cluster)
                 if waits:
                     return Status(Code.WAIT, NAME, waits)
                 self._sort(cycle, wants, reference)
-            self._find_stale(cycle, wants)
+            if extended:
+                self._find_stale(cycle, wants)
         except Unusable as exc:
             return unresolvable(str(exc))
-        if wants.nothing:
+        if not wants.pending and wants.nothing:
             return SKIP
         wants.key = tuple([encode(each.claim.spec) for each in wants.pending])
         fault = self._fault(cycle, wants)
@@ -154,32 +158,30 @@ class DynamicResources:
                 raise Unusable(f"the pod's resource claim {reference.key} is in use and not shareable")
             self._restrict(cycle, wants, reference, allocation)
         elif found is not None:
-            wants.carried.append(Carried(reference, found))
+            wants.carried += (Carried(reference, found),)
             wants.carried_key += ((reference.claim.metadata.namespace, encode(found.spec)),)
         else:
-            wants.pending.append(reference)
+            wants.pending += (reference,)
 
     def _restrict(
         self, cycle: Cycle, wants: Wants, reference: Reference, allocation: AllocationResult
     ) -> None:
         """A given claim leaves only nodes on which it can be used."""
         in_flight = reference.claim.status.allocation is None
-        wants.given.append(Given(reference, allocation, in_flight, in_use_by_others(reference, cycle)))
+        wants.given += (Given(reference, allocation, in_flight, in_use_by_others(reference, cycle)),)
         where = allocation.node_selector
         if where is not None:
             names = names_chosen(where)
             if names is not None:
                 cycle.restrict(names)
             else:
-                wants.selectors.append(where)
+                wants.selectors += (where,)
         if any(result.skip_node_operations for result in allocation.devices.results):
             wants.operations = True
         if readiness(reference.claim, cycle.now, self._binding_seconds) in (Readiness.FAILED, Readiness.LATE):
             wants.unready = True
 
     def _find_stale(self, cycle: Cycle, wants: Wants) -> None:
-        if not wants.extended:
-            return
         found = extended_resources.existing(cycle.pod, cycle.cluster.claims)
         if found is None:
             return
@@ -245,14 +247,15 @@ class DynamicResources:
         plan = wants.plans.get(resources)
         if plan is not None:
             return plan
-        plan = wants.plans[resources] = Plan(NAME, self._strategy)
-        plan.references, plan.carried, plan.key = wants.pending, wants.carried, wants.carried_key
+        plan = wants.plans[resources] = Plan(
+            NAME, self._strategy, wants.pending, wants.carried, wants.carried_key
+        )
         key = wants.key
         if resources:
             plan.extended = extended_resources.extended_claim(cycle.pod, resources, wants.extended)
             claim = plan.extended.claim
             name = f"{claim.metadata.namespace}/{claim.metadata.name}"
-            plan.references = [*plan.references, Reference((), name, claim, own_reference(cycle.pod))]
+            plan.references = (*plan.references, Reference((), name, claim, own_reference(cycle.pod)))
             key = (*key, encode(claim.spec))
         if plan.references:
             plan.wish = self._wish(cycle.cluster, key, plan.references)
@@ -263,9 +266,10 @@ class DynamicResources:
         if wish is None or not wish.of(cluster.fleet):
             claims = [each.claim for each in pending]
             wish = Wish(cluster.fleet, claims, self._strategy, self._budget, NAME)
+            most = max(_FEWEST_WISHES, min(_MOST_WISHES, _ANSWERS // (1 + len(cluster.nodes))))
+            while len(self._wishes) >= most:
+                del self._wishes[next(iter(self._wishes))]
         self._wishes[key] = wish  # last in, so the first is the one that was not wanted for longest
-        if len(self._wishes) > max(_FEWEST_WISHES, min(_MOST_WISHES, _ANSWERS // (1 + len(cluster.nodes)))):
-            del self._wishes[next(iter(self._wishes))]
         return wish
 
     # --- Filter, Score ---
@@ -338,7 +342,7 @@ class DynamicResources:
         """Whether some node that no other plugin rejected could serve the claims anew."""
         wants: Wants = cycle.state[NAME]
         kept = [given for given in wants.given if given not in mine]
-        again = Wants(extended=wants.extended, sizes=wants.sizes)
+        again = Wants(wants.extended, wants.sizes)
         attempt = type(cycle)(cycle.pod, cycle.cluster, cycle.now, {NAME: again})
         ledger = cycle.cluster.fleet.ledger
         with ledger.fork():
@@ -364,9 +368,9 @@ class DynamicResources:
     def _sort_anew(self, wants: Wants, reference: Reference) -> None:
         found = carried(reference.claim) if is_carrier(reference.claim) else None
         if found is None:
-            wants.pending.append(reference)
+            wants.pending += (reference,)
         else:
-            wants.carried.append(Carried(reference, found))
+            wants.carried += (Carried(reference, found),)
             wants.carried_key += ((reference.claim.metadata.namespace, encode(found.spec)),)
 
     # --- Reserve ---
@@ -391,7 +395,7 @@ class DynamicResources:
         try:
             for grant in grants:
                 cluster.claims.depart(grant.reference.key, uid, grant.reference.consumer, grant.allocation)
-                wants.grants.append(grant)
+                wants.grants += (grant,)
         except Conflict:
             return Status(Code.UNSCHEDULABLE, NAME, "a device was taken by another pod meanwhile")
         for given in wants.given:
@@ -400,7 +404,7 @@ class DynamicResources:
             )  # then also if it is reserved, by whomever: see claim_writer
             if alone or given.in_flight or not reserved(given.reference):
                 cluster.claims.depart(given.reference.key, uid, given.reference.consumer, None)
-                wants.joined.append(given)
+                wants.joined += (given,)
         return SUCCESS
 
     def unreserve(self, cycle: Cycle, node: NodeInfo) -> None:
@@ -410,9 +414,7 @@ class DynamicResources:
         held: list[Grant | Given] = [*wants.grants, *wants.joined]
         for each in reversed(held):
             cycle.cluster.claims.cancel(each.reference.key, cycle.pod.uid)
-        wants.grants.clear()
-        wants.joined.clear()
-        wants.costs = Costs()
+        wants.grants, wants.joined, wants.costs = (), (), Costs()
         cycle.state.pop(EXTRA, None)
 
     # --- gangs: devices of several pods chosen together ---

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from allotment.api.core import Pod
 from allotment.scheduler.framework import SUCCESS, Action, Code, Sight, Status, Wake
-from allotment.scheduler.gang import group_key
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -68,5 +67,5 @@ class NominatedNodes:
 
 def _partners(one: PodInfo, other: PodInfo) -> bool:
     """Whether two pods are of one gang, whose room is for all of them."""
-    group = group_key(one.pod)
-    return bool(group) and group == group_key(other.pod)
+    group = one.group
+    return bool(group) and group == other.group
