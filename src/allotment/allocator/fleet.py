@@ -259,8 +259,6 @@ class Fleet:
         """The node's devices, put together if need be. Raises AllocationError for a broken node selector."""
         if place.site is None:
             mine = [*self._of_node.get(place.name, {}).values(), *self._for_several.values()]
-            if len(mine) > 1:  # which came first must not matter, even if they contradict each other
-                mine.sort(key=lambda slice: slice.metadata.name)
             pools = gather_pools(place.node, mine, self.features, everywhere=self._by_pool)
             devices = in_order(pools)
             site = Site(place.node, pools, devices, self.features)
