@@ -199,7 +199,7 @@ class Scheduler:
             self._pod_gone(key, group, new)
         else:
             self._pod_shown(info)
-        if not self.queue.idle:  # to the queue, one that finished is gone
+        if self.queue.concerns(old, cluster):  # to the queue, one that finished is gone
             self._wake(_placed(old, was_at, was_kept), new if info is not None else None)
 
     def _pod_gone(self, key: str, group: str, ended: Pod | None) -> None:
@@ -429,10 +429,11 @@ class Scheduler:
                 self._wake(replace(shown, status=replace(shown.status, allocation=write.allocation)), claim)
 
     def _wake(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
-        if self.queue.idle:
-            return
-        for entry in self.queue.wake(old, new, self.cluster):
-            self._try_gate(entry)
+        shown = new if new is not None else old
+        assert shown is not None
+        if self.queue.concerns(shown, self.cluster):
+            for entry in self.queue.wake(old, new, self.cluster):
+                self._try_gate(entry)
 
     def given_up(self, binding: Binding) -> None:
         if group := binding.pod.group:

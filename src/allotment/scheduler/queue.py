@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
@@ -97,6 +97,19 @@ class _Bucket:
                 return entry
             heappop(self.order)
         return None
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _forget(those: dict[str, dict[K, V]], plugin: str, key: K) -> None:
+    """So that what nobody is in is empty."""
+    mine = those.get(plugin)
+    if mine is not None and key in mine:
+        del mine[key]
+        if not mine:
+            del those[plugin]
 
 
 _Happening = tuple["type[ApiStruct]", bool, bool]
@@ -283,7 +296,7 @@ class Queue:
         for plugin in entry.plugins:
             now_in, no_more_in = (self._lasting, self._blamed) if lasting else (self._blamed, self._lasting)
             now_in.setdefault(plugin, {})[shape] = None
-            no_more_in.get(plugin, {}).pop(shape, None)
+            _forget(no_more_in, plugin, shape)
         if entry.pods[0].key != key:
             self._gangs[shape] = None
 
@@ -322,10 +335,14 @@ class Queue:
 
     # --- events ---
 
-    @property
-    def idle(self) -> bool:
-        """Whether nobody waits for anything to happen."""
-        return not any(any(those.values()) for those in (self._gated, self._blamed, self._lasting))
+    def concerns(self, shown: ApiStruct, cluster: Cluster) -> bool:
+        """Whether anybody waits whom a change of this object may help. Who was turned away for good, a pod or a claim helps only if
+        it is their own."""
+        if self._gated or self._blamed:
+            return True
+        if not self._lasting or not isinstance(shown, (Pod, ResourceClaim)):
+            return bool(self._lasting)
+        return self._concerns_lasting(shown, cluster)
 
     def wake(self, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> list[Entry]:
         """Something changed: sends scouts where it can help. Returns the gated entries that it may help."""
@@ -352,12 +369,20 @@ class Queue:
 
     def _concerns_lasting(self, shown: Pod | ResourceClaim, cluster: Cluster) -> bool:
         meta = shown.metadata
-        keys: Iterable[str] = (f"{meta.namespace}/{meta.name}",)
-        if isinstance(shown, ResourceClaim):
-            owners = [f"{meta.namespace}/{each.name}" for each in meta.owner_references if each.kind == "Pod"]
-            keys = (*cluster.users.get(f"{meta.namespace}/{meta.name}", ()), *owners)
-        entries = [self._entries[key] for key in keys if key in self._entries]
-        return any(entry.lasting and entry.place == PARKED for entry in entries)
+        key = f"{meta.namespace}/{meta.name}"
+        if isinstance(shown, Pod):
+            return self._is_lasting(key)
+        for user in cluster.users.get(key, ()):
+            if self._is_lasting(user):
+                return True
+        for owner in meta.owner_references:
+            if owner.kind == "Pod" and self._is_lasting(f"{meta.namespace}/{owner.name}"):
+                return True
+        return False
+
+    def _is_lasting(self, key: str) -> bool:
+        entry = self._entries.get(key)
+        return entry is not None and entry.lasting and entry.place == PARKED
 
     def _woken(
         self,
@@ -428,8 +453,8 @@ class Queue:
             else:  # one whose scout is on its way is blamed on somebody again when that is turned away
                 gone.append(shape)
         for shape in gone:
-            self._blamed.get(plugin, {}).pop(shape, None)
-            self._lasting.get(plugin, {}).pop(shape, None)
+            _forget(self._blamed, plugin, shape)
+            _forget(self._lasting, plugin, shape)
             if shape not in self._buckets:
                 self._gangs.pop(shape, None)
         return found
@@ -462,7 +487,7 @@ class Queue:
                 del self._buckets[entry.shape]
         elif entry.place == GATED:
             for plugin in entry.plugins:
-                self._gated[plugin].pop(entry.key, None)
+                _forget(self._gated, plugin, entry.key)
 
     def _relieve(self, entry: Entry) -> None:
         """If an entry was the scout of its shape, the next one follows."""
