@@ -13,7 +13,7 @@ from allotment.scheduler.event import Tick
 from allotment.scheduler.instruction import Bind, PatchClaim, PatchPod
 from allotment.scheduler.queue import GATED, PARKED
 from tests.allocator import build
-from tests.scheduler.builders import claim, node, pod, slice_
+from tests.scheduler.builders import claim, near, node, pod, pod_affinity, slice_
 from tests.scheduler.test_binding import allocated, gang, hear, place, step
 from tests.scheduler.world import Fate, Seat, World, settle
 
@@ -133,6 +133,18 @@ def test_what_a_failed_binding_gives_back_wakes_others() -> None:
     settle(seat.world)
 
     assert bound(seat) == ["second"]
+
+
+def test_a_pod_that_comes_wakes_who_must_be_near_it() -> None:
+    """Also if it is this scheduler that placed it, and so knew of it before the server showed it there."""
+    seat = place(pod("p", affinity=pod_affinity(near=[near({"app": "x"}, "kubernetes.io/hostname")])))
+    settle(seat.world)
+    assert entry_place(seat) == PARKED
+
+    seat.world.put(pod("x", labels={"app": "x"}))
+    settle(seat.world)
+
+    assert sorted(bound(seat)) == ["p", "x"]
 
 
 NEWS: dict[str, tuple[Pod, ApiStruct]] = {

@@ -199,8 +199,11 @@ class Scheduler:
             self._pod_gone(key, group, new)
         else:
             self._pod_shown(info)
-        if self.queue.concerns(old, cluster):  # to the queue, one that finished is gone
-            self._wake(_placed(old, was_at, was_kept), new if info is not None else None)
+        if self.queue.concerns(old, cluster):
+            shown = new if info is not None else None  # to the queue, one that finished is gone
+            self._wake(_placed(old, was_at, was_kept), shown)
+            if was_at and shown is not None and shown.spec.node_name and not old.spec.node_name:
+                self._wake(old, shown)  # what we assumed woke nobody; now it has come
 
     def _pod_gone(self, key: str, group: str, ended: Pod | None) -> None:
         """A pod of a group, or of none, was deleted or has ended."""
