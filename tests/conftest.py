@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:  # most tests need no server, and should not wait for its impo
     from tests.kubernetes.control_plane import ControlPlane
 
 thoroughness.register()
+signal.signal(
+    signal.SIGHUP, signal.SIG_DFL
+)  # programs of ours that tests start heed it, also if the tests run under nohup
 
 
 @pytest.fixture(scope="session")

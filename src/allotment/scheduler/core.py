@@ -105,7 +105,7 @@ class Scheduler:
         return self.outbox.take()
 
     def _done(self, event: Done) -> None:
-        if not any(part.done(event) for part in (self.bindings, self.statuses, self.queue_statuses)):
+        if not (self.bindings.done(event) or self.statuses.done(event) or self.queue_statuses.done(event)):
             self._outcome(event)
 
     def _failed(self, event: Failed) -> None:
