@@ -223,3 +223,12 @@ def test_without_any_configuration_the_next_step_is_named(
     monkeypatch.setattr(connection, "SERVICE_ACCOUNT", tmp_path)
     with pytest.raises(KubeconfigError, match="allot up"):
         load()
+
+
+def test_a_kubeconfig_that_the_environment_names_and_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "SERVICE_ACCOUNT", tmp_path / "no-service-account")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(KubeconfigError, match=f"{tmp_path / 'none'} does not exist"):
+        load()

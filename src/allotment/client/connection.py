@@ -168,8 +168,9 @@ def load(path: Path | str | None = None, context: str | None = None) -> Connecti
     if not files:
         if path is None and (SERVICE_ACCOUNT / "token").exists():
             return in_cluster()
+        named = path or os.environ.get("KUBECONFIG") or "~/.kube/config"
         raise KubeconfigError(
-            f"{path or '~/.kube/config'} does not exist: name a kubeconfig with --kubeconfig or KUBECONFIG, "
+            f"{named} does not exist: name a kubeconfig with --kubeconfig or KUBECONFIG, "
             "or start a control plane with `allot up`"
         )
     config = _merged(files)
