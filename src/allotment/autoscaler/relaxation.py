@@ -174,7 +174,7 @@ class Relaxation:
             if self._ceilings[each] <= fair or len(found) >= self._at_once or self._steps < 0:
                 break
             sack = self._sacks[each]
-            mix = sack.sharpen(values, self._demand)
+            mix = sack.sharpen(values, self._demand, fair)
             self._steps -= SHARPENING
             self._ceilings[each] = min(self._ceilings[each], mix.ceiling)
             if mix.ceiling <= fair:
