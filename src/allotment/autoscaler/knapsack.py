@@ -54,6 +54,7 @@ class Interior:
         ]
         self.least = [(place, min(room.needs)) for place, room in enumerate(rooms) if min(room.needs)]
         self.parts = [[need / max(1, room.size) for need in room.needs] for room in rooms]
+        self.shares = [max(parts, default=1.0) for parts in zip(*self.parts, strict=True)] or [1.0] * shapes
         count = len(rooms)
         places = [*((place,) for place in range(count)), tuple(range(count))]
         if count <= PAIRS_OF_ROOMS:
@@ -62,7 +63,9 @@ class Interior:
             self.mixed([float(place in mix) / max(1, len(mix)) for place in range(count)]) for mix in places
         ]
         self.mixes.append(self.mixes[count])  # the place of the one that was sharpened last
-        self.sharpest = count  # the mix that gave the lowest ceiling last time; the first guess: all rooms alike
+        self.sharpest = (
+            count  # the mix that gave the lowest ceiling last time; the first guess: all rooms alike
+        )
         self._values: Sequence[float] = ()
         self._ranked: dict[int, list[int]] = {}
 
@@ -101,6 +104,11 @@ class Sack:
         self._most = offer.most
         self._inside = interior
         self._next = 0
+
+    @property
+    def shares(self) -> Sequence[float]:
+        """The part of the machine that one pod of each shape takes."""
+        return self._inside.shares
 
     def fill(self, values: Sequence[float], caps: Sequence[int], refusals: Refusals = ()) -> Filling:
         """A good pattern with at most ``caps`` of each shape, quickly."""
@@ -148,7 +156,7 @@ class Sack:
                 part = cap if cap * weight <= room else room / weight
                 ceiling += part * values[shape]
                 room -= part * weight
-            elif any([left[place] < need for place, need in least]):
+            elif any(left[place] < need for place, need in least):
                 break
             for place, need in needs[shape]:
                 if left[place] < need:
