@@ -232,6 +232,40 @@ def test_limits_of_a_pool_count_what_it_has_and_leave_out_the_rest() -> None:
     assert found.pending[0].types == {"t": "would do, but the limits of p are reached"}
 
 
+def _open(least: int, key: str = "node.kubernetes.io/instance-type") -> dict[str, Any]:
+    return {"key": key, "operator": "Exists", "minValues": least}
+
+
+def test_min_values_of_a_pool_keep_off_what_only_few_types_hold() -> None:
+    """Three pods would be cheapest on the large one, but nothing else holds three, or two."""
+    small = type_("small", {"z": "2"}, capacity={**SMALL, "cpu": "2"})
+    other = type_("other", {"z": "3"}, capacity={**SMALL, "cpu": "3"})
+    large = type_("large", {"z": "4"}, capacity={**SMALL, "cpu": "6"})
+    pods = [pod(f"p{n}", cpu=2) for n in range(3)]
+    free, _ = plan_for(pods, small, other, large, pool("p"))
+    assert types_of(free) == {"large": 1}
+    found, _ = plan_for(pods, small, other, large, pool("p", _open(3)))
+    assert types_of(found) == {"small": 3}
+    assert found.exact
+
+
+def test_pods_of_a_pool_that_cannot_leave_enough_open_say_so_or_go_to_another() -> None:
+    heavy, light = pool("heavy", _open(2), weight=9), pool("light")
+    found, _ = plan_for([pod("p")], type_("t"), heavy)
+    expected = "would do, but minValues: heavy must leave 2 values of node.kubernetes.io/instance-type open"
+    assert found.pending[0].types == {"t": expected}
+    found, _ = plan_for([pod("p")], type_("t"), heavy, light)
+    assert [each.machine.source for each in found.nodes] == ["light"]
+
+
+def test_min_values_count_zones_that_can_be_had() -> None:
+    zoned = pool("p", _open(2, ZONE))
+    found, _ = plan_for([pod("p")], type_("t", {"a": "1", "b": "2"}), zoned)
+    assert found.price == 1
+    found, _ = plan_for([pod("p", selector={ZONE: "a"})], type_("t", {"a": "1", "b": "2"}), zoned)
+    assert len(found.pending) == 1  # only one zone would do
+
+
 def test_a_group_has_no_more_nodes_than_its_maximum() -> None:
     found, _ = plan_for([pod(name, cpu=3) for name in "abcde"], group("g", max=3, template=_of_cpu(4)))
     assert len(found.nodes) == 3

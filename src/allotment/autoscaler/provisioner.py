@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from allotment.api.autoscaling import NODE_GROUP, NODE_POOL
 from allotment.api.core import Node
 from allotment.autoscaler.covering import SMALL, USUAL, Effort, cover
+from allotment.autoscaler.flexibility import Flexibility
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.gathering import Gathering
 from allotment.autoscaler.lot import Bundle, Choice, Lot, bundled, lots_of, rank
@@ -33,7 +34,7 @@ from allotment.autoscaler.machine import Machine, node_of
 from allotment.autoscaler.plan import LeftOut, NewNode, Place, Plan
 from allotment.autoscaler.showroom import Showroom
 from allotment.autoscaler.simulation import Bound
-from allotment.autoscaler.yard import Cover, Offer, Yard
+from allotment.autoscaler.yard import Cover, Offer, Pattern, Yard
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import gang_of
 from allotment.scheduler.pod import group_key
@@ -116,6 +117,7 @@ class _Provisioner:
     ) -> None:
         self._simulation = simulation
         self._machines = machines
+        self._flexibility = Flexibility(machines)
         self._by_price = by_price
         self._effort = effort
 
@@ -251,7 +253,13 @@ class _Provisioner:
             )
             for number, machine in enumerate(self._machines)
         ]
-        return Yard(tuple(len(lot.bundles) for lot in lots), offers, rows.left, room.holds)
+
+        def holds(number: int, pattern: Pattern) -> bool:
+            return room.holds(number, pattern) and not self._flexibility.missed(
+                number, lambda other: offers[other].admits(pattern) and room.holds(other, pattern)
+            )
+
+        return Yard(tuple(len(lot.bundles) for lot in lots), offers, rows.left, holds)
 
     def _choice(self, machine: int, rank: tuple[int, ...]) -> Choice:
         pool = self._machines[machine].pool
@@ -319,10 +327,15 @@ class _Provisioner:
             verdict = room.verdict(machine, number)
             if not verdict.most:
                 found.setdefault(each.type, verdict.words or "is too small")
-            elif lot.reached_by(each.labels):
-                found[each.type] = f"would do, but the limits of {each.source or 'its pool'} are reached"
-            else:
+            elif not lot.reached_by(each.labels):
                 found.setdefault(each.type, _astray(lot, each))
+            elif rule := self._flexibility.missed(
+                machine, lambda other: room.verdict(other, number).most > 0
+            ):
+                words = f"minValues: {each.source} must leave {rule.least} values of {rule.key} open"
+                found.setdefault(each.type, f"would do, but {words}")
+            else:
+                found[each.type] = f"would do, but the limits of {each.source or 'its pool'} are reached"
         return dict(sorted(found.items()))
 
     def _told(self, pods: Sequence[Pod], draft: _Draft, dropped: Mapping[str, str]) -> Plan:
