@@ -79,6 +79,8 @@ def test_names_follow_from_machine_and_pods() -> None:
     names = {claim_name(machine, pods) for machine in SHOP for pods in ([one], [two], [one, two])}
     assert len(names) == 3 * len(SHOP)
     assert claim_name(SHOP[0], [one, two]) == claim_name(SHOP[0], [two, one])
+    first = claim_name(SHOP[0], [one])
+    assert claim_name(SHOP[0], [one], {first}) not in {*names, first}
     long = evaluated(CHEAP, pool("a" * 39 + ".b")).machines[0]
     assert len(claim_name(long, [one])) <= 63
     assert claim_name(long, [one]).startswith("a" * 39 + "-")

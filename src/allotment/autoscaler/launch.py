@@ -1,15 +1,17 @@
 """From pods that wait to NodeClaims: which machines to ask for now, given what is on its way.
 
 The names of claims follow from what they are for, machine and pods. So whoever plans the same once more, not knowing that it was
-done already (a lost answer, a crash, a second planner), asks for the same claim and not for another machine.
+done already (a lost answer, a crash, a second planner), asks for the same claim and not for another machine. Pods that are alike
+may change places between two plans, so a name that is known to be taken is another one's.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -88,7 +90,8 @@ def decide(
         asking = [_prepared(simulation, pod) for pod in pods]
         plan = provision(simulation, on_offer(machines, claims), asking, effort=effort)
     known = {key_of(pod): pod for pod in pods}
-    return Decision(plan, tuple(_launch(each, known) for each in plan.nodes))
+    taken = {each.metadata.name for each in claims}
+    return Decision(plan, tuple(_launch(each, known, taken) for each in plan.nodes))
 
 
 def _prepared(simulation: Simulation, pod: Pod) -> Pod:
@@ -106,20 +109,22 @@ def _prepared(simulation: Simulation, pod: Pod) -> Pod:
     return pod
 
 
-def _launch(new: NewNode, pods: Mapping[str, Pod]) -> Launch:
+def _launch(new: NewNode, pods: Mapping[str, Pod], taken: Container[str]) -> Launch:
     mine = tuple(pods[place.pod] for place in new.places)
     drivers = {device.partition("/")[0] for place in new.places for device in place.devices}
-    claim = claim_of(
-        new.machine, requests_for(mine), name=claim_name(new.machine, mine), pods=len(mine), drivers=drivers
-    )
+    name = claim_name(new.machine, mine, taken)
+    claim = claim_of(new.machine, requests_for(mine), name=name, pods=len(mine), drivers=drivers)
     return Launch(claim, new.machine, mine)
 
 
-def claim_name(machine: Machine, pods: Iterable[Pod]) -> str:
-    """The same for the same machine and pods, and for no others."""
+def claim_name(machine: Machine, pods: Iterable[Pod], taken: Container[str] = ()) -> str:
+    """The same for the same machine and pods, and for no others; but none that is taken."""
     text = "\n".join([machine.name, *sorted(pod.metadata.uid for pod in pods)])
-    mark = hashlib.sha256(text.encode()).hexdigest()[:10]
-    return f"{machine.source[:_SOURCE].rstrip('.-')}-{mark}"
+    names = (
+        f"{machine.source[:_SOURCE].rstrip('.-')}-{hashlib.sha256(f'{number} {text}'.encode()).hexdigest()[:10]}"
+        for number in count()
+    )
+    return next(name for name in names if name not in taken)
 
 
 def requests_for(pods: Sequence[Pod]) -> dict[str, Quantity]:
