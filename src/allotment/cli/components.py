@@ -43,6 +43,7 @@ class Wanted:
     scheduler: Configuration | None = None
     controllers: tuple[str, ...] = ()
     catalogue: tuple[str, ...] = ()  # files with the machines to be had
+    provider: str = "simulated"  # where they come from
 
     def __bool__(self) -> bool:
         return self.scheduler is not None or bool(self.controllers)
@@ -77,7 +78,13 @@ class Components:
         try:
             catalogue = read_files(self._wanted.catalogue)
             made = await suite.controllers(
-                names, self._controlling, self.informers, told, self._registry, catalogue
+                names,
+                self._controlling,
+                self.informers,
+                told,
+                self._registry,
+                catalogue,
+                self._wanted.provider,
             )
         except ImportError as exc:
             raise ComponentFailed(str(exc)) from exc

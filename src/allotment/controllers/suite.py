@@ -3,7 +3,8 @@
 ``claims`` and ``device-taints`` are what a cluster with devices cannot do without. ``workloads`` and ``nodes`` are what
 kube-controller-manager does on a real cluster, so that they need not run there. ``parameters`` translates vendors' parameters
 for the early form of claims. ``pools`` counts what is left. ``overlays`` tells NodeOverlays whether they can be applied.
-``simulation`` plays the nodes that are marked as simulated.
+``simulation`` plays the nodes that are marked as simulated. ``machines`` launches and ends what NodeClaims ask for; it runs only
+where it is wanted.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 from prometheus_client import CollectorRegistry
 
 from allotment.api.alpha2 import NodeResourceSlice, ResourceClass
-from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
+from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodGroup
 from allotment.api.meta import ApiStruct
 from allotment.api.pools import ResourcePool
@@ -35,6 +36,15 @@ from allotment.controllers.device_taint_eviction import DeviceTaintEviction
 from allotment.controllers.disruption_budgets import DisruptionBudgets
 from allotment.controllers.followed_usage import FollowedUsage
 from allotment.controllers.jobs import Jobs
+from allotment.controllers.machines import provider as providers
+from allotment.controllers.machines.group_provider import GroupProvider
+from allotment.controllers.machines.lifecycle import Machines
+from allotment.controllers.machines.market import Market
+from allotment.controllers.machines.numbers import MachineNumbers
+from allotment.controllers.machines.pod_events import PodEvents
+from allotment.controllers.machines.simulated_provider import SimulatedProvider
+from allotment.controllers.machines.sizes import Sizes
+from allotment.controllers.machines.sweep import Sweep
 from allotment.controllers.metrics import ClaimCreations, ClaimNumbers, SemanticNumbers
 from allotment.controllers.node_lifecycle import NodeLifecycle
 from allotment.controllers.orphaned_pods import OrphanedPods
@@ -63,9 +73,13 @@ CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION
     "simulation",
 )
 NAMES = (CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION)
+MACHINES = "machines"
+ON_REQUEST = (MACHINES,)
+"""Those that run only where somebody asks for them."""
 NO_MACHINES = Catalogue()
 CLAIM_WORKERS = 128
 POOL_WORKERS = 32
+MACHINE_WORKERS = 32
 """So many writes of claims or pools may be on their way at once, for the server to commit them together."""
 
 
@@ -78,7 +92,8 @@ class Runs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What controllers are made of. Their numbers go to ``registry``, if there is one; ``catalogue`` has the machines to be had."""
+    """What controllers are made of. Their numbers go to ``registry``, if there is one; ``catalogue`` has the machines to be had,
+    ``provider`` is where they come from."""
 
     client: Client
     informers: Informers
@@ -86,6 +101,7 @@ class Parts:
     served: Discovery
     registry: CollectorRegistry | None = None
     catalogue: Catalogue = NO_MACHINES
+    provider: str = SimulatedProvider.name
 
     def place_of(self, type_: type[ApiStruct]) -> Resource | None:
         return place_of(type_, self.served)
@@ -136,6 +152,38 @@ def _overlays(parts: Parts) -> list[Runs]:
     return [Controller(made, workers=1)]
 
 
+def _machines(parts: Parts) -> list[Runs]:
+    """Nothing where there are no claims."""
+    client, informers, recorder = parts.client, parts.informers, parts.recorder
+    place = parts.place_of(NodeClaim)
+    if place is None:
+        return []
+    pools, groups, overlays = (parts.place_of(each) for each in (NodePool, NodeGroup, NodeOverlay))
+    market = Market(informers, parts.catalogue, pools=pools, groups=groups, overlays=overlays)
+    provider = _provider(parts.provider, providers.Surroundings(client, informers, market, place, groups))
+    numbers = MachineNumbers(informers.at(place, NodeClaim), parts.registry)
+    lifecycle = Machines(client, informers, recorder, provider, market, place=place, numbers=numbers)
+    more = provider.reconcilers() if isinstance(provider, providers.Plays) else ()
+    return [
+        Controller(lifecycle, workers=MACHINE_WORKERS),
+        Controller(Sweep(client, informers, recorder, provider, place=place), workers=1),
+        Controller(Sizes(client, informers, claims=place, pools=pools, groups=groups)),
+        Controller(PodEvents(client, informers, place=place)),
+        *(Controller(each, workers=MACHINE_WORKERS) for each in more),
+    ]
+
+
+def _provider(name: str, surroundings: providers.Surroundings) -> providers.Provider:
+    makers: dict[str, providers.Maker] = {
+        **providers.installed(),
+        SimulatedProvider.name: SimulatedProvider,
+        GroupProvider.name: GroupProvider,
+    }
+    if name not in makers:
+        raise ImportError(f"there is no provider {name}: it must be one of {', '.join(sorted(makers))}")
+    return makers[name](surroundings)
+
+
 def _plain(
     *kinds: Callable[[Client, Informers, Recorder], Reconciler[Any]],
 ) -> Callable[[Parts], list[Runs]]:
@@ -177,6 +225,7 @@ _MAKERS: dict[str, Callable[[Parts], Sequence[Runs]]] = {
     NODES: _plain(NodeLifecycle, OrphanedPods, TaintEviction),
     OVERLAYS: _overlays,
     SIMULATION: _simulation,
+    MACHINES: _machines,
 }
 
 
@@ -187,10 +236,11 @@ async def controllers(
     recorder: Recorder,
     registry: CollectorRegistry | None = None,
     catalogue: Catalogue = NO_MACHINES,
+    provider: str = SimulatedProvider.name,
 ) -> list[Runs]:
     """The controllers of these names, not running yet. Their informers are asked for. Raises ImportError for a translator
-    that cannot be had."""
-    parts = Parts(client, informers, recorder, await discover(client), registry, catalogue)
+    or a provider that cannot be had."""
+    parts = Parts(client, informers, recorder, await discover(client), registry, catalogue, provider)
     return [each for name in names for each in _MAKERS[name](parts)]
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from allotment.api.autoscaling import NodeClaim
 from allotment.autoscaler.machine import Machine
@@ -89,6 +89,7 @@ class Surroundings:
     now: Now = real_time
 
 
+@runtime_checkable
 class Plays(Protocol):
     """A provider that needs controllers of its own beside the lifecycle's."""
 
