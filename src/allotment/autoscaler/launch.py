@@ -88,10 +88,19 @@ def decide(
     with simulation.trial():
         expect(simulation, claims, machines, is_new)
         asking = [_prepared(simulation, pod) for pod in pods]
-        plan = provision(simulation, on_offer(machines, claims), asking, effort=effort)
+        plan = provision(simulation, to_be_had(machines, claims), asking, effort=effort)
     known = {key_of(pod): pod for pod in pods}
     taken = {each.metadata.name for each in claims}
     return Decision(plan, tuple(_launch(each, known, taken) for each in plan.nodes))
+
+
+def to_be_had(machines: Iterable[Machine], claims: Iterable[NodeClaim]) -> list[Machine]:
+    """Those that may be asked for now: of a pool or a group that is not going, and not known to be out of stock."""
+    return [
+        each
+        for each in on_offer(machines, claims)
+        if (origin := each.pool or each.group) is not None and not origin.metadata.deletion_timestamp
+    ]
 
 
 def _prepared(simulation: Simulation, pod: Pod) -> Pod:

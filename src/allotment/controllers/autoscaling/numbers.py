@@ -13,7 +13,7 @@ from allotment.api.autoscaling import NodeClaim
 from allotment.autoscaler.machine import Machine
 from allotment.autoscaler.node_claims import State, machine_of, state_of
 from allotment.client.informer import Informer
-from allotment.controllers.autoscaling.offers import Offers
+from allotment.controllers.machines.market import Market
 
 _BUCKETS = (0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _RUNNING = (State.LAUNCHED, State.REGISTERED, State.INITIALIZED, State.GOING)
@@ -70,8 +70,8 @@ class Numbers:
 class Costs(Collector):
     """What the machines that run cost an hour, by pool or group."""
 
-    def __init__(self, claims: Informer[NodeClaim], offers: Offers, registry: CollectorRegistry) -> None:
-        self._claims, self._offers = claims, offers
+    def __init__(self, claims: Informer[NodeClaim], market: Market, registry: CollectorRegistry) -> None:
+        self._claims, self._market = claims, market
         registry.register(self)
 
     def collect(self) -> Iterable[Metric]:
@@ -81,7 +81,7 @@ class Costs(Collector):
             labels=("source",),
         )
         costs: dict[str, Decimal] = {}
-        machines = self._offers.machines
+        machines = self._market.machines
         for claim in self._claims.all():
             machine = machine_of(claim, machines) if state_of(claim) in _RUNNING else None
             if machine is not None:
