@@ -33,6 +33,7 @@ from allotment.client.recorder import Recorder
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
 from allotment.controllers.autoscaling.numbers import Costs, Numbers
 from allotment.controllers.autoscaling.provisioning import Provisioning
+from allotment.controllers.autoscaling.scale_down import ScaleDown
 from allotment.controllers.claim_release import ClaimRelease
 from allotment.controllers.controller import Controller, Reconciler
 from allotment.controllers.deployments import Deployments
@@ -205,10 +206,9 @@ def _autoscaling(parts: Parts) -> list[Runs]:
     numbers = Numbers(parts.registry)
     if parts.registry is not None:
         Costs(parts.informers.at(place, NodeClaim), market, parts.registry)
-    made = Provisioning(
-        parts.client, parts.informers, parts.recorder, cluster, market, place=place, numbers=numbers
-    )
-    return [Controller(made, workers=1)]
+    shared = (parts.client, parts.informers, parts.recorder, cluster, market)
+    made = (kind(*shared, place=place, numbers=numbers) for kind in (Provisioning, ScaleDown))
+    return [Controller(each, workers=1) for each in made]
 
 
 def _plain(
