@@ -10,6 +10,7 @@ Each step looks at what is there, so a new process goes on where the last one en
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -34,6 +35,8 @@ from allotment.controllers.pod_state import BY_NODE, finished, node_of
 DRAINED = "Drained"
 DRAIN_SECONDS = 10.0
 """After which pods that a budget held back are asked to go again."""
+EVICT_SECONDS = 5.0
+"""A budget that is being counted asks to come back later: other pods need not wait for that."""
 TERMINATE_SECONDS = 5.0
 DEFAULT_GRACE = 30
 
@@ -95,10 +98,11 @@ class Departure:
                 grace = max(int((deadline - self._now()).total_seconds()), 1)
                 await self._client_pods.delete(meta.name, meta.namespace, uid=meta.uid, grace_seconds=grace)
             else:
-                await self._client_pods.act(meta.name, "eviction", _eviction(pod), meta.namespace)
+                async with asyncio.timeout(EVICT_SECONDS):
+                    await self._client_pods.act(meta.name, "eviction", _eviction(pod), meta.namespace)
         except NotFound:
             return True
-        except TooManyRequests:
+        except (TooManyRequests, TimeoutError):
             return False
         return True
 
