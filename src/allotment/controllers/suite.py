@@ -3,8 +3,9 @@
 ``claims`` and ``device-taints`` are what a cluster with devices cannot do without. ``workloads`` and ``nodes`` are what
 kube-controller-manager does on a real cluster, so that they need not run there. ``parameters`` translates vendors' parameters
 for the early form of claims. ``pools`` counts what is left. ``overlays`` tells NodeOverlays whether they can be applied.
-``simulation`` plays the nodes that are marked as simulated. ``machines`` launches and ends what NodeClaims ask for; it runs only
-where it is wanted.
+``simulation`` plays the nodes that are marked as simulated. ``machines`` launches and ends what NodeClaims ask for, and ``autoscaling``
+decides which machines that are; both run only where they are wanted. A plan may take seconds, so ``autoscaling`` had better run where
+nobody waits for anything else.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ from allotment.client.client import Client
 from allotment.client.discovery import Discovery, discover
 from allotment.client.form import Resource, resource_of
 from allotment.client.informers import Informers
-from allotment.client.places import place_of
+from allotment.client.places import PLACES, place_of
 from allotment.client.recorder import Recorder
+from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
+from allotment.controllers.autoscaling.numbers import Costs, Numbers
+from allotment.controllers.autoscaling.provisioning import Provisioning
+from allotment.controllers.autoscaling.scale_down import ScaleDown
 from allotment.controllers.claim_release import ClaimRelease
 from allotment.controllers.controller import Controller, Reconciler
 from allotment.controllers.deployments import Deployments
@@ -61,6 +66,7 @@ from allotment.controllers.taint_eviction import TaintEviction
 from allotment.controllers.template_claims import TemplateClaims
 from allotment.controllers.translator import installed
 from allotment.controllers.vendor_kinds import VendorKinds
+from allotment.scheduler.configuration import DEFAULT, Configuration
 
 CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION = (
     "claims",
@@ -73,8 +79,8 @@ CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION
     "simulation",
 )
 NAMES = (CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION)
-MACHINES = "machines"
-ON_REQUEST = (MACHINES,)
+MACHINES, AUTOSCALING = "machines", "autoscaling"
+ON_REQUEST = (MACHINES, AUTOSCALING)
 """Those that run only where somebody asks for them."""
 NO_MACHINES = Catalogue()
 CLAIM_WORKERS = 128
@@ -93,7 +99,7 @@ class Runs(Protocol):
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What controllers are made of. Their numbers go to ``registry``, if there is one; ``catalogue`` has the machines to be had,
-    ``provider`` is where they come from."""
+    ``provider`` is where they come from; ``scheduling`` says how the scheduler decides, for who foresees its decisions."""
 
     client: Client
     informers: Informers
@@ -102,6 +108,7 @@ class Parts:
     registry: CollectorRegistry | None = None
     catalogue: Catalogue = NO_MACHINES
     provider: str = SimulatedProvider.name
+    scheduling: Configuration = DEFAULT
 
     def place_of(self, type_: type[ApiStruct]) -> Resource | None:
         return place_of(type_, self.served)
@@ -152,14 +159,18 @@ def _overlays(parts: Parts) -> list[Runs]:
     return [Controller(made, workers=1)]
 
 
+def _market(parts: Parts) -> Market:
+    pools, groups, overlays = (parts.place_of(each) for each in (NodePool, NodeGroup, NodeOverlay))
+    return Market(parts.informers, parts.catalogue, pools=pools, groups=groups, overlays=overlays)
+
+
 def _machines(parts: Parts) -> list[Runs]:
     """Nothing where there are no claims."""
     client, informers, recorder = parts.client, parts.informers, parts.recorder
     place = parts.place_of(NodeClaim)
     if place is None:
         return []
-    pools, groups, overlays = (parts.place_of(each) for each in (NodePool, NodeGroup, NodeOverlay))
-    market = Market(informers, parts.catalogue, pools=pools, groups=groups, overlays=overlays)
+    pools, groups, market = parts.place_of(NodePool), parts.place_of(NodeGroup), _market(parts)
     provider = _provider(parts.provider, providers.Surroundings(client, informers, market, place, groups))
     numbers = MachineNumbers(informers.at(place, NodeClaim), parts.registry)
     lifecycle = Machines(client, informers, recorder, provider, market, place=place, numbers=numbers)
@@ -182,6 +193,22 @@ def _provider(name: str, surroundings: providers.Surroundings) -> providers.Prov
     if name not in makers:
         raise ImportError(f"there is no provider {name}: it must be one of {', '.join(sorted(makers))}")
     return makers[name](surroundings)
+
+
+def _autoscaling(parts: Parts) -> list[Runs]:
+    """Nothing where there are no NodeClaims. One worker: all pods are planned for together."""
+    place = parts.place_of(NodeClaim)
+    if place is None:
+        return []
+    served = {kind: found for kind in PLACES if (found := parts.place_of(kind)) is not None}
+    cluster = FollowedCluster(parts.informers, served, parts.scheduling)
+    market = _market(parts)
+    numbers = Numbers(parts.registry)
+    if parts.registry is not None:
+        Costs(parts.informers.at(place, NodeClaim), market, parts.registry)
+    shared = (parts.client, parts.informers, parts.recorder, cluster, market)
+    made = (kind(*shared, place=place, numbers=numbers) for kind in (Provisioning, ScaleDown))
+    return [Controller(each, workers=1) for each in made]
 
 
 def _plain(
@@ -226,6 +253,7 @@ _MAKERS: dict[str, Callable[[Parts], Sequence[Runs]]] = {
     OVERLAYS: _overlays,
     SIMULATION: _simulation,
     MACHINES: _machines,
+    AUTOSCALING: _autoscaling,
 }
 
 
@@ -237,10 +265,13 @@ async def controllers(
     registry: CollectorRegistry | None = None,
     catalogue: Catalogue = NO_MACHINES,
     provider: str = SimulatedProvider.name,
+    scheduling: Configuration = DEFAULT,
 ) -> list[Runs]:
     """The controllers of these names, not running yet. Their informers are asked for. Raises ImportError for a translator
     or a provider that cannot be had."""
-    parts = Parts(client, informers, recorder, await discover(client), registry, catalogue, provider)
+    parts = Parts(
+        client, informers, recorder, await discover(client), registry, catalogue, provider, scheduling
+    )
     return [each for name in names for each in _MAKERS[name](parts)]
 
 

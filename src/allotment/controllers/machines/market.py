@@ -72,4 +72,5 @@ class Market:
 
 
 def _content(obj: Any) -> Any:
-    return obj.spec, obj.metadata.uid, obj.metadata.annotations
+    meta = obj.metadata
+    return obj.spec, meta.uid, meta.annotations, meta.deletion_timestamp
