@@ -76,7 +76,7 @@ def drain(simulation: Simulation, node: str) -> Drained | Held:
                 placed.moved.append(found)
             else:
                 gone.append(pod)
-                _forget(simulation, pod)
+                forget(simulation, pod)
         trial.keep()
         return Drained(removed, tuple(placed.moved), tuple(gone))
 
@@ -104,7 +104,7 @@ def _cleared(
         evicted = simulation.simulate_evict_pod(pod, node).pod
         if goes_along(pod):
             gone.append(evicted)
-            _forget(simulation, evicted)
+            forget(simulation, evicted)
         else:
             (optional if only_looks else waiting).append(evicted)
     return waiting, optional, gone
@@ -148,7 +148,7 @@ def _only_looks(simulation: Simulation, pod: Pod) -> bool:
     return bool(results) and all(result.admin_access for result in results)
 
 
-def _forget(simulation: Simulation, pod: Pod) -> None:
+def forget(simulation: Simulation, pod: Pod) -> None:
     """A pod is no more, nor are the claims that were made for it."""
     claims = simulation.objects(ResourceClaim)
     for key in list(simulation.cluster.claims.owned.get(pod.metadata.uid, ())):
