@@ -61,20 +61,21 @@ def pending(simulation: Simulation) -> list[Pod]:
 
 
 def missing_claims(
-    pod: Pod, templates: Mapping[Name, Template], *, made: Container[str], taken: Container[Name]
+    pod: Pod, templates: Mapping[str, Template], *, made: Container[str], taken: Container[str]
 ) -> Iterator[Claim]:
-    """The claims that are still to be made for a pod. ``made`` are its entries that have one though its status does not say so,
-    ``taken`` the names of all claims. Where a template is missing, the scheduler says that the claim is."""
+    """The claims that are still to be made for a pod. ``templates`` are by ``namespace/name``, as are the claims that are ``taken``;
+    ``made`` are its entries that have one though its status does not say so. Where a template is missing, the scheduler says
+    that the claim is."""
     noted = {status.name for status in pod.status.resource_claim_statuses}
     namespace = pod.metadata.namespace
     for entry in pod.spec.resource_claims:
-        template = templates.get((namespace, entry.resource_claim_template_name or ""))
-        name = (namespace, f"{pod.metadata.name}-{entry.name}")
-        if template is None or entry.name in noted or entry.name in made or name in taken:
+        template = templates.get(f"{namespace}/{entry.resource_claim_template_name or ''}")
+        name = f"{pod.metadata.name}-{entry.name}"
+        if template is None or entry.name in noted or entry.name in made or f"{namespace}/{name}" in taken:
             continue
-        claim = from_template(name, pod, template)
+        claim = from_template((namespace, name), pod, template)
         marks = {**claim.metadata.annotations, POD_CLAIM_NAME: entry.name}
-        metadata = replace(claim.metadata, annotations=marks, uid=f"claim {'/'.join(name)}")
+        metadata = replace(claim.metadata, annotations=marks, uid=f"claim {namespace}/{name}")
         yield replace(claim, metadata=metadata)
 
 

@@ -74,7 +74,7 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
     pods = [each for each in everything if isinstance(each, Pod)]
     chosen = {name_of(each.metadata) for each in mine if isinstance(each, Pod)}
     templates = {
-        name_of(each.metadata): each
+        "/".join(name_of(each.metadata)): each
         for each in everything
         if isinstance(each, ResourceClaimTemplate | alpha2.ResourceClaimTemplate)
     }
@@ -85,7 +85,7 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
         and not isinstance(each, Pod | ResourceClaimTemplate)
         and not (tainted and isinstance(each, DeviceTaintRule))
     ]
-    claims = {name_of(each.metadata) for each in found.objects if isinstance(each, ResourceClaim)}
+    claims = {"/".join(name_of(each.metadata)) for each in found.objects if isinstance(each, ResourceClaim)}
     made = _made_entries(each for each in found.objects if isinstance(each, ResourceClaim))
     for pod in pods:
         if pod.spec.node_name or pod.status.phase in FINISHED:
