@@ -66,6 +66,7 @@ class Outcome:
 
     number: int
     name: str  # what its author calls it
+    verb: str  # as in the scenario; empty for one that only expects
     title: str  # what was tried
     census: Census
     refused: str = ""  # why it was not done; nothing has changed then

@@ -98,12 +98,15 @@ class Rehearsal:
         self._since: dict[str, int] = {}
         self._usage = Usage(each for kind in _COUNTED for each in simulation.objects(kind).values())
         self._usage.drain()
+        self._held: Counter[str] = Counter()  # devices by class
+        for claim in simulation.objects(ResourceClaim).values():
+            self._held.update(_by_class(claim))
 
     def begin(self) -> Outcome:
         """Places whoever waits in the cluster as it is."""
         before = self._moment()
         self._settle(0)
-        return self._told(0, "", "as it is", before)
+        return self._told(0, "", "", "as it is", before)
 
     def attempt(self, step: Step) -> Outcome:
         """Tries a step. If it is refused, nothing has changed."""
@@ -118,7 +121,7 @@ class Rehearsal:
         else:
             if step.verb:
                 self._settle(step.number)
-        outcome = self._told(step.number, step.name, titled(step), before)
+        outcome = self._told(step.number, step.name, step.verb, titled(step), before)
         return _with(outcome, step.expect, refused, holders, notes, self._unmet(step.expect, refused))
 
     # --- placing ---
@@ -223,7 +226,7 @@ class Rehearsal:
             {kind: dict(simulation.objects(kind)) for kind in _COUNTED},
         )
 
-    def _told(self, number: int, name: str, title: str, before: _Moment) -> Outcome:
+    def _told(self, number: int, name: str, verb: str, title: str, before: _Moment) -> Outcome:
         after = self._moment()
         changed = list(_changed(before, after))
         claims = [(old, new) for kind, old, new in changed if kind is ResourceClaim]
@@ -235,13 +238,14 @@ class Rehearsal:
         return Outcome(
             number,
             name,
+            verb,
             title,
             self._census(),
             changes=tuple(self._changes(before, after, claims)),
             waits=tuple(waits),
             drivers=_differences(drivers, self._usage.cluster().drivers),
             pools=self._uses(touched, pools),
-            classes=_classes(claims),
+            classes=self._classes(claims),
         )
 
     def _census(self) -> Census:
@@ -256,6 +260,17 @@ class Rehearsal:
             {id: before[id].summary for id in now if id in before},
             {id: pool.summary for id, pool in now.items() if pool is not None},
         )
+
+    def _classes(
+        self, claims: Iterable[tuple[ApiStruct | None, ApiStruct | None]]
+    ) -> dict[str, tuple[int, int]]:
+        """Takes claims in that changed; how many devices were and are held by class, where the number is another."""
+        before = Counter(self._held)
+        for old, new in claims:
+            self._held.subtract(_by_class(old))
+            self._held.update(_by_class(new))
+        names = sorted(name for name in self._held if self._held[name] != before[name])
+        return {name: (before[name], self._held[name]) for name in names}
 
     def _changes(
         self, before: _Moment, after: _Moment, claims: Sequence[tuple[ApiStruct | None, ApiStruct | None]]
@@ -373,18 +388,6 @@ def _holdings(claims: Iterable[ApiStruct | None]) -> dict[str, list[str]]:
             for user in claim.status.reserved_for:
                 found.setdefault(user.uid, []).extend(devices)
     return found
-
-
-def _classes(claims: Iterable[tuple[ApiStruct | None, ApiStruct | None]]) -> dict[str, tuple[int, int]]:
-    """Devices that were taken and are taken by class, of claims that changed; classes of which the number did."""
-    before: Counter[str] = Counter()
-    after: Counter[str] = Counter()
-    for old, new in claims:
-        before.update(_by_class(old))
-        after.update(_by_class(new))
-    return {
-        name: (before[name], after[name]) for name in sorted({*before, *after}) if before[name] != after[name]
-    }
 
 
 def _by_class(claim: ApiStruct | None) -> Iterator[str]:

@@ -245,6 +245,10 @@ class _Reader:
                 continue
             obj, errors = prepared(each, self._check)
             self._complaints += map(str, (*each.unknown_fields(), *errors))
+            if isinstance(obj, Pod) and obj.spec.node_name:
+                self._complaints.append(
+                    str(each.error("spec.nodeName", "leave it out: a node is looked for"))
+                )
             if isinstance(obj, kinds):
                 found.objects.append(obj)
             elif workloads and obj is None:  # Services and the like: nobody's place depends on them

@@ -174,13 +174,14 @@ class Stage:
             raise Refused(f"it is held by {_held_by(found)}", holders)
         return []
 
-    def _evict_users(self, claims: Iterable[ResourceClaim]) -> None:
-        """Evicts the pods on nodes that use these claims."""
+    def _evict_users(self, claims: Iterable[ResourceClaim]) -> int:
+        """Evicts the pods on nodes that use these claims; returns how many."""
         users = {key for claim in claims for key in self.simulation.bound_users(claim)}
         for key in sorted(users):
             info = self.simulation.cluster.pods.get(key)
             if info is not None and info.node:
                 self.simulation.simulate_evict_pod(info.pod, info.node)
+        return len(users)
 
     # --- work ---
 
@@ -263,15 +264,17 @@ class Stage:
 
     def _taint_device(self, wish: TaintDevice, step: Step) -> list[str]:
         rules = [each for each in step.objects if isinstance(each, DeviceTaintRule)] or [_rule(wish, step)]
+        devices = pods = 0
         for rule in rules:
             if rule.metadata.name in self.simulation.objects(DeviceTaintRule):
                 raise Refused(f"DeviceTaintRule {rule.metadata.name} is there already")
-            count = self._selected(rule.spec.device_selector)
-            if not count:
-                raise Refused("no device is selected: look at driver, pool and device with allot pools")
+            devices += self._selected(rule.spec.device_selector)
             self.simulation.put(rule)
-            self._evict_tainted(rule)
-        return [f"{_count(count, 'device')} tainted"]
+            pods += self._evict_tainted(rule)
+        if not devices:
+            raise Refused("no device is selected: look at driver, pool and device with allot pools")
+        evicted = f", {_count(pods, 'pod')} evicted" if pods else ""
+        return [f"{_count(devices, 'device')} tainted{evicted}"]
 
     def _selected(self, selector: DeviceTaintSelector | None) -> int:
         slices = self.simulation.objects(ResourceSlice).values()
@@ -281,11 +284,12 @@ class Stage:
             for device in each.spec.devices
         )
 
-    def _evict_tainted(self, rule: DeviceTaintRule) -> None:
+    def _evict_tainted(self, rule: DeviceTaintRule) -> int:
+        """Evicts who does not bear a rule's taint for ever; returns how many. Who bears it for a while may come back."""
         taint, selector = rule.spec.taint, rule.spec.device_selector
         if taint.effect != "NoExecute":
-            return
-        self._evict_users(
+            return 0
+        return self._evict_users(
             claim
             for claim in self.simulation.objects(ResourceClaim).values()
             if claim.status.allocation is not None

@@ -9,8 +9,6 @@ from allotment.api.core import Node, Pod
 if TYPE_CHECKING:
     from allotment.autoscaler.scenario import Step
 
-EXPECT = "look"
-"""Of a step that does nothing by itself."""
 _NAMED = 3
 
 
@@ -35,7 +33,7 @@ def titled(step: Step) -> str:
         case "resizePool":
             return f"resize pool {wish.driver}/{wish.pool} to {wish.devices} devices"
         case _:
-            return EXPECT
+            return "look"
 
 
 def _object(wish: Any) -> str:

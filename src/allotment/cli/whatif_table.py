@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from allotment.autoscaler.outcome import Turn
-from allotment.autoscaler.step_title import EXPECT
 from allotment.cli.plan_table import devices_cell
 from allotment.cli.screen import Cell, Screen
 from allotment.cli.usage_table import plural
@@ -58,7 +57,7 @@ class Report:
             self._show_waits("waits", outcome.newly)
         self._show_use(outcome)
         if outcome.number and outcome.ok and not (outcome.refused or self._has_news(outcome)):
-            self._screen.line(("as expected" if outcome.title == EXPECT else "nobody's place changes", "dim"))
+            self._screen.line(("as expected" if not outcome.verb else "nobody's place changes", "dim"))
 
     def end(self, steps: int) -> None:
         """How it is in the end, and who waits."""
@@ -196,6 +195,7 @@ def _step(outcome: Outcome) -> dict[str, Any]:
     return {
         "number": outcome.number,
         "name": outcome.name,
+        "verb": outcome.verb,
         "step": outcome.title,
         "done": not outcome.refused,
         "ok": outcome.ok,
