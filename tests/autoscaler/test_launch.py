@@ -79,6 +79,8 @@ def test_names_follow_from_machine_and_pods() -> None:
     names = {claim_name(machine, pods) for machine in SHOP for pods in ([one], [two], [one, two])}
     assert len(names) == 3 * len(SHOP)
     assert claim_name(SHOP[0], [one, two]) == claim_name(SHOP[0], [two, one])
+    first = claim_name(SHOP[0], [one])
+    assert claim_name(SHOP[0], [one], {first}) not in {*names, first}
     long = evaluated(CHEAP, pool("a" * 39 + ".b")).machines[0]
     assert len(claim_name(long, [one])) <= 63
     assert claim_name(long, [one]).startswith("a" * 39 + "-")
@@ -167,6 +169,13 @@ def test_limits_count_what_is_on_its_way() -> None:
     more = simulation(*wanting("x", "y", "z"))
     found = launched(more, [first.claim], shop)
     assert (found.launches, len(found.plan.pending)) == ((), 1)
+
+
+def test_nothing_is_launched_without_a_pool_or_for_one_that_is_going() -> None:
+    going = pool("p")
+    going = replace(going, metadata=replace(going.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+    for shop in (evaluated(CHEAP), evaluated(CHEAP, going)):
+        assert launched(simulation(*wanting("x")), shop=shop.machines).launches == ()
 
 
 def test_claims_are_planned_for_before_they_are_made() -> None:

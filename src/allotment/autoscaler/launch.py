@@ -1,15 +1,18 @@
 """From pods that wait to NodeClaims: which machines to ask for now, given what is on its way.
 
 The names of claims follow from what they are for, machine and pods. So whoever plans the same once more, not knowing that it was
-done already (a lost answer, a crash, a second planner), asks for the same claim and not for another machine.
+done already (a lost answer, a crash, a second planner), asks for the same claim and not for another machine. Pods that are alike
+may change places between two plans, so a name that is known to be taken is another one's.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -86,9 +89,26 @@ def decide(
     with simulation.trial():
         expect(simulation, claims, machines, is_new)
         asking = [_prepared(simulation, pod) for pod in pods]
-        plan = provision(simulation, on_offer(machines, claims), asking, effort=effort)
+        plan = provision(simulation, to_be_had(machines, claims), asking, effort=effort)
     known = {key_of(pod): pod for pod in pods}
-    return Decision(plan, tuple(_launch(each, known) for each in plan.nodes))
+    taken = {each.metadata.name for each in claims}
+    return Decision(plan, tuple(launch_of(each, known, taken) for each in plan.nodes))
+
+
+def to_be_had(machines: Iterable[Machine], claims: Iterable[NodeClaim]) -> list[Machine]:
+    """Machines of pools and groups; what is not known to be had now is not available: out of stock, or its pool is going."""
+    machines = [each for each in machines if each.source]
+    offered = {id(each) for each in on_offer(machines, claims)}
+    return [each if id(each) in offered and not _is_going(each) else _unavailable(each) for each in machines]
+
+
+def _is_going(machine: Machine) -> bool:
+    origin = machine.pool or machine.group
+    return origin is not None and origin.metadata.deletion_timestamp is not None
+
+
+def _unavailable(machine: Machine) -> Machine:
+    return dataclasses.replace(machine, offering=replace(machine.offering, available=False))
 
 
 def _prepared(simulation: Simulation, pod: Pod) -> Pod:
@@ -106,20 +126,23 @@ def _prepared(simulation: Simulation, pod: Pod) -> Pod:
     return pod
 
 
-def _launch(new: NewNode, pods: Mapping[str, Pod]) -> Launch:
+def launch_of(new: NewNode, pods: Mapping[str, Pod], taken: Container[str]) -> Launch:
+    """A machine of a plan as one to ask for. ``pods`` are by ``namespace/name``, ``taken`` the names of claims that there are."""
     mine = tuple(pods[place.pod] for place in new.places)
     drivers = {device.partition("/")[0] for place in new.places for device in place.devices}
-    claim = claim_of(
-        new.machine, requests_for(mine), name=claim_name(new.machine, mine), pods=len(mine), drivers=drivers
-    )
+    name = claim_name(new.machine, mine, taken)
+    claim = claim_of(new.machine, requests_for(mine), name=name, pods=len(mine), drivers=drivers)
     return Launch(claim, new.machine, mine)
 
 
-def claim_name(machine: Machine, pods: Iterable[Pod]) -> str:
-    """The same for the same machine and pods, and for no others."""
+def claim_name(machine: Machine, pods: Iterable[Pod], taken: Container[str] = ()) -> str:
+    """The same for the same machine and pods, and for no others; but none that is taken."""
     text = "\n".join([machine.name, *sorted(pod.metadata.uid for pod in pods)])
-    mark = hashlib.sha256(text.encode()).hexdigest()[:10]
-    return f"{machine.source[:_SOURCE].rstrip('.-')}-{mark}"
+    names = (
+        f"{machine.source[:_SOURCE].rstrip('.-')}-{hashlib.sha256(f'{number} {text}'.encode()).hexdigest()[:10]}"
+        for number in count()
+    )
+    return next(name for name in names if name not in taken)
 
 
 def requests_for(pods: Sequence[Pod]) -> dict[str, Quantity]:

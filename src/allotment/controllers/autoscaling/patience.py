@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
-FREE = 3
+FREE = 5
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 1800.0
 
 

@@ -16,11 +16,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from allotment.api.autoscaling import INSTANCE_TYPE, NODE_GROUP, ZONE, NodeClaim
 from allotment.api.core import Pod
-from allotment.api.status import AlreadyExists
+from allotment.api.status import AlreadyExists, StatusError
 from allotment.autoscaler.covering import USUAL, Effort
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.launch import Decision, Launch, decide
@@ -35,10 +36,10 @@ from allotment.client.work_queue import WorkQueue
 from allotment.controllers.autoscaling.batch import Batch
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
 from allotment.controllers.autoscaling.numbers import Numbers
-from allotment.controllers.autoscaling.offers import Offers
 from allotment.controllers.autoscaling.patience import Patience
 from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
+from allotment.controllers.machines.market import Market
 from allotment.controllers.own_writes import OwnWrites
 
 log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class Provisioning:
         informers: Informers,
         recorder: Recorder,
         cluster: FollowedCluster,
-        offers: Offers,
+        market: Market,
         *,
         place: Resource,
         numbers: Numbers,
@@ -72,7 +73,7 @@ class Provisioning:
         now: Now = real_time,
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
-        self._recorder, self._cluster, self._offers = recorder, cluster, offers
+        self._recorder, self._cluster, self._market = recorder, cluster, market
         self._numbers, self._effort, self._now = numbers, effort, now
         self._batch = batch or Batch()
         self._claims = Collection(client, place, Typed(NodeClaim))
@@ -83,7 +84,7 @@ class Provisioning:
         self._told: dict[str, str] = {}  # what each pod was told last, by uid
         informers.of(Pod).on_change(self._pod_changed)
         self._seen.on_change(self._claim_changed)
-        offers.on_change(self._look)
+        market.on_change.append(self._look)
 
     # --- when to plan ---
 
@@ -112,8 +113,9 @@ class Provisioning:
         self._told = {
             pod.metadata.uid: words for pod in waiting if (words := self._told.get(pod.metadata.uid))
         }
-        decision = self._decide(
-            [pod for pod in waiting if self._patience.has(pod.metadata.uid, now.timestamp())], now
+        decision = self._decide(waiting, now)
+        decision = replace(
+            decision, launches=tuple(each for each in decision.launches if self._may(each, now))
         )
         await self._launch(decision.launches, now)
         self._tell(decision, {key_of(pod): pod for pod in waiting})
@@ -136,7 +138,7 @@ class Provisioning:
         simulation, claims = self._cluster.at(now.timestamp()), self._seen.all()
         decision = decide(
             simulation,
-            self._offers.machines,
+            self._market.machines,
             claims,
             pods,
             is_new=lambda each: _is_new(each, now),
@@ -146,12 +148,21 @@ class Provisioning:
         self._numbers.left_out(len(decision.plan.pending))
         return decision
 
+    def _may(self, launch: Launch, now: datetime) -> bool:
+        """Whether it is for anybody for whom not too much was launched in vain."""
+        return any(self._patience.has(pod.metadata.uid, now.timestamp()) for pod in launch.pods)
+
     async def _launch(self, launches: Sequence[Launch], now: datetime) -> None:
+        """Asks for all of them, as far as the server lets it; raises what it said to one that it did not."""
+        refused: StatusError | None = None
         for each in launches:
             try:
                 made = await self._claims.create(each.claim)
             except AlreadyExists:  # asked for before, by us or another; or it is just going
                 self._unsure = True
+                continue
+            except StatusError as exc:
+                refused = exc
                 continue
             except Disconnected:
                 self._unsure = True
@@ -162,6 +173,8 @@ class Provisioning:
             log.info(
                 "%s asked for: %s, for %d pods", each.claim.metadata.name, each.machine.name, len(each.pods)
             )
+        if refused is not None:
+            raise refused
 
     # --- what to say ---
 
