@@ -62,15 +62,15 @@ def command(
         raise click.UsageError("--empty is without a cluster: leave out --offline, --kubeconfig, --context")
     if not catalog:
         raise click.UsageError("no machines to choose from: name files with InstanceTypes with --catalog")
-    from allotment.cli.catalog import read_files
+    from allotment.cli.catalog import read_files, with_own
     from allotment.cli.plan_table import document, show, show_comparison
     from allotment.cli.screen import open_screen
 
     first = read_files(catalog)
     waiting, own = _look(files, sight, empty=empty)
     catalogues = [
-        _with(first, own),
-        *([_with(_laid_over(first, read_files(compare)), own)] if compare else []),
+        with_own(first, own),
+        *([with_own(_laid_over(first, read_files(compare)), own)] if compare else []),
     ]
     plans = [_planned(waiting, each, by_price=cheapest_alternative) for each in catalogues]
     if output in (TABLE, WIDE):
@@ -111,20 +111,6 @@ def _look(files: Sequence[str], sight: Sight, *, empty: bool) -> tuple[Waiting, 
     found = waiting(mine, objects, tainted=False)
     found.notes += seen.notes
     return found, [each for kind in ours for each in seen.of(kind)]
-
-
-def _with(catalogue: Catalogue, own: Sequence[ApiStruct]) -> Catalogue:
-    """With the cluster's own, which take the place of the catalogue's of the same names."""
-    from dataclasses import replace
-
-    from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
-
-    both = catalogue.with_pools(
-        [each for each in own if isinstance(each, NodePool)],
-        [each for each in own if isinstance(each, NodeGroup)],
-    )
-    overlays = {each.metadata.name: each for each in own if isinstance(each, NodeOverlay)}
-    return replace(both, overlays={**both.overlays, **overlays})
 
 
 def _laid_over(first: Catalogue, second: Catalogue) -> Catalogue:
