@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from allotment.apiserver.auth.identity import Identity
+from allotment.autoscaler.catalogue import Catalogue
 from allotment.cli.embedded import administrator, dashboard_of
 from allotment.client.client import Client
 from tests.apiserver.http.serving import Serving, serving
@@ -132,9 +133,10 @@ class World:
 
 
 @asynccontextmanager
-async def world(folder: Path, **options: Any) -> AsyncIterator[World]:
+async def world(folder: Path, catalogue: Catalogue | None = None, **options: Any) -> AsyncIterator[World]:
     """See the module; people are bound by tests."""
-    async with serving(folder, **options) as served, dashboard_of(served.server):
+    machines = catalogue or Catalogue()
+    async with serving(folder, **options) as served, dashboard_of(served.server, machines):
         made = World(served)
         for team in ("team-a", "team-b"):
             await made.namespace(team)

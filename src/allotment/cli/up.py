@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from allotment.apiserver.auth.identity import Identity
     from allotment.apiserver.server import ApiServer, Options
+    from allotment.autoscaler.catalogue import Catalogue
     from allotment.cli.components import Wanted
     from allotment.cli.failure import Failure
 
@@ -113,13 +114,13 @@ def command(
         () if no_controllers else tuple(name for name in NAMES if name not in switched_off),
         catalog,
     )
-    read_files(catalog)  # what is wrong with them is told before anything runs
+    catalogue = read_files(catalog)  # what is wrong with them is told before anything runs
     tokens = _tokens(token_file) if token_file is not None else {}
     options = Options(folder_of(data_dir).path.resolve(), host, port, names, tokens)
     set_up(logging.INFO if verbose else logging.WARNING)
     sys.setswitchinterval(SWITCH_SECONDS)
     return_large_memory()
-    uvloop.run(_serve(options, wanted, demo))
+    uvloop.run(_serve(options, wanted, catalogue, demo))
     return 0
 
 
@@ -143,7 +144,7 @@ def _own_names() -> set[str]:
     return {name, *(str(address[0]).partition("%")[0] for *_, address in found)}
 
 
-async def _serve(options: Options, wanted: Wanted, demo: bool) -> None:
+async def _serve(options: Options, wanted: Wanted, catalogue: Catalogue, demo: bool) -> None:
     from allotment.apiserver.server import ApiServer
     from allotment.cli.component_process import ComponentProcess
     from allotment.cli.components import ComponentFailed
@@ -162,7 +163,7 @@ async def _serve(options: Options, wanted: Wanted, demo: bool) -> None:
         server.metrics.elsewhere = components.metrics
         try:
             begun = partial(_begin, server, wanted, demo)
-            async with dashboard_of(server):
+            async with dashboard_of(server, catalogue):
                 await run_until(ended, components.run(begun) if wanted else begun())
                 await ended.wait()
         except ComponentFailed as exc:
