@@ -17,6 +17,7 @@ from allotment.apiserver.http.app import App
 from allotment.apiserver.http.reply import Stream
 from allotment.apiserver.http.request import Request
 from allotment.dashboard import dashboard, rights, viewing, views, waiting
+from allotment.dashboard.fleet_view import FleetView
 from allotment.dashboard.rights import Namespaces, Rights
 from tests.apiserver.http.serving import PATIENCE, Reply, Watch
 from tests.dashboard.world import GPU, World, person, world
@@ -32,7 +33,7 @@ def run(folder: Path, steps: Callable[[World], Awaitable[None]], **options: Any)
     asyncio.run(whole())
 
 
-def views_of(made: World) -> views.Views:
+def views_of(made: World) -> views.Views[FleetView]:
     page = made.server.app.pages
     assert isinstance(page, dashboard.Dashboard)
     return page.views

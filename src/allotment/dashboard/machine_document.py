@@ -5,8 +5,7 @@ Of what there may be very much the first are told, those with something wrong be
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
-from decimal import Decimal
+from collections.abc import Hashable, Iterable, Set
 from typing import Any
 
 from allotment.api.autoscaling import (
@@ -14,22 +13,18 @@ from allotment.api.autoscaling import (
     INSTANCE_TYPE,
     NODE_GROUP,
     NODE_POOL,
-    READY,
     VALIDATION_SUCCEEDED,
     ZONE,
     NodeClaim,
-    NodeGroup,
-    NodePool,
 )
-from allotment.api.meta import Condition
-from allotment.api.quantity import Quantity
-from allotment.api.validation import validate_node_group, validate_node_pool
-from allotment.autoscaler.assortment import Line, assortment, money, says
+from allotment.autoscaler.assortment import Line, assortment, says
 from allotment.autoscaler.node_claims import AS_PREDICTED, INITIALIZED, LAUNCHED, REGISTERED, State, state_of
 from allotment.autoscaler.overlay_status import conditions
 from allotment.autoscaler.overlays import Finding
 from allotment.dashboard.machine_view import CHOICE, CLAIMS, SOURCES, Choice, MachineView
+from allotment.dashboard.price import price
 from allotment.dashboard.rights import Rights, some
+from allotment.dashboard.source_document import said, sources_document
 from allotment.dashboard.view import PODS
 
 TOLD = 200
@@ -37,7 +32,6 @@ TOLD = 200
 _NAMED = 12
 _LENGTH = 2000
 _STEPS = (LAUNCHED, REGISTERED, INITIALIZED)
-_NONE = Quantity.parse("0")
 
 
 class MachineTeller:
@@ -52,7 +46,7 @@ class MachineTeller:
         if parts & {CLAIMS, CHOICE}:
             told["claims"] = claims_document(view.claims(), view.choice)
         if parts & {SOURCES, CLAIMS, CHOICE}:
-            told["sources"] = _sources(view)
+            told["sources"] = sources_document(view.pools(), view.groups(), view.claims(), view.choice)
         if CHOICE in parts:
             findings = view.choice.found.findings.values()
             told["overlays"] = _first([overlay_document(each) for each in findings], "wrong")
@@ -88,95 +82,6 @@ def _first(rows: list[dict[str, Any]], urgent: str) -> dict[str, Any]:
     return {"count": len(rows), "rows": rows[:TOLD]}
 
 
-# --- pools and groups ---
-
-
-def _sources(view: MachineView) -> list[dict[str, Any]]:
-    claims: dict[tuple[str, str], list[NodeClaim]] = {}
-    for claim in view.claims():
-        for label in (NODE_POOL, NODE_GROUP):
-            if name := claim.metadata.labels.get(label):
-                claims.setdefault((label, name), []).append(claim)
-    pools = [
-        pool_document(each, claims.get((NODE_POOL, each.metadata.name), ()), view.choice)
-        for each in view.pools()
-    ]
-    groups = [
-        group_document(each, claims.get((NODE_GROUP, each.metadata.name), ()), view.choice)
-        for each in view.groups()
-    ]
-    return [*pools, *groups][:TOLD]
-
-
-def pool_document(pool: NodePool, claims: Sequence[NodeClaim], choice: Choice) -> dict[str, Any]:
-    running = [each for each in claims if state_of(each) is not State.FAILED]
-    used = pool.status.resources or _sum(each.status.capacity for each in running)
-    return {
-        "kind": "NodePool",
-        "machines": len(running) or pool.status.nodes or 0,
-        "resources": [
-            _limit(name, used.get(name, _NONE), limit) for name, limit in sorted(pool.spec.limits.items())
-        ],
-        "fixed": pool.spec.replicas,
-        **_source(pool, running, choice, [str(each) for each in validate_node_pool(pool)]),
-    }
-
-
-def group_document(group: NodeGroup, claims: Sequence[NodeClaim], choice: Choice) -> dict[str, Any]:
-    running = [each for each in claims if state_of(each) is not State.FAILED]
-    size = group.status.size if group.status.size is not None else len(running)
-    told = _source(group, running, choice, [str(each) for each in validate_node_group(group)])
-    least = f", never fewer than {group.spec.min}" if group.spec.min else ""
-    return {
-        "kind": "NodeGroup",
-        "machines": size,
-        "resources": [
-            {
-                "name": f"machines{least}",
-                "used": str(size),
-                "limit": str(group.spec.max),
-                "part": _part(size, group.spec.max),
-            }
-        ],
-        "fixed": None,
-        **told,
-        "price": money(Decimal(group.spec.price or "0") * size),
-    }
-
-
-def _source(
-    obj: NodePool | NodeGroup, claims: Sequence[NodeClaim], choice: Choice, errors: list[str]
-) -> dict[str, Any]:
-    prices = [choice.price_of(each) for each in claims]
-    problems = [
-        _said(each) for each in obj.status.conditions if each.type == READY and each.status == "False"
-    ]
-    return {
-        "name": obj.metadata.name,
-        "inFile": not obj.metadata.uid,
-        "price": money(sum((each for each in prices if each is not None), Decimal(0))),
-        "unpriced": sum(each is None for each in prices),
-        "problems": [*errors, *problems],
-    }
-
-
-def _sum(amounts: Iterable[Mapping[str, Quantity]]) -> Mapping[str, Quantity]:
-    total: dict[str, Quantity] = {}
-    for each in amounts:
-        for name, amount in each.items():
-            total[name] = total[name] + amount if name in total else amount
-    return total
-
-
-def _limit(name: str, used: Quantity, limit: Quantity) -> dict[str, Any]:
-    part = _part(used.approximate_float(), limit.approximate_float())
-    return {"name": name, "used": str(used), "limit": str(limit), "part": part}
-
-
-def _part(used: float, limit: float) -> float:
-    return round(min(1.0, max(0.0, used / limit)), 3) if limit else 1.0
-
-
 # --- machines that were asked for ---
 
 
@@ -201,19 +106,19 @@ def claim_document(claim: NodeClaim, choice: Choice) -> dict[str, Any]:
         told[type_] for type_ in (LAUNCHED, AS_PREDICTED) if type_ in told and told[type_].status == "False"
     ]
     waits = [told[type_] for type_ in _STEPS if type_ in told and told[type_].status != "True"]
-    price = choice.price_of(claim)
+    cost = choice.price_of(claim) if state is not State.FAILED else None
     return {
         "name": claim.metadata.name,
         "source": labels.get(NODE_POOL) or labels.get(NODE_GROUP) or "",
         "type": labels.get(INSTANCE_TYPE, ""),
         "zone": labels.get(ZONE, ""),
         "capacityType": labels.get(CAPACITY_TYPE, ""),
-        "price": money(price) if price is not None else "",
+        "price": price(cost) if cost is not None else "",
         "node": claim.status.node_name or "",
         "state": state.value,
         "steps": [told[type_].status == "True" if type_ in told else False for type_ in _STEPS],
         "wrong": bool(wrong),
-        "message": "; ".join(_said(each) for each in (wrong or waits[:1]) if each.message or each.reason),
+        "message": "; ".join(said(each) for each in (wrong or waits[:1]) if each.message or each.reason),
         "since": claim.metadata.creation_timestamp or "",
     }
 
@@ -228,11 +133,6 @@ def _labels(claim: NodeClaim) -> dict[str, str]:
     return {**certain, **claim.metadata.labels}
 
 
-def _said(condition: Condition) -> str:
-    reason, message = condition.reason or condition.type, condition.message or ""
-    return (f"{reason}: {message}" if message else reason)[:_LENGTH]
-
-
 # --- what there is to choose from ---
 
 
@@ -243,7 +143,7 @@ def overlay_document(finding: Finding) -> dict[str, Any]:
     problems = list(dict.fromkeys([*finding.errors, *map(str, finding.conflicts)]))
     stated = next((each for each in overlay.status.conditions if each.type == VALIDATION_SUCCEEDED), None)
     if not problems and stated is not None and stated.status == "False":
-        problems = [_said(stated)]
+        problems = [said(stated)]
     types = list(dict.fromkeys(name.split("/")[1] for name in finding.applies))
     return {
         "name": overlay.metadata.name,
@@ -271,8 +171,8 @@ def type_document(line: Line) -> dict[str, Any]:
         "type": first.type,
         "zones": line.zones,
         "capacityTypes": line.capacity_types,
-        "prices": [money(each) for each in line.prices],
-        "listed": [money(each) for each in line.listed],
+        "prices": [price(each) for each in line.prices],
+        "listed": [price(each) for each in line.listed],
         "soldOut": line.sold_out,
         "capacity": {name: str(amount) for name, amount in line.capacity.items()},
         "devices": list(line.devices()),

@@ -33,6 +33,13 @@ class Choice:
     def __init__(self, found: Evaluation) -> None:
         self.found = found
         self._prices: dict[Hashable, Decimal | None] = {}
+        self._groups = {
+            each.group.metadata.name: each.price for each in found.machines if each.group is not None
+        }
+
+    def price_of_group(self, group: NodeGroup) -> Decimal | None:
+        """What one of its machines costs."""
+        return self._groups.get(group.metadata.name)
 
     def price_of(self, claim: NodeClaim) -> Decimal | None:
         """What a machine costs per hour; None if the catalogue has none such. Claims that ask for the same are looked up once."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from allotment.autoscaler.assortment import money
 from allotment.autoscaler.plan import LeftOut, NewNode, Place, Plan
+from allotment.dashboard.price import price
 
 ALIKE = 100
 """Sorts of machines, and sorts of reasons, that are told."""
@@ -17,6 +17,8 @@ MACHINES = 50
 """Of one sort."""
 PODS = 100
 """On one machine, of one reason, or on nodes that are there."""
+REASONS = 20
+"""Of one pod left out."""
 _LENGTH = 500
 
 
@@ -26,8 +28,8 @@ def plan_document(plan: Plan, notes: Iterable[str] = ()) -> dict[str, Any]:
     return {
         "headline": headline(plan),
         "proof": proof(plan),
-        "price": money(plan.price),
-        "lowerBound": money(plan.bound),
+        "price": price(plan.price),
+        "lowerBound": price(plan.bound),
         "machines": machines[:ALIKE],
         "moreMachines": sum(each["count"] for each in machines[ALIKE:]),
         "existing": _places(plan.existing),
@@ -45,7 +47,7 @@ def headline(plan: Plan) -> str:
     if not taken + room + left:
         return "No pod waits for a node."
     if plan.nodes:
-        machines = f"{_count(len(plan.nodes), 'machine')}, {money(plan.price)} per hour"
+        machines = f"{_count(len(plan.nodes), 'machine')}, {price(plan.price)} per hour"
         words = f"{machines}, would take {taken} of {pods}"
         words += f"; {room} {'has' if room == 1 else 'have'} room on nodes that are there" if room else ""
         return f"{words}; {left} would stay pending." if left else f"{words}."
@@ -68,7 +70,7 @@ def proof(plan: Plan) -> str:
         return "There is no cheaper way."
     if plan.price <= plan.bound:
         return "Nothing cheaper would do."
-    return f"Nothing below {money(plan.bound)} per hour would do: at most {plan.gap:.1%} could be saved."
+    return f"Nothing below {price(plan.bound)} per hour would do: at most {plan.gap:.1%} could be saved."
 
 
 def _count(number: int, what: str) -> str:
@@ -93,8 +95,8 @@ def _sort(nodes: Sequence[NewNode]) -> dict[str, Any]:
         "source": machine.source,
         "zone": machine.offering.zone,
         "capacityType": machine.offering.capacity_type,
-        "price": money(machine.price),
-        "together": money(machine.price * len(nodes)),
+        "price": price(machine.price),
+        "together": price(machine.price * len(nodes)),
         "pods": sum(len(each.places) for each in nodes),
         "each": [{"name": each.name, **_places(each.places)} for each in nodes[:MACHINES]],
     }
@@ -135,5 +137,5 @@ def _by_reason(left: LeftOut) -> list[dict[str, Any]]:
     order = sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
     return [
         {"reason": words[:_LENGTH], "count": len(names), "types": names[:PODS]}
-        for words, names in order[:ALIKE]
+        for words, names in order[:REASONS]
     ]

@@ -4,6 +4,7 @@ import { age, ask, byId, element, follow } from "./session.js";
 
 const START = "allot up --catalog examples/autoscaling/catalogue.yaml";
 const STEPS = ["launched", "registered", "initialized"];
+const USUAL = ["ephemeral-storage", "pods"]; // resources that tell machines apart for hardly anybody
 const NEW = 1500; // ms for which what has changed is marked
 
 let choice = 0; // how many types there are to choose from
@@ -113,19 +114,20 @@ function claimRow(claim) {
 // --- pools and groups ---
 
 function drawSources(told, live) {
-  const total = told.reduce((sum, each) => sum + each.machines, 0);
-  byId("sources-count").textContent = told.length ? `${told.length}, ${plural(total, "machine")}` : "";
-  draw(byId("sources"), told, (row) => `${row.kind} ${row.name}`, sourceRow, live);
-  byId("sources-more").textContent = told.length ? "" : "There are no NodePools or NodeGroups that you may see: machines of every type may be planned.";
+  byId("sources-count").textContent = told.machines ? `${plural(told.machines, "machine")}, ${perHour(told.price)}` : "";
+  draw(byId("sources"), told.rows, (row) => `${row.kind} ${row.name}`, sourceRow, live);
+  moreThan("sources-more", told);
+  if (!told.count) byId("sources-more").textContent = "There are no NodePools or NodeGroups that you may see: machines of every type may be planned.";
 }
 
 function sourceRow(source) {
-  const price = source.machines ? perHour(source.price) : "";
   const fixed = source.fixed === null ? "" : `always ${source.fixed}`;
-  const kind = joined(source.kind === "NodePool" ? "pool" : "group", source.inFile && "in the catalogue's files", fixed);
+  const kind = joined(source.kind === "NodePool" ? "pool" : "group", source.inFile && "in a file", fixed);
   const unknown = source.unpriced ? `, and ${source.unpriced} of unknown price` : "";
-  const made = entry(source.problems.length ? "wrong" : "", head(source.name, kind, price), element("p", "", plural(source.machines, "machine") + unknown));
-  made.append(...source.resources.map(limitBar));
+  const price = source.machines > source.unpriced ? `, ${perHour(source.price)}` : "";
+  const made = entry(source.problems.length ? "wrong" : "", head(source.name, kind, plural(source.machines, "machine")));
+  if (price || unknown) made.append(element("p", "quiet", (price + unknown).slice(2)));
+  made.append(...source.limits.map(limitBar));
   made.append(...source.problems.map((words) => element("p", "bad", words)));
   return made;
 }
@@ -152,8 +154,9 @@ function drawOverlays(told, live) {
 }
 
 function overlayRow(overlay) {
-  const where = overlay.inFile ? "in the catalogue's files" : "";
-  const made = entry(overlay.wrong ? "wrong" : "", head(overlay.name, joined(`weight ${overlay.weight}`, where), overlay.reason));
+  const where = overlay.inFile ? "in a file" : "";
+  const made = entry(overlay.wrong ? "wrong" : "", head(overlay.name, joined(`weight ${overlay.weight}`, where), ""));
+  if (overlay.reason) made.firstChild.append(element("span", "badge", overlay.reason));
   made.append(element("p", "", overlay.says.join("; ") || "changes nothing"));
   const types = overlay.types.join(", ") + (overlay.moreTypes ? ` and ${overlay.moreTypes} more` : "");
   made.append(element("p", "quiet", overlay.types.length ? `applies to ${types}` : "applies to no machine that can be had"));
@@ -176,9 +179,9 @@ function drawTypes(told, live) {
 
 function typeRow(type) {
   const row = element("tr");
-  const resources = Object.entries(type.capacity).map(([name, amount]) => `${name} ${amount}`);
-  const devices = type.devices.map(([driver, count, overlay]) => `${count} of ${driver}${overlay ? ` (${overlay})` : ""}`);
-  const cells = [type.type, type.source || "–", joined(type.zones.join(", "), type.capacityTypes.join(", ")), resources.join(", "), devices.join(", "), type.overlays.join(", ")];
+  const resources = Object.entries(type.capacity).filter(([name]) => !USUAL.includes(name)).map(([name, amount]) => `${name} ${amount}`);
+  const devices = type.devices.map(([driver, count, overlay]) => `${count} × ${driver}${overlay ? ` (${overlay})` : ""}`);
+  const cells = [type.type, type.source || "–", [...type.zones, ...type.capacityTypes].join(", "), resources.join(", "), devices.join(", "), type.overlays.join(", ")];
   cells.forEach((text, at) => {
     const cell = element(at ? "td" : "th", "", text || "–");
     if (!at) cell.scope = "row";
