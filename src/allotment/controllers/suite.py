@@ -3,7 +3,8 @@
 ``claims`` and ``device-taints`` are what a cluster with devices cannot do without. ``workloads`` and ``nodes`` are what
 kube-controller-manager does on a real cluster, so that they need not run there. ``parameters`` translates vendors' parameters
 for the early form of claims. ``pools`` counts what is left. ``overlays`` tells NodeOverlays whether they can be applied.
-``simulation`` plays the nodes that are marked as simulated.
+``simulation`` plays the nodes that are marked as simulated. ``autoscaling`` decides which machines are launched and which go; a plan may
+take seconds, so it runs where nobody waits for anything else.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 from prometheus_client import CollectorRegistry
 
 from allotment.api.alpha2 import NodeResourceSlice, ResourceClass
-from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
+from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodGroup
 from allotment.api.meta import ApiStruct
 from allotment.api.pools import ResourcePool
@@ -26,8 +27,12 @@ from allotment.client.client import Client
 from allotment.client.discovery import Discovery, discover
 from allotment.client.form import Resource, resource_of
 from allotment.client.informers import Informers
-from allotment.client.places import place_of
+from allotment.client.places import PLACES, place_of
 from allotment.client.recorder import Recorder
+from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
+from allotment.controllers.autoscaling.numbers import Costs, Numbers
+from allotment.controllers.autoscaling.offers import Offers
+from allotment.controllers.autoscaling.provisioning import Provisioning
 from allotment.controllers.claim_release import ClaimRelease
 from allotment.controllers.controller import Controller, Reconciler
 from allotment.controllers.deployments import Deployments
@@ -51,6 +56,7 @@ from allotment.controllers.taint_eviction import TaintEviction
 from allotment.controllers.template_claims import TemplateClaims
 from allotment.controllers.translator import installed
 from allotment.controllers.vendor_kinds import VendorKinds
+from allotment.scheduler.configuration import DEFAULT, Configuration
 
 CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION = (
     "claims",
@@ -63,6 +69,8 @@ CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION
     "simulation",
 )
 NAMES = (CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION)
+"""Those that run unless something else is asked for."""
+AUTOSCALING = "autoscaling"
 NO_MACHINES = Catalogue()
 CLAIM_WORKERS = 128
 POOL_WORKERS = 32
@@ -78,7 +86,8 @@ class Runs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What controllers are made of. Their numbers go to ``registry``, if there is one; ``catalogue`` has the machines to be had."""
+    """What controllers are made of. Their numbers go to ``registry``, if there is one; ``catalogue`` has the machines to be had;
+    ``scheduling`` says how the scheduler decides, for who foresees its decisions."""
 
     client: Client
     informers: Informers
@@ -86,6 +95,7 @@ class Parts:
     served: Discovery
     registry: CollectorRegistry | None = None
     catalogue: Catalogue = NO_MACHINES
+    scheduling: Configuration = DEFAULT
 
     def place_of(self, type_: type[ApiStruct]) -> Resource | None:
         return place_of(type_, self.served)
@@ -136,6 +146,29 @@ def _overlays(parts: Parts) -> list[Runs]:
     return [Controller(made, workers=1)]
 
 
+def _autoscaling(parts: Parts) -> list[Runs]:
+    """Nothing where there are no NodeClaims. One worker: all pods are planned for together."""
+    place = parts.place_of(NodeClaim)
+    if place is None:
+        return []
+    served = {kind: found for kind in PLACES if (found := parts.place_of(kind)) is not None}
+    cluster = FollowedCluster(parts.informers, served, parts.scheduling)
+    offers = Offers(
+        parts.informers,
+        parts.catalogue,
+        pools=parts.place_of(NodePool),
+        groups=parts.place_of(NodeGroup),
+        overlays=parts.place_of(NodeOverlay),
+    )
+    numbers = Numbers(parts.registry)
+    if parts.registry is not None:
+        Costs(parts.informers.at(place, NodeClaim), offers, parts.registry)
+    made = Provisioning(
+        parts.client, parts.informers, parts.recorder, cluster, offers, place=place, numbers=numbers
+    )
+    return [Controller(made, workers=1)]
+
+
 def _plain(
     *kinds: Callable[[Client, Informers, Recorder], Reconciler[Any]],
 ) -> Callable[[Parts], list[Runs]]:
@@ -177,6 +210,7 @@ _MAKERS: dict[str, Callable[[Parts], Sequence[Runs]]] = {
     NODES: _plain(NodeLifecycle, OrphanedPods, TaintEviction),
     OVERLAYS: _overlays,
     SIMULATION: _simulation,
+    AUTOSCALING: _autoscaling,
 }
 
 
@@ -187,10 +221,11 @@ async def controllers(
     recorder: Recorder,
     registry: CollectorRegistry | None = None,
     catalogue: Catalogue = NO_MACHINES,
+    scheduling: Configuration = DEFAULT,
 ) -> list[Runs]:
     """The controllers of these names, not running yet. Their informers are asked for. Raises ImportError for a translator
     that cannot be had."""
-    parts = Parts(client, informers, recorder, await discover(client), registry, catalogue)
+    parts = Parts(client, informers, recorder, await discover(client), registry, catalogue, scheduling)
     return [each for name in names for each in _MAKERS[name](parts)]
 
 

@@ -307,6 +307,7 @@ _COMPONENTS = (
             f"{READ}: {_KARPENTER}: nodeoverlays,nodepools",
             f"{CHANGE}: {_KARPENTER}: nodeoverlays/status",
             f"{READ}: {_OWN}: nodegroups",
+            f"create,delete,{READ}: {_KARPENTER}: nodeclaims",
         ),
     ),
     DefaultRole(
