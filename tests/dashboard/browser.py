@@ -124,6 +124,16 @@ class Page:
         answer = await self.command("Page.captureScreenshot", format="png")
         file.write_bytes(base64.b64decode(answer["data"]))
 
+    @asynccontextmanager
+    async def covered(self) -> AsyncIterator[None]:
+        """Another tab is in front of this one, as long as the block runs."""
+        other = await self.command("Target.createTarget", url="about:blank")
+        try:
+            yield
+        finally:
+            await self.command("Page.bringToFront")
+            await self.command("Target.closeTarget", targetId=other["targetId"])
+
     async def close(self) -> None:
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)

@@ -44,21 +44,21 @@ HEADLINES: dict[str, tuple[Plan, str]] = {
     ),
     "some have room already": (
         plan(new("n", "a"), existing=2, pending=1),
-        "1 machine, 4.50 per hour, would take 1 of 4 pending pods; 2 have room on nodes that are there; "
+        "1 machine, 4.50 per hour, would take 1 of 4 pending pods; 2 have room on nodes that are there or on their way; "
         "1 would stay pending.",
     ),
     "all have room already": (
         plan(existing=2),
-        "No machine is needed: nodes that are there have room for all 2 pending pods.",
+        "No machine is needed: nodes that are there or on their way have room for all 2 pending pods.",
     ),
     "the only one has": (
         plan(existing=1),
-        "No machine is needed: nodes that are there have room for the pending pod.",
+        "No machine is needed: nodes that are there or on their way have room for the pending pod.",
     ),
     "nothing helps": (plan(pending=3), "No machine would help the 3 pending pods."),
     "nothing helps some": (
         plan(existing=1, pending=3),
-        "No machine would help 3 of 4 pending pods; 1 has room on nodes that are there.",
+        "No machine would help 3 of 4 pending pods; 1 has room on nodes that are there or on their way.",
     ),
 }
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from allotment.api.codec import to_builtins
+from allotment.api.meta import ApiStruct
+from allotment.api.status import AlreadyExists
 from allotment.apiserver.auth.identity import Identity
 from allotment.autoscaler.catalogue import Catalogue
 from allotment.cli.embedded import administrator, dashboard_of
 from allotment.client.client import Client
+from allotment.client.form import resource_of
 from tests.apiserver.http.serving import Serving, serving
 from tests.cli.fleet import GPU, V1, Json, claim, pool_counts, slice_of
 
@@ -95,6 +99,16 @@ class World:
         await self.client.plain("v1", "pods").create(
             {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
         )
+
+    async def put(self, obj: ApiStruct, status: Json | None = None) -> None:
+        """Creates an object that needs no namespace, or gives it another status."""
+        where = resource_of(type(obj))
+        collection = self.client.plain(where.api_version, where.plural, namespaced=False)
+        made = {"apiVersion": where.api_version, "kind": where.kind, **to_builtins(obj)}
+        with suppress(AlreadyExists):
+            await collection.create(made)
+        if status is not None:
+            await collection.patch(made["metadata"]["name"], {"status": status}, subresource="status")
 
     async def counts(self, pool: str, total: int, allocated: int) -> None:
         """What the controller of pools would write."""

@@ -63,16 +63,13 @@ def command(
         raise click.UsageError("no machines to choose from: name files with InstanceTypes with --catalog")
     from allotment.cli.catalog import read_files
     from allotment.cli.plan_table import document, show, show_comparison
-    from allotment.cli.planning import planned, with_own
+    from allotment.cli.planning import planned
     from allotment.cli.screen import open_screen
 
     first = read_files(catalog)
     waiting, own = _look(files, sight, empty=empty)
-    catalogues = [
-        with_own(first, own),
-        *([with_own(_laid_over(first, read_files(compare)), own)] if compare else []),
-    ]
-    plans = [planned(waiting, each, by_price=cheapest_alternative) for each in catalogues]
+    catalogues = [first, *([_laid_over(first, read_files(compare))] if compare else [])]
+    plans = [planned(waiting, each, own, by_price=cheapest_alternative) for each in catalogues]
     if output in (TABLE, WIDE):
         screen = open_screen()
         for note in waiting.notes:

@@ -120,7 +120,7 @@ def _refusal(seen: Seen) -> str:
 
 def _answer(end: socket.socket, catalogue: Catalogue) -> dict[str, Any]:
     from allotment.cli.failure import Failure
-    from allotment.cli.planning import planned, waiting_in, with_own
+    from allotment.cli.planning import planned, waiting_in
     from allotment.dashboard.plan_document import plan_document
 
     try:
@@ -130,7 +130,7 @@ def _answer(end: socket.socket, catalogue: Catalogue) -> dict[str, Any]:
     if refusal := _refusal(seen):
         return {"refusal": refusal}
     waiting, own = waiting_in(seen)
-    plan = planned(waiting, with_own(catalogue, own))
+    plan = planned(waiting, catalogue, own)
     return plan_document(plan, waiting.notes)
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
+from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
+from allotment.autoscaler.arrivals import expect
+from allotment.autoscaler.node_claims import on_offer
 from allotment.autoscaler.overlays import evaluate
 from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import start_simulation
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from allotment.cli.plan_input import Waiting
     from allotment.cli.seen import Seen
 
-SOURCES = (NodeOverlay, NodePool, NodeGroup)
-"""What a cluster itself says about machines to be had."""
+SOURCES = (NodeOverlay, NodePool, NodeGroup, NodeClaim)
+"""What a cluster itself says about machines: which can be had, and which are on their way."""
 KINDS: tuple[type[ApiStruct], ...] = (*SCHEDULED, *SOURCES)
 """What to look at."""
 
@@ -34,20 +36,26 @@ def waiting_in(seen: Seen, mine: Sequence[ApiStruct] = ()) -> tuple[Waiting, lis
     return found, [each for kind in SOURCES for each in seen.of(kind)]
 
 
-def with_own(catalogue: Catalogue, own: Iterable[ApiStruct]) -> Catalogue:
-    """With the cluster's own, which take the place of the catalogue's of the same names."""
+def planned(
+    waiting: Waiting, catalogue: Catalogue, own: Iterable[ApiStruct] = (), *, by_price: bool = False
+) -> Plan:
+    """``own`` is what the cluster says about machines. Those on their way take pods as if they were there, and what could not be
+    had a short while ago is left out. What could not be used of the catalogue is noted."""
     own = list(own)
+    claims = [each for each in own if isinstance(each, NodeClaim)]
+    simulation = start_simulation(waiting.objects)
+    found = evaluate(_with(catalogue, own))
+    waiting.notes += [each for each in found.notes if each not in waiting.notes]
+    expect(simulation, claims, found.machines)
+    machines = on_offer(found.machines, claims)
+    return provision(simulation, machines, waiting.pods, cheapest_alternative=by_price)
+
+
+def _with(catalogue: Catalogue, own: Sequence[ApiStruct]) -> Catalogue:
+    """With the cluster's own, which take the place of the catalogue's of the same names."""
     both = catalogue.with_pools(
         [each for each in own if isinstance(each, NodePool)],
         [each for each in own if isinstance(each, NodeGroup)],
     )
     overlays = {each.metadata.name: each for each in own if isinstance(each, NodeOverlay)}
     return replace(both, overlays={**both.overlays, **overlays})
-
-
-def planned(waiting: Waiting, catalogue: Catalogue, *, by_price: bool = False) -> Plan:
-    """What could not be used of the catalogue is noted."""
-    simulation = start_simulation(waiting.objects)
-    found = evaluate(catalogue)
-    waiting.notes += [each for each in found.notes if each not in waiting.notes]
-    return provision(simulation, found.machines, waiting.pods, cheapest_alternative=by_price)

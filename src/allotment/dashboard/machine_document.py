@@ -52,7 +52,7 @@ class MachineTeller:
             told["overlays"] = _first([overlay_document(each) for each in findings], "wrong")
             lines = assortment(view.choice.found)
             told["types"] = {"count": len(lines), "rows": [type_document(each) for each in lines[:TOLD]]}
-        if parts & {SOURCES, CHOICE, PODS}:
+        if parts:
             told["waiting"] = {"count": len(view.waiting()), "version": view.version()}
         return told
 

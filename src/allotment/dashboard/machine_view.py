@@ -6,7 +6,7 @@ What overlays make of the catalogue is worked out in a thread, whenever somethin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from decimal import Decimal
 from hashlib import blake2b
 from typing import Any
@@ -119,15 +119,9 @@ class MachineView(View):
 
     def version(self) -> str:
         """Of what a plan follows from: another one, another plan. Nodes are left out, as they change all the time."""
-        states = sorted(
-            _states([*self.waiting(), *self._pools.all(), *self._groups.all(), *self._overlays.all()])
-        )
-        return blake2b(repr(states).encode(), digest_size=8).hexdigest()
-
-
-def _states(objects: Iterable[Any]) -> Iterator[tuple[str, int]]:
-    for each in objects:
-        yield _state(each)
+        informers = (self._pools, self._groups, self._overlays, self._claims)
+        objects = [*self.waiting(), *[each for informer in informers for each in informer.all()]]
+        return blake2b(repr(sorted(map(_state, objects))).encode(), digest_size=8).hexdigest()
 
 
 def _state(obj: Any) -> tuple[str, int]:

@@ -49,14 +49,18 @@ def headline(plan: Plan) -> str:
     if plan.nodes:
         machines = f"{_count(len(plan.nodes), 'machine')}, {price(plan.price)} per hour"
         words = f"{machines}, would take {taken} of {pods}"
-        words += f"; {room} {'has' if room == 1 else 'have'} room on nodes that are there" if room else ""
+        words += (
+            f"; {room} {'has' if room == 1 else 'have'} room on nodes that are there or on their way"
+            if room
+            else ""
+        )
         return f"{words}; {left} would stay pending." if left else f"{words}."
     if not left:
         whom = "the pending pod" if room == 1 else f"all {pods}"
-        return f"No machine is needed: nodes that are there have room for {whom}."
+        return f"No machine is needed: nodes that are there or on their way have room for {whom}."
     words = f"No machine would help {left} of {pods}" if room else f"No machine would help the {pods}"
     return (
-        f"{words}; {room} {'has' if room == 1 else 'have'} room on nodes that are there."
+        f"{words}; {room} {'has' if room == 1 else 'have'} room on nodes that are there or on their way."
         if room
         else f"{words}."
     )

@@ -240,7 +240,7 @@ function drawPlan() {
   const parts = [];
   if (plan.machines.length) parts.push(...part("Machines to add", plan.machines.map(newMachines), plan.moreMachines));
   if (plan.left.length) parts.push(...part("Pods that would stay pending", plan.left.map(leftOut), plan.moreLeft));
-  if (plan.existing.count) parts.push(...part("Room on nodes that are there", [onNodes(plan.existing)], 0));
+  if (plan.existing.count) parts.push(...part("Room on nodes that are there or on their way", [onNodes(plan.existing)], 0));
   parts.push(...plan.notes.map((note) => element("p", "quiet", note)));
   byId("parts").replaceChildren(...parts);
 }
