@@ -92,10 +92,10 @@ class Page:
             "Home": 36,
             "Escape": 27,
         }
-        for kind in ("rawKeyDown", "keyUp"):
-            await self.command(
-                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes[key]
-            )
+        text = {"text": "\r"} if key == "Enter" else {}  # without it nothing is activated
+        for kind in ("keyDown" if text else "rawKeyDown", "keyUp"):
+            pressed = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key], **text}
+            await self.command("Input.dispatchKeyEvent", type=kind, **pressed)
 
     async def type(self, text: str) -> None:
         await self.command("Input.insertText", text=text)

@@ -67,6 +67,14 @@ class World:
         told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
         await pods.patch(name, {"status": {"conditions": [told]}}, namespace, subresource="status")
 
+    async def pod_wanting(self, name: str, namespace: str, **requests: str) -> None:
+        """A pod with so much for itself."""
+        container = {"name": "c", "image": "i", "resources": {"requests": requests}}
+        meta = {"name": name, "namespace": namespace}
+        await self.client.plain("v1", "pods").create(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
+        )
+
     async def wants(self, name: str, count: int, namespace: str) -> None:
         """A pod with a claim for so many devices, and what a scheduler needs to judge it."""
         meta = {"name": name, "namespace": namespace}
