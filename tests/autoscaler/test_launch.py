@@ -171,6 +171,13 @@ def test_limits_count_what_is_on_its_way() -> None:
     assert (found.launches, len(found.plan.pending)) == ((), 1)
 
 
+def test_nothing_is_launched_without_a_pool_or_for_one_that_is_going() -> None:
+    going = pool("p")
+    going = replace(going, metadata=replace(going.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+    for shop in (evaluated(CHEAP), evaluated(CHEAP, going)):
+        assert launched(simulation(*wanting("x")), shop=shop.machines).launches == ()
+
+
 def test_claims_are_planned_for_before_they_are_made() -> None:
     there = simulation(template("t"), refused(pod("x", templates={"gpu": "t"})))
     found = launched(there)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.api.core import Node
+from allotment.api.core import Node, Taint
 from allotment.api.resource import ResourceSlice
 from allotment.autoscaler.comparison import awaited
 from allotment.autoscaler.node_claims import State, foreseen, machine_of, node_name, state_of
+from allotment.autoscaler.standing import DISRUPTED
 
 if TYPE_CHECKING:
     from allotment.api.autoscaling import NodeClaim
@@ -44,9 +45,11 @@ def expect(
 
 
 def _cordon(simulation: Simulation, name: str) -> None:
+    """The taint that it will have in a moment, if it does not have it yet."""
     there = simulation.objects(Node).get(name)
-    if there is not None:
-        simulation.put(replace(there, spec=replace(there.spec, unschedulable=True)))
+    if there is not None and all(each.key != DISRUPTED for each in there.spec.taints):
+        taints = (*there.spec.taints, Taint(key=DISRUPTED, effect="NoSchedule"))
+        simulation.put(replace(there, spec=replace(there.spec, taints=taints)))
 
 
 def _arrive(simulation: Simulation, claim: NodeClaim, machine: Machine) -> None:

@@ -7,6 +7,7 @@ may change places between two plans, so a name that is known to be taken is anot
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -88,10 +89,26 @@ def decide(
     with simulation.trial():
         expect(simulation, claims, machines, is_new)
         asking = [_prepared(simulation, pod) for pod in pods]
-        plan = provision(simulation, on_offer(machines, claims), asking, effort=effort)
+        plan = provision(simulation, to_be_had(machines, claims), asking, effort=effort)
     known = {key_of(pod): pod for pod in pods}
     taken = {each.metadata.name for each in claims}
-    return Decision(plan, tuple(_launch(each, known, taken) for each in plan.nodes))
+    return Decision(plan, tuple(launch_of(each, known, taken) for each in plan.nodes))
+
+
+def to_be_had(machines: Iterable[Machine], claims: Iterable[NodeClaim]) -> list[Machine]:
+    """Machines of pools and groups; what is not known to be had now is not available: out of stock, or its pool is going."""
+    machines = [each for each in machines if each.source]
+    offered = {id(each) for each in on_offer(machines, claims)}
+    return [each if id(each) in offered and not _is_going(each) else _unavailable(each) for each in machines]
+
+
+def _is_going(machine: Machine) -> bool:
+    origin = machine.pool or machine.group
+    return origin is not None and origin.metadata.deletion_timestamp is not None
+
+
+def _unavailable(machine: Machine) -> Machine:
+    return dataclasses.replace(machine, offering=replace(machine.offering, available=False))
 
 
 def _prepared(simulation: Simulation, pod: Pod) -> Pod:
@@ -109,7 +126,8 @@ def _prepared(simulation: Simulation, pod: Pod) -> Pod:
     return pod
 
 
-def _launch(new: NewNode, pods: Mapping[str, Pod], taken: Container[str]) -> Launch:
+def launch_of(new: NewNode, pods: Mapping[str, Pod], taken: Container[str]) -> Launch:
+    """A machine of a plan as one to ask for. ``pods`` are by ``namespace/name``, ``taken`` the names of claims that there are."""
     mine = tuple(pods[place.pod] for place in new.places)
     drivers = {device.partition("/")[0] for place in new.places for device in place.devices}
     name = claim_name(new.machine, mine, taken)

@@ -53,6 +53,7 @@ INSUFFICIENT_CAPACITY, LAUNCH_FAILED = "InsufficientCapacity", "LaunchFailed"
 """Reasons of Launched=False."""
 
 _FIRST = (INSTANCE_TYPE, ZONE, CAPACITY_TYPE)
+_SOURCES = (NODE_POOL, NODE_GROUP)
 
 
 class State(Enum):
@@ -86,10 +87,11 @@ def claim_of(
     of which they use devices: all that were predicted, unless given."""
     template = machine.pool.spec.template.spec if machine.pool is not None else NodeClaimTemplateSpec()
     predicted = sorted(machine.devices if drivers is None else drivers)
+    origin = machine.pool or machine.group
     annotations = {
-        **(machine.pool.spec.template.metadata.annotations if machine.pool is not None else {}),
+        **(origin.spec.template.metadata.annotations if origin is not None else {}),
         **({PODS: str(pods)} if pods else {}),
-        **({DRIVERS: ",".join(predicted)} if predicted else {}),
+        DRIVERS: ",".join(predicted),
     }
     return NodeClaim(
         metadata=ObjectMeta(
@@ -113,7 +115,7 @@ def claim_of(
 
 def _requirements(labels: Mapping[str, str]) -> tuple[FlexibleRequirement, ...]:
     """What tells machines apart comes first: it is what finds them again, and a claim has only so many requirements."""
-    order = sorted(labels, key=lambda key: (key not in (*_FIRST, NODE_POOL, NODE_GROUP), key))
+    order = sorted(labels, key=lambda key: (key not in (*_FIRST, *_SOURCES), key))
     made = [FlexibleRequirement(key=key, operator="In", values=(labels[key],)) for key in order]
     return tuple(made[:REQUIREMENTS])
 
@@ -129,7 +131,6 @@ def _owners(machine: Machine) -> tuple[OwnerReference, ...]:
             kind=origin.kind,
             name=origin.metadata.name,
             uid=origin.metadata.uid,
-            block_owner_deletion=True,
         ),
     )
 
@@ -138,11 +139,12 @@ def _owners(machine: Machine) -> tuple[OwnerReference, ...]:
 
 
 def machine_of(claim: NodeClaim, machines: Iterable[Machine]) -> Machine | None:
-    """The machine that a claim means: the cheapest that it allows, of those that can be had; None if there is none such."""
-    tests = passing(claim.spec.requirements)
+    """The machine that a claim means: the cheapest that it allows, of those that can be had; None if there is none such.
+
+    Labels that tell machines apart count as requirements: who launches writes down with them what it chose."""
     labels = claim.metadata.labels
-    source = {key: labels[key] for key in (NODE_POOL, NODE_GROUP) if key in labels}
-    tests = both([*tests.items(), *labelled(source).items()])
+    chosen = {key: labels[key] for key in (*_FIRST, *_SOURCES) if key in labels}
+    tests = both([*passing(claim.spec.requirements).items(), *labelled(chosen).items()])
     allowed = [each for each in machines if failed(each.possible, tests) is None]
     return min(allowed, key=lambda each: (not each.offering.available, each.price, each.name), default=None)
 

@@ -43,6 +43,7 @@ class Wanted:
     scheduler: Configuration | None = None
     controllers: tuple[str, ...] = ()
     catalogue: tuple[str, ...] = ()  # files with the machines to be had
+    provider: str = "simulated"  # where they come from
     foreseen: Configuration = DEFAULT  # of the scheduler whose decisions plans foresee
 
     def __bool__(self) -> bool:
@@ -84,6 +85,7 @@ class Components:
                 told,
                 self._registry,
                 catalogue,
+                self._wanted.provider,
                 self._wanted.foreseen,
             )
         except ImportError as exc:

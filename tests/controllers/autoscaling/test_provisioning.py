@@ -16,8 +16,8 @@ from allotment.client.places import PLACES
 from allotment.controllers.autoscaling.batch import Batch
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
 from allotment.controllers.autoscaling.numbers import Numbers
-from allotment.controllers.autoscaling.offers import Offers
 from allotment.controllers.autoscaling.provisioning import Provisioning
+from allotment.controllers.machines.market import Market
 from tests.autoscaler.build import GPU, catalogue, gpus, pool, type_
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.failing import CRASHES, Failing, Fault
@@ -33,7 +33,7 @@ GROUPS = PLACES[PodGroup][0]
 
 
 def provisioning(part: Component, machines: Catalogue = TYPES, **more: Any) -> Provisioning:
-    offers = Offers(
+    market = Market(
         part.informers,
         machines,
         pools=resource_of(NodePool),
@@ -42,7 +42,7 @@ def provisioning(part: Component, machines: Catalogue = TYPES, **more: Any) -> P
     )
     cluster = FollowedCluster(part.informers, {PodGroup: GROUPS})
     given = {"batch": Batch(idle=0.0), "numbers": Numbers(), **more}
-    return Provisioning(part.client, part.informers, part.recorder, cluster, offers, place=CLAIMS, **given)
+    return Provisioning(part.client, part.informers, part.recorder, cluster, market, place=CLAIMS, **given)
 
 
 async def begin(cluster: Cluster, machines: Catalogue = TYPES, **more: Any) -> Component:

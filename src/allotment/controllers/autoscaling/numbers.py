@@ -9,13 +9,15 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from allotment.api.autoscaling import NodeClaim
+from allotment.api.autoscaling import CAPACITY_TYPE, INSTANCE_TYPE, NODE_GROUP, NODE_POOL, ZONE, NodeClaim
 from allotment.autoscaler.machine import Machine
 from allotment.autoscaler.node_claims import State, machine_of, state_of
 from allotment.client.informer import Informer
-from allotment.controllers.autoscaling.offers import Offers
+from allotment.controllers.machines.market import Market
 
 _BUCKETS = (0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+_KIND = (INSTANCE_TYPE, ZONE, CAPACITY_TYPE, NODE_POOL, NODE_GROUP)
+"""Labels by which claims ask for the same machine; who launches has written them."""
 _RUNNING = (State.LAUNCHED, State.REGISTERED, State.INITIALIZED, State.GOING)
 
 
@@ -70,8 +72,8 @@ class Numbers:
 class Costs(Collector):
     """What the machines that run cost an hour, by pool or group."""
 
-    def __init__(self, claims: Informer[NodeClaim], offers: Offers, registry: CollectorRegistry) -> None:
-        self._claims, self._offers = claims, offers
+    def __init__(self, claims: Informer[NodeClaim], market: Market, registry: CollectorRegistry) -> None:
+        self._claims, self._market = claims, market
         registry.register(self)
 
     def collect(self) -> Iterable[Metric]:
@@ -81,9 +83,14 @@ class Costs(Collector):
             labels=("source",),
         )
         costs: dict[str, Decimal] = {}
-        machines = self._offers.machines
+        machines, known = self._market.machines, dict[tuple[str, ...], Machine | None]()
         for claim in self._claims.all():
-            machine = machine_of(claim, machines) if state_of(claim) in _RUNNING else None
+            if state_of(claim) not in _RUNNING:
+                continue
+            kind = tuple(claim.metadata.labels.get(each, "") for each in _KIND)
+            if kind not in known:
+                known[kind] = machine_of(claim, machines)
+            machine = known[kind]
             if machine is not None:
                 costs[machine.source] = costs.get(machine.source, Decimal(0)) + machine.price
         for source, price in sorted(costs.items()):

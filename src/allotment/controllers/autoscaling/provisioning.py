@@ -36,10 +36,10 @@ from allotment.client.work_queue import WorkQueue
 from allotment.controllers.autoscaling.batch import Batch
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
 from allotment.controllers.autoscaling.numbers import Numbers
-from allotment.controllers.autoscaling.offers import Offers
 from allotment.controllers.autoscaling.patience import Patience
 from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
+from allotment.controllers.machines.market import Market
 from allotment.controllers.own_writes import OwnWrites
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class Provisioning:
         informers: Informers,
         recorder: Recorder,
         cluster: FollowedCluster,
-        offers: Offers,
+        market: Market,
         *,
         place: Resource,
         numbers: Numbers,
@@ -73,7 +73,7 @@ class Provisioning:
         now: Now = real_time,
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
-        self._recorder, self._cluster, self._offers = recorder, cluster, offers
+        self._recorder, self._cluster, self._market = recorder, cluster, market
         self._numbers, self._effort, self._now = numbers, effort, now
         self._batch = batch or Batch()
         self._claims = Collection(client, place, Typed(NodeClaim))
@@ -84,7 +84,7 @@ class Provisioning:
         self._told: dict[str, str] = {}  # what each pod was told last, by uid
         informers.of(Pod).on_change(self._pod_changed)
         self._seen.on_change(self._claim_changed)
-        offers.on_change(self._look)
+        market.on_change.append(self._look)
 
     # --- when to plan ---
 
@@ -138,7 +138,7 @@ class Provisioning:
         simulation, claims = self._cluster.at(now.timestamp()), self._seen.all()
         decision = decide(
             simulation,
-            self._offers.machines,
+            self._market.machines,
             claims,
             pods,
             is_new=lambda each: _is_new(each, now),
