@@ -1,16 +1,16 @@
 """The paths below ``/ui``.
 
-=====================  ==========================================================================================
-``/ui``                the page of the fleet, for anybody
-``/ui/machines``       the page of machines, for anybody
-``/ui/api/fleet``      all that the caller may see, as one document
-``/ui/api/changes``    the same as the first line of a stream, then a line for each change that the caller may see
-``/ui/api/device``     what a device is (``driver``, ``pool``, ``device``), for whoever may see slices
-``/ui/api/pod``        why a pod (``namespace``, ``name``) has no node, as far as the caller may see
-``/ui/api/machines``   pools, machines, overlays and what there is to choose from, as far as the caller may see
+============================  ==========================================================================================
+``/ui``                       the page of the fleet, for anybody
+``/ui/machines``              the page of machines, for anybody
+``/ui/api/fleet``             all devices that the caller may see, as one document
+``/ui/api/changes``           the same as the first line of a stream, then a line for each change that the caller may see
+``/ui/api/device``            what a device is (``driver``, ``pool``, ``device``), for whoever may see slices
+``/ui/api/pod``               why a pod (``namespace``, ``name``) has no node, as far as the caller may see
+``/ui/api/machines``          pools, machines, overlays and what there is to choose from, as far as the caller may see
 ``/ui/api/machines/changes``  the same as a stream
-``/ui/api/plan``       which machines to add for the pods that wait, for whoever may see all that it follows from
-=====================  ==========================================================================================
+``/ui/api/plan``              which machines to add for the pods that wait, for whoever may see all that it follows from
+============================  ==========================================================================================
 """
 
 from __future__ import annotations
