@@ -521,6 +521,8 @@ def test_a_claim_of_seed_0_is_planned_on_existing_nodes_only() -> None:
     found, _ = plan_for([semantic_pod("one"), semantic_pod("two")], type_("t"), there=there)
     assert [each.pod for each in found.existing] == ["ns/one"]
     assert [each.pod for each in found.pending] == ["ns/two"]
+    expected = "its devices for claims of resource.k8s.io/v1alpha2 are not known before it runs"
+    assert found.pending[0].types == {"t": expected}
 
 
 def test_a_device_taint_rule_keeps_claims_off_new_machines_too() -> None:

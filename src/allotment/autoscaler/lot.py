@@ -49,6 +49,7 @@ class Lot:
     requests: Amounts  # of one bundle
     plain: bool  # only resources, taints and labels of a node matter to it
     sociable: bool  # it has rules about other pods
+    outline: Hashable  # equal for lots that differ in resources alone; None if more may matter than that and devices
     reads: frozenset[str]  # labels of nodes that it looks at
     cap: int = 2**31  # how many of it one machine may have
     ganged: bool = False  # its pods are members of gangs
@@ -165,6 +166,7 @@ def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
     requests: Amounts = {}
     reads: set[str] = set()
     plain, cap = True, 2**31
+    outlines: list[Hashable] = []
     for pod in bundle:
         info = PodInfo(pod)
         for name, amount in info.requests.items():
@@ -174,6 +176,8 @@ def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
         plain = plain and not (
             pod.spec.resource_claims or info.ports or extended or _has_neighbours(pod.spec)
         )
+        if not (info.ports or extended or _has_neighbours(alone(pod).spec)):
+            outlines.append(_outline(pod, simulation))
         for each in pod.spec.topology_spread_constraints:
             if each.topology_key == HOSTNAME and each.when_unsatisfiable == MUST:
                 cap = min(cap, each.max_skew)
@@ -186,12 +190,35 @@ def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
         requests,
         plain,
         sociable,
+        tuple(outlines) if len(outlines) == len(bundle) else None,
         frozenset(reads),
         cap,
         any(in_gang(pod, simulation) for pod in bundle),
         frozenset(keyed),
         together=tuple(sorted(together.items(), key=lambda each: (each[0] != ZONE, each[0]))),
     )
+
+
+def _outline(pod: Pod, simulation: Simulation) -> Hashable:
+    shape = simulation.shape(pod)
+    assert isinstance(shape, tuple)
+    profile, _, seen, _ = shape
+    claims = tuple(
+        [
+            replace(each, resource_claim_name=None, resource_claim_template_name=None)
+            for each in pod.spec.resource_claims
+        ]
+    )
+    spec = replace(
+        alone(pod).spec,
+        containers=(),
+        init_containers=(),
+        resources=None,
+        overhead={},
+        resource_claims=claims,
+        scheduling_group=None,
+    )
+    return profile, encode(spec), seen
 
 
 def _dealt_by(pod: Pod) -> list[TopologySpreadConstraint]:

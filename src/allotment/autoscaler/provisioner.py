@@ -348,7 +348,8 @@ class _Provisioner:
         for machine, each in enumerate(self._machines):
             verdict = room.verdict(machine, number)
             if not verdict.most:
-                found.setdefault(each.type, verdict.words or "is too small")
+                if each.type not in found:
+                    found[each.type] = room.why(machine, number)
             elif not lot.reached_by(each.labels):
                 found.setdefault(each.type, _astray(lot, each))
             elif rule := self._flexibility.missed(
