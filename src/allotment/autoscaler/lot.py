@@ -80,6 +80,8 @@ class Lot:
 
     def reached_by(self, labels: Mapping[str, str]) -> bool:
         """Whether a machine with such labels is where the lot may be."""
+        if not self.keyed and not self.where:
+            return True
         return all(labels.get(key) == value for key, value in self.where.items()) and all(
             key in labels for key in self.keyed
         )

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from allotment.api.codec import encode
 from allotment.api.resource import ResourceSlice
 from allotment.autoscaler.device_rooms import device_rooms
 from allotment.autoscaler.forkable_cluster import key_of
@@ -69,6 +70,7 @@ class Showroom:
         self._offered = [amounts(machine.allocatable) for machine in machines]
         self._kinds = [_kind(machine) for machine in machines]
         self._rooms: dict[Hashable, tuple[Room, ...]] = {}
+        self._wishes: _Wishes | None = None
         published = simulation.objects(ResourceSlice).values()
         self._for_many = [each for each in published if not each.spec.node_name]
         self._verdicts = self._look()
@@ -95,7 +97,7 @@ class Showroom:
     def rearrange(self, lots: Sequence[Lot]) -> None:
         """The lots were dealt out: what machines think of them stays."""
         self._lots = lots
-        self._rooms = {}
+        self._rooms, self._wishes = {}, None
 
     def _look(self) -> list[list[Verdict]]:
         known: dict[tuple[Hashable, ...], Verdict] = {}
@@ -206,11 +208,31 @@ class Showroom:
         yield Room(offered.get(PODS, 0), tuple(ONE_POD * len(lot.sample) for lot in self._lots))
 
     def _devices(self, machine: int) -> list[Room]:
-        claims = [_claims(lot.sample, self._simulation) for lot in self._lots]
-        if not any(claims):
+        if self._wishes is None:
+            self._wishes = _Wishes.of([_claims(lot.sample, self._simulation) for lot in self._lots])
+        if not any(self._wishes.claims):
             return []
         node, slices = node_of(self._machines[machine], ON_SHOW)
-        return device_rooms(node, [*slices, *self._for_many], claims, self._simulation.cluster)
+        slices = [*slices, *self._for_many]
+        rooms = device_rooms(node, slices, self._wishes.claims, self._simulation.cluster)
+        return [Room(room.size, tuple([room.needs[each] for each in self._wishes.by_lot])) for room in rooms]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """The claims of all lots, those that ask for the same only once."""
+
+    claims: Sequence[Sequence[ResourceClaim]]
+    by_lot: Sequence[int]  # which of them each lot has
+
+    @classmethod
+    def of(cls, claims: Sequence[Sequence[ResourceClaim]]) -> _Wishes:
+        found: dict[tuple[bytes, ...], Sequence[ResourceClaim]] = {}
+        keys = [tuple([encode(claim.spec) for claim in each]) for each in claims]
+        for key, each in zip(keys, claims, strict=True):
+            found.setdefault(key, each)
+        places = {key: place for place, key in enumerate(found)}
+        return cls(list(found.values()), [places[key] for key in keys])
 
 
 def _kind(machine: Machine) -> Hashable:
