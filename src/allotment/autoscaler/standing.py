@@ -158,22 +158,25 @@ class Standings:
     # --- how many may go ---
 
     def spare(self, going: Mapping[str, str]) -> str:
-        """Why nodes cannot go all at once, each for its reason, Empty or Underutilized; empty if they can. They may have gone from the
-        simulation already."""
+        """Why nodes cannot go besides those that went, each for its reason, Empty or Underutilized; empty if they can."""
         sources: dict[Source, list[str]] = {}
         for name, reason in going.items():
             sources.setdefault(self._sources[name], []).append(reason)
         for source, reasons in sources.items():
             origin = self._owners[source]
             if isinstance(origin, NodePool):
-                rules = Rules.of(origin)
+                rules, count = Rules.of(origin), len(reasons) + self._absent[source]
                 for reason in sorted(set(reasons)):
                     allowed = rules.allowed(reason, self._sizes[source], self._now)
-                    if len(reasons) + self._absent[source] > allowed:
+                    if count > allowed:
                         return (
                             f"the budgets of {_named(source)} let {_nodes(allowed)} go at a time ({reason})"
                         )
         return ""
+
+    def went(self, nodes: Iterable[str]) -> None:
+        """Nodes go for good."""
+        self._absent.update(self._sources[name] for name in nodes)
 
     def enough(self) -> str:
         """Why too many nodes have gone, as the simulation is now; empty if that is not so."""
