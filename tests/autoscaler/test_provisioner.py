@@ -24,7 +24,20 @@ from allotment.autoscaler.plan import Plan
 from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
 from tests.allocator import build
-from tests.autoscaler.build import GPU, ROOT, device, devices, evaluated, gpus, group, pool, template, type_
+from tests.autoscaler.build import (
+    GPU,
+    ROOT,
+    device,
+    devices,
+    evaluated,
+    gpus,
+    group,
+    overlay,
+    pool,
+    template,
+    type_,
+    where,
+)
 from tests.autoscaler.builders import GPU as EXTENDED
 from tests.autoscaler.builders import (
     asking,
@@ -120,6 +133,22 @@ def test_each_type_is_looked_at_in_each_zone_for_itself() -> None:
         ("l", "b"),
         ("r", "a"),
     }
+
+
+@pytest.mark.parametrize("zone", ["a", "b"])
+def test_an_overlay_may_give_devices_to_one_offering_of_a_type_only(zone: str) -> None:
+    who, wanted = asking("p", cpu=1)
+    disks = overlay("disks", where(ZONE, "In", zone), dynamicResources=gpus(1))
+    found, _ = plan_for([who], type_("t", {"a": "1", "b": "2"}), disks, there=[wanted])
+    assert [each.machine.offering.zone for each in found.nodes] == [zone]
+
+
+@pytest.mark.parametrize("zone", ["a", "b"])
+def test_an_overlay_may_give_a_resource_to_one_offering_of_a_type_only(zone: str) -> None:
+    fuse = overlay("fuse", where(ZONE, "In", zone), capacity={"example.com/fuse": "2"})
+    pods = [pod(name, cpu=1, more={"example.com/fuse": 1}) for name in "abc"]
+    found, _ = plan_for(pods, type_("t", {"a": "1", "b": "2"}), fuse)
+    assert [each.machine.offering.zone for each in found.nodes] == [zone, zone]
 
 
 def brute_force(pods: Sequence[Pod], offers: Sequence[Machine], objects: Sequence[ApiStruct]) -> Decimal:

@@ -178,6 +178,50 @@ def test_the_demo_brings_workloads_that_run(tmp_path: Path) -> None:
         assert process.wait(PATIENCE) == 0
 
 
+def test_pools_are_counted_unless_their_feature_gate_is_off(tmp_path: Path) -> None:
+    """Off, the controller is not there: it has no numbers. On again in the same folder, it counts what was there already."""
+    slice_ = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "nodeName": "n",
+            "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0"}],
+        },
+    }
+
+    async def numbers(client: Client) -> str:
+        return (await client.transport.call(Call("GET", "/metrics"))).body.decode()
+
+    async def off(client: Client) -> None:
+        await client.plain("resource.k8s.io/v1", "resourceslices", namespaced=False).create(slice_)
+        told = await numbers(client)
+        assert "allotment_semantic_claims_allocated" in told  # other controllers have theirs
+        assert "resourcepool_controller" not in told
+        assert not (
+            await client.plain("resource.k8s.io/v1beta2", "resourcepools", namespaced=False).list()
+        ).items
+
+    async def on(client: Client) -> None:
+        assert "resourcepool_controller" in await numbers(client)
+        pools = client.plain("resource.k8s.io/v1beta2", "resourcepools", namespaced=False)
+        async with asyncio.timeout(PATIENCE), pools.watch(initial_events=True) as events:
+            async for event in events:
+                if event.object and event.object.get("spec", {}).get("driver") == "gpu.example.com":
+                    return
+        raise AssertionError("the watch ended")
+
+    gate = "DRAResourceAvailabilityVisibility"
+    for value, look in (("false", off), ("true", on)):
+        with up(tmp_path / "data", "--no-scheduler", "--feature-gates", f"{gate}={value}") as process:
+            greeting(process)
+            ask(tmp_path / "data" / "kubeconfig", look)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+
+
 REFUSED = {
     "a demo without controllers": (["--demo", "--no-controllers"], "--demo needs the controllers"),
     "a configuration for no scheduler": (

@@ -164,12 +164,18 @@ class Showroom:
 
 
 def _kind(machine: Machine) -> Hashable:
+    """Overlays may tell offerings of one type apart: by what the machine has, and by its devices."""
     local = all(
         template.spec.node_selector is None
         for devices in machine.devices.values()
         for template in devices.resources.resource_slice_templates
     )
-    return (machine.source, machine.type, *(() if local else (machine.offering.zone,)))
+    return (
+        *(machine.source, machine.type),
+        *(() if local else (machine.offering.zone,)),
+        frozenset(machine.allocatable.items()),
+        frozenset((driver, devices.origin) for driver, devices in machine.devices.items()),
+    )
 
 
 def ranks_of(found: Bound) -> list[int]:

@@ -12,7 +12,7 @@ and other pods that wait: only what is bound counts.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -103,6 +103,11 @@ class Simulation(ForkableCluster):
             name: [plugin for plugin in profile.pre_enqueue if not isinstance(plugin, PreFilter)]
             for name, profile in self._profiles.items()
         }
+
+    @property
+    def schedulers(self) -> Collection[str | None]:
+        """The names by which pods ask for a scheduler that is simulated."""
+        return self._profiles.keys()
 
     # --- nodes ---
 

@@ -71,6 +71,11 @@ def administrator(server: ApiServer) -> Client:
     return Client(InProcessTransport(server.app, {"identity": ADMINISTRATOR}), manager="allot-demo")
 
 
+def demo_catalogue() -> str:
+    """The file with the machines that can be had in the demo."""
+    return str(files("allotment.cli") / "demo_catalogue.yaml")
+
+
 async def bring_fleet(server: ApiServer) -> None:
     """The demo's nodes and devices, as any client would apply them: what is there already becomes as it should be."""
     time = now()

@@ -12,6 +12,7 @@ from allotment.api import alpha2
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Node, Pod, PodResourceClaim
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
+from allotment.autoscaler.pending import from_template
 from allotment.cli.absent import absent
 from allotment.cli.claim_description import facts_of
 from allotment.cli.cluster import name_of
@@ -19,7 +20,7 @@ from allotment.cli.examination import Examination
 from allotment.cli.explanation import Explanation, State, told_of, well_or_not
 from allotment.cli.failure import Failure, NoAnswer
 from allotment.cli.usage_table import plural
-from allotment.cli.workload import FINISHED, from_template
+from allotment.cli.workload import FINISHED
 from allotment.scheduler.pod import claims_named
 
 if TYPE_CHECKING:
