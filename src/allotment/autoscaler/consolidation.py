@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 FEW = 6
 """Nodes, or sets of them that must go together, of which all combinations are tried."""
+KINDS = 6
+"""Kinds of pods for each of which room is kept when few nodes are looked at."""
 TRIALS = 32
 """Sets that are planned with new machines, where there are more."""
 MANY = 8
@@ -405,12 +407,35 @@ class _Search:
         cheaper = [each for each in self._machines if each.price < cost] if buy else []
         if not cheaper:
             return stay
-        plan = provision(self._simulation, cheaper, cleared.waiting, effort=self._effort)
+        first, plan = self._plan(cleared.waiting, cheaper)
         if plan.pending or plan.price >= cost:
             return Stay(f"{stay.why}, and no cheaper machines would do", stay.pods)
+        self._schedule(first)
         if not carry_out(self._simulation, plan) or self._torn(cleared.waiting):
             return stay
         return {each.name: each.machine for each in plan.nodes}
+
+    def _plan(self, pods: Sequence[Pod], machines: Sequence[Machine]) -> tuple[Sequence[Pod], Plan]:
+        """The cheapest plan for pods that were evicted, and those that are given the room that there is before it is made. A plan takes
+        that room as it comes; where there are few nodes, it is also kept for one kind of pods after another."""
+        plans: list[tuple[Sequence[Pod], Plan]] = [((), self._planned((), pods, machines))]
+        if plans[0][1].existing and len(self._old) + len(self._new) <= FEW:
+            kinds: dict[int, list[Pod]] = {}
+            for pod in pods:
+                kinds.setdefault(id(self._simulation.cluster.pods[key_of(pod)].asks), []).append(pod)
+            alike = list(kinds.values())[:KINDS] if len(kinds) > 1 else []
+            plans += [(first, self._planned(first, pods, machines)) for first in alike]
+        return min(plans, key=lambda each: (len(each[1].pending), each[1].price))
+
+    def _planned(self, first: Sequence[Pod], pods: Sequence[Pod], machines: Sequence[Machine]) -> Plan:
+        with self._simulation.trial():
+            placed = self._schedule(first)
+            rest = [pod for pod in pods if key_of(pod) not in placed]
+            return provision(self._simulation, machines, rest, effort=self._effort)
+
+    def _schedule(self, pods: Sequence[Pod]) -> set[str]:
+        """Places those that find room; returns their keys."""
+        return {key_of(pod) for pod in pods if isinstance(self._simulation.schedule(pod), Bound)}
 
     def _on_existing(self, pods: Sequence[Pod]) -> Stay | None:
         """Places all pods where there is room, or none. Whoever found no place goes first the next time."""
