@@ -89,7 +89,7 @@ def problem(
 class Running:
     """Nodes with pods on them, in a simulation, and the machines that can be had."""
 
-    simulation: Simulation
+    there: Simulation
     machines: tuple[Machine, ...]
 
 
@@ -101,8 +101,8 @@ def cluster(seed: int, nodes: int, *, idle: float = 0.2, shapes: int = 20, types
     known = {each.metadata.name: each for each in _types(random, types, 4)}
     machines = evaluate(Catalogue(known, {"pool": decode(NodePool, pool)})).machines
     by_worth = sorted(machines, key=lambda each: (each.price / each.capacity["cpu"].nanos, each.name))
-    cards = [each for each in by_worth if each.devices][: len(known) // 8]
-    plain = [each for each in by_worth if not each.devices][: len(known) // 8]
+    cards = [each for each in by_worth if each.devices][: max(3, len(known) // 8)]
+    plain = [each for each in by_worth if not each.devices][: max(3, len(known) // 8)]
     made = [_shape(random, 1, special=False) for _ in range(shapes)]
     simulation = start_simulation([_class()])
     for number in range(nodes):

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from allotment.api.core import Node
-from allotment.autoscaler.covering import USUAL, Effort
+from allotment.autoscaler.covering import Effort
 from allotment.autoscaler.drain import ROUNDS, Cleared, Held, accommodate, clear
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.machine import Machine, node_of
@@ -44,16 +44,20 @@ if TYPE_CHECKING:
     from allotment.autoscaler.simulation import Simulation
 
 FEW = 6
-"""Nodes, or sets of them that must go together, of which all combinations are tried."""
+FEW_PODS = 30
+"""Nodes, or sets of them that must go together, of which all combinations are tried; with no more pods on them than this."""
 KINDS = 6
-"""Kinds of pods for each of which room is kept when few nodes are looked at."""
+"""Kinds of pods for each of which room is kept where there are few."""
 TRIALS = 32
-"""Sets that are planned with new machines, where there are more."""
+MANY_PODS = 100
+"""Sets that are planned with new machines, where there are more; and pods of one such set."""
 MANY = 8
 """Nodes that are tried at once where there are many, and then twice as many."""
 SOME = 100
 """Nodes that are tried again after machines were bought, which have some room."""
 SIZES = (1, 2, 3, 4, 6, 8, 12)
+MODEST = Effort(rounds=60, resales=2, steps=1_500)
+"""For each of the many plans that are made."""
 NOTHING = Decimal(0)
 
 Unit = tuple[str, ...]
@@ -94,7 +98,7 @@ def consolidate(
     *,
     now: float,
     owners: Iterable[NodePool | NodeGroup] = (),
-    effort: Effort = USUAL,
+    effort: Effort = MODEST,
 ) -> Consolidation:
     """What can be saved now; the simulation is as it was, afterwards.
 
@@ -122,9 +126,9 @@ class _Trial:
     gone: tuple[str, ...] = ()
 
     @property
-    def worth(self) -> tuple[Decimal, int, int]:
-        """By which one is better than another: money, nodes, and pods that need not move."""
-        return self.saved, len(self.nodes) - len(self.new), -len(self.moved)
+    def worth(self) -> tuple[Decimal, int, int, int]:
+        """By which one is better than another: money, machines that need not come, nodes that go, pods that need not move."""
+        return self.saved, -len(self.new), len(self.nodes), -len(self.moved)
 
 
 class _Search:
@@ -238,7 +242,8 @@ class _Search:
     def improve(self) -> bool:
         """Lets some nodes go for good. False: nothing is found any more."""
         units = self._units()
-        if len(units) <= FEW:
+        self._hopeless.clear()
+        if len(units) <= FEW and sum(map(self._pods, units)) <= FEW_PODS:
             return self._best(units)
         return self._let_empty_go(units) or self._each_alone(units) or self._some_for_cheaper(units)
 
@@ -268,14 +273,14 @@ class _Search:
         only ever lost where no machine was bought: who found none then is not asked again, and of the others a few."""
         order = sorted(units, key=lambda unit: (self._used(unit), -self._price(unit), unit))
         order = order[:SOME] if self._new else [unit for unit in order if unit not in self._stuck]
-        before, size = len(self._gone), MANY
+        found, size = False, MANY
         while size <= len(order):
             if not self._let_go(tuple(name for unit in order[:size] for name in unit), buy=False):
                 break
-            order, size = order[size:], 2 * size
-        self._let_all_go(order, buy=False)
+            order, size, found = order[size:], 2 * size, True
+        found = self._let_all_go(order, buy=False) or found
         self._stuck.update(order)
-        return len(self._gone) > before
+        return found
 
     def _some_for_cheaper(self, units: Sequence[Unit]) -> bool:
         """Sets of nodes, those first where most is paid for nothing."""
@@ -285,6 +290,7 @@ class _Search:
         for size in SIZES:
             windows = [order[start : start + size] for start in range(0, len(order) - size + 1, size)]
             sets = [tuple(name for unit in each for name in unit) for each in windows]
+            sets = [nodes for nodes in sets if self._pods(nodes) <= MANY_PODS]
             found = self._let_all_go(sets, buy=True) or found
             order = [unit for unit in order if all(name in self._old or name in self._new for name in unit)]
         return found
@@ -308,6 +314,9 @@ class _Search:
         infos = [self._simulation.cluster.nodes[name] for name in nodes]
         pods = [tuple(sorted(id(pod.asks) for pod in info.pods.values())) for info in infos]
         return tuple(sorted(zip(map(self._price_of, nodes), pods, strict=True), key=repr))
+
+    def _pods(self, nodes: Unit) -> int:
+        return sum(len(self._simulation.cluster.nodes[name].pods) for name in nodes)
 
     def _used(self, unit: Unit) -> float:
         """How much of the nodes their pods request, of what they request most of."""
@@ -417,9 +426,9 @@ class _Search:
 
     def _plan(self, pods: Sequence[Pod], machines: Sequence[Machine]) -> tuple[Sequence[Pod], Plan]:
         """The cheapest plan for pods that were evicted, and those that are given the room that there is before it is made. A plan takes
-        that room as it comes; where there are few nodes, it is also kept for one kind of pods after another."""
+        that room as it comes; of few pods, one kind after another is also given it first."""
         plans: list[tuple[Sequence[Pod], Plan]] = [((), self._planned((), pods, machines))]
-        if plans[0][1].existing and len(self._old) + len(self._new) <= FEW:
+        if plans[0][1].existing and len(pods) <= FEW_PODS:
             kinds: dict[int, list[Pod]] = {}
             for pod in pods:
                 kinds.setdefault(id(self._simulation.cluster.pods[key_of(pod)].asks), []).append(pod)

@@ -120,7 +120,7 @@ def _protected(simulation: Simulation, pods: tuple[Pod, ...]) -> dict[str, str]:
     return {
         key_of(pod): "its disruption budget allows no more evictions now"
         for pod in pods
-        if not goes_along(pod) and not budgets.spend(known[key_of(pod)])
+        if needs_place(pod) and not budgets.spend(known[key_of(pod)])
     }
 
 
@@ -129,7 +129,7 @@ def _cleared(simulation: Simulation, node: str, cleared: Cleared) -> None:
     for pod in simulation.pods(node):
         looks = only_looks(simulation, pod)
         evicted = simulation.simulate_evict_pod(pod, node).pod
-        if goes_along(pod):
+        if not needs_place(pod):
             cleared.gone.append(evicted)
             _forget(simulation, evicted)
         else:
@@ -158,14 +158,17 @@ def place(simulation: Simulation, pods: Sequence[Pod]) -> Round:
 
 
 def goes_along(pod: Pod) -> bool:
-    """Whether a pod needs no other place when its node goes: it is there because the node is, or is on its way out already. One of
-    a StatefulSet that is on its way out comes back under its name."""
+    """Whether a pod is on its node because the node is there, and needs no other place."""
     owners = pod.metadata.owner_references
-    if pod.metadata.deletion_timestamp and not any(owner.kind == "StatefulSet" for owner in owners):
-        return True
     return MIRROR in pod.metadata.annotations or any(
         owner.kind == "Node" or (owner.kind == "DaemonSet" and owner.controller) for owner in owners
     )
+
+
+def needs_place(pod: Pod) -> bool:
+    """Whether a pod is to run elsewhere when its node goes. One that is on its way out is not, unless it comes back under its name."""
+    comes_back = any(owner.kind == "StatefulSet" for owner in pod.metadata.owner_references)
+    return not goes_along(pod) and (pod.metadata.deletion_timestamp is None or comes_back)
 
 
 def only_looks(simulation: Simulation, pod: Pod) -> bool:

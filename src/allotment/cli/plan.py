@@ -12,6 +12,7 @@ from allotment.cli.sight import TABLE, WIDE, sight_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from allotment.api.autoscaling import NodeGroup, NodePool
     from allotment.api.meta import ApiStruct
     from allotment.autoscaler.catalogue import Catalogue
     from allotment.autoscaler.plan import Plan
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     "--compare", multiple=True, type=click.Path(exists=True), metavar="FILE|DIR",
     help="another catalogue, to plan with side by side; one without instance types (overlays, pools) is laid over --catalog",
 )  # fmt: skip
+@click.option(
+    "--consolidate", is_flag=True,
+    help="the other way round: which nodes can go, and which cheaper machines come in their place",
+)  # fmt: skip
 @click.option("--empty", is_flag=True, help="no cluster at all: as if there were no node yet")
 @click.option(
     "--cheapest-alternative", is_flag=True,
@@ -40,6 +45,7 @@ def command(
     files: tuple[str, ...],
     catalog: tuple[str, ...],
     compare: tuple[str, ...],
+    consolidate: bool,
     empty: bool,
     cheapest_alternative: bool,
     sight: Sight,
@@ -54,6 +60,7 @@ def command(
     Examples:  allot plan -f pods.yaml --catalog types.yaml --empty
                allot plan --catalog types.yaml --compare overlays.yaml
                allot plan -f pods.yaml --catalog types.yaml --offline cluster.yaml -o json
+               allot plan --consolidate --catalog types.yaml
 
     \b
     Exit code: 0 every pod has a place in the plan, 1 some stay pending, 2 it could not be found out.
@@ -62,6 +69,11 @@ def command(
         raise click.UsageError("--empty is without a cluster: leave out --offline, --kubeconfig, --context")
     if not catalog:
         raise click.UsageError("no machines to choose from: name files with InstanceTypes with --catalog")
+    if consolidate:
+        if files or compare or empty or cheapest_alternative:
+            words = "leave out -f, --compare, --empty, --cheapest-alternative"
+            raise click.UsageError(f"--consolidate is about the nodes and pods of a cluster: {words}")
+        return _consolidate(catalog, sight, output)
     from allotment.cli.catalog import read_files
     from allotment.cli.plan_table import document, show, show_comparison
     from allotment.cli.screen import open_screen
@@ -90,9 +102,40 @@ def command(
     return 1 if plans[0].pending else 0
 
 
+def _consolidate(catalog: Sequence[str], sight: Sight, output: str) -> int:
+    from datetime import UTC, datetime
+
+    from allotment.autoscaler.consolidation import consolidate
+    from allotment.autoscaler.overlays import evaluate
+    from allotment.autoscaler.simulation import start_simulation
+    from allotment.cli.catalog import read_files
+    from allotment.cli.consolidation_table import document, quiet_since, show
+    from allotment.cli.screen import open_screen
+
+    waiting, own = _look((), sight, empty=False)
+    catalogue = _with(read_files(catalog), own)
+    found = evaluate(catalogue)
+    notes = [*waiting.notes, *found.notes]
+    simulation = start_simulation([*waiting.objects, *waiting.pods])
+    now = datetime.now(UTC).timestamp()
+    owners: list[NodePool | NodeGroup] = [*catalogue.pools.values(), *catalogue.groups.values()]
+    answer = consolidate(simulation, found.machines, quiet_since(simulation, own), now=now, owners=owners)
+    if output in (TABLE, WIDE):
+        screen = open_screen()
+        for note in notes:
+            screen.line((f"note: {note}", "dim"))
+        show(answer, simulation, screen, wide=output == WIDE)
+    else:
+        from allotment.cli.document import written_out
+
+        click.echo(written_out({**document(answer, simulation), "notes": notes}, output))
+    return 0
+
+
 def _look(files: Sequence[str], sight: Sight, *, empty: bool) -> tuple[Waiting, Sequence[ApiStruct]]:
-    """The pods that wait, and the cluster's own overlays, pools and groups of nodes."""
-    from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
+    """The pods that wait, and the cluster's own overlays, pools, groups and claims of nodes."""
+    from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
+    from allotment.api.batch import PodDisruptionBudget
     from allotment.cli.examination import KINDS
     from allotment.cli.plan_input import read, waiting
     from allotment.cli.seen import look
@@ -100,14 +143,15 @@ def _look(files: Sequence[str], sight: Sight, *, empty: bool) -> tuple[Waiting, 
     mine = read(files)[0] if files else []
     if empty:
         return waiting(mine, (), tainted=True), ()
-    ours = (NodeOverlay, NodePool, NodeGroup)
+    ours = (NodeOverlay, NodePool, NodeGroup, NodeClaim)
     if sight.offline:
         cluster, reading = read(sight.offline)
         return waiting(mine, cluster, tainted=True), [
             each.obj for each in reading.found if isinstance(each.obj, ours)
         ]
-    seen = look(sight, (*KINDS, *ours))
-    objects = [each for kind in KINDS for each in seen.some(kind)]
+    kinds: tuple[type[ApiStruct], ...] = (*KINDS, PodDisruptionBudget)
+    seen = look(sight, (*kinds, *ours))
+    objects = [each for kind in kinds for each in seen.some(kind)]
     found = waiting(mine, objects, tainted=False)
     found.notes += seen.notes
     return found, [each for kind in ours for each in seen.of(kind)]

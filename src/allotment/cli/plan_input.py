@@ -10,12 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from allotment.api import alpha2
-from allotment.api.batch import PodGroup, Queue, VolcanoPodGroup
+from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
+from allotment.api.codec import decode
 from allotment.api.core import Namespace, Pod
+from allotment.api.kinds import group_of
+from allotment.api.manifest import Located
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate
 from allotment.autoscaler.pending import missing_claims
@@ -26,8 +30,15 @@ from allotment.cli.input import BadInput, Reading, read_objects
 from allotment.cli.workload import FINISHED
 from allotment.scheduler.configuration import DEFAULT_SCHEDULER
 
-GROUPS = (PodGroup, VolcanoPodGroup, Queue, Namespace)
+GROUPS = (PodGroup, VolcanoPodGroup, Queue, Namespace, PodDisruptionBudget)
 """Kinds that a scheduler reads and allocation does not look at."""
+_BY_NAME: dict[tuple[str, str], type[ApiStruct]] = {
+    ("scheduling.k8s.io", "PodGroup"): PodGroup,
+    ("scheduling.volcano.sh", "PodGroup"): VolcanoPodGroup,
+    ("scheduling.volcano.sh", "Queue"): Queue,
+    ("policy", "PodDisruptionBudget"): PodDisruptionBudget,
+}
+"""Those of them that are not otherwise read from files."""
 
 
 @dataclass(slots=True)
@@ -46,8 +57,19 @@ def read(files: Sequence[str]) -> tuple[list[ApiStruct], Reading]:
         raise BadInput(reading.complaints)
     known = [each for each in reading.found if not isinstance(each.obj, GROUPS)]
     cluster = gather(Reading(known), check_expression, lenient=True)
-    others = [each.obj for each in reading.found if isinstance(each.obj, GROUPS)]
+    others = [obj for each in reading.found if isinstance(obj := _of_scheduling(each), GROUPS)]
     return [*_all(cluster), *others], reading
+
+
+def _of_scheduling(located: Located) -> ApiStruct | None:
+    """An object that a scheduler reads. Raises BadInput."""
+    type_ = _BY_NAME.get((group_of(located.api_version), located.kind))
+    if type_ is None:
+        return located.obj
+    try:
+        return decode(type_, located.raw)
+    except msgspec.ValidationError as exc:
+        raise BadInput([str(located.error("", str(exc)))]) from exc
 
 
 def _all(cluster: Cluster) -> list[ApiStruct]:
@@ -81,7 +103,7 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
     found.objects = [
         each
         for each in everything
-        if isinstance(each, (*KINDS, alpha2.ResourceClaim))
+        if isinstance(each, (*KINDS, PodDisruptionBudget, alpha2.ResourceClaim))
         and not isinstance(each, Pod | ResourceClaimTemplate)
         and not (tainted and isinstance(each, DeviceTaintRule))
     ]
@@ -105,7 +127,14 @@ def _metadata(obj: ApiStruct) -> Any:
 def _in_namespace(obj: ApiStruct) -> ApiStruct:
     """As kubectl would put it: what has no namespace and needs one is in ``default``."""
     needs = isinstance(
-        obj, Pod | ResourceClaim | ResourceClaimTemplate | alpha2.ResourceClaim | PodGroup | VolcanoPodGroup
+        obj,
+        Pod
+        | ResourceClaim
+        | ResourceClaimTemplate
+        | alpha2.ResourceClaim
+        | PodGroup
+        | VolcanoPodGroup
+        | PodDisruptionBudget,
     )
     metadata = _metadata(obj)
     if not needs or metadata.namespace:
