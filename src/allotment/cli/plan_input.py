@@ -10,13 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from allotment.api import alpha2
 from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
-from allotment.api.codec import decode
+from allotment.api.codec import DecodeError, decode
 from allotment.api.core import Namespace, Pod
 from allotment.api.kinds import group_of
 from allotment.api.manifest import Located
@@ -68,8 +67,8 @@ def _of_scheduling(located: Located) -> ApiStruct | None:
         return located.obj
     try:
         return decode(type_, located.raw)
-    except msgspec.ValidationError as exc:
-        raise BadInput([str(located.error("", str(exc)))]) from exc
+    except DecodeError as exc:
+        raise BadInput([str(located.error(exc.path, exc.message))]) from exc
 
 
 def _all(cluster: Cluster) -> list[ApiStruct]:
