@@ -110,7 +110,7 @@ def accommodate(simulation: Simulation, cleared: Cleared) -> list[Bound]:
             moved.append(found)
         else:
             cleared.gone.append(pod)
-            _forget(simulation, pod)
+            forget(simulation, pod)
     return moved
 
 
@@ -120,7 +120,7 @@ def _protected(simulation: Simulation, pods: tuple[Pod, ...]) -> dict[str, str]:
     return {
         key_of(pod): "its disruption budget allows no more evictions now"
         for pod in pods
-        if needs_place(pod) and not budgets.spend(known[key_of(pod)])
+        if not goes_along(pod) and not budgets.spend(known[key_of(pod)])
     }
 
 
@@ -129,9 +129,9 @@ def _cleared(simulation: Simulation, node: str, cleared: Cleared) -> None:
     for pod in simulation.pods(node):
         looks = only_looks(simulation, pod)
         evicted = simulation.simulate_evict_pod(pod, node).pod
-        if not needs_place(pod):
+        if goes_along(pod):
             cleared.gone.append(evicted)
-            _forget(simulation, evicted)
+            forget(simulation, evicted)
         else:
             (cleared.optional if looks else cleared.waiting).append(evicted)
 
@@ -158,17 +158,20 @@ def place(simulation: Simulation, pods: Sequence[Pod]) -> Round:
 
 
 def goes_along(pod: Pod) -> bool:
-    """Whether a pod is on its node because the node is there, and needs no other place."""
+    """Whether a pod needs no other place when its node goes: it is there because the node is, or is on its way out already. One of
+    a StatefulSet that is on its way out comes back under its name."""
     owners = pod.metadata.owner_references
+    if pod.metadata.deletion_timestamp and not any(owner.kind == "StatefulSet" for owner in owners):
+        return True
+    return belongs_to_node(pod)
+
+
+def belongs_to_node(pod: Pod) -> bool:
+    """Whether a pod is there because its node is."""
     return MIRROR in pod.metadata.annotations or any(
-        owner.kind == "Node" or (owner.kind == "DaemonSet" and owner.controller) for owner in owners
+        owner.kind == "Node" or (owner.kind == "DaemonSet" and owner.controller)
+        for owner in pod.metadata.owner_references
     )
-
-
-def needs_place(pod: Pod) -> bool:
-    """Whether a pod is to run elsewhere when its node goes. One that is on its way out is not, unless it comes back under its name."""
-    comes_back = any(owner.kind == "StatefulSet" for owner in pod.metadata.owner_references)
-    return not goes_along(pod) and (pod.metadata.deletion_timestamp is None or comes_back)
 
 
 def only_looks(simulation: Simulation, pod: Pod) -> bool:
@@ -180,7 +183,7 @@ def only_looks(simulation: Simulation, pod: Pod) -> bool:
     return bool(results) and all(result.admin_access for result in results)
 
 
-def _forget(simulation: Simulation, pod: Pod) -> None:
+def forget(simulation: Simulation, pod: Pod) -> None:
     """A pod is no more, nor are the claims that were made for it."""
     claims = simulation.objects(ResourceClaim)
     for key in list(simulation.cluster.claims.owned.get(pod.metadata.uid, ())):

@@ -8,7 +8,7 @@ neither it nor a pod on it says otherwise. Which annotations count:
 - ``cluster-autoscaler.kubernetes.io/safe-to-evict`` of a pod: ``"false"`` keeps it where it is, ``"true"`` lets it go though nobody owns it.
 
 A pod that no controller owns would not come back, so it holds its node, as with Cluster Autoscaler (Karpenter evicts it). Pods that need no
-other place (``drain.needs_place``) do not hold it, nor do those that only look at devices.
+other place (``drain.goes_along``) do not hold it, nor do those that only look at devices.
 
 The price is that of the machine with the node's instance type, zone, capacity type and pool, or of its group. A node whose price is not known
 counts as costing nothing: it goes if its pods find room, and pays for nothing new.
@@ -33,7 +33,7 @@ from allotment.api.autoscaling import (
 )
 from allotment.api.core import Node
 from allotment.autoscaler.disruption import EMPTY, UNDERUTILIZED, Rules
-from allotment.autoscaler.drain import needs_place, only_looks
+from allotment.autoscaler.drain import goes_along, only_looks
 from allotment.autoscaler.forkable_cluster import key_of
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Standings:
 
     def _pod_keeps(self, pod: Pod) -> str:
         annotations = pod.metadata.annotations
-        if not needs_place(pod):
+        if goes_along(pod):
             return ""
         if annotations.get(DO_NOT_DISRUPT) == TRUE:
             return f"it is annotated {DO_NOT_DISRUPT}"
@@ -153,7 +153,7 @@ class Standings:
     def moving(self, node: str) -> list[Pod]:
         """The pods of a node that need another one if it goes."""
         pods = self._simulation.pods(node)
-        return [pod for pod in pods if needs_place(pod) and not only_looks(self._simulation, pod)]
+        return [pod for pod in pods if not goes_along(pod) and not only_looks(self._simulation, pod)]
 
     # --- how many may go ---
 

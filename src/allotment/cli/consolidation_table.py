@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from allotment.api.autoscaling import INSTANCE_TYPE, ZONE, NodeClaim
-from allotment.api.core import Node
+from allotment.api.autoscaling import INSTANCE_TYPE, ZONE
 from allotment.cli.plan_table import MACHINE, devices_cell, few, machine_row, money, node_document
 from allotment.cli.screen import Cell, Screen
 from allotment.cli.usage_table import plural
@@ -15,33 +13,9 @@ from allotment.cli.usage_table import plural
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from allotment.api.meta import ApiStruct
     from allotment.autoscaler.consolidation import Consolidation, Gone
     from allotment.autoscaler.simulation import Simulation
     from allotment.autoscaler.standing import Stay
-
-LONG_AGO = 0.0
-
-
-def quiet_since(simulation: Simulation, own: Iterable[ApiStruct]) -> dict[str, float]:
-    """For each node, when a pod last came or went: as its NodeClaim says, or else when the newest pod on it was created."""
-    told = {
-        each.status.node_name: each.status.last_pod_event_time
-        for each in own
-        if isinstance(each, NodeClaim) and each.status.node_name
-    }
-    found = {}
-    for name in simulation.objects(Node):
-        created = [pod.metadata.creation_timestamp for pod in simulation.pods(name)]
-        found[name] = max(map(_seconds, (told.get(name), *created)))
-    return found
-
-
-def _seconds(stamp: str | None) -> float:
-    try:
-        return datetime.fromisoformat(stamp or "").timestamp()
-    except ValueError:
-        return LONG_AGO
 
 
 def show(found: Consolidation, simulation: Simulation, screen: Screen, *, wide: bool) -> None:

@@ -15,10 +15,7 @@ from msgspec.structs import replace
 from allotment.api import alpha2
 from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
-from allotment.api.codec import DecodeError, decode
 from allotment.api.core import Namespace, Pod
-from allotment.api.kinds import group_of
-from allotment.api.manifest import Located
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate
 from allotment.autoscaler.pending import missing_claims
@@ -29,15 +26,8 @@ from allotment.cli.input import BadInput, Reading, read_objects
 from allotment.cli.workload import FINISHED
 from allotment.scheduler.configuration import DEFAULT_SCHEDULER
 
-GROUPS = (PodGroup, VolcanoPodGroup, Queue, Namespace, PodDisruptionBudget)
+GROUPS = (PodGroup, VolcanoPodGroup, Queue, PodDisruptionBudget, Namespace)
 """Kinds that a scheduler reads and allocation does not look at."""
-_BY_NAME: dict[tuple[str, str], type[ApiStruct]] = {
-    ("scheduling.k8s.io", "PodGroup"): PodGroup,
-    ("scheduling.volcano.sh", "PodGroup"): VolcanoPodGroup,
-    ("scheduling.volcano.sh", "Queue"): Queue,
-    ("policy", "PodDisruptionBudget"): PodDisruptionBudget,
-}
-"""Those of them that are not otherwise read from files."""
 
 
 @dataclass(slots=True)
@@ -56,19 +46,8 @@ def read(files: Sequence[str]) -> tuple[list[ApiStruct], Reading]:
         raise BadInput(reading.complaints)
     known = [each for each in reading.found if not isinstance(each.obj, GROUPS)]
     cluster = gather(Reading(known), check_expression, lenient=True)
-    others = [obj for each in reading.found if isinstance(obj := _of_scheduling(each), GROUPS)]
+    others = [each.obj for each in reading.found if isinstance(each.obj, GROUPS)]
     return [*_all(cluster), *others], reading
-
-
-def _of_scheduling(located: Located) -> ApiStruct | None:
-    """An object that a scheduler reads. Raises BadInput."""
-    type_ = _BY_NAME.get((group_of(located.api_version), located.kind))
-    if type_ is None:
-        return located.obj
-    try:
-        return decode(type_, located.raw)
-    except DecodeError as exc:
-        raise BadInput([str(located.error(exc.path, exc.message))]) from exc
 
 
 def _all(cluster: Cluster) -> list[ApiStruct]:
