@@ -14,7 +14,7 @@ from allotment.api.preparation import prepared
 from allotment.api.resource import DeviceTaintRule, ResourceClaimTemplate
 from allotment.autoscaler.simulation import Simulation, start_simulation
 from allotment.cel.expression_check import check_expression
-from allotment.cli.examination import KINDS, hold_hidden, insist_on_devices, objects_of, plenty
+from allotment.cli.examination import KINDS, hold_hidden, insist_on_devices, note_guesses, objects_of, plenty
 from allotment.cli.input import BadInput, read_objects
 from allotment.cli.plan_input import checked, waiting
 from allotment.cli.seen import Seen, look
@@ -55,6 +55,7 @@ def look_at_scene(sight: Sight, *, empty: bool) -> Scene:
     insist_on_devices(seen)
     objects = [*objects_of(seen), *seen.some(PodDisruptionBudget), *seen.some(Pod)]
     scene = _scene(objects, [each for kind in SOURCES for each in seen.of(kind)])
+    note_guesses(seen)
     scene.notes += seen.notes
     scene.seen = seen
     return scene
