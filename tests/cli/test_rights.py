@@ -34,6 +34,7 @@ FORBIDDEN = (
 POOLS = MANIFEST.with_name("resource_pools.yaml")
 OVERLAYS = MANIFEST.with_name("node_overlays.yaml")
 MACHINES = MANIFEST.with_name("machines.yaml")
+AUTOSCALING = MANIFEST.with_name("autoscaling.yaml")
 
 
 def as_account(
@@ -124,6 +125,15 @@ def test_the_role_for_machines_suffices(tmp_path: Path, provider: str) -> None:
         return await missing(client, rights + played)
 
     assert as_account("allotment-controllers", tmp_path, ask, MACHINES) == []
+
+
+def test_the_roles_for_autoscaling_suffice_with_a_lease_of_its_own(tmp_path: Path) -> None:
+    async def ask(client: Client) -> list[Right]:
+        rights = await controllers.rights_of(service("autoscaler"), client, ("autoscaling", "machines"))
+        assert Right("create", "karpenter.sh", "nodeclaims") in rights
+        return await missing(client, rights)
+
+    assert as_account("allotment-controllers", tmp_path, ask, MACHINES, AUTOSCALING) == []
 
 
 def test_rights_on_one_thing_are_told_together() -> None:

@@ -30,7 +30,10 @@ CHOICES = (
     "overlays",
     "simulation",
     "machines",
+    "autoscaling",
 )
+SCALING = frozenset({"machines", "autoscaling"})
+"""Where only these run, they have a lease of their own, so that other controllers may lead beside them."""
 WRITES = {
     "claims": (
         "create,delete,patch: resource.k8s.io: resourceclaims",
@@ -61,6 +64,7 @@ WRITES = {
         "delete: core: pods",
         "create: core: pods/eviction",
     ),
+    "autoscaling": ("create,delete,patch: karpenter.sh: nodeclaims",),
 }
 """What each does besides reading and writing events, as in ``rights.writing``."""
 OPTIONAL = frozenset(
@@ -125,12 +129,14 @@ def command(
     overlays       tell NodeOverlays whether they can be applied to the machines of --catalog and the cluster's pools
     simulation     play the nodes with the label allotment.dev/simulated
     machines       launch and end what NodeClaims ask for, with --catalog and --provider; only on request
+    autoscaling    create NodeClaims for pods that find no place, and delete what nobody needs; only on request
 
     On a real cluster claims and device-taints run unless --only says otherwise: kube-controller-manager does the rest. Have
     it leave these two to us with --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller.
     Pools run there too once that kind is defined, with examples/kubernetes/resource_pools.yaml; and with a --catalog, overlays,
-    with examples/kubernetes/node_overlays.yaml. Where Karpenter runs, it has a controller of its own for overlays. Machines need the
-    rights in examples/kubernetes/machines.yaml, and must not run beside Karpenter, which carries out NodeClaims as well.
+    with examples/kubernetes/node_overlays.yaml. Where Karpenter runs, it has a controller of its own for overlays. Machines and
+    autoscaling need the rights in examples/kubernetes/machines.yaml and autoscaling.yaml, and must not run beside Karpenter,
+    which does both.
 
     On the server of `allot up --no-controllers` all but simulation run. It lets only the user allotment:controllers write
     what is left of pools, so run them as that user: `allot kubeconfig --user allotment:controllers`.
@@ -146,7 +152,8 @@ def command(
     if unwanted := switched_off & set(only):
         raise click.UsageError(f"--only names {', '.join(unwanted)}, which --feature-gates switches off")
     set_up(log_level(verbose))
-    service = Service(NAME, kubeconfig, context, leader_elect, metrics_host, metrics_port)
+    name = "autoscaler" if only and SCALING.issuperset(only) else NAME
+    service = Service(name, kubeconfig, context, leader_elect, metrics_host, metrics_port)
     read_files(catalog)  # what is wrong with them is told before anything runs
     uvloop.run(_run(service, only, switched_off, catalog, provider))
     return 0

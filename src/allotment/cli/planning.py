@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
@@ -12,6 +11,7 @@ from allotment.autoscaler.node_claims import on_offer
 from allotment.autoscaler.overlays import evaluate
 from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import start_simulation
+from allotment.cli.catalog import with_own
 from allotment.cli.examination import KINDS as SCHEDULED
 from allotment.cli.plan_input import waiting
 
@@ -44,18 +44,8 @@ def planned(
     own = list(own)
     claims = [each for each in own if isinstance(each, NodeClaim)]
     simulation = start_simulation(waiting.objects)
-    found = evaluate(_with(catalogue, own))
+    found = evaluate(with_own(catalogue, own))
     waiting.notes += [each for each in found.notes if each not in waiting.notes]
     expect(simulation, claims, found.machines)
     machines = on_offer(found.machines, claims)
     return provision(simulation, machines, waiting.pods, cheapest_alternative=by_price)
-
-
-def _with(catalogue: Catalogue, own: Sequence[ApiStruct]) -> Catalogue:
-    """With the cluster's own, which take the place of the catalogue's of the same names."""
-    both = catalogue.with_pools(
-        [each for each in own if isinstance(each, NodePool)],
-        [each for each in own if isinstance(each, NodeGroup)],
-    )
-    overlays = {each.metadata.name: each for each in own if isinstance(each, NodeOverlay)}
-    return replace(both, overlays={**both.overlays, **overlays})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
-from allotment.api.codec import to_builtins
+from allotment.api.codec import decode, to_builtins
 from allotment.api.core import Node
 from allotment.api.meta import Condition
 from allotment.api.resource import ResourceSlice
@@ -14,18 +14,18 @@ from allotment.autoscaler.catalogue import Catalogue
 from allotment.autoscaler.machine import Machine
 from allotment.autoscaler.node_claims import State, claim_of, condition, state_of
 from allotment.autoscaler.overlays import evaluate
-from allotment.client.client import Collection
-from allotment.client.form import Typed, resource_of
+from allotment.client.form import resource_of
+from allotment.controllers.clock import Now
+from allotment.controllers.controller import Reconciler
 from allotment.controllers.machines.lifecycle import Machines
 from allotment.controllers.machines.market import Market
-from allotment.controllers.machines.provider import Maker, Provider, Surroundings
+from allotment.controllers.machines.provider import Maker, Plays, Provider, Surroundings
 from allotment.controllers.machines.simulated_provider import SimulatedProvider
 from allotment.controllers.machines.sweep import ALL, Sweep
 from allotment.controllers.simulation.heartbeat import SimulatedHeartbeat
 from allotment.controllers.simulation.kubelet import SimulatedKubelet
 from tests.autoscaler.build import catalogue, gpus, pool, type_
 from tests.controllers.cluster import Cluster, Component
-from tests.controllers.evictions import Clock
 from tests.controllers.failing import Failing
 
 TYPES = catalogue(type_("large", {"a": "2", "b": "2"}, dynamicResources=gpus(2)), type_("small"), pool("p"))
@@ -58,7 +58,7 @@ async def running(
     maker: Maker = SimulatedProvider,
     *,
     types: Catalogue = TYPES,
-    clock: Clock | None = None,
+    clock: Now | None = None,
     failing: Failing | None = None,
 ) -> Part:
     component = cluster.component(through=(failing or Failing()).through)
@@ -74,7 +74,7 @@ async def running(
     provider = maker(Surroundings(client, informers, market, PLACE, resource_of(NodeGroup), **times))
     machines = Machines(client, informers, component.recorder, provider, market, place=PLACE, **times)
     sweep = Sweep(client, informers, component.recorder, provider, place=PLACE, **times)
-    more = list(provider.reconcilers()) if hasattr(provider, "reconcilers") else []
+    more: list[Reconciler[Any]] = list(provider.reconcilers()) if isinstance(provider, Plays) else []
     if isinstance(provider, SimulatedProvider):
         more += [
             SimulatedHeartbeat(client, informers, component.recorder),
@@ -89,13 +89,17 @@ def machine(name: str = "large", types: Catalogue = TYPES) -> Machine:
 
 
 async def claim(
-    cluster: Cluster, name: str = "c", type_: str = "large", annotations: dict[str, str] | None = None
+    cluster: Cluster,
+    name: str = "c",
+    type_: str = "large",
+    annotations: dict[str, str] | None = None,
+    **spec: Any,
 ) -> NodeClaim:
+    """A claim for one of ``TYPES``, with more in its spec."""
     made = to_builtins(claim_of(machine(type_), {}, name=name))
-    made["metadata"]["annotations"] |= AT_ONCE if annotations is None else annotations
-    claims = Collection(cluster.admin, PLACE, Typed(NodeClaim))
-    stored = await cluster.admin.plain(PLACE.api_version, PLACE.plural, namespaced=False).create(made)
-    return await claims.get(stored["metadata"]["name"])
+    made["metadata"]["annotations"] |= {**AT_ONCE, **(annotations or {})}
+    made["spec"] |= spec
+    return await cluster.admin.of(NodeClaim).create(decode(NodeClaim, made))
 
 
 async def delete(cluster: Cluster, name: str = "c") -> None:

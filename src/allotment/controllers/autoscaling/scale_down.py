@@ -52,7 +52,8 @@ SETTLE_SECONDS = 2.0
 """After which what was found must be found again."""
 SHARE = 10.0
 """Times as long as a look took nothing is looked at after it."""
-LEAST_PAUSE = 1.0
+PAUSE_SECONDS = 1.0
+"""But at least for so long."""
 
 
 class ScaleDown:
@@ -72,11 +73,18 @@ class ScaleDown:
         numbers: Numbers,
         effort: Effort = USUAL,
         settle: float = SETTLE_SECONDS,
+        pause: float = PAUSE_SECONDS,
         now: Now = real_time,
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
         self._recorder, self._cluster, self._market = recorder, cluster, market
-        self._numbers, self._effort, self._settle, self._now = numbers, effort, settle, now
+        self._numbers, self._effort, self._settle, self._pause, self._now = (
+            numbers,
+            effort,
+            settle,
+            pause,
+            now,
+        )
         self._claims = Collection(client, place, Typed(NodeClaim))
         self._seen = informers.at(place, NodeClaim)
         self._own: OwnWrites[str] = OwnWrites(self._seen)
@@ -144,7 +152,7 @@ class ScaleDown:
             await self._replace(found, going)
         else:
             await self._let_go(going, found, now)
-        return Again(LEAST_PAUSE, "there may be more")
+        return Again(self._pause, "there may be more")
 
     def _consolidate(self, candidates: Mapping[str, float], now: datetime) -> Consolidation:
         began = time.perf_counter()
@@ -154,7 +162,7 @@ class ScaleDown:
             expect(simulation, claims, machines)
             found = consolidate(simulation, machines, candidates, now=now.timestamp(), effort=self._effort)
         took = time.perf_counter() - began
-        self._rest = now.timestamp() + max(LEAST_PAUSE, SHARE * took)
+        self._rest = now.timestamp() + max(self._pause, SHARE * took)
         self._numbers.planned("consolidation", took)
         return found
 
@@ -185,7 +193,7 @@ class ScaleDown:
             after = seconds(rules.consolidate_after or "0s") if rules is not None else None
             due = since.get(node_name(claim), 0.0) + (after or 0) - now.timestamp()
             if due > 0:
-                wait = min(wait, max(due, LEAST_PAUSE))
+                wait = min(wait, max(due, self._pause))
         return wait
 
     # --- exchanges ---
@@ -227,11 +235,11 @@ class ScaleDown:
             )
             for each in exchange:
                 await self._claims.change(each, {"metadata": {"annotations": {REPLACES: None}}})
-            return Again(LEAST_PAUSE, "replacements may be too much now")
+            return Again(self._pause, "replacements may be too much now")
         await self._let_go(
             [each for each in going.values() if node_name(each) in candidates], found, now, exchange
         )
-        return Again(LEAST_PAUSE, "there may be more")
+        return Again(self._pause, "there may be more")
 
     async def _let_go(
         self,

@@ -10,6 +10,7 @@ Each step looks at what is there, so a new process goes on where the last one en
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -18,7 +19,7 @@ from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node, Pod
 from allotment.api.status import NotFound, TooManyRequests
 from allotment.api.toleration import tolerates
-from allotment.autoscaler.drain import goes_along
+from allotment.autoscaler.drain import belongs_to_node
 from allotment.autoscaler.node_claims import TERMINATION
 from allotment.cel.times import SECOND, parse_duration
 from allotment.client.client import Client
@@ -34,6 +35,8 @@ from allotment.controllers.pod_state import BY_NODE, finished, node_of
 DRAINED = "Drained"
 DRAIN_SECONDS = 10.0
 """After which pods that a budget held back are asked to go again."""
+EVICT_SECONDS = 5.0
+"""A budget that is being counted asks to come back later: other pods need not wait for that."""
 TERMINATE_SECONDS = 5.0
 DEFAULT_GRACE = 30
 
@@ -95,10 +98,11 @@ class Departure:
                 grace = max(int((deadline - self._now()).total_seconds()), 1)
                 await self._client_pods.delete(meta.name, meta.namespace, uid=meta.uid, grace_seconds=grace)
             else:
-                await self._client_pods.act(meta.name, "eviction", _eviction(pod), meta.namespace)
+                async with asyncio.timeout(EVICT_SECONDS):
+                    await self._client_pods.act(meta.name, "eviction", _eviction(pod), meta.namespace)
         except NotFound:
             return True
-        except TooManyRequests:
+        except (TooManyRequests, TimeoutError):
             return False
         return True
 
@@ -115,7 +119,8 @@ class Departure:
 
 
 def _is_waited_for(pod: Pod) -> bool:
-    if finished(pod) or goes_along(pod):
+    """Also if it is going: its containers still run."""
+    if finished(pod) or belongs_to_node(pod):
         return False
     return not any(tolerates(each, DISRUPTED) for each in pod.spec.tolerations)
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import datetime, timedelta
 from typing import Any
 
 from allotment.api.autoscaling import CAPACITY_TYPE, INSTANCE_TYPE, NODE_GROUP, NODE_POOL, ZONE, NodeClaim
@@ -102,6 +103,7 @@ class Machines:
         self._nodes = follow_nodes(informers)
         self._slices = informers.of(ResourceSlice)
         self._departure = Departure(client, informers, provider, self._status, now)
+        self._due: dict[str, datetime] = {}  # claims by uid: when to try again, as our own writes wake us too
         self._claims.add_index(_BY_MARK, _marks)
         self._slices.add_index(_BY_NODE, _hosts)
         self._claims.on_change(self._claim_changed)
@@ -115,6 +117,8 @@ class Machines:
     def _claim_changed(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
         if new is not None:
             self.queue.add(new.metadata.name)
+        elif old is not None:
+            self._due.pop(old.metadata.uid, None)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         for node in (old, new):
@@ -135,6 +139,7 @@ class Machines:
             self._wake(mark, going=True)
 
     def _market_changed(self) -> None:
+        self._due.clear()
         for claim in self._claims.all():
             if state_of(claim) is State.LAUNCHING:
                 self.queue.add(claim.metadata.name)
@@ -154,7 +159,7 @@ class Machines:
             case State.GOING:
                 if TERMINATION not in claim.metadata.finalizers:
                     return None
-                return await self._departure.step(claim, self._nodes.of_claim(claim))
+                return await self._depart(claim)
             case State.LAUNCHING:
                 return await self._launch(claim)
             case State.FAILED:
@@ -169,6 +174,9 @@ class Machines:
     # --- launching ---
 
     async def _launch(self, claim: NodeClaim) -> Again | None:
+        due = self._due.get(claim.metadata.uid)
+        if due is not None and (wait := (due - self._now()).total_seconds()) > 0:
+            return Again(wait, "it is tried again then")
         problems = validate_node_claim(claim)
         machine = self._market.machine_of(claim) if not problems else None
         try:
@@ -212,10 +220,11 @@ class Machines:
         remaining = left(claim.metadata.creation_timestamp, LAUNCH_SECONDS, self._now())
         if remaining <= 0:
             return await self._failed(claim, LAUNCH_FAILED, f"given up: {why}")
+        wait = min(max((LAUNCH_SECONDS - remaining) / 2, _SHORTEST), _LONGEST, remaining)
+        self._due[claim.metadata.uid] = self._now() + timedelta(seconds=wait)
         await self._status.write(claim, _condition(LAUNCHED, "Unknown", LAUNCH_FAILED, why))
         self._status.tell(claim, EventType.WARNING, LAUNCH_FAILED, why)
-        age = LAUNCH_SECONDS - remaining
-        return Again(min(max(age / 2, _SHORTEST), _LONGEST, remaining), "it is tried again")
+        return Again(wait, "it is tried again then")
 
     async def _failed(self, claim: NodeClaim, reason: str, why: str) -> Again:
         await self._status.write(claim, _condition(LAUNCHED, "False", reason, why))
@@ -316,6 +325,14 @@ class Machines:
         self._status.tell(claim, EventType.WARNING, "NodeGone", "The node was deleted: its machine ends")
         await self._give_up(claim)
         return None
+
+    async def _depart(self, claim: NodeClaim) -> Again | None:
+        """A machine that was launched with nobody to note it has to be noted first: by its id its node is found."""
+        if claim.status.provider_id is None:
+            running = [each for each in await self._provider.machines() if each.claim == claim.metadata.uid]
+            if running:
+                claim = await self._status.write(claim, providerID=running[0].id)
+        return await self._departure.step(claim, self._nodes.of_claim(claim))
 
     async def _give_up(self, claim: NodeClaim) -> None:
         await self._status.claims.delete(claim.metadata.name, uid=claim.metadata.uid)

@@ -9,7 +9,10 @@ Every two minutes the provider is asked for all that it runs.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from allotment.api.autoscaling import NodeClaim
+from allotment.api.core import Node
 from allotment.api.status import NotFound
 from allotment.autoscaler.node_claims import State, state_of
 from allotment.client.client import Client
@@ -20,7 +23,8 @@ from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.machines.claim_status import ClaimStatus
-from allotment.controllers.machines.provider import Provider
+from allotment.controllers.machines.membership import follow_nodes
+from allotment.controllers.machines.provider import Provider, Running
 
 SWEEP_SECONDS = 120.0
 ALL = "all"
@@ -44,7 +48,8 @@ class Sweep:
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
         self._provider = provider
-        self._claims = informers.at(place, NodeClaim)
+        self._claims, self._nodes = informers.at(place, NodeClaim), follow_nodes(informers)
+        self._client_nodes = client.of(Node)
         self._status = ClaimStatus(client, place, recorder, now)
         self.queue.add(ALL)
 
@@ -54,21 +59,26 @@ class Sweep:
         there = {each.metadata.uid for each in (await self._status.claims.list()).items} if running else set()
         for machine in running:
             if machine.claim not in there:
-                await self._provider.terminate(machine.claim)
+                await self._end(machine)
         ids = {each.id for each in running}
         for claim in launched:
             if claim.status.provider_id not in ids:
                 await self._drop(claim)
         return Again(SWEEP_SECONDS, "something may have been left behind")
 
+    async def _end(self, machine: Running) -> None:
+        """Its node first: by the machine it is found again if this is as far as we get."""
+        for node in self._nodes.of(machine.id):
+            with suppress(NotFound):
+                await self._client_nodes.delete(node.metadata.name, uid=node.metadata.uid)
+        await self._provider.terminate(machine.claim)
+
     async def _drop(self, claim: NodeClaim) -> None:
         self._status.tell(
             claim, EventType.WARNING, "MachineGone", "The provider has no such machine any more"
         )
-        try:
+        with suppress(NotFound):
             await self._status.claims.delete(claim.metadata.name, uid=claim.metadata.uid)
-        except NotFound:
-            return
 
 
 def _has_machine(claim: NodeClaim) -> bool:
