@@ -1,16 +1,17 @@
 """Which nodes can go, their pods running elsewhere or on cheaper machines that come in their place.
 
-``consolidate(simulation, machines, candidates, now=…) -> Consolidation`` looks for the set of nodes whose going saves most. What may go at all
-is told by ``standing`` (pools, annotations, budgets). For a set of nodes, their pods are evicted, the nodes removed, and the pods placed as
-the scheduler would; what finds no room is planned for (``provisioner``) with machines that are cheaper than the set. Every set that is taken
-leaves less to pay, or as much for fewer nodes, so nothing that went comes back, however often this is done.
+``consolidate(simulation, machines, candidates, now=…) -> Consolidation`` looks for the set of nodes whose going saves most. What may go at
+all is told by ``standing`` (pools, annotations, budgets). For a set of nodes, their pods are evicted, the nodes removed, and the pods
+placed as the scheduler would; what finds no room is planned for (``provisioner``) with machines that are cheaper than the set. Every
+set that is taken leaves less to pay, or as much for fewer nodes, so nothing that went comes back, however often this is done.
 
-Where there are few nodes, all sets are tried and the best one is taken. Where there are many, those that are empty go first, then each by itself whose
-pods fit elsewhere, the least used first, then one, two and more of them against cheaper machines. Then again, until nothing is found: what
-was planned before may go again. What is different in the end is the answer.
+Where there are few nodes, all sets are tried and the best one is taken. Where there are many, those that are empty go first, then each
+by itself whose pods fit elsewhere, the least used first, then one, two and more of them against cheaper machines. Then again, until
+nothing is found: what was planned before may go again. What is different in the end is the answer.
 
-Pods that wait and find room count as if they were there, and keep the nodes that they go to. A gang moves whole: nodes with members of one
-gang go together or not at all, and where some members are on a node that stays, all do. Work is counted in trials, nothing in time.
+Pods that wait and find room count as if they were there, and keep the nodes that they go to; so do those on nodes that are on their way
+out. A gang moves whole: nodes with members of one gang go together or not at all, and where some members are on a node that stays,
+all do. Work is counted in trials, nothing in time.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from msgspec.structs import replace
 
 from allotment.api.core import Node
 from allotment.autoscaler.covering import Effort
-from allotment.autoscaler.drain import ROUNDS, Cleared, Held, accommodate, clear
+from allotment.autoscaler.drain import ROUNDS, Cleared, Held, accommodate, belongs_to_node, clear
 from allotment.autoscaler.forkable_cluster import key_of
+from allotment.autoscaler.lot import rank
 from allotment.autoscaler.machine import Machine, node_of
 from allotment.autoscaler.plan import NewNode, Place, Plan
 from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import Bound
-from allotment.autoscaler.standing import Standings, Stay
+from allotment.autoscaler.standing import Standings, Stay, is_leaving
 from allotment.scheduler.budgets import Budgets
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import gang_of
@@ -171,10 +173,15 @@ class _Search:
                 self._reasons[name] = self._standings.reason(name)
 
     def _settle(self) -> set[str]:
-        """Gives those who wait the places that they will get anyway; returns the nodes."""
+        """Gives those who wait, or will when their nodes have gone, the places that they will get anyway; returns the nodes."""
+        for name, node in list(self._simulation.objects(Node).items()):
+            if is_leaving(node):
+                for pod in self._simulation.pods(name):
+                    if not belongs_to_node(pod):
+                        self._simulation.simulate_evict_pod(pod, name)
         waiting = [info.pod for info in self._simulation.cluster.pods.values() if not info.node]
         found = set()
-        for pod in sorted(waiting, key=lambda pod: (-(pod.spec.priority or 0), key_of(pod))):
+        for pod in sorted(waiting, key=rank):
             placed = self._simulation.schedule(pod)
             if isinstance(placed, Bound):
                 found.add(placed.node)
