@@ -152,6 +152,7 @@ class _Search:
         self._moved: set[str] = set()
         self._dropped: set[str] = set()
         self._trials = 0
+        self._few = False  # everything is tried
         self._hopeless: set[Hashable] = set()  # looks of sets for which there is nothing cheaper
         self._stuck: set[Unit] = set()  # those whose pods find no room, as long as nothing is bought
 
@@ -250,7 +251,8 @@ class _Search:
         """Lets some nodes go for good. False: nothing is found any more."""
         units = self._units()
         self._hopeless.clear()
-        if len(units) <= FEW and sum(map(self._pods, units)) <= FEW_PODS:
+        self._few = len(units) <= FEW and sum(map(self._pods, units)) <= FEW_PODS
+        if self._few:
             return self._best(units)
         return self._let_empty_go(units) or self._each_alone(units) or self._some_for_cheaper(units)
 
@@ -433,9 +435,9 @@ class _Search:
 
     def _plan(self, pods: Sequence[Pod], machines: Sequence[Machine]) -> tuple[Sequence[Pod], Plan]:
         """The cheapest plan for pods that were evicted, and those that are given the room that there is before it is made. A plan takes
-        that room as it comes; of few pods, one kind after another is also given it first."""
+        that room as it comes; where there are few pods, one kind of them after another is also given it first."""
         plans: list[tuple[Sequence[Pod], Plan]] = [((), self._planned((), pods, machines))]
-        if plans[0][1].existing and len(pods) <= FEW_PODS:
+        if plans[0][1].existing and self._few:
             kinds: dict[int, list[Pod]] = {}
             for pod in pods:
                 kinds.setdefault(id(self._simulation.cluster.pods[key_of(pod)].asks), []).append(pod)
