@@ -380,7 +380,7 @@ def test_a_node_stays_while_its_devices_are_used_from_elsewhere() -> None:
     assert isinstance(made.there.simulate_bind_pod(owned(pod("p", cpu=4, claims=["c"])), "n2"), Bound)
     made.there.simulate_bind_pod(own("q", 8), "n1")
     found = made.consolidate()
-    assert found.stays["n1"].why == "devices of it are in use from elsewhere, by 1 pods"
+    assert found.stays["n1"].why == "1 pod uses devices of it from elsewhere"
     assert not found.gone
 
 

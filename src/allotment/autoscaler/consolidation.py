@@ -383,7 +383,8 @@ class _Search:
             )
         cleared = clear(self._simulation, nodes)
         if isinstance(cleared, Held):
-            return Stay(f"devices of it are in use from elsewhere, by {len(cleared.pods)} pods", cleared.pods)
+            who = "1 pod uses" if len(cleared.pods) == 1 else f"{len(cleared.pods)} pods use"
+            return Stay(f"{who} devices of it from elsewhere", cleared.pods)
         if stranded := [claim for each in cleared.nodes for claim in each.stranded]:
             words = "it keeps devices of the node, in use or not (Immediate)"
             return Stay("claims keep its devices, in use or not (Immediate)", dict.fromkeys(stranded, words))
