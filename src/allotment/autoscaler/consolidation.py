@@ -66,6 +66,9 @@ Unit = tuple[str, ...]
 """Nodes that go together or not at all."""
 
 
+NOT_ASKED = Stay("it was not looked at by itself any more, after others went")
+
+
 @dataclass(frozen=True, slots=True)
 class Gone:
     """A node that can go. ``reason`` is Empty or Underutilized; a price that is not known counts as nothing."""
@@ -153,6 +156,7 @@ class _Search:
         self._dropped: set[str] = set()
         self._trials = 0
         self._few = False  # everything is tried
+        self._single: set[Unit] = set()  # all units, when they were last looked at
         self._hopeless: set[Hashable] = set()  # looks of sets for which there is nothing cheaper
         self._stuck: set[Unit] = set()  # those whose pods find no room, as long as nothing is bought
 
@@ -198,7 +202,8 @@ class _Search:
             for name, machine in self._new.items()
         )
         gone = tuple(Gone(name, *self._gone[name]) for name in sorted(self._gone))
-        return Consolidation(gone, machines, tuple(places), tuple(sorted(self._dropped)), self._stays)
+        stays = {name: self._stays.get(name, NOT_ASKED) for name in sorted({*self._old, *self._stays})}
+        return Consolidation(gone, machines, tuple(places), tuple(sorted(self._dropped)), stays)
 
     def _devices(self, pod: Pod) -> Iterator[str]:
         cluster = self._simulation.cluster
@@ -250,6 +255,7 @@ class _Search:
     def improve(self) -> bool:
         """Lets some nodes go for good. False: nothing is found any more."""
         units = self._units()
+        self._single = set(units)
         self._hopeless.clear()
         self._few = len(units) <= FEW and sum(map(self._pods, units)) <= FEW_PODS
         if self._few:
@@ -269,7 +275,7 @@ class _Search:
                 found = self._try(nodes, buy=True)
             if isinstance(found, _Trial) and (best is None or found.worth > best.worth):
                 best = found
-            elif isinstance(found, Stay) and nodes in units:
+            elif isinstance(found, Stay) and nodes in self._single:
                 self._note(nodes, found)
         return best is not None and self._let_go(best.nodes, buy=True)
 
@@ -352,7 +358,8 @@ class _Search:
         with self._simulation.trial() as trial:
             found = self._try(nodes, buy=buy)
             if isinstance(found, Stay):
-                self._note(nodes, found)
+                if nodes in self._single:  # what keeps several together is nobody's own reason
+                    self._note(nodes, found)
                 return False
             trial.keep()
         self._standings.went(name for name in nodes if name in self._old)
