@@ -39,6 +39,7 @@ from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.quantity import Quantity
 from allotment.api.resource import ResourceClaim
+from allotment.autoscaler.consolidation import consolidate
 from allotment.autoscaler.drain import Drained, drain
 from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
@@ -225,6 +226,20 @@ def growing(rounds: int) -> Iterator[Row]:
         yield Row(f"plan: 1,000 pods in {shapes} shapes", "", statistics.mean(times), "s", note)
 
 
+def consolidating(rounds: int) -> Iterator[Row]:
+    """Clusters of which a fifth of the nodes have next to nothing to do."""
+    for nodes in (500, NODES):
+        made = autoscaler_problems.cluster(1, nodes)
+        candidates = dict.fromkeys(made.there.objects(Node), 0.0)
+        spare_collector()
+        start = time.process_time()
+        found = consolidate(made.there, made.machines, candidates, now=1e6)
+        took = time.process_time() - start
+        note = f"{len(found.gone):,} nodes go, {len(found.machines)} come, {len(found.moved):,} pods move"
+        name = f"consolidate: {nodes:,} nodes, a fifth underused, {len(made.machines):,} offers"
+        yield Row(name, "", took, "s", note)
+
+
 def _full(number: int) -> Node:
     node = rehearsal.node(number)
     room = {
@@ -237,6 +252,7 @@ SCENARIOS: dict[str, Callable[[int], Iterator[Row]]] = {
     "start": starting,
     "calls": calling,
     "plan": planning,
+    "consolidate": consolidating,
     "shapes": growing,
 }
 

@@ -380,7 +380,7 @@ def test_a_node_stays_while_its_devices_are_used_from_elsewhere() -> None:
     assert isinstance(made.there.simulate_bind_pod(owned(pod("p", cpu=4, claims=["c"])), "n2"), Bound)
     made.there.simulate_bind_pod(own("q", 8), "n1")
     found = made.consolidate()
-    assert found.stays["n1"].why == "devices of it are in use from elsewhere, by 1 pods"
+    assert found.stays["n1"].why == "1 pod uses devices of it from elsewhere"
     assert not found.gone
 
 
@@ -408,6 +408,18 @@ def test_pods_that_wait_keep_the_nodes_that_they_go_to() -> None:
     found = made.asked({})
     assert len(found.gone) == 1
     assert [each.why for each in found.stays.values()] == ["a pod that waits has its place there"]
+
+
+def test_pods_of_nodes_on_their_way_out_keep_the_nodes_that_they_will_go_to() -> None:
+    """Otherwise a replacement would go before anybody is on it."""
+    leaving = replace(
+        own("b"), metadata=replace(own("b").metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    )
+    made = world([SMALL_TYPE, OPEN], TWO, pods={"n1": [own("a", 2), leaving, owned(pod("d"), "DaemonSet")]})
+    changed(made.there, "n1", deletion_timestamp="2026-01-01T00:00:00Z")
+    found = made.there.node("n1")
+    made.there.put(replace(found, spec=replace(found.spec, taints=(taint("karpenter.sh/disrupted"),))))
+    assert made.consolidate().stays["n2"].why == "a pod that waits has its place there"
 
 
 # --- how much ---

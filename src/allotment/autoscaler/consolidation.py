@@ -1,16 +1,17 @@
 """Which nodes can go, their pods running elsewhere or on cheaper machines that come in their place.
 
-``consolidate(simulation, machines, candidates, now=…) -> Consolidation`` looks for the set of nodes whose going saves most. What may go at all
-is told by ``standing`` (pools, annotations, budgets). For a set of nodes, their pods are evicted, the nodes removed, and the pods placed as
-the scheduler would; what finds no room is planned for (``provisioner``) with machines that are cheaper than the set. Every set that is taken
-leaves less to pay, or as much for fewer nodes, so nothing that went comes back, however often this is done.
+``consolidate(simulation, machines, candidates, now=…) -> Consolidation`` looks for the set of nodes whose going saves most. What may go at
+all is told by ``standing`` (pools, annotations, budgets). For a set of nodes, their pods are evicted, the nodes removed, and the pods
+placed as the scheduler would; what finds no room is planned for (``provisioner``) with machines that are cheaper than the set. Every
+set that is taken leaves less to pay, or as much for fewer nodes, so nothing that went comes back, however often this is done.
 
-Where there are few nodes, all sets are tried and the best one is taken. Where there are many, those that are empty go first, then each by itself whose
-pods fit elsewhere, the least used first, then one, two and more of them against cheaper machines. Then again, until nothing is found: what
-was planned before may go again. What is different in the end is the answer.
+Where there are few nodes, all sets are tried and the best one is taken. Where there are many, those that are empty go first, then each
+by itself whose pods fit elsewhere, the least used first, then one, two and more of them against cheaper machines. Then again, until
+nothing is found: what was planned before may go again. What is different in the end is the answer.
 
-Pods that wait and find room count as if they were there, and keep the nodes that they go to. A gang moves whole: nodes with members of one
-gang go together or not at all, and where some members are on a node that stays, all do. Work is counted in trials, nothing in time.
+Pods that wait and find room count as if they were there, and keep the nodes that they go to; so do those on nodes that are on their way
+out. A gang moves whole: nodes with members of one gang go together or not at all, and where some members are on a node that stays,
+all do. Work is counted in trials, nothing in time.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from msgspec.structs import replace
 
 from allotment.api.core import Node
 from allotment.autoscaler.covering import Effort
-from allotment.autoscaler.drain import ROUNDS, Cleared, Held, accommodate, clear
+from allotment.autoscaler.drain import ROUNDS, Cleared, Held, accommodate, belongs_to_node, clear
 from allotment.autoscaler.forkable_cluster import key_of
+from allotment.autoscaler.lot import rank
 from allotment.autoscaler.machine import Machine, node_of
 from allotment.autoscaler.plan import NewNode, Place, Plan
 from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import Bound
-from allotment.autoscaler.standing import Standings, Stay
+from allotment.autoscaler.standing import Standings, Stay, is_leaving
 from allotment.scheduler.budgets import Budgets
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import gang_of
@@ -62,6 +64,9 @@ NOTHING = Decimal(0)
 
 Unit = tuple[str, ...]
 """Nodes that go together or not at all."""
+
+
+NOT_ASKED = Stay("it was not looked at by itself any more, after others went")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +155,8 @@ class _Search:
         self._moved: set[str] = set()
         self._dropped: set[str] = set()
         self._trials = 0
+        self._few = False  # everything is tried
+        self._single: set[Unit] = set()  # all units, when they were last looked at
         self._hopeless: set[Hashable] = set()  # looks of sets for which there is nothing cheaper
         self._stuck: set[Unit] = set()  # those whose pods find no room, as long as nothing is bought
 
@@ -171,10 +178,15 @@ class _Search:
                 self._reasons[name] = self._standings.reason(name)
 
     def _settle(self) -> set[str]:
-        """Gives those who wait the places that they will get anyway; returns the nodes."""
+        """Gives those who wait, or will when their nodes have gone, the places that they will get anyway; returns the nodes."""
+        for name, node in list(self._simulation.objects(Node).items()):
+            if is_leaving(node):
+                for pod in self._simulation.pods(name):
+                    if not belongs_to_node(pod):
+                        self._simulation.simulate_evict_pod(pod, name)
         waiting = [info.pod for info in self._simulation.cluster.pods.values() if not info.node]
         found = set()
-        for pod in sorted(waiting, key=lambda pod: (-(pod.spec.priority or 0), key_of(pod))):
+        for pod in sorted(waiting, key=rank):
             placed = self._simulation.schedule(pod)
             if isinstance(placed, Bound):
                 found.add(placed.node)
@@ -190,7 +202,8 @@ class _Search:
             for name, machine in self._new.items()
         )
         gone = tuple(Gone(name, *self._gone[name]) for name in sorted(self._gone))
-        return Consolidation(gone, machines, tuple(places), tuple(sorted(self._dropped)), self._stays)
+        stays = {name: self._stays.get(name, NOT_ASKED) for name in sorted({*self._old, *self._stays})}
+        return Consolidation(gone, machines, tuple(places), tuple(sorted(self._dropped)), stays)
 
     def _devices(self, pod: Pod) -> Iterator[str]:
         cluster = self._simulation.cluster
@@ -242,8 +255,10 @@ class _Search:
     def improve(self) -> bool:
         """Lets some nodes go for good. False: nothing is found any more."""
         units = self._units()
+        self._single = set(units)
         self._hopeless.clear()
-        if len(units) <= FEW and sum(map(self._pods, units)) <= FEW_PODS:
+        self._few = len(units) <= FEW and sum(map(self._pods, units)) <= FEW_PODS
+        if self._few:
             return self._best(units)
         return self._let_empty_go(units) or self._each_alone(units) or self._some_for_cheaper(units)
 
@@ -260,7 +275,7 @@ class _Search:
                 found = self._try(nodes, buy=True)
             if isinstance(found, _Trial) and (best is None or found.worth > best.worth):
                 best = found
-            elif isinstance(found, Stay) and nodes in units:
+            elif isinstance(found, Stay) and nodes in self._single:
                 self._note(nodes, found)
         return best is not None and self._let_go(best.nodes, buy=True)
 
@@ -343,7 +358,8 @@ class _Search:
         with self._simulation.trial() as trial:
             found = self._try(nodes, buy=buy)
             if isinstance(found, Stay):
-                self._note(nodes, found)
+                if nodes in self._single:  # what keeps several together is nobody's own reason
+                    self._note(nodes, found)
                 return False
             trial.keep()
         self._standings.went(name for name in nodes if name in self._old)
@@ -374,7 +390,8 @@ class _Search:
             )
         cleared = clear(self._simulation, nodes)
         if isinstance(cleared, Held):
-            return Stay(f"devices of it are in use from elsewhere, by {len(cleared.pods)} pods", cleared.pods)
+            who = "1 pod uses" if len(cleared.pods) == 1 else f"{len(cleared.pods)} pods use"
+            return Stay(f"{who} devices of it from elsewhere", cleared.pods)
         if stranded := [claim for each in cleared.nodes for claim in each.stranded]:
             words = "it keeps devices of the node, in use or not (Immediate)"
             return Stay("claims keep its devices, in use or not (Immediate)", dict.fromkeys(stranded, words))
@@ -426,9 +443,9 @@ class _Search:
 
     def _plan(self, pods: Sequence[Pod], machines: Sequence[Machine]) -> tuple[Sequence[Pod], Plan]:
         """The cheapest plan for pods that were evicted, and those that are given the room that there is before it is made. A plan takes
-        that room as it comes; of few pods, one kind after another is also given it first."""
+        that room as it comes; where there are few pods, one kind of them after another is also given it first."""
         plans: list[tuple[Sequence[Pod], Plan]] = [((), self._planned((), pods, machines))]
-        if plans[0][1].existing and len(pods) <= FEW_PODS:
+        if plans[0][1].existing and self._few:
             kinds: dict[int, list[Pod]] = {}
             for pod in pods:
                 kinds.setdefault(id(self._simulation.cluster.pods[key_of(pod)].asks), []).append(pod)

@@ -127,7 +127,7 @@ class Standings:
             return f"its {what} is not known"
         if isinstance(origin, NodePool) and origin.spec.replicas is not None:
             return f"{what} has a fixed number of nodes"
-        if _leaving(node):
+        if is_leaving(node):
             return "it is on its way out already"
         if not _ready(node):
             return "it is not ready"
@@ -204,7 +204,8 @@ def _key(source: Source, labels: Mapping[str, str]) -> tuple[str, ...]:
     return (*source, *(labels.get(each, "") for each in (INSTANCE_TYPE, ZONE, CAPACITY_TYPE)))
 
 
-def _leaving(node: Node) -> bool:
+def is_leaving(node: Node) -> bool:
+    """Whether a node is on its way out."""
     return node.metadata.deletion_timestamp is not None or any(
         each.key == DISRUPTED for each in node.spec.taints
     )
@@ -216,7 +217,7 @@ def _ready(node: Node) -> bool:
 
 
 def _absent(node: Node) -> bool:
-    return _leaving(node) or not _ready(node)
+    return is_leaving(node) or not _ready(node)
 
 
 def _named(source: Source) -> str:
