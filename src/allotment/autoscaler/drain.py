@@ -163,8 +163,14 @@ def goes_along(pod: Pod) -> bool:
     owners = pod.metadata.owner_references
     if pod.metadata.deletion_timestamp and not any(owner.kind == "StatefulSet" for owner in owners):
         return True
+    return belongs_to_node(pod)
+
+
+def belongs_to_node(pod: Pod) -> bool:
+    """Whether a pod is there because its node is."""
     return MIRROR in pod.metadata.annotations or any(
-        owner.kind == "Node" or (owner.kind == "DaemonSet" and owner.controller) for owner in owners
+        owner.kind == "Node" or (owner.kind == "DaemonSet" and owner.controller)
+        for owner in pod.metadata.owner_references
     )
 
 

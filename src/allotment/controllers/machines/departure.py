@@ -19,7 +19,7 @@ from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node, Pod
 from allotment.api.status import NotFound, TooManyRequests
 from allotment.api.toleration import tolerates
-from allotment.autoscaler.drain import goes_along
+from allotment.autoscaler.drain import belongs_to_node
 from allotment.autoscaler.node_claims import TERMINATION
 from allotment.cel.times import SECOND, parse_duration
 from allotment.client.client import Client
@@ -119,7 +119,8 @@ class Departure:
 
 
 def _is_waited_for(pod: Pod) -> bool:
-    if finished(pod) or goes_along(pod):
+    """Also if it is going: its containers still run."""
+    if finished(pod) or belongs_to_node(pod):
         return False
     return not any(tolerates(each, DISRUPTED) for each in pod.spec.tolerations)
 

@@ -80,4 +80,5 @@ def _presence(pod: Pod | None) -> tuple[bool, bool, bool]:
 def _bound_at(pod: Pod) -> datetime | None:
     """When a pod that is new to us came: perhaps long before we did."""
     bound = (each for each in pod.status.conditions if each.type == "PodScheduled")
-    return moment(next((each.last_transition_time for each in bound), None))
+    since = next((each.last_transition_time for each in bound), None)
+    return moment(since or pod.metadata.creation_timestamp)
