@@ -110,7 +110,7 @@ def accommodate(simulation: Simulation, cleared: Cleared) -> list[Bound]:
             moved.append(found)
         else:
             cleared.gone.append(pod)
-            _forget(simulation, pod)
+            forget(simulation, pod)
     return moved
 
 
@@ -131,7 +131,7 @@ def _cleared(simulation: Simulation, node: str, cleared: Cleared) -> None:
         evicted = simulation.simulate_evict_pod(pod, node).pod
         if goes_along(pod):
             cleared.gone.append(evicted)
-            _forget(simulation, evicted)
+            forget(simulation, evicted)
         else:
             (cleared.optional if looks else cleared.waiting).append(evicted)
 
@@ -183,7 +183,7 @@ def only_looks(simulation: Simulation, pod: Pod) -> bool:
     return bool(results) and all(result.admin_access for result in results)
 
 
-def _forget(simulation: Simulation, pod: Pod) -> None:
+def forget(simulation: Simulation, pod: Pod) -> None:
     """A pod is no more, nor are the claims that were made for it."""
     claims = simulation.objects(ResourceClaim)
     for key in list(simulation.cluster.claims.owned.get(pod.metadata.uid, ())):

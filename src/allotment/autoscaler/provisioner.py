@@ -20,13 +20,15 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from allotment.api.autoscaling import NODE_GROUP, NODE_POOL
 from allotment.api.core import Node
-from allotment.autoscaler.covering import USUAL, Effort, cover
+from allotment.autoscaler.covering import SMALL, USUAL, Effort, cover
 from allotment.autoscaler.forkable_cluster import key_of
-from allotment.autoscaler.lot import Bundle, Choice, Lot, bundled, company_of, dealt, lots_of, rank
+from allotment.autoscaler.gathering import Gathering
+from allotment.autoscaler.lot import Bundle, Choice, Lot, bundled, lots_of, rank
 from allotment.autoscaler.machine import Machine, node_of
 from allotment.autoscaler.plan import LeftOut, NewNode, Place, Plan
 from allotment.autoscaler.showroom import Showroom
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from allotment.autoscaler.simulation import Simulation
 
 ROUNDS = 6
+ARRANGEMENTS = 12  # ways to choose zones and the like that are tried for few pods
 UNIT = 10**6
 """Prices are counted in millionths."""
 
@@ -195,17 +198,7 @@ class _Provisioner:
         for lot in lots:
             lot.tier = tiers.get(lot.key, 0)
         room = Showroom(self._simulation, self._machines, lots)
-        self._gather(lots, room)
-        if any(lot.spread for lot in lots):
-            zones = [self._zones(room, number) for number in range(len(lots))]
-            lots = [
-                each
-                for lot, where in zip(lots, zones, strict=True)
-                for each in dealt(lot, where, self._simulation)
-            ]
-            room.rearrange(lots)
-        yard = self._yard(lots, room)
-        found = cover(yard, self._effort)
+        lots, yard, found = self._cheapest(lots, room)
         short = any(lot.choices and missing for lot, missing in zip(lots, found.missing, strict=True))
         highest = max((lot.priority for lot in lots), default=0)
         again = short and any(lot.priority < highest for lot in lots)
@@ -226,38 +219,18 @@ class _Provisioner:
                 again = True
         return again
 
-    def _gather(self, lots: Sequence[Lot], room: Showroom) -> None:
-        """Chooses the zone of lots that must be together: where their company is, or else where they are cheapest alone."""
-        groups: dict[Hashable, list[int]] = {}
-        for number, lot in enumerate(lots):
-            if lot.together is not None:
-                groups.setdefault(lot.together, []).append(number)
-        for members in groups.values():
-            costs = [self._costs(room, number, lots[number]) for number in members]
-            zones = set.intersection(*(set(each) for each in costs))
-            company = {zone for number in members for zone in company_of(lots[number], self._simulation)}
-            zones = zones & company if company else zones
-            chosen = min(zones, key=lambda zone: (sum(each[zone] for each in costs), zone), default="")
-            for number in members:
-                lots[number].zone = chosen
-
-    def _costs(self, room: Showroom, number: int, lot: Lot) -> dict[str, float]:
-        """What a lot costs at least in each zone that has machines for it."""
-        costs: dict[str, float] = {}
-        for machine, each in enumerate(self._machines):
-            if most := room.verdict(machine, number).most:
-                cost = float(each.price) * len(lot.bundles) / most
-                zone = each.offering.zone
-                costs[zone] = min(costs.get(zone, cost), cost)
-        return costs
-
-    def _zones(self, room: Showroom, lot: int) -> list[str]:
-        found = {
-            machine.offering.zone
-            for number, machine in enumerate(self._machines)
-            if room.verdict(number, lot).most
-        }
-        return sorted(found)
+    def _cheapest(self, lots: Sequence[Lot], room: Showroom) -> tuple[list[Lot], Yard, Cover]:
+        """The lots as they are best arranged, and machines for them; of large problems only one arrangement is tried."""
+        tried = []
+        several = ARRANGEMENTS if sum(len(lot.bundles) for lot in lots) <= SMALL else 1
+        gathering = Gathering(self._simulation, self._machines, room)
+        for arranged in islice(gathering.arrangements(lots), several):
+            room.rearrange(arranged)
+            yard = self._yard(arranged, room)
+            tried.append((arranged, yard, cover(yard, self._effort)))
+        best = min(tried, key=lambda each: (sum(each[2].missing), each[2].price))
+        room.rearrange(best[0])
+        return best
 
     # --- the yard ---
 
@@ -286,7 +259,7 @@ class _Provisioner:
         return (() if self._by_price else rank), -weight
 
     def _most(self, machine: int, number: int, lot: Lot, room: Showroom) -> int:
-        if lot.zone and self._machines[machine].offering.zone != lot.zone:
+        if not lot.reached_by(self._machines[machine].labels):
             return 0
         verdict = room.verdict(machine, number)
         if not verdict.most or self._choice(machine, verdict.rank) != lot.choices[lot.tier]:
@@ -333,21 +306,23 @@ class _Provisioner:
             left = [pod for bundle in lot.bundles for pod in bundle if key_of(pod) not in draft.places]
             if not left:
                 continue
-            types = self._types(number, room)
+            types = self._types(number, lot, room)
             why = _summary(types)
             for pod in left:
                 draft.reasons[key_of(pod)] = why
                 draft.types[key_of(pod)] = types
 
-    def _types(self, number: int, room: Showroom) -> dict[str, str]:
+    def _types(self, number: int, lot: Lot, room: Showroom) -> dict[str, str]:
         """For each instance type, why it does not do."""
         found: dict[str, str] = {}
         for machine, each in enumerate(self._machines):
             verdict = room.verdict(machine, number)
-            if verdict.most:
+            if not verdict.most:
+                found.setdefault(each.type, verdict.words or "is too small")
+            elif lot.reached_by(each.labels):
                 found[each.type] = f"would do, but the limits of {each.source or 'its pool'} are reached"
             else:
-                found.setdefault(each.type, verdict.words or "is too small")
+                found.setdefault(each.type, _astray(lot, each))
         return dict(sorted(found.items()))
 
     def _told(self, pods: Sequence[Pod], draft: _Draft, dropped: Mapping[str, str]) -> Plan:
@@ -421,6 +396,14 @@ def _names(found: Bound) -> Iterator[str]:
         if claim.status.allocation is not None:
             for each in claim.status.allocation.devices.results:
                 yield f"{each.driver}/{each.pool}/{each.device}"
+
+
+def _astray(lot: Lot, machine: Machine) -> str:
+    """Why a machine is not where a lot may be."""
+    for key in sorted(lot.keyed):
+        if key not in machine.labels:
+            return f"has no label {key}, by which the pod must be near others or apart"
+    return f"is not in the {' and '.join(sorted(lot.where))} where the pod must be because of others"
 
 
 def _summary(types: Mapping[str, str]) -> str:

@@ -58,7 +58,11 @@ class Showroom:
         self._verdicts = self._look()
 
     def verdict(self, machine: int, lot: int) -> Verdict:
-        return self._verdicts[machine][self._lots[lot].number]
+        return self.taken(machine, self._lots[lot])
+
+    def taken(self, machine: int, lot: Lot) -> Verdict:
+        """The same for a lot, or what was dealt from it."""
+        return self._verdicts[machine][lot.number]
 
     def kind(self, machine: int) -> Hashable:
         """Equal for machines that differ only in where and how they can be had."""

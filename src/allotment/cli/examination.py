@@ -92,13 +92,7 @@ class Examination:
         now: datetime,
         go_on: Callable[[], bool],
     ) -> None:
-        if not seen.sees(ResourceSlice):
-            raise NoAnswer(
-                "you may not list resourceslices",
-                "ask for that right: it tells of devices, not of who has them",
-            )
-        if DeviceClass in seen.denied:
-            raise NoAnswer("you may not list deviceclasses", "ask for that right: claims name them")
+        insist_on_devices(seen)
         self._seen = seen
         self._pod = pod
         self._key = "/".join(name_of(pod.metadata))
@@ -236,6 +230,17 @@ class Examination:
         new = remedy.change.claim if remedy.change is not None else released(old)
         with self._inquiry.supposing(old, new):
             return bool(self._inquiry.about(self._key, self._now).node)
+
+
+def insist_on_devices(seen: Seen) -> None:
+    """Raises NoAnswer for who sees too little to say where anything fits."""
+    if not seen.sees(ResourceSlice):
+        raise NoAnswer(
+            "you may not list resourceslices",
+            "ask for that right: it tells of devices, not of who has them",
+        )
+    if DeviceClass in seen.denied:
+        raise NoAnswer("you may not list deviceclasses", "ask for that right: claims name them")
 
 
 def hold_hidden(cluster: Cluster, seen: Seen) -> None:

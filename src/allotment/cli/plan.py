@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from allotment.api.meta import ApiStruct
     from allotment.autoscaler.catalogue import Catalogue
-    from allotment.autoscaler.plan import Plan
     from allotment.cli.plan_input import Waiting
     from allotment.cli.sight import Sight
 
@@ -64,15 +63,13 @@ def command(
         raise click.UsageError("no machines to choose from: name files with InstanceTypes with --catalog")
     from allotment.cli.catalog import read_files
     from allotment.cli.plan_table import document, show, show_comparison
+    from allotment.cli.planning import planned
     from allotment.cli.screen import open_screen
 
     first = read_files(catalog)
     waiting, own = _look(files, sight, empty=empty)
-    catalogues = [
-        _with(first, own),
-        *([_with(_laid_over(first, read_files(compare)), own)] if compare else []),
-    ]
-    plans = [_planned(waiting, each, by_price=cheapest_alternative) for each in catalogues]
+    catalogues = [first, *([_laid_over(first, read_files(compare))] if compare else [])]
+    plans = [planned(waiting, each, own, by_price=cheapest_alternative) for each in catalogues]
     if output in (TABLE, WIDE):
         screen = open_screen()
         for note in waiting.notes:
@@ -92,39 +89,19 @@ def command(
 
 def _look(files: Sequence[str], sight: Sight, *, empty: bool) -> tuple[Waiting, Sequence[ApiStruct]]:
     """The pods that wait, and the cluster's own overlays, pools and groups of nodes."""
-    from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
-    from allotment.cli.examination import KINDS
     from allotment.cli.plan_input import read, waiting
+    from allotment.cli.planning import KINDS, SOURCES, waiting_in
     from allotment.cli.seen import look
 
     mine = read(files)[0] if files else []
     if empty:
         return waiting(mine, (), tainted=True), ()
-    ours = (NodeOverlay, NodePool, NodeGroup)
     if sight.offline:
         cluster, reading = read(sight.offline)
         return waiting(mine, cluster, tainted=True), [
-            each.obj for each in reading.found if isinstance(each.obj, ours)
+            each.obj for each in reading.found if isinstance(each.obj, SOURCES)
         ]
-    seen = look(sight, (*KINDS, *ours))
-    objects = [each for kind in KINDS for each in seen.some(kind)]
-    found = waiting(mine, objects, tainted=False)
-    found.notes += seen.notes
-    return found, [each for kind in ours for each in seen.of(kind)]
-
-
-def _with(catalogue: Catalogue, own: Sequence[ApiStruct]) -> Catalogue:
-    """With the cluster's own, which take the place of the catalogue's of the same names."""
-    from dataclasses import replace
-
-    from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
-
-    both = catalogue.with_pools(
-        [each for each in own if isinstance(each, NodePool)],
-        [each for each in own if isinstance(each, NodeGroup)],
-    )
-    overlays = {each.metadata.name: each for each in own if isinstance(each, NodeOverlay)}
-    return replace(both, overlays={**both.overlays, **overlays})
+    return waiting_in(look(sight, KINDS), mine)
 
 
 def _laid_over(first: Catalogue, second: Catalogue) -> Catalogue:
@@ -138,14 +115,3 @@ def _laid_over(first: Catalogue, second: Catalogue) -> Catalogue:
         {**first.groups, **second.groups},
         {**first.overlays, **second.overlays},
     )
-
-
-def _planned(waiting: Waiting, catalogue: Catalogue, *, by_price: bool) -> Plan:
-    from allotment.autoscaler.overlays import evaluate
-    from allotment.autoscaler.provisioner import provision
-    from allotment.autoscaler.simulation import start_simulation
-
-    simulation = start_simulation(waiting.objects)
-    found = evaluate(catalogue)
-    waiting.notes += [each for each in found.notes if each not in waiting.notes]
-    return provision(simulation, found.machines, waiting.pods, cheapest_alternative=by_price)

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from allotment.api import alpha2
-from allotment.api.batch import PodGroup, Queue, VolcanoPodGroup
+from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Namespace, Pod
 from allotment.api.meta import ApiStruct
@@ -26,7 +26,7 @@ from allotment.cli.input import BadInput, Reading, read_objects
 from allotment.cli.workload import FINISHED
 from allotment.scheduler.configuration import DEFAULT_SCHEDULER
 
-GROUPS = (PodGroup, VolcanoPodGroup, Queue, Namespace)
+GROUPS = (PodGroup, VolcanoPodGroup, Queue, PodDisruptionBudget, Namespace)
 """Kinds that a scheduler reads and allocation does not look at."""
 
 

@@ -26,7 +26,9 @@ def show(plan: Plan, screen: Screen, *, wide: bool) -> None:
     places = [*plan.existing, *(place for each in plan.nodes for place in each.places)]
     if places:
         screen.heading(f"Pods with a place ({len(places)})")
-        rows: list[list[Cell]] = [[each.pod, each.node, _devices(each.devices, wide=wide)] for each in places]
+        rows: list[list[Cell]] = [
+            [each.pod, each.node, devices_cell(each.devices, wide=wide)] for each in places
+        ]
         screen.table(("pod", "node", "devices"), rows)
     if plan.pending:
         screen.heading(f"Pods that stay pending ({len(plan.pending)})")
@@ -57,7 +59,7 @@ def _machine(node: NewNode) -> list[Cell]:
     ]
 
 
-def _devices(names: tuple[str, ...], *, wide: bool) -> str:
+def devices_cell(names: tuple[str, ...], *, wide: bool) -> str:
     """``driver/device``; the pool is the node's name, mostly."""
     if wide:
         return ", ".join(names) or "-"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from allotment.apiserver.auth.identity import Identity
     from allotment.apiserver.server import ApiServer, Options
+    from allotment.autoscaler.catalogue import Catalogue
     from allotment.cli.components import Wanted
     from allotment.cli.failure import Failure
 
@@ -128,13 +129,13 @@ def command(
         ),
         Wanted(None, (AUTOSCALING,) if autoscale else (), catalog, foreseen=scheduling),
     ]
-    read_files(catalog)  # what is wrong with them is told before anything runs
+    catalogue = read_files(catalog)  # what is wrong with them is told before anything runs
     tokens = _tokens(token_file) if token_file is not None else {}
     options = Options(folder_of(data_dir).path.resolve(), host, port, names, tokens)
     set_up(logging.INFO if verbose else logging.WARNING)
     sys.setswitchinterval(SWITCH_SECONDS)
     return_large_memory()
-    uvloop.run(_serve(options, wanted, demo))
+    uvloop.run(_serve(options, wanted, catalogue, demo))
     return 0
 
 
@@ -158,7 +159,7 @@ def _own_names() -> set[str]:
     return {name, *(str(address[0]).partition("%")[0] for *_, address in found)}
 
 
-async def _serve(options: Options, wanted: Sequence[Wanted], demo: bool) -> None:
+async def _serve(options: Options, wanted: Sequence[Wanted], catalogue: Catalogue, demo: bool) -> None:
     """``wanted`` are the processes of components, the first with scheduler and controllers."""
     from allotment.apiserver.server import ApiServer
     from allotment.cli.component_process import ComponentProcesses
@@ -178,7 +179,7 @@ async def _serve(options: Options, wanted: Sequence[Wanted], demo: bool) -> None
         server.metrics.elsewhere = components.metrics
         try:
             begun = partial(_begin, server, wanted[0], demo)
-            async with dashboard_of(server):
+            async with dashboard_of(server, catalogue):
                 await run_until(ended, components.run(begun))
                 await ended.wait()
         except ComponentFailed as exc:
