@@ -99,7 +99,7 @@ def to_be_had(machines: Iterable[Machine], claims: Iterable[NodeClaim]) -> list[
     """Machines of pools and groups; what is not known to be had now is not available: out of stock, or its pool is going."""
     machines = [each for each in machines if each.source]
     offered = {id(each) for each in on_offer(machines, claims)}
-    return [each if id(each) in offered and not _is_going(each) else _unavailable(each) for each in machines]
+    return [each if id(each) in offered and not _is_going(each) else unavailable(each) for each in machines]
 
 
 def _is_going(machine: Machine) -> bool:
@@ -107,7 +107,8 @@ def _is_going(machine: Machine) -> bool:
     return origin is not None and origin.metadata.deletion_timestamp is not None
 
 
-def _unavailable(machine: Machine) -> Machine:
+def unavailable(machine: Machine) -> Machine:
+    """The same, but not to be had now: it tells a price, and what is on its way."""
     return dataclasses.replace(machine, offering=replace(machine.offering, available=False))
 
 
