@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
@@ -58,21 +58,27 @@ class Decision:
     plan: Plan
     launches: tuple[Launch, ...]
 
-    def told(self, pod: Pod) -> str:
-        """What is launched for a pod, or for its gang, in words: ``2 machines gpu-8 in zone-a are being launched``."""
-        group = group_key(pod)
-        mine = [
-            each
-            for each in self.launches
-            if any(other is pod or (group and group_key(other) == group) for other in each.pods)
-        ]
-        counts = Counter((each.machine.type, each.machine.offering.zone) for each in mine)
-        parts = [
-            f"{count} {'machine' if count == 1 else 'machines'} {type_}{f' in {zone}' if zone else ''}"
-            for (type_, zone), count in sorted(counts.items())
-        ]
-        price = sum(each.machine.price for each in mine)
-        return f"{', '.join(parts)} {'is' if len(mine) == 1 else 'are'} being launched, at {price} an hour"
+    def told(self) -> Iterator[tuple[Pod, str]]:
+        """What is launched for each pod, or for its gang, in words: ``2 machines gpu-8 in zone-a are being launched``."""
+        gangs: dict[str, list[Launch]] = {}
+        for launch in self.launches:
+            for group in {group_key(pod) for pod in launch.pods} - {""}:
+                gangs.setdefault(group, []).append(launch)
+        words = {group: _words(launches) for group, launches in gangs.items()}
+        for launch in self.launches:
+            alone = _words([launch])
+            for pod in launch.pods:
+                yield pod, words.get(group_key(pod), alone)
+
+
+def _words(launches: Sequence[Launch]) -> str:
+    counts = Counter((each.machine.type, each.machine.offering.zone) for each in launches)
+    parts = [
+        f"{count} {'machine' if count == 1 else 'machines'} {type_}{f' in {zone}' if zone else ''}"
+        for (type_, zone), count in sorted(counts.items())
+    ]
+    price = sum(each.machine.price for each in launches)
+    return f"{', '.join(parts)} {'is' if len(launches) == 1 else 'are'} being launched, at {price} an hour"
 
 
 def decide(
