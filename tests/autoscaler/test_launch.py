@@ -194,8 +194,11 @@ def test_pods_of_other_schedulers_are_planned_for_as_ours_would_place_them() -> 
 
 def test_a_pod_is_told_of_its_own_machine_and_a_gang_of_all_of_them() -> None:
     lone = launched(simulation(*wanting("x")))
-    assert lone.told(lone.launches[0].pods[0]) == "1 machine cheap in a is being launched, at 2 an hour"
-    there = simulation(group("gang", 5), *wanting("a", "b", "c", "d", "e", group="gang", cpu=4))
+    assert [words for _, words in lone.told()] == ["1 machine cheap in a is being launched, at 2 an hour"]
+    there = simulation(
+        group("gang", 5), *wanting("a", "b", "c", "d", "e", group="gang", cpu=4), *wanting("x", cpu=8)
+    )
     found = launched(there, shop=evaluated(CHEAP, pool("p")).machines)
-    words = {found.told(who) for each in found.launches for who in each.pods}
-    assert words == {"3 machines cheap in a are being launched, at 6 an hour"}
+    told = {who.metadata.name: words for who, words in found.told()}
+    assert told.pop("x") == "1 machine cheap in a is being launched, at 2 an hour"
+    assert told == dict.fromkeys("abcde", "3 machines cheap in a are being launched, at 6 an hour")

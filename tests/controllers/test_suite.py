@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from importlib.metadata import EntryPoint
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -15,6 +16,7 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.controllers import suite
 from allotment.controllers.controller import Controller
+from allotment.controllers.machines.provider import Surroundings
 from allotment.controllers.translator import Refusal
 from allotment.controllers.vendor_kinds import VendorKind
 from tests.client.script import Script
@@ -27,6 +29,15 @@ class Cards:
 
     def translate(self, obj: object) -> Refusal:
         return Refusal("not today")
+
+
+class Metal:
+    """A provider of an installed package."""
+
+    name = "metal"
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self.surroundings = surroundings
 
 
 def followed(
@@ -79,3 +90,38 @@ def test_without_translators_there_are_numbers_at_most(
     places = [f"resource.k8s.io/v1alpha2 {plural}" for plural in SEMANTIC]
     names, _ = followed(monkeypatch, *places, translators=0, counting=counting)
     assert [name for name in names if name in ("kinds", "parameters")] == running
+
+
+def machines(monkeypatch: pytest.MonkeyPatch, provider: str, *points: EntryPoint) -> list[str]:
+    """Who runs to carry out NodeClaims with this provider, where these packages are installed."""
+    served = [Served(Resource("karpenter.sh/v1", "nodeclaims", False))]
+
+    async def discover(client: Client) -> Discovery:
+        return Discovery(served)
+
+    async def make() -> list[str]:
+        client = Client(Script())
+        recorder = Recorder(client, "test")
+        made = await suite.controllers(
+            [suite.MACHINES], client, Informers(client), recorder, provider=provider
+        )
+        return [each.reconciler.name for each in made if isinstance(each, Controller)]
+
+    monkeypatch.setattr(suite, "discover", discover)
+    monkeypatch.setattr("allotment.controllers.machines.provider.entry_points", lambda group: points)
+    return asyncio.run(make())
+
+
+USUAL = ["machines", "machine-sweep", "machine-sizes", "machine-pod-events"]
+METAL = EntryPoint("metal", "tests.controllers.test_suite:Metal", "allotment.providers")
+
+
+def test_providers_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert machines(monkeypatch, "simulated") == [*USUAL, "simulated-machines"]
+    assert machines(monkeypatch, "groups") == USUAL  # without NodeGroups there is nothing to follow
+    assert machines(monkeypatch, "metal", METAL) == USUAL
+    with pytest.raises(ImportError, match="there is no provider metal: it must be one of groups, simulated"):
+        machines(monkeypatch, "metal")
+    broken = EntryPoint("metal", "nowhere:Metal", "allotment.providers")
+    with pytest.raises(ImportError, match=r"provider metal \(nowhere:Metal\) cannot be loaded"):
+        machines(monkeypatch, "metal", broken)

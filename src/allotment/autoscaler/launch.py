@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
@@ -58,21 +58,27 @@ class Decision:
     plan: Plan
     launches: tuple[Launch, ...]
 
-    def told(self, pod: Pod) -> str:
-        """What is launched for a pod, or for its gang, in words: ``2 machines gpu-8 in zone-a are being launched``."""
-        group = group_key(pod)
-        mine = [
-            each
-            for each in self.launches
-            if any(other is pod or (group and group_key(other) == group) for other in each.pods)
-        ]
-        counts = Counter((each.machine.type, each.machine.offering.zone) for each in mine)
-        parts = [
-            f"{count} {'machine' if count == 1 else 'machines'} {type_}{f' in {zone}' if zone else ''}"
-            for (type_, zone), count in sorted(counts.items())
-        ]
-        price = sum(each.machine.price for each in mine)
-        return f"{', '.join(parts)} {'is' if len(mine) == 1 else 'are'} being launched, at {price} an hour"
+    def told(self) -> Iterator[tuple[Pod, str]]:
+        """What is launched for each pod, or for its gang, in words: ``2 machines gpu-8 in zone-a are being launched``."""
+        gangs: dict[str, list[Launch]] = {}
+        for launch in self.launches:
+            for group in {group_key(pod) for pod in launch.pods} - {""}:
+                gangs.setdefault(group, []).append(launch)
+        words = {group: _words(launches) for group, launches in gangs.items()}
+        for launch in self.launches:
+            alone = _words([launch])
+            for pod in launch.pods:
+                yield pod, words.get(group_key(pod), alone)
+
+
+def _words(launches: Sequence[Launch]) -> str:
+    counts = Counter((each.machine.type, each.machine.offering.zone) for each in launches)
+    parts = [
+        f"{count} {'machine' if count == 1 else 'machines'} {type_}{f' in {zone}' if zone else ''}"
+        for (type_, zone), count in sorted(counts.items())
+    ]
+    price = sum(each.machine.price for each in launches)
+    return f"{', '.join(parts)} {'is' if len(launches) == 1 else 'are'} being launched, at {price} an hour"
 
 
 def decide(
@@ -99,7 +105,7 @@ def to_be_had(machines: Iterable[Machine], claims: Iterable[NodeClaim]) -> list[
     """Machines of pools and groups; what is not known to be had now is not available: out of stock, or its pool is going."""
     machines = [each for each in machines if each.source]
     offered = {id(each) for each in on_offer(machines, claims)}
-    return [each if id(each) in offered and not _is_going(each) else _unavailable(each) for each in machines]
+    return [each if id(each) in offered and not _is_going(each) else unavailable(each) for each in machines]
 
 
 def _is_going(machine: Machine) -> bool:
@@ -107,7 +113,8 @@ def _is_going(machine: Machine) -> bool:
     return origin is not None and origin.metadata.deletion_timestamp is not None
 
 
-def _unavailable(machine: Machine) -> Machine:
+def unavailable(machine: Machine) -> Machine:
+    """The same, but not to be had now: it tells a price, and what is on its way."""
     return dataclasses.replace(machine, offering=replace(machine.offering, available=False))
 
 

@@ -165,7 +165,64 @@ def test_cheaper_machines_come_before_dear_ones_go(tmp_path: Path) -> None:
     in_cluster(tmp_path, scenario)
 
 
-@pytest.mark.parametrize("at", [1, 2, 3])
+def test_everything_stays_if_a_cheaper_machine_cannot_be_had_and_that_is_not_tried_for_ever(
+    tmp_path: Path,
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        types = catalogue(
+            type_("one", {"a": "1.5"}, dynamicResources=gpus(1)),
+            type_("four", {"a": "4"}, dynamicResources=gpus(4)),
+            at_once(annotations={"allotment.dev/out-of-stock": "one"}),
+        )
+        async with looping(cluster, types):
+            await cluster.create(replicas("web", 4))
+            await cluster.eventually(lambda: len(running(cluster)) == 4)
+            [old] = claims(cluster)
+            await scale(cluster, "web", 1)
+            words = "ReplacingFailed: it stays: its replacements failed, or do not do any more"
+            await cluster.eventually(lambda: words in cluster.events(old.metadata.name))
+            await cluster.quiet()
+            assert [each.metadata.name for each in claims(cluster) if each.status.node_name] == [
+                old.metadata.name
+            ]
+            assert [REPLACES in each.metadata.annotations for each in claims(cluster)] == [False, False]
+            assert list(running(cluster).values()) == [old.metadata.name]
+            await scale(cluster, "web", 0)  # what needs no replacement goes all the same
+            await cluster.eventually(lambda: not kinds(cluster))
+
+    in_cluster(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.LOST, Fault.CRASH_BEFORE, Fault.CRASH_AFTER], ids=lambda fault: fault.name.lower()
+)
+@pytest.mark.parametrize("at", [2, 3])
+def test_an_exchange_is_finished_whatever_write_fails(tmp_path: Path, at: int, fault: Fault) -> None:
+    """The writes: the first machine, its replacement, the deletion of the first."""
+
+    async def scenario(cluster: Cluster) -> None:
+        types = catalogue(
+            type_("one", {"a": "1.5"}, dynamicResources=gpus(1)),
+            type_("four", {"a": "4"}, dynamicResources=gpus(4)),
+            at_once(),
+        )
+        async with looping(cluster, types, autoscaled=False):
+            failing = Failing.once(at, fault)
+            part = await autoscaling(cluster, types, failing)
+            await cluster.create(replicas("web", 4))
+            await cluster.eventually(lambda: len(running(cluster)) == 4)
+            await scale(cluster, "web", 1)
+            await failing.strike()
+            if fault in CRASHES:
+                await part.stop()
+                await autoscaling(cluster, types)
+            await cluster.eventually(lambda: list(kinds(cluster).values()) == ["one/a"])
+            await cluster.eventually(lambda: set(running(cluster).values()) == set(kinds(cluster)))
+
+    in_cluster(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("at", [2, 3])
 @pytest.mark.parametrize(
     "fault", [Fault.LOST, Fault.CRASH_BEFORE, Fault.CRASH_AFTER], ids=lambda fault: fault.name.lower()
 )

@@ -56,13 +56,8 @@ class FollowedCluster:
         assert not simulation.depth, "something is still being tried"
         changed, self._changed = self._changed, {}
         for (kind, key), new in changed.items():
-            old: Any = simulation.objects(kind).get(key)
-            if old is not None and (new is None or _uid(old) != _uid(new)):
-                simulation.drop(old)
+            if new is None and (gone := simulation.objects(kind).get(key)) is not None:
+                simulation.drop(gone)
         simulation.load(new for new in changed.values() if new is not None)
         simulation.now = now
         return simulation
-
-
-def _uid(obj: Any) -> str:
-    return str(obj.metadata.uid)

@@ -179,9 +179,8 @@ class Provisioning:
     # --- what to say ---
 
     def _tell(self, decision: Decision, pods: dict[str, Pod]) -> None:
-        for launch in decision.launches:
-            for pod in launch.pods:
-                self._say(pod, EventType.NORMAL, "TriggeredScaleUp", decision.told(pod))
+        for pod, words in decision.told():
+            self._say(pod, EventType.NORMAL, "TriggeredScaleUp", words)
         refused = self._refused()
         for each in decision.plan.pending:
             words = f"no machine helps: {each.why}{refused}"

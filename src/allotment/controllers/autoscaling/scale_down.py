@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -22,11 +23,11 @@ from msgspec.structs import replace
 from allotment.api.autoscaling import KARPENTER_VERSION, NODE_POOL, NodeClaim
 from allotment.api.core import Pod
 from allotment.api.cron import seconds
-from allotment.api.status import NotFound
+from allotment.api.status import Conflict, NotFound
 from allotment.autoscaler.arrivals import expect
-from allotment.autoscaler.consolidation import MODEST, Consolidation, consolidate
+from allotment.autoscaler.consolidation import MODEST, NOTHING, Consolidation, consolidate
 from allotment.autoscaler.covering import Effort
-from allotment.autoscaler.launch import launch_of, to_be_had
+from allotment.autoscaler.launch import launch_of, to_be_had, unavailable
 from allotment.autoscaler.node_claims import INITIALIZED, State, condition, machine_of, node_name, state_of
 from allotment.client.client import Client, Collection
 from allotment.client.form import Resource, Typed
@@ -52,6 +53,10 @@ SETTLE_SECONDS = 2.0
 """After which what was found must be found again."""
 SHARE = 10.0
 """Times as long as a look took nothing is looked at after it."""
+KEPT_SECONDS = 30.0
+"""For so long after others have gone in whose place it came, a node is waiting for their pods."""
+DISCOURAGED_SECONDS = 300.0
+"""After an exchange that failed, none is begun for so long."""
 PAUSE_SECONDS = 1.0
 """But at least for so long."""
 
@@ -91,10 +96,12 @@ class ScaleDown:
         self._touched: dict[
             str, float
         ] = {}  # when a pod last came to a node or went, as far as it was seen here
+        self._kept: dict[str, float] = {}  # nodes that wait for pods of others that went, and until when
         self._found: tuple[tuple[str, ...], float] | None = (
             None  # what is to be found again, and since when it was
         )
         self._rest = 0.0  # no look before this time
+        self._discouraged = 0.0  # no exchange before this time
         informers.of(Pod).on_change(self._pod_changed)
         self._seen.on_change(self._claim_changed)
         market.on_change.append(self._look)
@@ -113,6 +120,7 @@ class ScaleDown:
             self._look()
         if new is None and old is not None:
             self._touched.pop(node_name(old), None)
+            self._kept.pop(node_name(old), None)
 
     def _look(self) -> None:
         self.queue.add(EVERYTHING)
@@ -137,7 +145,9 @@ class ScaleDown:
 
     async def _begin(self, claims: Sequence[NodeClaim], now: datetime) -> Again | None:
         candidates = {
-            node_name(each): self._since(each) for each in claims if state_of(each) is State.INITIALIZED
+            node_name(each): self._since(each)
+            for each in claims
+            if state_of(each) is State.INITIALIZED and not self._waits_for_pods(each, now)
         }
         found = self._consolidate(candidates, now)
         if not found.gone:
@@ -158,6 +168,8 @@ class ScaleDown:
         began = time.perf_counter()
         simulation, claims = self._cluster.at(now.timestamp()), self._seen.all()
         machines = to_be_had(self._market.machines, claims)
+        if now.timestamp() < self._discouraged:
+            machines = [unavailable(each) for each in machines]
         with simulation.trial():
             expect(simulation, claims, machines)
             found = consolidate(simulation, machines, candidates, now=now.timestamp(), effort=self._effort)
@@ -182,6 +194,10 @@ class ScaleDown:
         stamps = (ready.last_transition_time if ready is not None else None, claim.status.last_pod_event_time)
         times = [found.timestamp() for each in stamps if (found := moment(each)) is not None]
         return max([self._touched.get(node_name(claim), 0.0), *times])
+
+    def _waits_for_pods(self, claim: NodeClaim, now: datetime) -> bool:
+        """Whether it came in the place of others that are just being emptied, or were a moment ago."""
+        return bool(self._replaced(claim)) or self._kept.get(node_name(claim), 0.0) > now.timestamp()
 
     def _next(self, claims: Sequence[NodeClaim], since: Mapping[str, float], now: datetime) -> float:
         """In how many seconds some node will have been left alone for as long as its pool says."""
@@ -228,6 +244,7 @@ class ScaleDown:
         ready = all(state_of(each) is State.INITIALIZED for each in exchange)
         found = self._consolidate(candidates, now) if ready else None
         if found is None or {each.node for each in found.gone} != candidates.keys() or found.machines:
+            self._discouraged = now.timestamp() + DISCOURAGED_SECONDS
             self._tell(
                 list(going.values()),
                 "ReplacingFailed",
@@ -250,19 +267,20 @@ class ScaleDown:
     ) -> None:
         """Deletes claims as they were seen, and tells what that saves."""
         for each in instead:
-            self._touched[node_name(each)] = now.timestamp()  # pods are on their way there
-        machines = self._market.machines
-        prices = [machine_of(each, machines) for each in instead]
-        saved = found.saved - sum(each.price for each in prices if each is not None)
+            self._kept[node_name(each)] = now.timestamp() + KEPT_SECONDS
+        gone = []
         for each in going:
-            try:
+            with suppress(NotFound, Conflict):  # it has changed: whether it may go is for the next look
                 await self._claims.remove(each)
-            except NotFound:
-                continue
-        pods = len(found.moved)
-        words = f"{_counted(len(going), len(instead))}, {pods} {'pod moves' if pods == 1 else 'pods move'}, {saved} an hour saved"
-        self._tell(going, "Consolidated", f"it goes, as it is not needed: {words}")
-        self._numbers.consolidated(len(going), saved)
+                gone.append(each)
+        prices = {each.node: each.price or NOTHING for each in found.gone}
+        saved = sum((prices[node_name(each)] for each in gone), NOTHING)
+        bought = [machine_of(each, self._market.machines) for each in instead]
+        saved -= sum((each.price for each in bought if each is not None), NOTHING)
+        pods = f"{len(found.moved)} {'pod moves' if len(found.moved) == 1 else 'pods move'}"
+        words = f"{_counted(len(gone), len(instead))}, {pods}, {saved} an hour saved"
+        self._tell(gone, "Consolidated", f"it goes, as it is not needed: {words}")
+        self._numbers.consolidated(len(gone), saved)
         log.info("consolidated: %s", words)
 
     def _tell(self, claims: Iterable[NodeClaim], reason: str, words: str) -> None:
