@@ -15,6 +15,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from allotment.cli.catalog import read_files
+from allotment.cli.catalog_following import follow_files, state_of
 from allotment.client.client import Client
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
@@ -75,9 +76,11 @@ class Components:
         """Until cancelled; ``begun`` is called when everything runs and knows what is there. Raises ComponentFailed, what
         ``begun`` raises, or what the server says to the first questions."""
         told = Recorder(self._controlling, "allotment-controllers")
-        names = self._wanted.controllers
+        names, files = self._wanted.controllers, self._wanted.catalogue
+        readers: list[suite.Reader] = []
         try:
-            catalogue = read_files(self._wanted.catalogue)
+            before = state_of(files)
+            catalogue = read_files(files)
             made = await suite.controllers(
                 names,
                 self._controlling,
@@ -87,6 +90,7 @@ class Components:
                 catalogue,
                 self._wanted.provider,
                 self._wanted.foreseen,
+                readers,
             )
         except ImportError as exc:
             raise ComponentFailed(str(exc)) from exc
@@ -99,6 +103,9 @@ class Components:
                 if made:
                     tasks.create_task(_never_ending("writing events", told.run()))
                     tasks.create_task(_never_ending("the controllers", suite.run(made)))
+                if files and readers:
+                    following = follow_files(files, before, readers)
+                    tasks.create_task(_never_ending("following the catalogue", following))
                 if begun is not None:
                     await begun()
         except ExceptionGroup as group:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry
@@ -89,6 +89,9 @@ MACHINE_WORKERS = 32
 """So many writes of claims or pools may be on their way at once, for the server to commit them together."""
 
 
+Reader = Callable[[Catalogue], None]
+
+
 class Runs(Protocol):
     """A controller, or what one stands on."""
 
@@ -109,6 +112,7 @@ class Parts:
     catalogue: Catalogue = NO_MACHINES
     provider: str = SimulatedProvider.name
     scheduling: Configuration = DEFAULT
+    readers: list[Reader] = field(default_factory=list)  # who goes by the catalogue, to be told of another
 
     def place_of(self, type_: type[ApiStruct]) -> Resource | None:
         return place_of(type_, self.served)
@@ -156,12 +160,15 @@ def _overlays(parts: Parts) -> list[Runs]:
         return []
     pools, groups = parts.place_of(NodePool), parts.place_of(NodeGroup)
     made = Overlays(parts.client, parts.informers, parts.catalogue, place=place, pools=pools, groups=groups)
+    parts.readers.append(made.use)
     return [Controller(made, workers=1)]
 
 
 def _market(parts: Parts) -> Market:
     pools, groups, overlays = (parts.place_of(each) for each in (NodePool, NodeGroup, NodeOverlay))
-    return Market(parts.informers, parts.catalogue, pools=pools, groups=groups, overlays=overlays)
+    made = Market(parts.informers, parts.catalogue, pools=pools, groups=groups, overlays=overlays)
+    parts.readers.append(made.use)
+    return made
 
 
 def _machines(parts: Parts) -> list[Runs]:
@@ -266,13 +273,16 @@ async def controllers(
     catalogue: Catalogue = NO_MACHINES,
     provider: str = SimulatedProvider.name,
     scheduling: Configuration = DEFAULT,
+    readers: list[Reader] | None = None,
 ) -> list[Runs]:
-    """The controllers of these names, not running yet. Their informers are asked for. Raises ImportError for a translator
-    or a provider that cannot be had."""
-    parts = Parts(
-        client, informers, recorder, await discover(client), registry, catalogue, provider, scheduling
-    )
-    return [each for name in names for each in _MAKERS[name](parts)]
+    """The controllers of these names, not running yet. Their informers are asked for. ``readers`` gets those that want to be told
+    of another catalogue. Raises ImportError for a translator or a provider that cannot be had."""
+    served = await discover(client)
+    parts = Parts(client, informers, recorder, served, registry, catalogue, provider, scheduling)
+    made = [each for name in names for each in _MAKERS[name](parts)]
+    if readers is not None:
+        readers += parts.readers
+    return made
 
 
 async def run(made: Iterable[Runs]) -> None:
