@@ -125,6 +125,24 @@ def test_no_answer_is_told_as_such(name: str, call: Call, why: str) -> None:
     between(case)
 
 
+def test_each_call_has_its_own_time_and_one_without_a_limit_goes_on() -> None:
+    async def case(near: Pipe, far: Pipe, echo: Echo) -> None:
+        async def ask(seconds: float | None) -> None:
+            await near.to("echo").call(Call("GET", "/silence", timeout=seconds))
+
+        patient = asyncio.ensure_future(ask(None))
+        told = await asyncio.gather(*map(ask, (0.03, 0.01, 0.02)), return_exceptions=True)
+        assert [str(each) for each in told] == [
+            f"GET /silence: no answer within {seconds} s" for seconds in (0.03, 0.01, 0.02)
+        ]
+        await until(lambda: echo.open == 1)
+        assert not patient.done()
+        patient.cancel()
+        await until(lambda: echo.open == 0)
+
+    between(case)
+
+
 def test_a_stream_ends_when_it_ends_and_fails_when_it_fails() -> None:
     async def case(near: Pipe, far: Pipe, echo: Echo) -> None:
         count = 3 * WINDOW + 1

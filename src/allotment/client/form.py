@@ -93,12 +93,12 @@ class Resource:
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The path of the collection, of one object, or of a part of it."""
-        root = "/apis" if "/" in self.api_version else "/api"
-        parts = [root, self.api_version]
-        if self.namespaced and namespace:
-            parts += ["namespaces", namespace]
-        parts += [part for part in (self.plural, name, subresource) if part]
-        return "/".join(parts)
+        root = "apis" if "/" in self.api_version else "api"
+        inside = f"namespaces/{namespace}/" if self.namespaced and namespace else ""
+        collection = f"/{root}/{self.api_version}/{inside}{self.plural}"
+        if not name:
+            return collection
+        return f"{collection}/{name}/{subresource}" if subresource else f"{collection}/{name}"
 
 
 def resource_of(type_: type[ApiStruct]) -> Resource:

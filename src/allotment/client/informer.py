@@ -66,6 +66,7 @@ class Informer(Generic[T]):
         self._labels, self._fields = labels, fields
         self._functions = dict(indexes or {})
         self._indexes: dict[str, dict[Hashable, dict[Key, T]]] = {name: {} for name in self._functions}
+        self._places: dict[Key, list[tuple[str, Hashable]]] = {}  # in which indexes, and under what
         self._objects: dict[Key, T] = {}
         self._handlers: list[Handler[T]] = []
         self._resync_seconds = resync_seconds
@@ -110,8 +111,11 @@ class Informer(Generic[T]):
         self._functions[name] = function
         index = self._indexes[name] = {}
         for key, obj in self._objects.items():
-            for value in function(obj):
+            places = [(name, value) for value in function(obj)]
+            for _, value in places:
                 index.setdefault(value, {})[key] = obj
+            if places:
+                self._places[key] = [*self._places.get(key, ()), *places]
 
     async def synced(self) -> None:
         """Returns when the first list is in the copy."""
@@ -238,23 +242,33 @@ class Informer(Generic[T]):
             if ours.uid != at.uid:
                 self._change(at, None)  # deleted and made anew while we did not look
                 old = None
-        self._store(key, old, new)
+        self._store(key, new)
         self._tell(self._handlers, old, new)
 
-    def _store(self, key: Key, old: T | None, new: T | None) -> None:
+    def _store(self, key: Key, new: T | None) -> None:
+        indexes, before = self._indexes, self._places.get(key, [])
         if new is None:
             del self._objects[key]
-        else:
-            self._objects[key] = new
-        for name, function in self._functions.items():
-            index = self._indexes[name]
-            for value in () if old is None else function(old):
-                if (found := index.get(value)) is not None:
-                    found.pop(key, None)
-                    if not found:
-                        del index[value]
-            for value in () if new is None else function(new):
-                index.setdefault(value, {})[key] = new  # type: ignore[assignment]  # the loop is empty when it is None
+            self._displace(key)
+            return
+        self._objects[key] = new
+        places = [(name, value) for name, function in self._functions.items() for value in function(new)]
+        if places == before:  # as mostly
+            for name, value in places:
+                indexes[name][value][key] = new
+            return
+        self._displace(key)
+        for name, value in places:
+            indexes[name].setdefault(value, {})[key] = new
+        if places:
+            self._places[key] = places
+
+    def _displace(self, key: Key) -> None:
+        for name, value in self._places.pop(key, ()):
+            if (found := self._indexes[name].get(value)) is not None:
+                found.pop(key, None)
+                if not found:
+                    del self._indexes[name][value]
 
     def _tell(self, handlers: list[Handler[T]], old: T | None, new: T | None) -> None:
         for handler in handlers:
@@ -271,6 +285,9 @@ class Informer(Generic[T]):
                 for value in function(obj):
                     expected.setdefault(value, {})[key] = obj
             assert self._indexes[name] == expected, f"index {name} does not match the objects"
+        for key, obj in self._objects.items():
+            places = {(name, value) for name, function in self._functions.items() for value in function(obj)}
+            assert set(self._places.get(key, ())) == places, f"{key} is not where its indexes have it"
 
 
 def old_enough(ours: int, theirs: int, listed: bool) -> bool:

@@ -17,11 +17,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import islice
+from math import inf
 from typing import cast
 
 import msgspec
 
-from allotment.client.time_limits import TimeLimits
 from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
 
 MAX_FRAME = 512 * 1024 * 1024
@@ -102,8 +102,11 @@ class Pipe(asyncio.Protocol):
         self._asking: dict[int, _Asking] = {}
         self._serving: dict[int, _Serving] = {}
         self._unserved: dict[int, _Asked] = {}  # in the order in which they came
-        self._limits = TimeLimits()
         self._last = 0
+        self._timer: asyncio.TimerHandle | None = (
+            None  # one for all calls: looks when it rings whose time is up
+        )
+        self._rings = inf
 
     @classmethod
     async def over(cls, connected: socket.socket, offers: Mapping[str, Transport] | None = None) -> Pipe:
@@ -135,8 +138,7 @@ class Pipe(asyncio.Protocol):
     async def call(self, name: str, call: Call) -> Reply:
         asking = self._ask(name, call, streaming=False)
         try:
-            with self._limits.of(call):
-                answer = await asking.answer
+            answer = await asking.answer
         finally:
             self._forget(asking)
         return Reply(answer.status, answer.headers, answer.body)
@@ -154,10 +156,30 @@ class Pipe(asyncio.Protocol):
         if self._gone.done():
             raise Disconnected(f"{call.method} {call.path}: the pipe to {name} is closed")
         self._last += 1
-        asking = self._asking[self._last] = _Asking(self._last, streaming, self._loop.create_future())
+        asking = self._asking[self._last] = _Asking(self._last, streaming, call, self._loop.create_future())
+        if call.timeout is not None and not streaming:
+            asking.due = self._loop.time() + call.timeout
+            if asking.due < self._rings:
+                self._set_timer(asking.due)
         asked = (call.method, call.path, call.query, call.headers, call.body)
         self._send(_Asked(self._last, name, streaming, *asked))
         return asking
+
+    def _set_timer(self, rings: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._rings = self._loop.call_at(rings, self._ring), rings
+
+    def _ring(self) -> None:
+        self._timer, self._rings = None, inf
+        now = self._loop.time()
+        waiting = [each for each in self._asking.values() if not each.answer.done()]
+        for late in waiting:
+            if late.due <= now:
+                late.answer.set_exception(Disconnected(late.told_late()))
+        soonest = min((each.due for each in waiting if each.due > now), default=inf)
+        if soonest < inf:
+            self._set_timer(soonest)
 
     def _forget(self, asking: _Asking) -> None:
         if self._asking.pop(asking.number, None) is not None and not asking.over:
@@ -270,6 +292,8 @@ class Pipe(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._socket = None
+        if self._timer is not None:
+            self._timer.cancel()
         if not self._gone.done():
             self._gone.set_result(None)
         for asking in self._asking.values():
@@ -286,7 +310,10 @@ class Pipe(asyncio.Protocol):
             self._socket.abort()
 
     def _take(self, message: _Any) -> None:
-        if isinstance(message, _Asked):
+        if isinstance(message, _Answered | _Lines | _Ended):
+            if (asking := self._asking.get(message.number)) is not None:
+                asking.take(message)
+        elif isinstance(message, _Asked):
             if not self._unserved:
                 self._loop.call_soon(self._serve_some)
             self._unserved[message.number] = message
@@ -294,12 +321,9 @@ class Pipe(asyncio.Protocol):
             self._unserved.pop(message.number, None)
             if (dropped := self._serving.get(message.number)) is not None:
                 dropped.task.cancel()
-        elif isinstance(message, _Read):
-            if (read := self._serving.get(message.number)) is not None:
-                read.window += message.lines
-                read.room.set()
-        elif (asking := self._asking.get(message.number)) is not None:
-            asking.take(message)
+        elif (read := self._serving.get(message.number)) is not None:
+            read.window += message.lines
+            read.room.set()
 
 
 class _Far:
@@ -321,30 +345,38 @@ class _Far:
 class _Asking:
     """A call that this end has made."""
 
-    __slots__ = ("answer", "batches", "news", "number", "over", "streaming", "why")
+    __slots__ = ("_call", "answer", "batches", "due", "news", "number", "over", "streaming", "why")
 
-    def __init__(self, number: int, streaming: bool, answer: asyncio.Future[_Answered]) -> None:
+    def __init__(self, number: int, streaming: bool, call: Call, answer: asyncio.Future[_Answered]) -> None:
         self.number, self.streaming, self.answer = number, streaming, answer
-        self.batches: deque[Sequence[bytes]] = deque()
-        self.news = asyncio.Event()
+        self.due = inf  # until when an answer is waited for
         self.over, self.why = False, ""
+        self._call = call
+        if streaming:
+            self.batches: deque[Sequence[bytes]] = deque()
+            self.news = asyncio.Event()
 
     def take(self, message: _Answered | _Lines | _Ended) -> None:
-        if isinstance(message, _Lines):
-            self.batches.append(message.lines)
-            self.news.set()
-        elif isinstance(message, _Ended):
-            self.end(message.why)
-        else:
+        if isinstance(message, _Answered):
             self.over = not self.streaming
             if not self.answer.done():
                 self.answer.set_result(message)
+        elif isinstance(message, _Ended):
+            self.end(message.why)
+        elif self.streaming:
+            self.batches.append(message.lines)
+            self.news.set()
 
     def end(self, why: str) -> None:
         self.over, self.why = True, why
-        self.news.set()
+        if self.streaming:
+            self.news.set()
         if not self.answer.done():
             self.answer.set_exception(Disconnected(why or "no answer"))
+
+    def told_late(self) -> str:
+        call = self._call
+        return f"{call.method} {call.path}: no answer within {call.timeout} s"
 
 
 class _Serving:

@@ -14,7 +14,10 @@ CONTROLLED = "controller"
 
 
 def controller_of(obj: Pod | ResourceClaim) -> OwnerReference | None:
-    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
+    for owner in obj.metadata.owner_references:
+        if owner.controller:
+            return owner
+    return None
 
 
 def controller_uid(obj: Pod | ResourceClaim) -> list[str]:
