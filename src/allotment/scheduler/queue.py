@@ -409,6 +409,8 @@ class Queue:
                 found.update({key: entry for key, entry in mine.items() if helps(entry)})
             else:
                 found.update({key: mine[key] for key in sorted(keys) if key in mine})
+            if name not in self._blamed and name not in self._lasting:
+                continue
             narrow = keys is not None and precise is not None and not precise.helps_others(old, new)
             for bucket in self._turned_away(name, self._may_help(name, old, new, keys, narrow=narrow)):
                 first = bucket.first()
@@ -428,8 +430,6 @@ class Queue:
         """The shapes that a change may help, as far as a plugin turned them away: with ``narrow`` those of the pods with these
         keys, and gangs; else also those that were not turned away for good, or all if it is nodes or devices that changed."""
         blamed, lasting = self._blamed.get(plugin, {}), self._lasting.get(plugin, {})
-        if not (blamed or lasting):
-            return blamed
         changed = new if new is not None else old
         if not narrow and not isinstance(changed, (Pod, ResourceClaim)):
             return blamed | lasting
