@@ -205,6 +205,26 @@ def planning(rounds: int) -> Iterator[Row]:
         yield Row(f"plan: {pods:,} pods: price above the lower bound", "≤ 5 %", max(gaps), "%", "the worst")
 
 
+def growing(rounds: int) -> Iterator[Row]:
+    """As many pods in more and more shapes."""
+    first = 0.0
+    for shapes in (20, 50, 100, 200, 400):
+        times, gaps = [], []
+        for seed in (1, 2):
+            made = autoscaler_problems.problem(seed, 1_000, shapes=shapes)
+            simulation = start_simulation(made.objects)
+            spare_collector()
+            start = time.process_time()
+            plan = provision(simulation, made.machines, made.pods)
+            times.append(time.process_time() - start)
+            gaps.append(100 * plan.gap)
+            assert not plan.pending
+        each = statistics.mean(times) / shapes
+        first = first or each
+        note = f"a shape takes {each / first:.2g} times as long as with 20; at most {max(gaps):.2g} % above the bound"
+        yield Row(f"plan: 1,000 pods in {shapes} shapes", "", statistics.mean(times), "s", note)
+
+
 def _full(number: int) -> Node:
     node = rehearsal.node(number)
     room = {
@@ -217,6 +237,7 @@ SCENARIOS: dict[str, Callable[[int], Iterator[Row]]] = {
     "start": starting,
     "calls": calling,
     "plan": planning,
+    "shapes": growing,
 }
 
 

@@ -12,7 +12,7 @@ def test_a_kinds_type_says_it_is_that_kind(kind: kinds.Kind) -> None:
     if kind.to_type is None:
         assert obj.api_version == kind.api_version  # type: ignore[attr-defined]  # as above
     else:
-        assert kind.to_type({"kind": kind.kind})["apiVersion"] == resource.API_VERSION
+        assert kind.to_type({"kind": kind.kind})["apiVersion"] == obj.api_version  # type: ignore[attr-defined]  # as above
 
 
 def test_a_claim_is_found_by_its_version() -> None:

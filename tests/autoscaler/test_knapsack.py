@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.autoscaler.knapsack import Refusals, Sack
+from allotment.autoscaler.knapsack import Refusals, Sack, sacks_of
 from allotment.autoscaler.yard import Offer, Pattern, pattern_of
 from tests.autoscaler.yards import an_offer
 
@@ -28,6 +28,10 @@ def best_of_all(offer: Offer, values: list[float], caps: list[int], refusals: Re
     return max(worth(each, values) for each in patterns if offer.admits(each) and not refused(each, refusals))
 
 
+def a_sack(offer: Offer) -> Sack:
+    return sacks_of([offer], [0], len(offer.most))[0]
+
+
 def worth(pattern: Pattern, values: list[float]) -> float:
     return sum(values[shape] * count for shape, count in pattern)
 
@@ -43,7 +47,7 @@ def test_the_search_finds_the_best_and_the_ceilings_are_above_it(
     given: tuple[Offer, list[float], list[int], Refusals],
 ) -> None:
     offer, values, caps, refusals = given
-    sack = Sack(offer)
+    sack = a_sack(offer)
     best = best_of_all(offer, values, caps, ())
     quick, mix = sack.fill(values, caps), sack.sharpen(values, caps)
     assert min(quick.ceiling, mix.ceiling) >= best - 1e-6
@@ -61,7 +65,7 @@ def test_every_pattern_fits_and_includes_nothing_that_is_refused(
     given: tuple[Offer, list[float], list[int], Refusals],
 ) -> None:
     offer, values, caps, refusals = given
-    sack = Sack(offer)
+    sack = a_sack(offer)
     mix = sack.sharpen(values, caps)
     for filling in (sack.fill(values, caps, refusals), sack.complete(mix, values, caps, refusals)):
         assert offer.admits(filling.pattern)
@@ -72,7 +76,7 @@ def test_every_pattern_fits_and_includes_nothing_that_is_refused(
 
 def test_a_search_that_may_not_go_on_keeps_the_ceiling_of_the_mix() -> None:
     offer = an_offer(1, (50, 50), [(7, 3), (5, 6), (3, 8), (4, 4)])
-    sack, values, caps = Sack(offer), [7.0, 6.0, 5.0, 4.1], [9, 9, 9, 9]
+    sack, values, caps = a_sack(offer), [7.0, 6.0, 5.0, 4.1], [9, 9, 9, 9]
     mix = sack.sharpen(values, caps)
     found, steps = sack.search(mix, values, caps, 0.0, 3)
     assert steps == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
 from random import Random
 from typing import Any
 
@@ -24,7 +24,20 @@ from allotment.autoscaler.plan import Plan
 from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
 from tests.allocator import build
-from tests.autoscaler.build import GPU, ROOT, device, devices, evaluated, gpus, group, pool, template, type_
+from tests.autoscaler.build import (
+    GPU,
+    ROOT,
+    device,
+    devices,
+    evaluated,
+    gpus,
+    group,
+    overlay,
+    pool,
+    template,
+    type_,
+    where,
+)
 from tests.autoscaler.builders import GPU as EXTENDED
 from tests.autoscaler.builders import (
     asking,
@@ -38,6 +51,7 @@ from tests.autoscaler.builders import (
 from tests.scheduler.builders import HOSTNAME, ZONE, claim, near, node, pod, pod_affinity, spread, toleration
 from tests.scheduler.gangs import group as gang
 
+RACK = "example.com/rack"
 SMALL, LARGE = {"cpu": "4", "memory": "16Gi", "pods": "110"}, {"cpu": "16", "memory": "64Gi", "pods": "110"}
 
 
@@ -122,8 +136,26 @@ def test_each_type_is_looked_at_in_each_zone_for_itself() -> None:
     }
 
 
-def brute_force(pods: Sequence[Pod], offers: Sequence[Machine], objects: Sequence[ApiStruct]) -> Decimal:
-    """The lowest price by trying all sets of up to as many machines as there are pods, and all ways to put pods on them."""
+@pytest.mark.parametrize("zone", ["a", "b"])
+def test_an_overlay_may_give_devices_to_one_offering_of_a_type_only(zone: str) -> None:
+    who, wanted = asking("p", cpu=1)
+    disks = overlay("disks", where(ZONE, "In", zone), dynamicResources=gpus(1))
+    found, _ = plan_for([who], type_("t", {"a": "1", "b": "2"}), disks, there=[wanted])
+    assert [each.machine.offering.zone for each in found.nodes] == [zone]
+
+
+@pytest.mark.parametrize("zone", ["a", "b"])
+def test_an_overlay_may_give_a_resource_to_one_offering_of_a_type_only(zone: str) -> None:
+    fuse = overlay("fuse", where(ZONE, "In", zone), capacity={"example.com/fuse": "2"})
+    pods = [pod(name, cpu=1, more={"example.com/fuse": 1}) for name in "abc"]
+    found, _ = plan_for(pods, type_("t", {"a": "1", "b": "2"}), fuse)
+    assert [each.machine.offering.zone for each in found.nodes] == [zone, zone]
+
+
+def brute_force(
+    pods: Sequence[Pod], offers: Sequence[Machine], objects: Sequence[ApiStruct]
+) -> Decimal | None:
+    """The lowest price, None if not all can be served, by trying all sets of up to as many machines as there are pods, and all ways to put pods on them."""
 
     def goes(chosen: Sequence[Machine]) -> bool:
         cluster = start_simulation(objects)
@@ -147,7 +179,7 @@ def brute_force(pods: Sequence[Pod], offers: Sequence[Machine], objects: Sequenc
 
     sets = [each for count in range(len(pods) + 1) for each in combinations_with_replacement(offers, count)]
     sets.sort(key=lambda each: sum((machine.price for machine in each), Decimal(0)))
-    return next(sum((m.price for m in each), Decimal(0)) for each in sets if goes(each))
+    return next((sum((m.price for m in each), Decimal(0)) for each in sets if goes(each)), None)
 
 
 @settings(max_examples=15, deadline=None)
@@ -229,6 +261,40 @@ def test_limits_of_a_pool_count_what_it_has_and_leave_out_the_rest() -> None:
     assert found.pending[0].types == {"t": "would do, but the limits of p are reached"}
 
 
+def _open(least: int, key: str = "node.kubernetes.io/instance-type") -> dict[str, Any]:
+    return {"key": key, "operator": "Exists", "minValues": least}
+
+
+def test_min_values_of_a_pool_keep_off_what_only_few_types_hold() -> None:
+    """Three pods would be cheapest on the large one, but nothing else holds three, or two."""
+    small = type_("small", {"z": "2"}, capacity={**SMALL, "cpu": "2"})
+    other = type_("other", {"z": "3"}, capacity={**SMALL, "cpu": "3"})
+    large = type_("large", {"z": "4"}, capacity={**SMALL, "cpu": "6"})
+    pods = [pod(f"p{n}", cpu=2) for n in range(3)]
+    free, _ = plan_for(pods, small, other, large, pool("p"))
+    assert types_of(free) == {"large": 1}
+    found, _ = plan_for(pods, small, other, large, pool("p", _open(3)))
+    assert types_of(found) == {"small": 3}
+    assert found.exact
+
+
+def test_pods_of_a_pool_that_cannot_leave_enough_open_say_so_or_go_to_another() -> None:
+    heavy, light = pool("heavy", _open(2), weight=9), pool("light")
+    found, _ = plan_for([pod("p")], type_("t"), heavy)
+    expected = "would do, but minValues: heavy must leave 2 values of node.kubernetes.io/instance-type open"
+    assert found.pending[0].types == {"t": expected}
+    found, _ = plan_for([pod("p")], type_("t"), heavy, light)
+    assert [each.machine.source for each in found.nodes] == ["light"]
+
+
+def test_min_values_count_zones_that_can_be_had() -> None:
+    zoned = pool("p", _open(2, ZONE))
+    found, _ = plan_for([pod("p")], type_("t", {"a": "1", "b": "2"}), zoned)
+    assert found.price == 1
+    found, _ = plan_for([pod("p", selector={ZONE: "a"})], type_("t", {"a": "1", "b": "2"}), zoned)
+    assert len(found.pending) == 1  # only one zone would do
+
+
 def test_a_group_has_no_more_nodes_than_its_maximum() -> None:
     found, _ = plan_for([pod(name, cpu=3) for name in "abcde"], group("g", max=3, template=_of_cpu(4)))
     assert len(found.nodes) == 3
@@ -289,6 +355,131 @@ def test_a_gang_that_must_be_in_one_zone_gets_its_machines_there() -> None:
     found, _ = plan_for(members, cpu, gpu, there=[gang("gang", 2, topology=[ZONE]), claim("c")])
     assert {each.machine.offering.zone for each in found.nodes} == {"b"}
     assert not found.pending
+
+
+def test_pods_that_must_be_on_one_node_get_a_machine_that_holds_them_all() -> None:
+    """Two small machines would be cheaper."""
+    close = pod_affinity(near=[near({"app": "x"}, HOSTNAME)])
+    pods = [pod(f"p{n}", cpu=3, labels={"app": "x"}, affinity=close) for n in range(4)]
+    small, large = type_("small", {"a": "1"}, capacity=SMALL), type_("large", {"a": "9"}, capacity=LARGE)
+    found, _ = plan_for(pods, small, large)
+    assert types_of(found) == {"large": 1}
+    assert not found.pending
+
+
+def test_a_pod_that_must_be_beside_another_that_waits_gets_a_machine_with_it() -> None:
+    close = pod_affinity(near=[near({"app": "web"}, HOSTNAME)])
+    pods = [
+        *(pod(f"a{n}", cpu=1, affinity=close) for n in range(3)),
+        *(pod(f"w{n}", cpu=2, labels={"app": "web"}) for n in range(3)),
+    ]
+    found, _ = plan_for(pods, type_("t", capacity={**SMALL, "cpu": "3"}))
+    assert not found.pending
+    assert [len(each.places) for each in found.nodes] == [2, 2, 2]
+
+
+def test_a_pod_that_must_be_beside_one_that_runs_gets_no_machine_and_says_why() -> None:
+    there = [node("n", cpu=1), pod("db", cpu=1, node="n", labels={"app": "db"})]
+    beside = pod("p", cpu=1, affinity=pod_affinity(near=[near({"app": "db"}, HOSTNAME)]))
+    found, _ = plan_for([beside], type_("t"), there=there)
+    assert not found.nodes
+    assert found.pending[0].types == {"t": "is not near the pods that the pod must be near"}
+
+
+def test_two_pods_that_wait_for_each_other_stay_out() -> None:
+    """Neither may be the first: the scheduler would refuse both for ever."""
+    beside_b, beside_a = (pod_affinity(near=[near({"app": name}, HOSTNAME)]) for name in "ba")
+    pods = [
+        pod("a", labels={"app": "a"}, affinity=beside_b),
+        pod("b", labels={"app": "b"}, affinity=beside_a),
+    ]
+    found, _ = plan_for(pods, type_("t"))
+    assert not found.nodes
+    assert len(found.pending) == 2
+
+
+def test_pods_on_one_node_go_to_one_that_exists_where_it_has_room() -> None:
+    close = pod_affinity(near=[near({"app": "x"}, HOSTNAME)])
+    pods = [pod(f"p{n}", cpu=3, labels={"app": "x"}, affinity=close) for n in range(2)]
+    found, _ = plan_for(pods, type_("t"), there=[node("n", cpu=8)])
+    assert not found.nodes
+    assert {each.node for each in found.existing} == {"n"}
+
+
+def _racks() -> list[Any]:
+    """Groups of machines in two racks, and one that is in none."""
+    made = []
+    for name, labels, price in (("r1", {RACK: "1"}, "2"), ("r2", {RACK: "2"}, "3"), ("bare", {}, "1")):
+        capacity = {"status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}
+        made.append(group(name, price=price, max=9, template={"metadata": {"labels": labels}, **capacity}))
+    return made
+
+
+def test_pods_near_each_other_by_a_rack_get_machines_of_one_that_have_the_label() -> None:
+    close = pod_affinity(near=[near({"app": "x"}, RACK)])
+    pods = [pod(f"p{n}", cpu=3, labels={"app": "x"}, affinity=close) for n in range(3)]
+    found, _ = plan_for(pods, *_racks())
+    assert {each.machine.source: 3 for each in found.nodes} == {"r1": 3}
+    assert not found.pending
+
+
+def test_pods_near_one_that_runs_in_a_rack_get_machines_there() -> None:
+    there = [node("n", cpu=1, labels={RACK: "2"}), pod("db", cpu=1, node="n", labels={"app": "db"})]
+    found, _ = plan_for(
+        [pod("p", cpu=2, affinity=pod_affinity(near=[near({"app": "db"}, RACK)]))], *_racks(), there=there
+    )
+    assert [each.machine.source for each in found.nodes] == ["r2"]
+
+
+def test_pods_spread_over_racks_get_machines_in_each() -> None:
+    rule = spread(RACK, {"app": "web"})
+    pods = [pod(f"p{n}", cpu=1, labels={"app": "web"}, spread=[rule]) for n in range(4)]
+    found, _ = plan_for(pods, *_racks())
+    assert {each.machine.source: len(each.places) for each in found.nodes} == {"r1": 2, "r2": 2}
+
+
+def test_a_gang_of_one_rack_gets_its_machines_there() -> None:
+    members = [pod(f"m{n}", cpu=3, group="gang") for n in range(3)]
+    found, _ = plan_for(members, *_racks(), there=[gang("gang", 3, topology=[RACK])])
+    assert {each.machine.source for each in found.nodes} == {"r1"}
+    assert not found.pending
+
+
+def test_machines_without_the_label_that_a_rule_looks_at_say_so() -> None:
+    close = pod_affinity(near=[near({"app": "x"}, RACK)])
+    found, _ = plan_for([pod("p", labels={"app": "x"}, affinity=close)], type_("t"))
+    expected = f"has no label {RACK}, by which the pod must be near others or apart"
+    assert found.pending[0].types == {"t": expected}
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10**6))
+def test_pods_with_company_on_nodes_or_in_racks_are_served_where_brute_force_serves_them(seed: int) -> None:
+    """The same price too, where company is of one kind: which of several it is, is chosen before the machines."""
+    random = Random(seed)
+    key = random.choice((HOSTNAME, RACK))
+    close = pod_affinity(near=[near({"app": "x"}, key)])
+    pods = [
+        pod(f"p{n}", cpu=random.choice((1, 2)), labels={"app": "x"}, affinity=close)
+        for n in range(random.randint(1, 3))
+    ]
+    pods += [pod("other", cpu=random.choice((1, 3)))] if random.random() < 0.5 else []
+    offers = [
+        group(
+            f"g{number}",
+            price=str(random.randint(1, 9)),
+            max=4,
+            template={
+                "metadata": {"labels": {RACK: str(number)} if random.random() < 0.8 else {}},
+                "status": {"capacity": {"cpu": str(random.choice((2, 4, 6))), "memory": "9Gi", "pods": "9"}},
+            },
+        )
+        for number in range(3)
+    ]
+    machines = evaluated(*offers).machines
+    found = provision(start_simulation([]), machines, pods)
+    best = brute_force(pods, machines, [])
+    assert (None if found.pending else found.price) == best
 
 
 def test_users_of_one_claim_go_to_one_machine() -> None:
@@ -386,6 +577,43 @@ def test_of_two_gangs_the_first_is_planned_when_there_is_room_for_one() -> None:
         there=[gang("one", 2), gang("two", 2)],
     )
     assert sorted(place.pod for each in found.nodes for place in each.places) == ["default/a0", "default/a1"]
+
+
+def _gangs(random: Random) -> tuple[list[Pod], list[ApiStruct]]:
+    """Up to three gangs and up to two pods by themselves."""
+    pods: list[Pod] = []
+    groups: list[ApiStruct] = []
+    for number in range(random.randint(1, 3)):
+        size, priority = random.randint(1, 3), random.choice((0, 0, 5))
+        pods += [pod(f"g{number}-{n}", cpu=2, group=f"g{number}", priority=priority) for n in range(size)]
+        groups.append(gang(f"g{number}", size))
+    pods += [pod(f"single{n}", cpu=2, priority=random.choice((0, 5))) for n in range(random.randint(0, 2))]
+    return pods, groups
+
+
+def _most_served(pods: Sequence[Pod], places: int) -> list[int]:
+    """Of each priority, the highest first, how many pods there are at most on so many places, gangs whole."""
+    units = Counter((each.metadata.name.split("-")[0], each.spec.priority or 0) for each in pods)
+    best = [0, 0]
+    for count in range(len(units) + 1):
+        for chosen in combinations(units.items(), count):
+            if sum(size for _, size in chosen) <= places:
+                served = [sum(size for (_, p), size in chosen if p == priority) for priority in (5, 0)]
+                best = max(best, served)
+    return best
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6))
+def test_of_gangs_within_a_limit_those_are_left_out_that_leave_most_served(seed: int) -> None:
+    random = Random(seed)
+    pods, groups = _gangs(random)
+    places = random.randint(1, 6)
+    two = type_("t", capacity={"cpu": "2", "memory": "8Gi", "pods": "9"})
+    found, _ = plan_for(pods, two, pool("p", limits={"cpu": str(2 * places)}), there=groups)
+    served = {place.pod for each in found.nodes for place in each.places}
+    counts = Counter(each.spec.priority or 0 for each in pods if f"default/{each.metadata.name}" in served)
+    assert [counts[5], counts[0]] == _most_served(pods, places)
 
 
 # --- reasons ---

@@ -122,5 +122,6 @@ def test_names_that_are_wrong(allot: Allot, name: str) -> None:
 
 
 def test_every_controller_can_be_named_and_says_what_it_writes() -> None:
-    assert controllers.CHOICES == suite.NAMES
-    assert tuple(controllers.WRITES) == suite.NAMES
+    names = (*suite.NAMES, *suite.ON_REQUEST)
+    assert names == controllers.CHOICES
+    assert names == tuple(controllers.WRITES)

@@ -16,12 +16,16 @@ from pathlib import Path
 import pytest
 
 from allotment.apiserver.server import ApiServer
-from allotment.cli import demo
+from allotment.cli import demo, embedded
 from allotment.cli.demo import Picture, Stage
-from allotment.cli.demo_table import STORY, Row, unexpected
+from allotment.cli.demo_table import STORY, Launched, Row, unexpected
 from tests.cli.conftest import CHECKOUT, Allot, same_as_golden
 
-WHY = "0/12 nodes: 5 have only 40Gi gpu, need 96Gi, 4 have only 80Gi gpu, need 96Gi, 3 have no gpu"
+WHY = (
+    "0/14 nodes: 5 have only 40Gi gpu, need 96Gi, 4 have only 80Gi gpu, need 96Gi, 3 have no gpu, "
+    "2 have only 48Gi gpu, need 96Gi; no machine helps: none of 2 instance types will do: "
+    "has only 48Gi gpu, need 96Gi (2)"
+)
 
 
 def play(folder: Path, show: Stage | None = None) -> Picture | None:
@@ -39,17 +43,24 @@ def test_the_whole_demo_ends_as_its_story_says_and_nothing_is_forbidden(
         await stop(server)
 
     monkeypatch.setattr(ApiServer, "stop", remember)
+    at_once = re.sub(r'-seconds: "\d+"', '-seconds: "0"', Path(embedded.demo_catalogue()).read_text())
+    (tmp_path / "catalogue.yaml").write_text(
+        at_once
+    )  # who looks at it may want to see machines start; a test does not
+    monkeypatch.setattr(embedded, "demo_catalogue", lambda: str(tmp_path / "catalogue.yaml"))
     seen: list[Picture] = []
-    last = play(tmp_path, Stage(seen.append))
+    last = play(tmp_path / "data", Stage(seen.append))
     assert last is not None
     assert not last.missing
     assert (last.nodes, len(last.rows)) == (12, sum(workload.pods for workload in STORY))
     _tells_a_story(last.rows)
+    assert [(each.type, each.price, each.state) for each in last.machines] == [("ray-2", "2.10", "gone")] * 2
+    assert max(picture.nodes for picture in seen) == 14
     assert len({len(picture.rows) for picture in seen}) > 1  # they arrived one after the other
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
     (text,) = numbers
     assert not re.findall(r'^apiserver_request_total\{.*code="40[13]".*$', text, re.MULTILINE)
-    assert 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 19.0' in text
+    assert 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 22.0' in text
     waiting = dict(re.findall(r'^scheduler_pending_pods\{queue="(\w+)"\} (\d+)', text, re.MULTILINE))
     # No node will ever do for it, so that nothing wakes it that pods give back, however late.
     assert waiting == {"active": "0", "backoff": "0", "unschedulable": "1", "gated": "0"}
@@ -64,7 +75,10 @@ def _tells_a_story(rows: Sequence[Row]) -> None:
     assert [len(by[f"training-{number}"].devices) for number in (1, 2, 3, 4)] == [4, 4, 4, 4]
     assert len(by["parts"].devices) == 3
     assert by["stream-1"].devices[0].endswith("(bandwidth=40G)")
-    assert re.match(r"0/12 nodes: .*need 96Gi", by["too-large"].why)
+    assert re.match(r"0/1\d nodes: .*need 96Gi; no machine helps: .*need 96Gi", by["too-large"].why)
+    assert {by[name].node for name in by if name.startswith("render")} <= {
+        row.node for row in rows if row.node.startswith("rays-")
+    }
 
 
 def test_ctrl_c_ends_it_before_its_end(tmp_path: Path) -> None:
@@ -92,8 +106,10 @@ ENDED = Picture(
         row("stream-1", devices=("net.example.com/ada-net/eth0 (bandwidth=40G)",)),
         row("early", node="lise", devices=("cards.example.com/lise/card-1--936aed18dc104f65",)),
         DONE,
+        row("render-x", "Succeeded", node="rays-1234567890", devices=()),
         WAITING,
     ),
+    (Launched("rays-1234567890", "ray-2", "east", "2.10", "gone"),),
     (),
     4.2,
 )
@@ -166,6 +182,10 @@ UNEXPECTED = {
         [replace(WAITING, why="")],
         "too-large: 0 of 1 Pending; too-large is Pending",
     ),
+    "one that does not say that no machine helps": (
+        [replace(WAITING, why="0/12 nodes")],
+        "too-large: 0 of 1 Pending; too-large is Pending (0/12 nodes)",
+    ),
     "one too many": ([WAITING, replace(WAITING, pod="too-large-2")], "too-large: 2 of 1 Pending"),
 }
 
@@ -180,6 +200,20 @@ def test_what_is_expected_of_the_end(name: str) -> None:
 def test_a_finished_pod_must_have_given_its_devices_back() -> None:
     assert any("evaluation" in each for each in unexpected([replace(DONE, devices=("d/p/x",))] * 3))
     assert not any("evaluation" in each for each in unexpected([DONE] * 3))
+
+
+@pytest.mark.parametrize(
+    ("states", "words"),
+    [
+        ([], "machines: 0 of 0 have not gone"),
+        (["gone", "going"], "machines: 1 of 2 have not gone"),
+        (["gone", "gone"], ""),
+    ],
+)
+def test_machines_must_have_come_and_gone(states: list[str], words: str) -> None:
+    machines = [Launched(str(number), "t", "z", "1", state) for number, state in enumerate(states)]
+    found = [each for each in unexpected([], machines) if each.startswith("machines")]
+    assert found == ([words] if words else [])
 
 
 def test_a_pod_that_runs_without_devices_is_unexpected() -> None:

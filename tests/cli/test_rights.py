@@ -33,9 +33,13 @@ FORBIDDEN = (
 
 POOLS = MANIFEST.with_name("resource_pools.yaml")
 OVERLAYS = MANIFEST.with_name("node_overlays.yaml")
+MACHINES = MANIFEST.with_name("machines.yaml")
+AUTOSCALING = MANIFEST.with_name("autoscaling.yaml")
 
 
-def as_account(name: str, folder: Path, ask: Callable[[Client], Awaitable[list[Right]]]) -> list[Right]:
+def as_account(
+    name: str, folder: Path, ask: Callable[[Client], Awaitable[list[Right]]], *more: Path
+) -> list[Right]:
     """Asks as a service account of the manifest, on a server where it has been applied."""
 
     async def run() -> list[Right]:
@@ -44,7 +48,7 @@ def as_account(name: str, folder: Path, ask: Callable[[Client], Awaitable[list[R
         try:
             admin = Client(InProcessTransport(server.app, {"identity": ADMINISTRATOR}))
             served = await discover(admin)
-            files = (MANIFEST, POOLS, OVERLAYS)
+            files = (MANIFEST, POOLS, OVERLAYS, *more)
             for obj in (obj for file in files for obj in yaml.safe_load_all(file.read_text())):
                 kind = served.of_kind(obj["apiVersion"], obj["kind"])
                 await admin.plain(kind.api_version, kind.plural, namespaced=kind.namespaced).create(obj)
@@ -110,6 +114,26 @@ def test_the_role_for_overlays_suffices(tmp_path: Path) -> None:
         return await missing(client, own)
 
     assert as_account("allotment-controllers", tmp_path, ask) == []
+
+
+@pytest.mark.parametrize("provider", ["simulated", "groups"])
+def test_the_role_for_machines_suffices(tmp_path: Path, provider: str) -> None:
+    async def ask(client: Client) -> list[Right]:
+        rights = await controllers.rights_of(service("controllers"), client, ("machines",), provider)
+        assert Right("patch", "karpenter.sh", "nodeclaims/status") in rights
+        played = writing(("create: core: nodes", "create: resource.k8s.io: resourceslices"))
+        return await missing(client, rights + played)
+
+    assert as_account("allotment-controllers", tmp_path, ask, MACHINES) == []
+
+
+def test_the_roles_for_autoscaling_suffice_with_a_lease_of_its_own(tmp_path: Path) -> None:
+    async def ask(client: Client) -> list[Right]:
+        rights = await controllers.rights_of(service("autoscaler"), client, ("autoscaling", "machines"))
+        assert Right("create", "karpenter.sh", "nodeclaims") in rights
+        return await missing(client, rights)
+
+    assert as_account("allotment-controllers", tmp_path, ask, MACHINES, AUTOSCALING) == []
 
 
 def test_rights_on_one_thing_are_told_together() -> None:

@@ -17,6 +17,7 @@ import pytest
 import yaml
 from cryptography import x509
 
+from allotment.api.codec import to_builtins
 from allotment.api.status import Forbidden, NotFound, Unauthorized
 from allotment.cli.data_folder import folder_of
 from allotment.cli.failure import Failure
@@ -24,6 +25,7 @@ from allotment.client.client import Client
 from allotment.client.connection import load
 from allotment.client.over_http import HttpTransport
 from allotment.client.transport import Call
+from tests.autoscaler.build import pool, type_
 from tests.cli.conftest import Allot
 from tests.corpus import unavailable
 
@@ -178,7 +180,96 @@ def test_the_demo_brings_workloads_that_run(tmp_path: Path) -> None:
         assert process.wait(PATIENCE) == 0
 
 
+def test_pools_are_counted_unless_their_feature_gate_is_off(tmp_path: Path) -> None:
+    """Off, the controller is not there: it has no numbers. On again in the same folder, it counts what was there already."""
+    slice_ = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "nodeName": "n",
+            "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0"}],
+        },
+    }
+
+    async def numbers(client: Client) -> str:
+        return (await client.transport.call(Call("GET", "/metrics"))).body.decode()
+
+    async def off(client: Client) -> None:
+        await client.plain("resource.k8s.io/v1", "resourceslices", namespaced=False).create(slice_)
+        told = await numbers(client)
+        assert "allotment_semantic_claims_allocated" in told  # other controllers have theirs
+        assert "resourcepool_controller" not in told
+        assert not (
+            await client.plain("resource.k8s.io/v1beta2", "resourcepools", namespaced=False).list()
+        ).items
+
+    async def on(client: Client) -> None:
+        assert "resourcepool_controller" in await numbers(client)
+        pools = client.plain("resource.k8s.io/v1beta2", "resourcepools", namespaced=False)
+        async with asyncio.timeout(PATIENCE), pools.watch(initial_events=True) as events:
+            async for event in events:
+                if event.object and event.object.get("spec", {}).get("driver") == "gpu.example.com":
+                    return
+        raise AssertionError("the watch ended")
+
+    gate = "DRAResourceAvailabilityVisibility"
+    for value, look in (("false", off), ("true", on)):
+        with up(tmp_path / "data", "--no-scheduler", "--feature-gates", f"{gate}={value}") as process:
+            greeting(process)
+            ask(tmp_path / "data" / "kubeconfig", look)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+
+
+def test_with_autoscale_machines_of_the_catalogue_come_for_pods(tmp_path: Path) -> None:
+    catalogue = [
+        type_("t", {"a": "1"}),
+        pool("p", template={"metadata": {"annotations": {"allotment.dev/boot-seconds": "0"}}}),
+    ]
+    file = tmp_path / "types.json"
+    file.write_text(
+        json.dumps({"kind": "List", "apiVersion": "v1", "items": [to_builtins(each) for each in catalogue]})
+    )
+
+    async def runs(client: Client) -> None:
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+        pods = client.plain("v1", "pods")
+        await pods.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "p", "namespace": "default"},
+                "spec": {"containers": [container]},
+            }
+        )
+        async with asyncio.timeout(PATIENCE), pods.watch("default", initial_events=True) as events:
+            async for event in events:
+                node = (event.object or {}).get("spec", {}).get("nodeName")
+                if node and event.object and event.object["status"].get("phase") == "Running":
+                    break
+        [claim] = (await client.plain("karpenter.sh/v1", "nodeclaims", namespaced=False).list()).items
+        assert node == claim["metadata"]["name"]
+        told = (await client.transport.call(Call("GET", "/metrics"))).body.decode()
+        assert (
+            'allotment_autoscaling_machines_total{source="p",type="t"} 1.0' in told
+        )  # of a process of its own
+        assert "scheduler_pending_pods" in told
+
+    with up(tmp_path / "data", "--autoscale", "--catalog", str(file)) as process:
+        greeting(process)
+        ask(tmp_path / "data" / "kubeconfig", runs)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
 REFUSED = {
+    "machines that nobody launches": (
+        ["--autoscale", "--no-controllers"],
+        "--autoscale needs the controllers",
+    ),
     "a demo without controllers": (["--demo", "--no-controllers"], "--demo needs the controllers"),
     "a configuration for no scheduler": (
         ["--no-scheduler", "--scheduler-config", "x"],

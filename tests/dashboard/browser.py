@@ -92,10 +92,10 @@ class Page:
             "Home": 36,
             "Escape": 27,
         }
-        for kind in ("rawKeyDown", "keyUp"):
-            await self.command(
-                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes[key]
-            )
+        text = {"text": "\r"} if key == "Enter" else {}  # without it nothing is activated
+        for kind in ("keyDown" if text else "rawKeyDown", "keyUp"):
+            pressed = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key], **text}
+            await self.command("Input.dispatchKeyEvent", type=kind, **pressed)
 
     async def type(self, text: str) -> None:
         await self.command("Input.insertText", text=text)
@@ -123,6 +123,16 @@ class Page:
     async def picture(self, file: Path) -> None:
         answer = await self.command("Page.captureScreenshot", format="png")
         file.write_bytes(base64.b64decode(answer["data"]))
+
+    @asynccontextmanager
+    async def covered(self) -> AsyncIterator[None]:
+        """Another tab is in front of this one, as long as the block runs."""
+        other = await self.command("Target.createTarget", url="about:blank")
+        try:
+            yield
+        finally:
+            await self.command("Page.bringToFront")
+            await self.command("Target.closeTarget", targetId=other["targetId"])
 
     async def close(self) -> None:
         self._reading.cancel()

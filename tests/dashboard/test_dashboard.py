@@ -17,6 +17,7 @@ from allotment.apiserver.http.app import App
 from allotment.apiserver.http.reply import Stream
 from allotment.apiserver.http.request import Request
 from allotment.dashboard import dashboard, rights, viewing, views, waiting
+from allotment.dashboard.fleet_view import FleetView
 from allotment.dashboard.rights import Namespaces, Rights
 from tests.apiserver.http.serving import PATIENCE, Reply, Watch
 from tests.dashboard.world import GPU, World, person, world
@@ -32,7 +33,7 @@ def run(folder: Path, steps: Callable[[World], Awaitable[None]], **options: Any)
     asyncio.run(whole())
 
 
-def views_of(made: World) -> views.Views:
+def views_of(made: World) -> views.Views[FleetView]:
     page = made.server.app.pages
     assert isinstance(page, dashboard.Dashboard)
     return page.views
@@ -151,7 +152,7 @@ def test_who_may_not_even_see_counts_gets_an_empty_picture_that_says_why(tmp_pat
 def test_nobody_and_wrong_tokens_get_the_page_and_nothing_else(tmp_path: Path) -> None:
     async def steps(made: World) -> None:
         nobody = made.as_(None)
-        for path in ("/ui", "/ui/", "/ui/dashboard.js", "/ui/dashboard.css", "/ui/icon.svg"):
+        for path in ("/ui", "/ui/", "/ui/fleet.js", "/ui/dashboard.css", "/ui/icon.svg"):
             reply = await nobody.call("GET", path)
             assert reply.status == 200, path
             policy = reply.header("content-security-policy")
@@ -169,7 +170,7 @@ def test_nobody_and_wrong_tokens_get_the_page_and_nothing_else(tmp_path: Path) -
 OTHER_PATHS = {
     ("GET", "/ui/api/other"): 404,
     ("GET", "/ui/../etc/passwd"): 404,
-    ("GET", "/ui/static/index.html"): 404,
+    ("GET", "/ui/static/fleet.html"): 404,
     ("GET", "/uix"): 404,
     ("POST", "/ui/api/fleet"): 405,
     ("DELETE", "/ui"): 405,

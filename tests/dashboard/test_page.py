@@ -10,6 +10,7 @@ from typing import Any
 
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.auth.token_file import digest_of
+from allotment.autoscaler.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.connection import load
 from allotment.client.over_http import HttpTransport
@@ -31,14 +32,16 @@ def cell(label: str) -> str:
     return CELL.format(json.dumps(label))
 
 
-def in_browser(folder: Path, steps: Callable[[World, Page], Awaitable[None]]) -> None:
+def in_browser(
+    folder: Path, steps: Callable[[World, Page], Awaitable[None]], machines: Catalogue | None = None
+) -> None:
     """Skips, or in CI fails, where there is no browser."""
 
     async def whole() -> None:
         async with (
             asyncio.timeout(PATIENCE),
             browsing(folder / "browser") as page,
-            world(folder / "data", port=0, tokens=TOKENS) as made,
+            world(folder / "data", machines, port=0, tokens=TOKENS) as made,
         ):
             await steps(made, page)
 
@@ -49,8 +52,8 @@ def in_browser(folder: Path, steps: Callable[[World, Page], Awaitable[None]]) ->
         unavailable(str(absent))
 
 
-async def log_in(made: World, page: Page, token: str) -> None:
-    await page.go(f"{made.server.url}/ui")
+async def log_in(made: World, page: Page, token: str, path: str = "/ui") -> None:
+    await page.go(f"{made.server.url}{path}")
     await page.until("document.activeElement.id === 'token'")
     await page.type(token)
     await page.ask("document.getElementById('form').requestSubmit()")
@@ -198,6 +201,30 @@ def test_going_away_ends_the_stream_and_coming_back_begins_it_anew(tmp_path: Pat
         await page.back()
         await page.until(cell("gpu-2 on node-1: allocated, held by team-a/late"))
         assert await page.ask("document.title") == "kept", "the browser had kept the page, as it should here"
+
+    in_browser(tmp_path, steps)
+
+
+def test_a_page_that_nobody_sees_keeps_no_connection_and_goes_on_when_somebody_looks(tmp_path: Path) -> None:
+    async def steps(made: World, page: Page) -> None:
+        await log_in(made, page, "token-of-the-boss")
+        await page.until("document.querySelectorAll('#map .cell').length === 4")
+        await page.ask("document.querySelector('#waiting details').open = true")
+        dashboard = made.server.app.pages
+        assert isinstance(dashboard, Dashboard)
+        async with page.covered():
+            assert await page.ask("document.hidden")
+            while dashboard.views.viewers:
+                await asyncio.sleep(0.01)
+            assert await text(page, "#connection") == "paused while nobody looks"
+            assert await page.ask("document.querySelectorAll('#map .cell').length") == 4, (
+                "what was drawn stays"
+            )
+            await made.claim("late", "gpu-2", namespace="team-a")
+        await page.until(cell("gpu-2 on node-1: allocated, held by team-a/late"))
+        assert await text(page, "#connection") == "live"
+        assert await page.ask("document.querySelector('#waiting details').open"), "what was open stays open"
+        assert page.complaints[1:] == []  # the first is that one had to log in
 
     in_browser(tmp_path, steps)
 

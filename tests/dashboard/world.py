@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from allotment.api.codec import to_builtins
+from allotment.api.meta import ApiStruct
+from allotment.api.status import AlreadyExists
 from allotment.apiserver.auth.identity import Identity
+from allotment.autoscaler.catalogue import Catalogue
 from allotment.cli.embedded import administrator, dashboard_of
 from allotment.client.client import Client
+from allotment.client.form import resource_of
 from tests.apiserver.http.serving import Serving, serving
 from tests.cli.fleet import GPU, V1, Json, claim, pool_counts, slice_of
 
@@ -62,6 +67,14 @@ class World:
         told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
         await pods.patch(name, {"status": {"conditions": [told]}}, namespace, subresource="status")
 
+    async def pod_wanting(self, name: str, namespace: str, **requests: str) -> None:
+        """A pod with so much for itself."""
+        container = {"name": "c", "image": "i", "resources": {"requests": requests}}
+        meta = {"name": name, "namespace": namespace}
+        await self.client.plain("v1", "pods").create(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
+        )
+
     async def wants(self, name: str, count: int, namespace: str) -> None:
         """A pod with a claim for so many devices, and what a scheduler needs to judge it."""
         meta = {"name": name, "namespace": namespace}
@@ -94,6 +107,16 @@ class World:
         await self.client.plain("v1", "pods").create(
             {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
         )
+
+    async def put(self, obj: ApiStruct, status: Json | None = None) -> None:
+        """Creates an object that needs no namespace, or gives it another status."""
+        where = resource_of(type(obj))
+        collection = self.client.plain(where.api_version, where.plural, namespaced=False)
+        made = {"apiVersion": where.api_version, "kind": where.kind, **to_builtins(obj)}
+        with suppress(AlreadyExists):
+            await collection.create(made)
+        if status is not None:
+            await collection.patch(made["metadata"]["name"], {"status": status}, subresource="status")
 
     async def counts(self, pool: str, total: int, allocated: int) -> None:
         """What the controller of pools would write."""
@@ -132,9 +155,10 @@ class World:
 
 
 @asynccontextmanager
-async def world(folder: Path, **options: Any) -> AsyncIterator[World]:
+async def world(folder: Path, catalogue: Catalogue | None = None, **options: Any) -> AsyncIterator[World]:
     """See the module; people are bound by tests."""
-    async with serving(folder, **options) as served, dashboard_of(served.server):
+    machines = catalogue or Catalogue()
+    async with serving(folder, **options) as served, dashboard_of(served.server, machines):
         made = World(served)
         for team in ("team-a", "team-b"):
             await made.namespace(team)

@@ -352,6 +352,7 @@ class NodeGroupStatus(ApiStruct, frozen=True, kw_only=True):
     """What the group has."""
 
     size: Int32 | None = None  # how many nodes there are, or are on their way
+    target: Int32 | None = None  # how many there should be, for a fleet that makes nodes join by itself
     conditions: tuple[Condition, ...] = ()
 
 

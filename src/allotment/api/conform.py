@@ -134,14 +134,17 @@ def _fits_beside(known: Any, value: Any, schema: Schema) -> bool:
     is_open = schema.type == "object" and schema.additional is None
     if not is_open or known.__class__ is not dict or value.__class__ is not dict:
         return _check(schema)(value)
+    properties = schema.properties
     for name, item in value.items():
         before = known.get(name)
         if before is item and item is not None:
             continue
-        field = schema.properties.get(name)
+        field = properties.get(name)
         if field is None:
             if not schema.preserve_unknown:
                 return False
+        elif item.__class__ is str and before == item:
+            continue
         elif not _fits_beside(before, item, field):
             return False
     return True

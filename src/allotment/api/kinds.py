@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from allotment.api import alpha2, autoscaling, core, pools, resource
+from allotment.api import alpha2, autoscaling, batch, core, pools, resource, scenario
 from allotment.api.conversion import renamed, v1beta1
 from allotment.api.meta import ApiStruct
 
@@ -50,6 +50,11 @@ def _as_v1(document: dict[str, Any]) -> dict[str, Any]:
     return renamed(document, resource.API_VERSION)
 
 
+def _as_beta_group(document: dict[str, Any]) -> dict[str, Any]:
+    """What we read of a PodGroup, its alpha versions have too."""
+    return renamed(document, batch.SCHEDULING)
+
+
 def _all_kinds() -> list[Kind]:
     kinds = [
         Kind("v1", "Node", core.Node, "nodes", False),
@@ -91,6 +96,15 @@ def _all_kinds() -> list[Kind]:
     ]
     for api_version, type_, plural in planning_kinds:
         kinds.append(Kind(api_version, type_.__name__, type_, plural, False))
+    kinds.append(Kind(autoscaling.OWN_VERSION, "Scenario", scenario.Scenario, "scenarios", False))  # as well
+    kinds += [
+        Kind(batch.SCHEDULING, "PodGroup", batch.PodGroup, "podgroups", True),
+        Kind("scheduling.k8s.io/v1alpha3", "PodGroup", batch.PodGroup, "podgroups", True, _as_beta_group),
+        Kind("scheduling.k8s.io/v1alpha2", "PodGroup", batch.PodGroup, "podgroups", True, _as_beta_group),
+        Kind(batch.VOLCANO, "PodGroup", batch.VolcanoPodGroup, "podgroups", True),
+        Kind(batch.VOLCANO, "Queue", batch.Queue, "queues", False),
+        Kind(batch.POLICY, "PodDisruptionBudget", batch.PodDisruptionBudget, "poddisruptionbudgets", True),
+    ]
     return kinds
 
 

@@ -81,6 +81,15 @@ class Located:
         """A complaint about one of the object's fields, to raise or to print."""
         return ManifestError(self.source, self.line_of(path), path, message)
 
+    def inside(self, path: str) -> list["Located"]:
+        """The object that is written in one of this one's fields, or several if it is a list. Raises ManifestError."""
+        value: Any = self.raw
+        steps = _steps(value, path)
+        for step in steps:
+            value = value[step]
+        place = (*self._place, *steps)
+        return [_locate(each, self._text, where) for each, where in _objects(value, self._text, place)]
+
     def unknown_fields(self) -> list[ManifestError]:
         """Complaints about fields that the API does not have; none for kinds that we do not know."""
         known = kinds.find(self.api_version, self.kind)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from allotment.autoscaler.branching import Branching
 from allotment.autoscaler.diving import Dive
-from allotment.autoscaler.knapsack import Sack
+from allotment.autoscaler.knapsack import sacks_of
 from allotment.autoscaler.relaxation import Column, Relaxation
 from allotment.autoscaler.yard import (
     Cover,
@@ -64,7 +64,7 @@ class _Covering:
         able = [any(offer.most[shape] for offer in yard.offers) for shape in range(len(yard.demand))]
         self._demand = tuple(count if can else 0 for count, can in zip(yard.demand, able, strict=True))
         self._offers = undominated(yard.offers, [shape for shape, count in enumerate(self._demand) if count])
-        self._sacks = {each: Sack(yard.offers[each]) for each in self._offers}
+        self._sacks = sacks_of(yard.offers, self._offers, len(yard.demand))
         self._columns: dict[Column, None] = {}
         self._fair = Fair((0.0,) * len(yard.demand), (0.0,) * len(yard.limits))
         dearest = max((yard.offers[each].price for each in self._offers), default=0)

@@ -10,7 +10,7 @@ hold it. Disruption budgets count as they are now.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -48,37 +48,70 @@ class Held:
 
 
 @dataclass(slots=True)
-class _Round:
+class Round:
+    """Who found a place, and who did not and why."""
+
     moved: list[Bound] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Cleared:
+    """Nodes are gone and their pods have none."""
+
+    nodes: tuple[Removed, ...] = ()
+    waiting: list[Pod] = field(default_factory=list)  # those that need another node, most important first
+    optional: list[Pod] = field(default_factory=list)  # those that would like one
+    gone: list[Pod] = field(default_factory=list)  # those that went along
 
 
 def drain(simulation: Simulation, node: str) -> Drained | Held:
     """Moves a node's pods elsewhere and removes it, if that is possible; looks for a place in ``ROUNDS`` different orders. Raises
     NoSuchNode."""
     simulation.node(node)
-    pods = simulation.pods(node)
-    protected = _protected(simulation, pods)
+    protected = _protected(simulation, simulation.pods(node))
     if protected:
         return Held(node, protected)
     with simulation.trial() as trial:
-        waiting, optional, gone = _cleared(simulation, node, pods)
-        try:
-            removed = simulation.simulate_remove_node(node)
-        except NodeInUse as exc:
-            return Held(node, dict.fromkeys(exc.pods, f"it uses devices of node {node} from elsewhere"))
-        placed = _place(simulation, waiting)
+        cleared = clear(simulation, [node])
+        if isinstance(cleared, Held):
+            return cleared
+        [removed] = cleared.nodes
+        placed = place(simulation, cleared.waiting)
         if placed.refused or removed.stranded:
             return Held(node, placed.refused, removed.stranded)
-        for pod in optional:
-            found = simulation.schedule(pod)
-            if isinstance(found, Bound):
-                placed.moved.append(found)
-            else:
-                gone.append(pod)
-                _forget(simulation, pod)
+        placed.moved += accommodate(simulation, cleared)
         trial.keep()
-        return Drained(removed, tuple(placed.moved), tuple(gone))
+        return Drained(removed, tuple(placed.moved), tuple(cleared.gone))
+
+
+def clear(simulation: Simulation, nodes: Sequence[str]) -> Cleared | Held:
+    """Takes all pods off nodes and removes these; to be called in a fork, as what is done before it is Held stays done."""
+    cleared = Cleared()
+    for node in nodes:
+        _cleared(simulation, node, cleared)
+    removed = []
+    for node in nodes:
+        try:
+            removed.append(simulation.simulate_remove_node(node))
+        except NodeInUse as exc:
+            return Held(node, dict.fromkeys(exc.pods, f"it uses devices of node {node} from elsewhere"))
+    cleared.nodes = tuple(removed)
+    cleared.waiting.sort(key=lambda pod: (-(pod.spec.priority or 0), key_of(pod)))
+    return cleared
+
+
+def accommodate(simulation: Simulation, cleared: Cleared) -> list[Bound]:
+    """Places the pods that would like a place; those without one go."""
+    moved = []
+    for pod in cleared.optional:
+        found = simulation.schedule(pod)
+        if isinstance(found, Bound):
+            moved.append(found)
+        else:
+            cleared.gone.append(pod)
+            forget(simulation, pod)
+    return moved
 
 
 def _protected(simulation: Simulation, pods: tuple[Pod, ...]) -> dict[str, str]:
@@ -91,30 +124,23 @@ def _protected(simulation: Simulation, pods: tuple[Pod, ...]) -> dict[str, str]:
     }
 
 
-def _cleared(
-    simulation: Simulation, node: str, pods: tuple[Pod, ...]
-) -> tuple[list[Pod], list[Pod], list[Pod]]:
-    """Takes all pods off a node: those that need another one, most important first, those that would like one, and those that
-    went."""
-    waiting: list[Pod] = []
-    optional: list[Pod] = []
-    gone: list[Pod] = []
-    for pod in sorted(pods, key=lambda pod: (-(pod.spec.priority or 0), key_of(pod))):
-        only_looks = _only_looks(simulation, pod)
+def _cleared(simulation: Simulation, node: str, cleared: Cleared) -> None:
+    """Takes all pods off a node."""
+    for pod in simulation.pods(node):
+        looks = only_looks(simulation, pod)
         evicted = simulation.simulate_evict_pod(pod, node).pod
         if goes_along(pod):
-            gone.append(evicted)
-            _forget(simulation, evicted)
+            cleared.gone.append(evicted)
+            forget(simulation, evicted)
         else:
-            (optional if only_looks else waiting).append(evicted)
-    return waiting, optional, gone
+            (cleared.optional if looks else cleared.waiting).append(evicted)
 
 
-def _place(simulation: Simulation, pods: list[Pod]) -> _Round:
+def place(simulation: Simulation, pods: Sequence[Pod]) -> Round:
     """Places all pods, or none; then with why those of the first round found no place."""
-    first: _Round | None = None
+    first: Round | None = None
     for _ in range(ROUNDS):
-        found = _Round()
+        found = Round()
         with simulation.trial() as trial:
             for pod in pods:
                 placed = simulation.schedule(pod)
@@ -132,15 +158,24 @@ def _place(simulation: Simulation, pods: list[Pod]) -> _Round:
 
 
 def goes_along(pod: Pod) -> bool:
-    """Whether a pod is on its node because the node is there, and needs no other place."""
+    """Whether a pod needs no other place when its node goes: it is there because the node is, or is on its way out already. One of
+    a StatefulSet that is on its way out comes back under its name."""
     owners = pod.metadata.owner_references
+    if pod.metadata.deletion_timestamp and not any(owner.kind == "StatefulSet" for owner in owners):
+        return True
+    return belongs_to_node(pod)
+
+
+def belongs_to_node(pod: Pod) -> bool:
+    """Whether a pod is there because its node is."""
     return MIRROR in pod.metadata.annotations or any(
-        owner.kind == "Node" or (owner.kind == "DaemonSet" and owner.controller) for owner in owners
+        owner.kind == "Node" or (owner.kind == "DaemonSet" and owner.controller)
+        for owner in pod.metadata.owner_references
     )
 
 
-def _only_looks(simulation: Simulation, pod: Pod) -> bool:
-    """Whether all devices that a pod has are admin's."""
+def only_looks(simulation: Simulation, pod: Pod) -> bool:
+    """Whether all devices that a bound pod has are admin's."""
     cluster = simulation.cluster
     found = [cluster.claims.objects.get(key) for key in cluster.used_by(cluster.pods[key_of(pod)])]
     allocations = [claim.status.allocation for claim in found if claim is not None]
@@ -148,7 +183,7 @@ def _only_looks(simulation: Simulation, pod: Pod) -> bool:
     return bool(results) and all(result.admin_access for result in results)
 
 
-def _forget(simulation: Simulation, pod: Pod) -> None:
+def forget(simulation: Simulation, pod: Pod) -> None:
     """A pod is no more, nor are the claims that were made for it."""
     claims = simulation.objects(ResourceClaim)
     for key in list(simulation.cluster.claims.owned.get(pod.metadata.uid, ())):

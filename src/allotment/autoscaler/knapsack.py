@@ -9,11 +9,11 @@ passed over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from allotment.autoscaler.yard import Offer, Pattern, pattern_of
+from allotment.autoscaler.yard import Offer, Pattern, Room, pattern_of
 
 Refusals = Sequence[Mapping[int, int]]
 """Patterns that a machine does not hold; nor does it any that has as many of each shape."""
@@ -32,153 +32,210 @@ class Filling:
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """What one of each item takes of the whole machine by a mix, and the ceiling that it gives."""
+    """What one pod of each shape takes of the whole machine by a mix, and the ceiling that it gives."""
 
     weights: Sequence[float]
     ceiling: float
     start: Mapping[int, int]  # of which shape how many to begin with
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
-    shape: int
-    needs: tuple[tuple[int, int], ...]  # (room, how much)
-    parts: tuple[float, ...]  # of every room, the part that one takes
+class Interior:
+    """What machines with the same rooms have in common: what each shape needs of them, and mixes to try.
+
+    Shapes are ranked once for all of them, as long as ``values`` is the same list; it must not change in between.
+    """
+
+    def __init__(self, rooms: Sequence[Room], shapes: int) -> None:
+        rooms = [room for room in rooms if any(room.needs)]
+        self.sizes = [room.size for room in rooms]
+        self.needs = [
+            tuple((place, room.needs[shape]) for place, room in enumerate(rooms) if room.needs[shape])
+            for shape in range(shapes)
+        ]
+        self.least = [(place, min(room.needs)) for place, room in enumerate(rooms) if min(room.needs)]
+        self.parts = [[need / max(1, room.size) for need in room.needs] for room in rooms]
+        self.shares = [max(parts, default=1.0) for parts in zip(*self.parts, strict=True)] or [1.0] * shapes
+        count = len(rooms)
+        places = [*((place,) for place in range(count)), tuple(range(count))]
+        if count <= PAIRS_OF_ROOMS:
+            places += combinations(range(count), 2)
+        self.mixes = [
+            self.mixed([float(place in mix) / max(1, len(mix)) for place in range(count)]) for mix in places
+        ]
+        self.mixes.append(self.mixes[count])  # the place of the one that was sharpened last
+        self.sharpest = (
+            count  # the mix that gave the lowest ceiling last time; the first guess: all rooms alike
+        )
+        self._values: Sequence[float] = ()
+        self._ranked: dict[int, list[int]] = {}
+
+    def mixed(self, weights: Sequence[float]) -> list[float]:
+        """What each shape takes of all rooms together, when they weigh so much."""
+        found = [0.0] * len(self.needs)
+        for weight, parts in zip(weights, self.parts, strict=True):
+            if weight:
+                found = [each + weight * part for each, part in zip(found, parts, strict=True)]
+        return found
+
+    def keep_sharp(self, mix: Sequence[float]) -> None:
+        self.mixes[-1], self.sharpest = list(mix), len(self.mixes) - 1
+        self._ranked.pop(len(self.mixes) - 1, None)
+
+    def ranked(self, number: int, values: Sequence[float]) -> list[int]:
+        """Shapes, by the value for what they take of a mix, best first."""
+        if values is not self._values:
+            self._values, self._ranked = values, {}
+        if number not in self._ranked:
+            self._ranked[number] = by_worth(self.mixes[number], values)
+        return self._ranked[number]
+
+
+def by_worth(mix: Sequence[float], values: Sequence[float]) -> list[int]:
+    worth = [value / (weight + 1e-12) for value, weight in zip(values, mix, strict=True)]
+    shapes = [shape for shape, value in enumerate(values) if value > 0]
+    shapes.sort(key=worth.__getitem__, reverse=True)
+    return shapes
 
 
 class Sack:
     """One offer, prepared to be filled often with changing values."""
 
-    def __init__(self, offer: Offer) -> None:
-        rooms = [
-            room for room in offer.rooms if any(n and m for n, m in zip(room.needs, offer.most, strict=True))
-        ]
-        self._sizes = [room.size for room in rooms]
+    def __init__(self, offer: Offer, interior: Interior) -> None:
         self._most = offer.most
-        self._items = [
-            _Item(
-                shape,
-                tuple((place, room.needs[shape]) for place, room in enumerate(rooms) if room.needs[shape]),
-                tuple(room.needs[shape] / max(1, room.size) for room in rooms),
-            )
-            for shape, most in enumerate(offer.most)
-            if most
-        ]
-        count = len(rooms)
-        places = [*((place,) for place in range(count)), tuple(range(count))]
-        if count <= PAIRS_OF_ROOMS:
-            places += combinations(range(count), 2)
-        self._mixes: list[Sequence[float]] = [
-            [sum(item.parts[p] for p in mix) / max(1, len(mix)) for item in self._items] for mix in places
-        ]
-        self._mixes.append(self._mixes[count])  # the place of the one that was sharpened last
-        self._sharpest = (
-            count  # the mix that gave the lowest ceiling last time; the first guess: all rooms alike
-        )
+        self._inside = interior
         self._next = 0
+
+    @property
+    def shares(self) -> Sequence[float]:
+        """The part of the machine that one pod of each shape takes."""
+        return self._inside.shares
 
     def fill(self, values: Sequence[float], caps: Sequence[int], refusals: Refusals = ()) -> Filling:
         """A good pattern with at most ``caps`` of each shape, quickly."""
-        self._next = (self._next + 1) % len(self._mixes)
-        found = self._fill(self._mixes[self._sharpest], values, caps, refusals)
-        other = self._fill(self._mixes[self._next], values, caps, refusals)
+        inside = self._inside
+        self._next = (self._next + 1) % len(inside.mixes)
+        found = self._fill_by(inside.sharpest, values, caps, refusals)
+        other = self._fill_by(self._next, values, caps, refusals)
         if other.ceiling < found.ceiling:
-            self._sharpest = self._next
+            inside.sharpest = self._next
         best = other if other.value > found.value else found
         return Filling(best.value, best.pattern, min(found.ceiling, other.ceiling))
 
-    def _ranked(
-        self, mix: Sequence[float], values: Sequence[float], caps: Sequence[int]
-    ) -> list[tuple[float, int, float, int, _Item]]:
-        """(value for its room, shape, room in the mix, at most, item), best first."""
-        ranked = []
-        for item, weight in zip(self._items, mix, strict=True):
-            shape = item.shape
-            value, cap = values[shape], min(caps[shape], self._most[shape])
-            if value > 0 and cap > 0:
-                ranked.append((-value / (weight + 1e-12), shape, weight, cap, item))
-        ranked.sort()
-        return ranked
+    def _fill_by(
+        self, number: int, values: Sequence[float], caps: Sequence[int], refusals: Refusals
+    ) -> Filling:
+        inside = self._inside
+        return self._fill(inside.mixes[number], inside.ranked(number, values), values, caps, refusals)
 
     def _fill(
         self,
         mix: Sequence[float],
+        ranked: Sequence[int],
         values: Sequence[float],
         caps: Sequence[int],
         refusals: Refusals,
         start: Mapping[int, int] | None = None,
     ) -> Filling:
-        """Fills up by a mix, at most ``start`` of each shape at first, if that is given."""
-        left, room = list(self._sizes), 1.0
+        """Fills up by a mix; at first, if that is given, with what is in ``start``."""
+        most, needs, least = self._most, self._inside.needs, self._inside.least
+        left, room = list(self._inside.sizes), 1.0
         value = ceiling = 0.0
         taken: dict[int, int] = {}
-        ranked = self._ranked(mix, values, caps)
-        first = (
-            []
-            if start is None
-            else [(*each[:3], min(each[3], start.get(each[1], 0)), each[4]) for each in ranked]
-        )
-        for number, (_, shape, weight, cap, item) in enumerate((*first, *ranked)):
-            if room > 0 and number >= len(first):
+        for shape in ranked if start else ():
+            assert start is not None
+            count = self._room_for(shape, min(start.get(shape, 0), caps[shape]), left, taken, refusals)
+            value += count * values[shape]
+        for shape in ranked:
+            cap = most[shape]
+            if caps[shape] < cap:
+                cap = caps[shape]
+            if not cap:
+                continue
+            if room > 0:
+                weight = mix[shape]
                 part = cap if cap * weight <= room else room / weight
                 ceiling += part * values[shape]
                 room -= part * weight
-            count = cap - taken.get(shape, 0)
-            for place, need in item.needs:
-                fits = left[place] // need
-                if fits < count:
-                    count = fits
-            if count and refusals:
-                count = _allowed(taken, shape, count, refusals)
-            if count > 0:
-                taken[shape] = taken.get(shape, 0) + count
+            elif any(left[place] < need for place, need in least):
+                break
+            for place, need in needs[shape]:
+                if left[place] < need:
+                    break
+            else:
+                count = self._room_for(shape, cap - taken.get(shape, 0), left, taken, refusals)
                 value += count * values[shape]
-                for place, need in item.needs:
-                    left[place] -= need * count
         return Filling(value, pattern_of(taken.items()), ceiling)
 
-    def sharpen(self, values: Sequence[float], caps: Sequence[int], rounds: int = 40) -> Mix:
+    def _room_for(
+        self, shape: int, count: int, left: list[int], taken: dict[int, int], refusals: Refusals
+    ) -> int:
+        """Takes up to ``count`` of a shape in; returns how many."""
+        count = min(count, self._most[shape])
+        for place, need in self._inside.needs[shape]:
+            fits = left[place] // need
+            if fits < count:
+                count = fits
+        if count > 0 and refusals:
+            count = _allowed(taken, shape, count, refusals)
+        if count <= 0:
+            return 0
+        taken[shape] = taken.get(shape, 0) + count
+        for place, need in self._inside.needs[shape]:
+            left[place] -= need * count
+        return count
+
+    def sharpen(
+        self, values: Sequence[float], caps: Sequence[int], enough: float = 0.0, rounds: int = 40
+    ) -> Mix:
         """The mix with the lowest ceiling that can be found, about that of the linear relaxation: rooms that are overfull by one
-        mix weigh more in the next. What the later mixes are filled with on average is a good beginning of a pattern."""
-        rooms = len(self._sizes)
+        mix weigh more in the next. What the later mixes are filled with on average is a good beginning of a pattern. A
+        ceiling that is low ``enough`` ends it."""
+        inside, rooms = self._inside, len(self._inside.sizes)
         weights = [1.0 / max(1, rooms)] * rooms
         ceilings = [
-            (self._fill(each, values, caps, ()).ceiling, place) for place, each in enumerate(self._mixes)
+            (self._fractions(mix, inside.ranked(place, values), values, caps)[0], place)
+            for place, mix in enumerate(inside.mixes)
         ]
         ceiling, place = min(ceilings)
-        best, average = self._mixes[place], dict.fromkeys(range(len(values)), 0.0)
+        best: Sequence[float] = inside.mixes[place]
+        average = dict.fromkeys(range(len(values)), 0.0)
         for round in range(rounds if rooms > 1 else 0):
-            mix = [sum(map(float.__mul__, weights, item.parts)) for item in self._items]
-            worth, use, parts = self._fractions(mix, values, caps)
+            if ceiling <= enough:
+                break
+            mix = inside.mixed(weights)
+            worth, parts = self._fractions(mix, by_worth(mix, values), values, caps)
             if worth < ceiling:
                 best, ceiling = mix, worth
             if 2 * round >= rounds:
                 for shape, part in parts:
                     average[shape] += part / (rounds - rounds // 2)
             pace = 1.0 / (1.0 + 0.2 * round)
+            use = [sum([part * every[shape] for shape, part in parts]) for every in inside.parts]
             weights = [w * max(0.1, 1.0 + pace * (u - 1.0)) for w, u in zip(weights, use, strict=True)]
             total = sum(weights)
             weights = [w / total for w in weights]
-        self._mixes[-1], self._sharpest = best, len(self._mixes) - 1
+        inside.keep_sharp(best)
         start = {shape: int(part + 1e-6) for shape, part in average.items() if part >= 1}
         return Mix(best, ceiling, start)
 
     def _fractions(
-        self, mix: Sequence[float], values: Sequence[float], caps: Sequence[int]
-    ) -> tuple[float, list[float], list[tuple[int, float]]]:
-        """The worth of a mix filled in fractions, how full that makes every room, and what it is filled with."""
-        use, worth, room = [0.0] * len(self._sizes), 0.0, 1.0
-        parts = []
-        for _, shape, weight, cap, item in self._ranked(mix, values, caps):
-            if room <= 0:
-                break
+        self, mix: Sequence[float], ranked: Sequence[int], values: Sequence[float], caps: Sequence[int]
+    ) -> tuple[float, list[tuple[int, float]]]:
+        """The worth of a mix filled in fractions, and what it is filled with."""
+        worth, room, most = 0.0, 1.0, self._most
+        parts: list[tuple[int, float]] = []
+        for shape in ranked:
+            cap = min(caps[shape], most[shape])
+            if not cap:
+                continue
+            weight = mix[shape]
             part = cap if cap * weight <= room else room / weight
             worth += part * values[shape]
             room -= part * weight
             parts.append((shape, part))
-            for place, taken in enumerate(item.parts):
-                use[place] += part * taken
-        return worth, use, parts
+            if room <= 0:
+                break
+        return worth, parts
 
     def complete(
         self, mix: Mix, values: Sequence[float], caps: Sequence[int], refusals: Refusals = ()
@@ -186,8 +243,9 @@ class Sack:
         """The beginning that comes with a mix, or a part of it, filled up; then made better by taking one pod out at a time and
         filling up without its shape."""
         starts = [{s: int(n * part) for s, n in mix.start.items()} for part in (1.0, 0.9, 0.75, 0.5)]
+        ranked = by_worth(mix.weights, values)
         best = max(
-            (self._fill(mix.weights, values, caps, refusals, start) for start in starts),
+            (self._fill(mix.weights, ranked, values, caps, refusals, start) for start in starts),
             key=lambda each: each.value,
         )
         better = True
@@ -196,7 +254,7 @@ class Sack:
             for shape, count in best.pattern:
                 start = dict(best.pattern) | {shape: count - 1}
                 fewer = [count - 1 if s == shape else cap for s, cap in enumerate(caps)]
-                other = self._fill(mix.weights, values, fewer, refusals, start)
+                other = self._fill(mix.weights, ranked, values, fewer, refusals, start)
                 if other.value > best.value * (1 + 1e-9):
                     best, better = other, True
                     break
@@ -213,10 +271,36 @@ class Sack:
     ) -> tuple[Filling, int]:
         """The best pattern worth more than ``floor``, none if there is no such, and the steps it took. If these do not suffice,
         what is found by then, and the ceiling is that of the mix."""
-        search = _Search(self._ranked(mix.weights, values, caps), values, floor, steps, refusals)
-        search.descend(0, 0.0, 1.0, list(self._sizes))
+        inside = self._inside
+        ranked = [
+            _Item(shape, mix.weights[shape], cap, inside.needs[shape])
+            for shape in by_worth(mix.weights, values)
+            if (cap := min(caps[shape], self._most[shape]))
+        ]
+        search = _Search(ranked, values, floor, steps, refusals)
+        search.descend(0, 0.0, 1.0, list(inside.sizes))
         ceiling = search.best if search.steps >= 0 else max(search.best, mix.ceiling)
         return Filling(search.best, pattern_of(search.found.items()), ceiling), steps - max(0, search.steps)
+
+
+def sacks_of(offers: Sequence[Offer], numbers: Iterable[int], shapes: int) -> dict[int, Sack]:
+    """A sack for each of these offers; those with the same rooms share what is inside."""
+    interiors: dict[tuple[Room, ...], Interior] = {}
+    found: dict[int, Sack] = {}
+    for number in numbers:
+        rooms = offers[number].rooms
+        if rooms not in interiors:
+            interiors[rooms] = Interior(rooms, shapes)
+        found[number] = Sack(offers[number], interiors[rooms])
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    shape: int
+    weight: float  # in the mix
+    cap: int
+    needs: tuple[tuple[int, int], ...]  # (room, how much)
 
 
 class _Search:
@@ -224,7 +308,7 @@ class _Search:
 
     def __init__(
         self,
-        ranked: list[tuple[float, int, float, int, _Item]],
+        ranked: list[_Item],
         values: Sequence[float],
         floor: float,
         steps: int,
@@ -235,8 +319,8 @@ class _Search:
         self._refusals = refusals
         self._taken: dict[int, int] = {}
         self._rest = [0.0]  # what all that follows is worth at most
-        for _, shape, _, cap, _ in reversed(ranked):
-            self._rest.append(self._rest[-1] + cap * values[shape])
+        for item in reversed(ranked):
+            self._rest.append(self._rest[-1] + item.cap * values[item.shape])
         self._rest.reverse()
         self.best, self.steps = floor, steps
         self.found: dict[int, int] = {}
@@ -247,10 +331,12 @@ class _Search:
             self.best, self.found = value, dict(self._taken)
         if place == len(self._ranked) or self.steps < 0:
             return
-        worth, shape, weight, cap, item = self._ranked[place]
-        if value + min(self._rest[place], -worth * room) <= self.best * (1 + 1e-9) + 1e-9:
+        item = self._ranked[place]
+        shape = item.shape
+        worth = self._values[shape] / (item.weight + 1e-12)
+        if value + min(self._rest[place], worth * room) <= self.best * (1 + 1e-9) + 1e-9:
             return
-        count = min([cap, *[left[each] // need for each, need in item.needs]])
+        count = min([item.cap, *[left[each] // need for each, need in item.needs]])
         if count and self._refusals:
             self._taken.pop(shape, None)
             count = _allowed(self._taken, shape, count, self._refusals)
@@ -263,7 +349,7 @@ class _Search:
                     rest[each] -= need * number
             else:
                 self._taken.pop(shape, None)
-            self.descend(place + 1, value + number * self._values[shape], room - number * weight, rest)
+            self.descend(place + 1, value + number * self._values[shape], room - number * item.weight, rest)
             if self.steps < 0:
                 return
 

@@ -1,19 +1,19 @@
 """Pods that wait, sorted into lots of equals.
 
 What goes on one machine together or not at all is a *bundle*: mostly one pod, several where they share a claim that has no
-devices yet. Bundles that the scheduler cannot tell apart are one *lot*. Names of claims do not matter for that, and labels of
+devices yet, or must be near each other on one node (``company``). Bundles that the scheduler cannot tell apart are one *lot*. Names of claims do not matter for that, and labels of
 pods only where somebody's rules about neighbours may look at them.
 
-Zones are settled before machines are chosen. Pods that must spread over them are dealt out so that each zone gets as many as the
-others, counting those that run already; lots that must be together (near other pods, or by the topology of their gang) get one. What is left of such rules for a machine by itself is how many of a lot
-it may have.
+Zones, and other domains of nodes, are settled before machines are chosen. Pods that must spread over them are dealt out so that
+each gets as many as the others, counting those that run already; lots that must be together (near other pods, or by the
+topology of their gang) get one. What is left of such rules for a machine by itself is how many of a lot it may have.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from allotment.api.autoscaling import HOSTNAME, ZONE
 from allotment.api.codec import encode
+from allotment.autoscaler.company import company_nodes, in_order, ties
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import gang_of
@@ -50,8 +51,14 @@ class Lot:
     sociable: bool  # it has rules about other pods
     reads: frozenset[str]  # labels of nodes that it looks at
     cap: int = 2**31  # how many of it one machine may have
-    zone: str = ""  # where it was dealt to; empty: anywhere
-    together: Hashable = None  # lots with the same go to one zone
+    ganged: bool = False  # its pods are members of gangs
+    keyed: frozenset[str] = (
+        frozenset()
+    )  # labels that its nodes must have, because rules about other pods look at them
+    where: Mapping[str, str] = field(
+        default_factory=dict
+    )  # labels that were settled; none if nowhere will do
+    together: tuple[tuple[str, Hashable], ...] = ()  # by label: lots with the same go to one domain
     number: int = 0  # the same for lots that were dealt from one
     tier: int = 0  # how many of the better choices are exhausted
     choices: list[Choice] = field(default_factory=list)  # of machines, better ones first
@@ -61,16 +68,29 @@ class Lot:
         return self.bundles[0]
 
     @property
-    def priority(self) -> int:
-        return max(pod.spec.priority or 0 for pod in self.sample)
+    def importance(self) -> tuple[int, bool]:
+        """Who is served first where limits bind: by priority; of equals gangs, as they come whole or not at all."""
+        return max(pod.spec.priority or 0 for pod in self.sample), self.ganged
 
     @property
-    def spread(self) -> TopologySpreadConstraint | None:
-        """The rule that deals the pods out to zones, if there is one."""
-        for each in self.sample[0].spec.topology_spread_constraints:
-            if each.topology_key == ZONE and each.when_unsatisfiable == MUST:
-                return each
-        return None
+    def spreads(self) -> list[TopologySpreadConstraint]:
+        """The rules that deal the pods out to domains."""
+        return [each for each in self.sample[0].spec.topology_spread_constraints if _deals(each)]
+
+    def reached_by(self, labels: Mapping[str, str]) -> bool:
+        """Whether a machine with such labels is where the lot may be."""
+        return all(labels.get(key) == value for key, value in self.where.items()) and all(
+            key in labels for key in self.keyed
+        )
+
+
+def _deals(rule: TopologySpreadConstraint) -> bool:
+    return rule.topology_key != HOSTNAME and rule.when_unsatisfiable == MUST
+
+
+def in_gang(pod: Pod, simulation: Simulation) -> bool:
+    known = simulation.cluster.groups.get(group := group_key(pod)) if pod.spec.scheduling_group else None
+    return known is not None and gang_of(group, known) is not None
 
 
 def rank(pod: Pod) -> tuple[int, str, str]:
@@ -79,7 +99,7 @@ def rank(pod: Pod) -> tuple[int, str, str]:
 
 
 def bundled(pods: Sequence[Pod], simulation: Simulation) -> list[Bundle]:
-    """Pods that share a claim without devices are one bundle; the order is that of each one's first pod."""
+    """Pods that share a claim without devices, or must be on one node, are one bundle; the order is that of each one's first."""
     waiting = {key_of(pod): pod for pod in pods}
     cluster = simulation.cluster
     home = {key: key for key in waiting}
@@ -96,10 +116,13 @@ def bundled(pods: Sequence[Pod], simulation: Simulation) -> list[Bundle]:
             for other in sorted(cluster.users.get(claim, ())):
                 if other in home and root(other) != root(key):
                     home[root(other)] = root(key)
+    for key, other in ties(waiting, simulation):
+        if root(other) != root(key):
+            home[root(other)] = root(key)
     found: dict[str, list[Pod]] = {}
     for key, pod in waiting.items():
         found.setdefault(root(key), []).append(pod)
-    return [tuple(bundle) for bundle in found.values()]
+    return [tuple(in_order(bundle, simulation)) if bundle[1:] else (bundle[0],) for bundle in found.values()]
 
 
 def lots_of(bundles: Iterable[Bundle], simulation: Simulation) -> tuple[list[Lot], dict[str, str]]:
@@ -116,7 +139,8 @@ def lots_of(bundles: Iterable[Bundle], simulation: Simulation) -> tuple[list[Lot
                 refused.update({key_of(each): shape.words for each in bundle})
                 break
             labels = tuple(sorted(pod.metadata.labels.items())) if neighbourly else ()
-            keys.append((*_unnamed(shape, pod), labels, _gathered_gang(pod, simulation)))
+            gathered = _gathered_gang(pod, simulation)
+            keys.append((*_unnamed(shape, pod), labels, gathered, in_gang(pod, simulation)))
         else:
             key = tuple(keys)
             if key in lots:
@@ -154,52 +178,64 @@ def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
             if each.topology_key == HOSTNAME and each.when_unsatisfiable == MUST:
                 cap = min(cap, each.max_skew)
     sociable = any(_has_neighbours(pod.spec) for pod in bundle)
-    together = next((found for pod in bundle if (found := _together(pod, simulation))), None)
-    return Lot(key, [bundle], requests, plain, sociable, frozenset(reads), cap, together=together)
+    together = dict(each for pod in bundle for each in _together(pod, simulation))
+    keyed = {*together, *(each.topology_key for pod in bundle for each in _dealt_by(pod))}
+    return Lot(
+        key,
+        [bundle],
+        requests,
+        plain,
+        sociable,
+        frozenset(reads),
+        cap,
+        any(in_gang(pod, simulation) for pod in bundle),
+        frozenset(keyed),
+        together=tuple(sorted(together.items(), key=lambda each: (each[0] != ZONE, each[0]))),
+    )
 
 
-def _together(pod: Pod, simulation: Simulation) -> Hashable:
-    """Equal for pods that must be in one zone: by their gang, or by the pods that they want to be near."""
-    if group := _gathered_gang(pod, simulation):
-        return group
+def _dealt_by(pod: Pod) -> list[TopologySpreadConstraint]:
+    return [each for each in pod.spec.topology_spread_constraints if _deals(each)]
+
+
+def _together(pod: Pod, simulation: Simulation) -> Iterator[tuple[str, Hashable]]:
+    """(label, equal for pods that must be in one domain of it): by their gang, or by the pods that they must be near."""
     affinity = pod.spec.affinity.pod_affinity if pod.spec.affinity is not None else None
     for term in affinity.required if affinity is not None else ():
-        if term.topology_key == ZONE:
-            return pod.metadata.namespace, encode(term)
-    return None
+        if term.topology_key != HOSTNAME:
+            yield term.topology_key, (pod.metadata.namespace, encode(term))
+    group, keys = _gathered_gang(pod, simulation)
+    yield from ((key, group) for key in keys if key != HOSTNAME)
 
 
-def _gathered_gang(pod: Pod, simulation: Simulation) -> str:
-    """The gang that a pod is of, if all of its members must be in one zone."""
+def _gathered_gang(pod: Pod, simulation: Simulation) -> tuple[str, tuple[str, ...]]:
+    """The gang that a pod is of, if all of its members must be in one domain, and of which labels."""
     group = group_key(pod)
     known = simulation.cluster.groups.get(group) if group else None
     gang = gang_of(group, known) if known is not None else None
-    return group if gang is not None and ZONE in gang.topology else ""
+    return (group, gang.topology) if gang is not None and gang.topology else ("", ())
 
 
-def company_of(lot: Lot, simulation: Simulation) -> set[str]:
-    """The zones in which those run that the lot must be near."""
-    if isinstance(lot.together, str):
-        members = simulation.cluster.members.get(lot.together, {}).values()
-        nodes = [simulation.cluster.nodes[each.node] for each in members if each.node]
-        return {node.labels[ZONE] for node in nodes if ZONE in node.labels}
-    pod = lot.sample[0]
-    affinity = pod.spec.affinity.pod_affinity if pod.spec.affinity is not None else None
-    terms = [term for term in affinity.required if term.topology_key == ZONE] if affinity is not None else []
-    found: set[str] = set()
-    for term in terms:
-        counts = _running(term.label_selector, pod.metadata.namespace, simulation)
-        found |= {zone for zone, count in counts.items() if count}
-    return found
+def company_of(lot: Lot, key: str, simulation: Simulation) -> set[str]:
+    """The domains in which those run that the lot must be near."""
+    cluster = simulation.cluster
+    near = dict(lot.together)[key]
+    if isinstance(near, str):
+        nodes = [each.node for each in cluster.members.get(near, {}).values() if each.node]
+    else:
+        nodes = [name for pod in lot.sample for name in company_nodes(pod, simulation)]
+    return {cluster.nodes[name].labels[key] for name in nodes if key in cluster.nodes[name].labels}
 
 
-def _running(selector: LabelSelector | None, namespace: str, simulation: Simulation) -> Counter[str]:
-    """How many pods that are meant run in which zone."""
+def _running(
+    selector: LabelSelector | None, namespace: str, key: str, simulation: Simulation
+) -> Counter[str]:
+    """How many pods that are meant run in which domain."""
     meant, counts = pods_selected(selector), Counter[str]()
     for info in simulation.cluster.nodes.values() if meant is not None else ():
-        if (zone := info.labels.get(ZONE)) is not None:
+        if (domain := info.labels.get(key)) is not None:
             assert meant is not None
-            counts[zone] += sum(
+            counts[domain] += sum(
                 each.namespace == namespace and meant.matches(each.pod.metadata.labels)
                 for each in info.pods.values()
             )
@@ -226,30 +262,37 @@ def _labels_read(spec: PodSpec) -> set[str]:
 
 
 def alone(pod: Pod) -> Pod:
-    """A pod without its rules about pods that may still come: near others, and evenly spread."""
+    """A pod without its rules about pods that may still come to other nodes: near others, and evenly spread."""
     spec = pod.spec
     affinity = spec.affinity
     if affinity is not None and affinity.pod_affinity is not None:
-        affinity = replace(affinity, pod_affinity=None)
+        near = affinity.pod_affinity
+        here = tuple(term for term in near.required if term.topology_key == HOSTNAME)
+        if len(here) < len(near.required):
+            affinity = replace(affinity, pod_affinity=replace(near, required=here))
     if affinity is spec.affinity and not spec.topology_spread_constraints:
         return pod
     return replace(pod, spec=replace(spec, affinity=affinity, topology_spread_constraints=()))
 
 
-def dealt(lot: Lot, zones: Sequence[str], simulation: Simulation) -> list[Lot]:
-    """A lot that must be spread over zones as one lot for each zone, evenly with what runs there."""
-    rule = lot.spread
-    if rule is None or lot.zone or not zones:
+def dealt(
+    lot: Lot, rule: TopologySpreadConstraint, domains: Iterable[str], simulation: Simulation
+) -> list[Lot]:
+    """A lot that must be spread over domains as one lot for each, evenly with what runs there."""
+    key = rule.topology_key
+    if key in lot.where:
         return [lot]
-    running = _running(rule.label_selector, lot.sample[0].metadata.namespace, simulation)
-    counts = {zone: running[zone] for zone in sorted(zones)}
-    shares: dict[str, list[Bundle]] = {zone: [] for zone in counts}
+    running = _running(rule.label_selector, lot.sample[0].metadata.namespace, key, simulation)
+    counts = {domain: running[domain] for domain in sorted(domains)}
+    if not counts:
+        return [lot]
+    shares: dict[str, list[Bundle]] = {domain: [] for domain in counts}
     for bundle in lot.bundles:
-        zone = min(counts, key=lambda each: (counts[each], each))
-        shares[zone].append(bundle)
-        counts[zone] += len(bundle)
+        domain = min(counts, key=lambda each: (counts[each], each))
+        shares[domain].append(bundle)
+        counts[domain] += len(bundle)
     return [
-        dataclasses.replace(lot, bundles=share, zone=zone, choices=[])
-        for zone, share in shares.items()
+        dataclasses.replace(lot, bundles=share, where={**lot.where, key: domain}, choices=[])
+        for domain, share in shares.items()
         if share
     ]

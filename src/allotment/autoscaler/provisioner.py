@@ -20,18 +20,22 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from allotment.api.autoscaling import NODE_GROUP, NODE_POOL
 from allotment.api.core import Node
-from allotment.autoscaler.covering import USUAL, Effort, cover
+from allotment.autoscaler.covering import SMALL, USUAL, Effort, cover
+from allotment.autoscaler.flexibility import Flexibility
 from allotment.autoscaler.forkable_cluster import key_of
-from allotment.autoscaler.lot import Bundle, Choice, Lot, bundled, company_of, dealt, lots_of, rank
+from allotment.autoscaler.gathering import Gathering
+from allotment.autoscaler.lot import Bundle, Choice, Lot, bundled, in_gang, lots_of, rank
 from allotment.autoscaler.machine import Machine, node_of
+from allotment.autoscaler.omission import Attempt, best_attempt
 from allotment.autoscaler.plan import LeftOut, NewNode, Place, Plan
 from allotment.autoscaler.showroom import Showroom
 from allotment.autoscaler.simulation import Bound
-from allotment.autoscaler.yard import Cover, Offer, Yard
+from allotment.autoscaler.yard import Cover, Offer, Pattern, Yard
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import gang_of
 from allotment.scheduler.pod import group_key
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     from allotment.autoscaler.simulation import Simulation
 
 ROUNDS = 6
+ARRANGEMENTS = 12  # ways to choose zones and the like that are tried for few pods
 UNIT = 10**6
 """Prices are counted in millionths."""
 
@@ -113,38 +118,54 @@ class _Provisioner:
     ) -> None:
         self._simulation = simulation
         self._machines = machines
+        self._flexibility = Flexibility(machines)
         self._by_price = by_price
         self._effort = effort
 
     def plan(self, pods: Sequence[Pod]) -> Plan:
-        dropped: dict[str, str] = {}  # pods of gangs that cannot be had whole
-        while True:
-            with self._simulation.trial():
-                draft = self._attempt([pod for pod in pods if key_of(pod) not in dropped])
-                broken = self._broken(pods, draft)
-            if not broken:
-                break
-            for group, why in broken[len(broken) // 2 :] if len(broken) > 1 else broken:
-                dropped.update({key_of(pod): why for pod in pods if group_key(pod) == group})
-        return self._told(pods, draft, dropped)
+        gangs = self._gangs(pods)
+        pods = _gang_by_gang(pods, gangs)
+        order = sorted(gangs, key=lambda each: (rank(gangs[each][0])[0], len(gangs[each])))
+        words: dict[str, str] = {}
 
-    def _broken(self, pods: Sequence[Pod], draft: _Draft) -> list[tuple[str, str]]:
-        """Gangs with members that have a place and too few of them, in the order of their first pods; with what is short."""
-        cluster, found = self._simulation.cluster, []
-        for group in dict.fromkeys(group_key(pod) for pod in pods):
-            known = cluster.groups.get(group)
-            gang = gang_of(group, known) if known is not None else None
-            if gang is None:
-                continue
-            members = cluster.members.get(group, {}).values()
-            placed = [each for each in members if each.node or each.key in draft.places]
-            new = [each for each in placed if each.key in draft.places]
-            done = len(cluster.finished.get(group, ()))
-            if new and gang.need(placed, done):
-                found.append(
-                    (group, f"only {len(placed)} of its gang {gang.name} have a place, {gang.minimum} must")
-                )
+        def attempt(without: frozenset[str]) -> Attempt[_Draft]:
+            with self._simulation.trial():
+                draft = self._attempt([pod for pod in pods if group_key(pod) not in without])
+                broken = {group: why for group in order if (why := self._broken(group, draft))}
+            for group, why in broken.items():
+                words.setdefault(group, why)
+            return Attempt(draft, without, broken, _merit(pods, draft))
+
+        found = best_attempt(order, attempt, thorough=len(pods) <= SMALL)
+        return self._told(
+            pods,
+            found.draft,
+            {
+                key_of(pod): words.get(group, f"its gang {group} would take the place of more pods")
+                for group in found.without
+                for pod in gangs[group]
+            },
+        )
+
+    def _gangs(self, pods: Sequence[Pod]) -> dict[str, list[Pod]]:
+        """Pods that wait, by their gang; in the order of their first."""
+        found: dict[str, list[Pod]] = {}
+        for pod in pods:
+            if in_gang(pod, self._simulation):
+                found.setdefault(group_key(pod), []).append(pod)
         return found
+
+    def _broken(self, group: str, draft: _Draft) -> str:
+        """Whether members of a gang have a place and too few of them: what is short."""
+        cluster = self._simulation.cluster
+        gang = gang_of(group, cluster.groups[group])
+        assert gang is not None
+        members = cluster.members.get(group, {}).values()
+        placed = [each for each in members if each.node or each.key in draft.places]
+        new = any(each.key in draft.places for each in placed)
+        if new and gang.need(placed, len(cluster.finished.get(group, ()))):
+            return f"only {len(placed)} of its gang {gang.name} have a place, {gang.minimum} must"
+        return ""
 
     # --- one attempt ---
 
@@ -152,7 +173,7 @@ class _Provisioner:
         draft = _Draft()
         waiting = bundled(pods, self._simulation)
         tiers: dict[Hashable, int] = {}
-        for number in range(ROUNDS + len({pod.spec.priority for pod in pods})):
+        for number in range(ROUNDS + 2 * len({pod.spec.priority for pod in pods})):
             waiting = self._place_on_existing(waiting, draft)
             if not waiting:
                 break
@@ -195,23 +216,19 @@ class _Provisioner:
         for lot in lots:
             lot.tier = tiers.get(lot.key, 0)
         room = Showroom(self._simulation, self._machines, lots)
-        self._gather(lots, room)
-        if any(lot.spread for lot in lots):
-            zones = [self._zones(room, number) for number in range(len(lots))]
-            lots = [
-                each
-                for lot, where in zip(lots, zones, strict=True)
-                for each in dealt(lot, where, self._simulation)
-            ]
-            room.rearrange(lots)
-        yard = self._yard(lots, room)
-        found = cover(yard, self._effort)
-        short = any(lot.choices and missing for lot, missing in zip(lots, found.missing, strict=True))
-        highest = max((lot.priority for lot in lots), default=0)
-        again = short and any(lot.priority < highest for lot in lots)
-        if again:  # limits: who is more important goes first
-            yard.demand = tuple(len(lot.bundles) if lot.priority == highest else 0 for lot in lots)
-            found = cover(yard, self._effort)
+        lots, yard, found = self._cheapest(lots, room)
+        able = [lot for lot in lots if lot.choices]
+        again = any(lot.choices and missing for lot, missing in zip(lots, found.missing, strict=True))
+        if (
+            again and len(classes := {lot.importance for lot in able}) > 1
+        ):  # limits: who is more important goes first
+            for each in sorted(classes, reverse=True):
+                yard.demand = tuple(len(lot.bundles) if lot.importance == each else 0 for lot in lots)
+                found = cover(yard, self._effort)
+                if found.machines:
+                    break
+        else:
+            again = False
         before = len(draft.places)
         again = not self._launch(found, lots, draft) or again
         served = [sum(key_of(each[0]) in draft.places for each in lot.bundles) for lot in lots]
@@ -226,38 +243,18 @@ class _Provisioner:
                 again = True
         return again
 
-    def _gather(self, lots: Sequence[Lot], room: Showroom) -> None:
-        """Chooses the zone of lots that must be together: where their company is, or else where they are cheapest alone."""
-        groups: dict[Hashable, list[int]] = {}
-        for number, lot in enumerate(lots):
-            if lot.together is not None:
-                groups.setdefault(lot.together, []).append(number)
-        for members in groups.values():
-            costs = [self._costs(room, number, lots[number]) for number in members]
-            zones = set.intersection(*(set(each) for each in costs))
-            company = {zone for number in members for zone in company_of(lots[number], self._simulation)}
-            zones = zones & company if company else zones
-            chosen = min(zones, key=lambda zone: (sum(each[zone] for each in costs), zone), default="")
-            for number in members:
-                lots[number].zone = chosen
-
-    def _costs(self, room: Showroom, number: int, lot: Lot) -> dict[str, float]:
-        """What a lot costs at least in each zone that has machines for it."""
-        costs: dict[str, float] = {}
-        for machine, each in enumerate(self._machines):
-            if most := room.verdict(machine, number).most:
-                cost = float(each.price) * len(lot.bundles) / most
-                zone = each.offering.zone
-                costs[zone] = min(costs.get(zone, cost), cost)
-        return costs
-
-    def _zones(self, room: Showroom, lot: int) -> list[str]:
-        found = {
-            machine.offering.zone
-            for number, machine in enumerate(self._machines)
-            if room.verdict(number, lot).most
-        }
-        return sorted(found)
+    def _cheapest(self, lots: Sequence[Lot], room: Showroom) -> tuple[list[Lot], Yard, Cover]:
+        """The lots as they are best arranged, and machines for them; of large problems only one arrangement is tried."""
+        tried = []
+        several = ARRANGEMENTS if sum(len(lot.bundles) for lot in lots) <= SMALL else 1
+        gathering = Gathering(self._simulation, self._machines, room)
+        for arranged in islice(gathering.arrangements(lots), several):
+            room.rearrange(arranged)
+            yard = self._yard(arranged, room)
+            tried.append((arranged, yard, cover(yard, self._effort)))
+        best = min(tried, key=lambda each: (sum(each[2].missing), each[2].price))
+        room.rearrange(best[0])
+        return best
 
     # --- the yard ---
 
@@ -278,7 +275,13 @@ class _Provisioner:
             )
             for number, machine in enumerate(self._machines)
         ]
-        return Yard(tuple(len(lot.bundles) for lot in lots), offers, rows.left, room.holds)
+
+        def holds(number: int, pattern: Pattern) -> bool:
+            return room.holds(number, pattern) and not self._flexibility.missed(
+                number, lambda other: offers[other].admits(pattern) and room.holds(other, pattern)
+            )
+
+        return Yard(tuple(len(lot.bundles) for lot in lots), offers, rows.left, holds)
 
     def _choice(self, machine: int, rank: tuple[int, ...]) -> Choice:
         pool = self._machines[machine].pool
@@ -286,7 +289,7 @@ class _Provisioner:
         return (() if self._by_price else rank), -weight
 
     def _most(self, machine: int, number: int, lot: Lot, room: Showroom) -> int:
-        if lot.zone and self._machines[machine].offering.zone != lot.zone:
+        if not lot.reached_by(self._machines[machine].labels):
             return 0
         verdict = room.verdict(machine, number)
         if not verdict.most or self._choice(machine, verdict.rank) != lot.choices[lot.tier]:
@@ -333,21 +336,28 @@ class _Provisioner:
             left = [pod for bundle in lot.bundles for pod in bundle if key_of(pod) not in draft.places]
             if not left:
                 continue
-            types = self._types(number, room)
+            types = self._types(number, lot, room)
             why = _summary(types)
             for pod in left:
                 draft.reasons[key_of(pod)] = why
                 draft.types[key_of(pod)] = types
 
-    def _types(self, number: int, room: Showroom) -> dict[str, str]:
+    def _types(self, number: int, lot: Lot, room: Showroom) -> dict[str, str]:
         """For each instance type, why it does not do."""
         found: dict[str, str] = {}
         for machine, each in enumerate(self._machines):
             verdict = room.verdict(machine, number)
-            if verdict.most:
-                found[each.type] = f"would do, but the limits of {each.source or 'its pool'} are reached"
-            else:
+            if not verdict.most:
                 found.setdefault(each.type, verdict.words or "is too small")
+            elif not lot.reached_by(each.labels):
+                found.setdefault(each.type, _astray(lot, each))
+            elif rule := self._flexibility.missed(
+                machine, lambda other: room.verdict(other, number).most > 0
+            ):
+                words = f"minValues: {each.source} must leave {rule.least} values of {rule.key} open"
+                found.setdefault(each.type, f"would do, but {words}")
+            else:
+                found[each.type] = f"would do, but the limits of {each.source or 'its pool'} are reached"
         return dict(sorted(found.items()))
 
     def _told(self, pods: Sequence[Pod], draft: _Draft, dropped: Mapping[str, str]) -> Plan:
@@ -370,6 +380,25 @@ class _Provisioner:
         price = sum((int(each.machine.price * UNIT) for each in nodes), 0)
         exact = draft.exact and draft.bound == price
         return Plan(nodes, tuple(existing), pending, Decimal(min(price, draft.bound)) / UNIT, exact)
+
+
+def _gang_by_gang(pods: Sequence[Pod], gangs: Mapping[str, Sequence[Pod]]) -> list[Pod]:
+    """Of pods of one priority gangs come first, each in a row: as far as there is room, they have it whole."""
+    first = {group: rank(members[0]) for group, members in gangs.items()}
+
+    def place(pod: Pod) -> tuple[Any, ...]:
+        group = group_key(pod)
+        return rank(pod)[0], group not in gangs, first.get(group, ()), rank(pod)
+
+    return sorted(pods, key=place)
+
+
+def _merit(pods: Sequence[Pod], draft: _Draft) -> tuple[int, ...]:
+    """How many pods of each priority are served, the highest first; then the price, less being more."""
+    priorities = sorted({pod.spec.priority or 0 for pod in pods}, reverse=True)
+    served = Counter(pod.spec.priority or 0 for pod in pods if key_of(pod) in draft.places)
+    price = sum(int(machine.price * UNIT) for machine in draft.nodes.values())
+    return (*(served[each] for each in priorities), -price)
 
 
 class _Limits:
@@ -421,6 +450,14 @@ def _names(found: Bound) -> Iterator[str]:
         if claim.status.allocation is not None:
             for each in claim.status.allocation.devices.results:
                 yield f"{each.driver}/{each.pool}/{each.device}"
+
+
+def _astray(lot: Lot, machine: Machine) -> str:
+    """Why a machine is not where a lot may be."""
+    for key in sorted(lot.keyed):
+        if key not in machine.labels:
+            return f"has no label {key}, by which the pod must be near others or apart"
+    return f"is not in the {' and '.join(sorted(lot.where))} where the pod must be because of others"
 
 
 def _summary(types: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ worth is what must be paid at least. These *fair values* serve for every other d
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -83,7 +84,7 @@ class Relaxation:
         return True
 
     def begin(self) -> None:
-        """For each shape the offers that are cheapest for it alone."""
+        """For each shape the offers that are cheapest for it alone, and machines with several."""
         for shape in self._shapes:
             alone = [
                 (
@@ -97,6 +98,37 @@ class Relaxation:
             for _, _, each in sorted(alone)[:2]:
                 most = min(self._yard.offers[each].most[shape], self._demand[shape])
                 self._take_held(each, ((shape, most),))
+        self._take_greedily()
+
+    def _take_greedily(self) -> None:
+        """A whole plan, machine by machine, each the one that is worth most for its price: with its patterns, the program begins
+        with sensible values, which saves most of the way."""
+        values, left = self._ideal_values(), list(self._demand)
+        heap = [(float("-inf"), each) for each in self._offers]
+        while heap and any(left):
+            _, each = heapq.heappop(heap)
+            filling = self._sacks[each].fill(values, left, self._yard.refusals(each))
+            worth = -filling.value / (self._yard.offers[each].price + 1e-9)
+            if heap and filling.pattern and worth > heap[0][0]:
+                heapq.heappush(
+                    heap, (worth, each)
+                )  # what was known of it is out of date: others may be better now
+            elif pattern := self._yard.held(each, filling.pattern):
+                self.take(Column(each, pattern))
+                times = min(left[shape] // count for shape, count in pattern)
+                for shape, count in pattern:
+                    left[shape] -= count * times
+                heapq.heappush(heap, (worth, each))
+
+    def _ideal_values(self) -> list[float]:
+        """What one pod would cost if machines were always full."""
+        values = [float("inf")] * len(self._demand)
+        for each in self._offers:
+            offer, shares = self._yard.offers[each], self._sacks[each].shares
+            for shape in self._shapes:
+                if offer.most[shape] and offer.price * shares[shape] < values[shape]:
+                    values[shape] = offer.price * shares[shape]
+        return [value if value < float("inf") else 0.0 for value in values]
 
     @property
     def value(self) -> float:
@@ -174,7 +206,7 @@ class Relaxation:
             if self._ceilings[each] <= fair or len(found) >= self._at_once or self._steps < 0:
                 break
             sack = self._sacks[each]
-            mix = sack.sharpen(values, self._demand)
+            mix = sack.sharpen(values, self._demand, fair)
             self._steps -= SHARPENING
             self._ceilings[each] = min(self._ceilings[each], mix.ceiling)
             if mix.ceiling <= fair:

@@ -58,7 +58,11 @@ class Showroom:
         self._verdicts = self._look()
 
     def verdict(self, machine: int, lot: int) -> Verdict:
-        return self._verdicts[machine][self._lots[lot].number]
+        return self.taken(machine, self._lots[lot])
+
+    def taken(self, machine: int, lot: Lot) -> Verdict:
+        """The same for a lot, or what was dealt from it."""
+        return self._verdicts[machine][lot.number]
 
     def kind(self, machine: int) -> Hashable:
         """Equal for machines that differ only in where and how they can be had."""
@@ -164,12 +168,18 @@ class Showroom:
 
 
 def _kind(machine: Machine) -> Hashable:
+    """Overlays may tell offerings of one type apart: by what the machine has, and by its devices."""
     local = all(
         template.spec.node_selector is None
         for devices in machine.devices.values()
         for template in devices.resources.resource_slice_templates
     )
-    return (machine.source, machine.type, *(() if local else (machine.offering.zone,)))
+    return (
+        *(machine.source, machine.type),
+        *(() if local else (machine.offering.zone,)),
+        frozenset(machine.allocatable.items()),
+        frozenset((driver, devices.origin) for driver, devices in machine.devices.items()),
+    )
 
 
 def ranks_of(found: Bound) -> list[int]:

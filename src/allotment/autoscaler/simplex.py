@@ -2,10 +2,11 @@
 
     minimise  Σ cost·x   with  Σ column·x ≥ wanted  on covering rows,  ≤ allowed  on limiting rows,  x ≥ 0
 
-The revised simplex method with the inverse of the basis kept as dense rows. It starts from columns that *go without* (one a
-covering row, at a penalty), so there is always a solution, and adding a column never spoils it. The most negative reduced cost
-enters; of equal ratios the oldest column leaves; when the value stands still for long, the first negative one enters (Bland),
-which cannot cycle. The inverse is made anew now and then, so that rounding errors do not grow.
+The revised simplex method with the inverse of the basis kept as dense rows, of which only what is not zero is touched. It starts
+from columns that *go without* (one a covering row, at a penalty), so there is always a solution, and adding a column never spoils
+it. The most negative reduced cost enters, looked for among the few that were best when all were last looked at; of equal ratios
+the oldest column leaves; when the value stands still for long, the first negative one enters (Bland), which cannot cycle. The
+inverse is made anew now and then, so that rounding errors do not grow.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ Entries = tuple[tuple[int, float], ...]
 """(row, coefficient) of a column."""
 
 TINY = 1e-9
+ROUNDING = 1e-13  # less than that in the inverse is taken for zero
+PROMISING = 40  # columns that are looked at before all are
 PIVOTS_UNTIL_FRESH = 64
 STALLED = 50
+GAIN = -1e-7  # a reduced cost, for a column's cost, that is worth a pivot
 
 
 class Program:
@@ -41,6 +45,7 @@ class Program:
         self._inverse = [[float(i == j) for j in range(size)] for i in range(size)]
         self._values = list(self._sides)
         self.duals = [self._costs[row] for row in range(size)]
+        self._promising: list[int] = []
         self._pivots = 0
         self.work = 0  # numbers touched so far, about
 
@@ -79,23 +84,57 @@ class Program:
         return done
 
     def _entering(self, *, first: bool) -> int | None:
-        duals, best, found = self.duals, -1e-7, None
-        for number, entries in enumerate(self._columns):
-            cost = reduced = self._costs[number]
-            for row, coefficient in entries:
-                reduced -= duals[row] * coefficient
-            reduced /= 1.0 + abs(cost)
-            if reduced < best:
-                found = number
-                if first:
-                    break
-                best = reduced
-        return found
+        if not first:
+            best = min(map(self._reduced, self._promising), default=(0.0, -1))
+            if best[0] < GAIN:
+                return best[1]
+        found = [each for each in map(self._reduced, range(len(self._columns))) if each[0] < GAIN]
+        self.work += 4 * len(self._columns)
+        if first:
+            return found[0][1] if found else None
+        best_ones = sorted(found)[:PROMISING]
+        self._promising = [number for _, number in best_ones]
+        return self._promising[0] if best_ones else None
+
+    def _reduced(self, number: int) -> tuple[float, int]:
+        """What one more of a column would bring, for its cost; negative if it is a gain."""
+        duals = self.duals
+        cost = reduced = self._costs[number]
+        for row, coefficient in self._columns[number]:
+            reduced -= duals[row] * coefficient
+        return reduced / (1.0 + abs(cost)), number
 
     def _enter(self, entering: int) -> float | None:
         """One pivot; returns how far the column went in, None if nothing stops it."""
-        entries = self._columns[entering]
-        direction = [sum([line[row] * c for row, c in entries]) for line in self._inverse]
+        entries, inverse, values = self._columns[entering], self._inverse, self._values
+        direction = [0.0] * len(inverse)
+        for row, c in entries:
+            direction = [each + c * line[row] for each, line in zip(direction, inverse, strict=True)]
+        leaving, least = self._leaving(direction)
+        if leaving < 0:
+            return None
+        reduced = self._costs[entering] - sum([self.duals[row] * c for row, c in entries])
+        pivot = direction[leaving]
+        line = [each / pivot if abs(each) > ROUNDING else 0.0 for each in inverse[leaving]]
+        inverse[leaving] = line
+        filled = _filled(line)
+        for row, slope in enumerate(direction):
+            if row != leaving and slope:
+                values[row] -= slope * least
+                inverse[row] = _less(inverse[row], slope, line, filled)
+                self.work += len(filled)
+        values[leaving] = least
+        self.basis[leaving] = entering
+        for place, each in filled:
+            self.duals[place] += reduced * each
+        self._pivots += 1
+        self.work += len(entries) * len(inverse)
+        if self._pivots % max(PIVOTS_UNTIL_FRESH, len(self.basis)) == 0:
+            self.refresh()
+        return least
+
+    def _leaving(self, direction: Sequence[float]) -> tuple[int, float]:
+        """The row that is empty first when a column goes in, and how far it went by then; -1 if there is none."""
         leaving, least = -1, 0.0
         for row, slope in enumerate(direction):
             if slope <= TINY:
@@ -107,23 +146,7 @@ class Program:
                 or (ratio <= least and self.basis[row] < self.basis[leaving])
             ):
                 leaving, least = row, ratio
-        if leaving < 0:
-            return None
-        reduced = self._costs[entering] - sum([self.duals[row] * c for row, c in entries])
-        pivot = direction[leaving]
-        line = self._inverse[leaving] = [each / pivot for each in self._inverse[leaving]]
-        for row, slope in enumerate(direction):
-            if row != leaving and slope:
-                self._inverse[row] = [a - slope * b for a, b in zip(self._inverse[row], line, strict=True)]
-                self._values[row] -= slope * least
-        self._values[leaving] = least
-        self.basis[leaving] = entering
-        self.duals = [dual + reduced * each for dual, each in zip(self.duals, line, strict=True)]
-        self._pivots += 1
-        self.work += len(self.basis) ** 2 + 4 * len(self._columns)
-        if self._pivots % max(PIVOTS_UNTIL_FRESH, len(self.basis)) == 0:
-            self.refresh()
-        return least
+        return leaving, least
 
     def refresh(self) -> None:
         """Works out the inverse, the values and the duals again from the basis alone (Gauss-Jordan)."""
@@ -158,9 +181,25 @@ def _inverted(left: list[list[float]]) -> list[list[float]] | None:
             left[place] = [each / pivot for each in left[place]]
             right[place] = [each / pivot for each in right[place]]
         line, other = left[place], right[place]
+        of_line, of_other = _filled(line), _filled(other)
         for row in range(size):
             factor = left[row][place]
             if row != place and factor:
-                left[row] = [a - factor * b for a, b in zip(left[row], line, strict=True)]
-                right[row] = [a - factor * b for a, b in zip(right[row], other, strict=True)]
+                left[row] = _less(left[row], factor, line, of_line)
+                right[row] = _less(right[row], factor, other, of_other)
     return right
+
+
+def _filled(line: Sequence[float]) -> list[tuple[int, float]]:
+    return [(place, each) for place, each in enumerate(line) if each]
+
+
+def _less(
+    line: list[float], times: float, other: list[float], filled: list[tuple[int, float]]
+) -> list[float]:
+    """A line less another one so many times, whichever way is faster; the line given is gone."""
+    if 3 * len(filled) > len(line):
+        return [a - times * b for a, b in zip(line, other, strict=True)]
+    for place, each in filled:
+        line[place] -= times * each
+    return line

@@ -12,7 +12,7 @@ and other pods that wait: only what is bound counts.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -32,13 +32,16 @@ from allotment.autoscaler.errors import (
 )
 from allotment.autoscaler.forkable_cluster import ForkableCluster, Slice, key_of, publisher
 from allotment.autoscaler.written import bound, evicted, left, made, written
+from allotment.scheduler.actions import Actions
 from allotment.scheduler.carried_claim import IMMEDIATE, carried
 from allotment.scheduler.configuration import DEFAULT, DEFAULT_SCHEDULER, Configuration
 from allotment.scheduler.diagnosis import Refusal, counted, refused_by
 from allotment.scheduler.framework import PreFilter, Status
+from allotment.scheduler.gang import gang_of
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.plugins.nominated_nodes import NAME as NOMINATED
 from allotment.scheduler.pod import PodInfo
+from allotment.scheduler.session import Session
 from allotment.scheduler.step import MakeClaim, WriteClaim
 
 _NAMED = 3
@@ -104,6 +107,11 @@ class Simulation(ForkableCluster):
             for name, profile in self._profiles.items()
         }
 
+    @property
+    def schedulers(self) -> Collection[str | None]:
+        """The names by which pods ask for a scheduler that is simulated."""
+        return self._profiles.keys()
+
     # --- nodes ---
 
     def simulate_add_node(self, node: Node, slices: Iterable[Slice] = ()) -> None:
@@ -128,7 +136,7 @@ class Simulation(ForkableCluster):
         found, slices, pods = self.node(node), self.slices(node), self.pods(node)
         claims = self.claims_on(slices)
         users = {key for claim in claims for key in self.bound_users(claim)}
-        users.update(key_of(pod) for pod in pods if self._claims_of(self.cluster.pods[key_of(pod)]))
+        users.update(key_of(pod) for pod in pods if self.claims_of(self.cluster.pods[key_of(pod)]))
         if users:
             raise _in_use(node, sorted(users))
         released: list[str] = []
@@ -185,6 +193,29 @@ class Simulation(ForkableCluster):
         """Binds a pod to the node that the scheduler would choose."""
         return self._bind(pod, "")
 
+    def schedule_gang(self, group: str) -> tuple[Bound, ...] | Refusal:
+        """Binds the members of a gang (a key of ``cluster.groups``) that wait: as many as it needs and as many more as fit, or
+        none."""
+        gang = gang_of(group, self.cluster.groups[group])
+        assert gang is not None, f"the pods of group {group} go on their own"
+        members = sorted(self.cluster.members.get(group, {}).values(), key=lambda pod: pod.key)
+        kept_out = {pod.key: self._kept_out(pod) for pod in members if not pod.node}
+        waiting = [pod for pod in members if kept_out.get(pod.key, pod) is None and not pod.leaving]
+        ended = list(self.cluster.finished.get(group, {}).values())
+        need = gang.need([pod for pod in members if pod.node], ended.count("Succeeded"))
+        actions = Actions(self.cluster, self._placer, Session(self.cluster, self._placer))
+        placed = actions.allocate(gang, waiting, need, self.now)
+        if isinstance(placed, Refusal):
+            return next(filter(None, kept_out.values()), placed) if not waiting else placed
+        try:
+            with self.trial() as trial:
+                found = tuple([self._write(each) for each in placed])
+                trial.keep()
+            return found
+        finally:
+            for each in reversed(placed):
+                self._placer.unreserve(each.cycle, each.node)
+
     def _bind(self, pod: Pod, node: str) -> Bound | Refusal:
         attempt = self._begin(self._seen(pod))
         if isinstance(attempt, Refusal):
@@ -215,6 +246,10 @@ class Simulation(ForkableCluster):
         return PodInfo(pod, known)
 
     def _begin(self, pod: PodInfo) -> Attempt | Refusal:
+        return self._kept_out(pod) or self._placer.begin(pod, self.now)
+
+    def _kept_out(self, pod: PodInfo) -> Refusal | None:
+        """Why the scheduler does not look at a pod, if so."""
         name = pod.pod.spec.scheduler_name or ""
         if name not in self._gates:
             words = f"pod {pod.key} is for scheduler {name}, which is not simulated"
@@ -223,7 +258,7 @@ class Simulation(ForkableCluster):
             status = plugin.pre_enqueue(pod, self.cluster)
             if not status.ok:
                 return refused_by(status)
-        return self._placer.begin(pod, self.now)
+        return None
 
     def _judge(self, attempt: Attempt, node: str) -> Refusal | None:
         names, info = attempt.cycle.names, self.cluster.nodes[node]
@@ -262,7 +297,7 @@ class Simulation(ForkableCluster):
         shared: list[str] = []
         tied: list[str] = []
         with self.trial() as trial:
-            for claim in self._claims_of(info):
+            for claim in self.claims_of(info):
                 after = self._without(info, claim)
                 if after is None:
                     self.drop(claim)
@@ -276,7 +311,7 @@ class Simulation(ForkableCluster):
             trial.keep()
         return Evicted(waiting, tuple(released), tuple(shared), tuple(tied))
 
-    def _claims_of(self, pod: PodInfo) -> list[ResourceClaim]:
+    def claims_of(self, pod: PodInfo) -> list[ResourceClaim]:
         """The claims that are reserved for a pod, or for its group."""
         claims, uids = self.cluster.claims, {pod.uid}
         keys = dict.fromkeys(self.cluster.used_by(pod))

@@ -15,6 +15,7 @@ from allotment.api import alpha2
 from allotment.api.core import Namespace, Node, Pod
 from allotment.api.manifest import Located, ManifestError
 from allotment.api.meta import ApiStruct, ObjectMeta
+from allotment.api.preparation import prepared
 from allotment.api.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -23,7 +24,6 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.api.validation import ExpressionChecker
-from allotment.cli.checks import prepared
 from allotment.cli.input import BadInput, Reading
 
 Name = tuple[str, str]

@@ -19,14 +19,21 @@ import msgspec
 import uvloop
 from prometheus_client import CollectorRegistry, generate_latest
 
-from allotment.cli.components import CONTROLLERS, SCHEDULER, ComponentFailed, Components, Wanted
+from allotment.cli.components import (
+    CONTROLLERS,
+    SCHEDULER,
+    ComponentFailed,
+    Components,
+    Wanted,
+    first_of,
+)
 from allotment.cli.log import set_up
 from allotment.cli.memory import spare_collector
 from allotment.client.over_pipe import Pipe
 from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 ENDING_SECONDS = 10.0
 """How long the process may take to end before it is made to."""
@@ -80,6 +87,36 @@ class ComponentProcess:
         with suppress(Disconnected):
             return (await self._pipe.to(_COMPONENTS).call(Call("GET", "/metrics", timeout=5.0))).body
         return b""
+
+
+class ComponentProcesses:
+    """Several of them as one: what some do for seconds on end does not keep the others from their work."""
+
+    def __init__(self, wanted: Iterable[Wanted], server: Mapping[str, Transport]) -> None:
+        self._processes = [ComponentProcess(each, server) for each in wanted if each]
+
+    async def run(self, begun: Callable[[], Awaitable[None]]) -> None:
+        """As that of each; ``begun`` is called once, when all have begun. Without any, that is at once."""
+        starting = len(self._processes)
+        if not starting:
+            await begun()
+            return
+
+        async def one_begun() -> None:
+            nonlocal starting
+            starting -= 1
+            if not starting:
+                await begun()
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for each in self._processes:
+                    tasks.create_task(each.run(one_begun))
+        except ExceptionGroup as group:
+            raise first_of(group) from None
+
+    async def metrics(self) -> bytes:
+        return b"".join([await each.metrics() for each in self._processes])
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

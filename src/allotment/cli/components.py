@@ -21,7 +21,7 @@ from allotment.client.recorder import Recorder
 from allotment.client.transport import Transport
 from allotment.controllers import suite
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import Configuration
+from allotment.scheduler.configuration import DEFAULT, Configuration
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.driver import Driver
 from allotment.scheduler.metrics import Metrics
@@ -43,6 +43,8 @@ class Wanted:
     scheduler: Configuration | None = None
     controllers: tuple[str, ...] = ()
     catalogue: tuple[str, ...] = ()  # files with the machines to be had
+    provider: str = "simulated"  # where they come from
+    foreseen: Configuration = DEFAULT  # of the scheduler whose decisions plans foresee
 
     def __bool__(self) -> bool:
         return self.scheduler is not None or bool(self.controllers)
@@ -77,7 +79,14 @@ class Components:
         try:
             catalogue = read_files(self._wanted.catalogue)
             made = await suite.controllers(
-                names, self._controlling, self.informers, told, self._registry, catalogue
+                names,
+                self._controlling,
+                self.informers,
+                told,
+                self._registry,
+                catalogue,
+                self._wanted.provider,
+                self._wanted.foreseen,
             )
         except ImportError as exc:
             raise ComponentFailed(str(exc)) from exc
@@ -93,7 +102,7 @@ class Components:
                 if begun is not None:
                     await begun()
         except ExceptionGroup as group:
-            raise _first(group) from None
+            raise first_of(group) from None
 
     async def _schedule(self, configuration: Configuration) -> None:
         core = Scheduler(
@@ -112,12 +121,12 @@ async def _never_ending(name: str, work: Coroutine[Any, Any, None]) -> None:
         await work
     except Exception as exc:
         log.exception("%s failed", name)
-        first = _first(exc)
+        first = first_of(exc)
         raise ComponentFailed(f"{name} failed: {type(first).__name__}: {first}") from exc
     raise ComponentFailed(f"{name} ended")
 
 
-def _first(exc: BaseException) -> BaseException:
+def first_of(exc: BaseException) -> BaseException:
     """The first that is no group of others."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]

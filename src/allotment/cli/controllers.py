@@ -20,7 +20,20 @@ if TYPE_CHECKING:
     from allotment.client.client import Client
 
 NAME = "controllers"
-CHOICES = ("claims", "device-taints", "pools", "parameters", "workloads", "nodes", "overlays", "simulation")
+CHOICES = (
+    "claims",
+    "device-taints",
+    "pools",
+    "parameters",
+    "workloads",
+    "nodes",
+    "overlays",
+    "simulation",
+    "machines",
+    "autoscaling",
+)
+SCALING = frozenset({"machines", "autoscaling"})
+"""Where only these run, they have a lease of their own, so that other controllers may lead beside them."""
 WRITES = {
     "claims": (
         "create,delete,patch: resource.k8s.io: resourceclaims",
@@ -43,9 +56,27 @@ WRITES = {
     "nodes": ("patch: core: nodes,nodes/status,pods/status", "delete: core: pods"),
     "overlays": ("patch: karpenter.sh: nodeoverlays/status",),
     "simulation": ("patch: core: nodes/status,pods/status", "delete: core: pods"),
+    "machines": (
+        "delete,patch: karpenter.sh: nodeclaims",
+        "patch: karpenter.sh: nodeclaims/status,nodepools/status",
+        "patch: allotment.dev: nodegroups/status",
+        "delete,patch: core: nodes",
+        "delete: core: pods",
+        "create: core: pods/eviction",
+    ),
+    "autoscaling": ("create,delete,patch: karpenter.sh: nodeclaims",),
 }
 """What each does besides reading and writing events, as in ``rights.writing``."""
-OPTIONAL = frozenset({"resourcepools", "resourcepoolstatusrequests", "nodeoverlays"})
+OPTIONAL = frozenset(
+    {
+        "resourcepools",
+        "resourcepoolstatusrequests",
+        "nodeoverlays",
+        "nodeclaims",
+        "nodepools",
+        "nodegroups",
+    }
+)
 """Kinds that are written only where they are followed, and in the group in which they are."""
 
 
@@ -65,6 +96,13 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     "--only", metavar="NAME,…", callback=_names, help="these controllers, in place of the usual ones"
 )
 @catalog_option
+@click.option(
+    "--provider",
+    default="simulated",
+    show_default=True,
+    metavar="NAME",
+    help="where machines come from: simulated, groups, or one of an installed package",
+)
 @feature_gates_option
 @service_options
 def command(
@@ -72,6 +110,7 @@ def command(
     context: str | None,
     only: tuple[str, ...],
     catalog: tuple[str, ...],
+    provider: str,
     switched_off: frozenset[str],
     leader_elect: bool,
     metrics_host: str,
@@ -89,11 +128,15 @@ def command(
     nodes          notice nodes that fall silent, evict from tainted ones, remove pods of nodes that are gone
     overlays       tell NodeOverlays whether they can be applied to the machines of --catalog and the cluster's pools
     simulation     play the nodes with the label allotment.dev/simulated
+    machines       launch and end what NodeClaims ask for, with --catalog and --provider; only on request
+    autoscaling    create NodeClaims for pods that find no place, and delete what nobody needs; only on request
 
     On a real cluster claims and device-taints run unless --only says otherwise: kube-controller-manager does the rest. Have
     it leave these two to us with --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller.
     Pools run there too once that kind is defined, with examples/kubernetes/resource_pools.yaml; and with a --catalog, overlays,
-    with examples/kubernetes/node_overlays.yaml. Where Karpenter runs, it has a controller of its own for overlays.
+    with examples/kubernetes/node_overlays.yaml. Where Karpenter runs, it has a controller of its own for overlays. Machines and
+    autoscaling need the rights in examples/kubernetes/machines.yaml and autoscaling.yaml, and must not run beside Karpenter,
+    which does both.
 
     On the server of `allot up --no-controllers` all but simulation run. It lets only the user allotment:controllers write
     what is left of pools, so run them as that user: `allot kubeconfig --user allotment:controllers`.
@@ -109,14 +152,19 @@ def command(
     if unwanted := switched_off & set(only):
         raise click.UsageError(f"--only names {', '.join(unwanted)}, which --feature-gates switches off")
     set_up(log_level(verbose))
-    service = Service(NAME, kubeconfig, context, leader_elect, metrics_host, metrics_port)
+    name = "autoscaler" if only and SCALING.issuperset(only) else NAME
+    service = Service(name, kubeconfig, context, leader_elect, metrics_host, metrics_port)
     read_files(catalog)  # what is wrong with them is told before anything runs
-    uvloop.run(_run(service, only, switched_off, catalog))
+    uvloop.run(_run(service, only, switched_off, catalog, provider))
     return 0
 
 
 async def _run(
-    service: Service, only: tuple[str, ...], switched_off: frozenset[str], catalog: tuple[str, ...]
+    service: Service,
+    only: tuple[str, ...],
+    switched_off: frozenset[str],
+    catalog: tuple[str, ...],
+    provider: str,
 ) -> None:
     from allotment.cli.components import Components, Wanted
     from allotment.cli.failure import Failure
@@ -129,11 +177,11 @@ async def _run(
                 raise Failure(f"pools: {_COUNTER}", _BE_COUNTER)
             click.echo(f"pools are left out: {_COUNTER}; {_BE_COUNTER}", err=True)
             names = tuple(name for name in names if name != "pools")
-        await check_rights(client, service.name, await rights_of(service, client, names))
+        await check_rights(client, service.name, await rights_of(service, client, names, provider))
         click.echo(f"controllers: {', '.join(names)}", err=True)
 
         async def work(registry: CollectorRegistry) -> None:
-            await Components(Wanted(None, names, catalog), client, client, registry).run()
+            await Components(Wanted(None, names, catalog, provider), client, client, registry).run()
 
         await serve(service, client, work)
 
@@ -177,7 +225,9 @@ async def _may_count(client: Client) -> bool:
     return bool(review["status"]["userInfo"].get("username") == CONTROLLERS)
 
 
-async def rights_of(service: Service, client: Client, names: tuple[str, ...]) -> list[Right]:
+async def rights_of(
+    service: Service, client: Client, names: tuple[str, ...], provider: str = "simulated"
+) -> list[Right]:
     """What they must be allowed to do on this server: put together once without running, they ask for the informers that
     they need."""
     from allotment.cli.failure import Failure
@@ -189,9 +239,10 @@ async def rights_of(service: Service, client: Client, names: tuple[str, ...]) ->
 
     informers = Informers(client)
     try:
-        await suite.controllers(names, client, informers, Recorder(client, service.lease))
+        recorder = Recorder(client, service.lease)
+        await suite.controllers(names, client, informers, recorder, provider=provider)
     except ImportError as exc:
-        raise Failure(str(exc), "repair or remove the package that has it") from exc
+        raise Failure(str(exc), "install, repair or remove the package that has it") from exc
     rights = reading(informers.resources()) + writing(("create,patch: core: events",))
     followed = {each.plural: each.api_version.rpartition("/")[0] for each in informers.resources()}
     for right in (right for name in names for right in writing(WRITES[name])):

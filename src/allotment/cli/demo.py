@@ -12,15 +12,20 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from allotment.api.meta import ApiStruct
     from allotment.cli.components import Components
-    from allotment.cli.demo_table import Row
+    from allotment.cli.demo_table import Launched, Row
+    from allotment.cli.screen import Cell
+    from allotment.client.client import Client
+
+    S = TypeVar("S", bound=ApiStruct)
 
 PATIENCE = 45.0
 REFRESH = 0.1
@@ -34,14 +39,19 @@ class Picture:
     nodes: int
     devices: int
     rows: tuple[Row, ...]
+    machines: tuple[Launched, ...]  # those that were launched, also when they are gone
     missing: tuple[str, ...]  # what is not yet as it should be
     seconds: float
+
+    def cells(self) -> list[list[Cell]]:
+        return [*(row.cells() for row in self.rows), *(each.cells() for each in self.machines)]
 
     def json(self) -> dict[str, Any]:
         return {
             "nodes": self.nodes,
             "devices": self.devices,
             "pods": [row.json() for row in self.rows],
+            "machines": [each.json() for each in self.machines],
             "asExpected": not self.missing,
             "missing": list(self.missing),
             "seconds": round(self.seconds, 1),
@@ -59,8 +69,8 @@ class Stage:
 @click.command(name="demo")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def command(output: str) -> int:
-    """Shows in a few seconds what Allotment does: a simulated fleet appears, workloads arrive and get their devices, and
-    the one that cannot fit says why. Needs and leaves nothing: all is in memory and a temporary folder.
+    """Shows in a few seconds what Allotment does: a simulated fleet appears, workloads arrive and get their devices,
+    machines come for one and go again, and the one that cannot fit says why. Needs and leaves nothing: all is in memory and a temporary folder.
 
     \b
     Exit code: 0 everything ended as it should, 1 it did not.
@@ -99,7 +109,7 @@ def _stage(output: str) -> Iterator[Stage]:
         yield Stage(lambda picture: None)
         return
     with screen.live_table(COLUMNS) as update:
-        yield Stage(lambda picture: update([row.cells() for row in picture.rows]), PAUSE)
+        yield Stage(lambda picture: update(picture.cells()), PAUSE)
 
 
 def _tell(last: Picture) -> None:
@@ -108,7 +118,7 @@ def _tell(last: Picture) -> None:
 
     screen = open_screen()
     screen.heading(f"{len(last.rows)} pods on {last.nodes} simulated nodes with {last.devices} devices")
-    screen.table(COLUMNS, [row.cells() for row in last.rows])
+    screen.table(COLUMNS, last.cells())
     screen.line("")
     for row in last.rows:
         if row.why:
@@ -122,10 +132,16 @@ async def _play(folder: Path, stage: Stage) -> Picture | None:
     """Runs everything until the story is told; None if somebody did not want to see its end."""
     from allotment.apiserver.server import ApiServer, Options
     from allotment.cli.components import ComponentFailed, Wanted
-    from allotment.cli.embedded import bring_fleet, bring_workloads, components_of
+    from allotment.cli.embedded import (
+        administrator,
+        bring_fleet,
+        bring_workloads,
+        components_of,
+        demo_catalogue,
+    )
     from allotment.cli.ending import run_until, told_to_end
     from allotment.cli.failure import Failure
-    from allotment.controllers.suite import NAMES
+    from allotment.controllers.suite import NAMES, ON_REQUEST
     from allotment.scheduler.configuration import DEFAULT
 
     ended = told_to_end()
@@ -134,14 +150,14 @@ async def _play(folder: Path, stage: Stage) -> Picture | None:
     async def story() -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(bring_workloads(server, pause=stage.pause))
-            seen.append(await _watch(components, stage.show))
+            seen.append(await _watch(components, administrator(server), stage.show))
         ended.set()
 
     server = ApiServer(Options(folder))
     await server.start()
     try:
         await bring_fleet(server)
-        components = components_of(server, Wanted(DEFAULT, NAMES))
+        components = components_of(server, Wanted(DEFAULT, (*NAMES, *ON_REQUEST), (demo_catalogue(),)))
         await run_until(ended, components.run(story))
     except ComponentFailed as exc:
         raise Failure(str(exc)) from exc
@@ -150,26 +166,47 @@ async def _play(folder: Path, stage: Stage) -> Picture | None:
     return seen[0] if seen else None
 
 
-async def _watch(components: Components, show: Callable[[Picture], None]) -> Picture:
+async def _watch(components: Components, anyone: Client, show: Callable[[Picture], None]) -> Picture:
     """Shows the pods as they settle, until all have or patience is over."""
+    from allotment.api.autoscaling import NodeClaim
     from allotment.api.core import Node, Pod
     from allotment.api.resource import ResourceClaim, ResourceSlice
-    from allotment.cli.demo_table import rows, unexpected
+    from allotment.autoscaler.overlays import evaluate
+    from allotment.cli.catalog import read_files
+    from allotment.cli.demo_table import launched, rows, unexpected
+    from allotment.cli.embedded import demo_catalogue
 
-    informers = components.informers
-    nodes, slices = informers.of(Node), informers.of(ResourceSlice)
-    pods, claims = informers.of(Pod), informers.of(ResourceClaim)
+    catalogue = evaluate(read_files([demo_catalogue()])).machines
+
+    def all_of(kind: type[S]) -> list[S]:
+        return components.informers.of(kind).all()
+
+    machines: list[Launched] = []
     began = time.monotonic()
     while True:
-        found = rows(pods.all(), claims.all())
+        found = rows(all_of(Pod), all_of(ResourceClaim), await _told(anyone))
+        machines = launched(all_of(NodeClaim), catalogue, machines)
         picture = Picture(
-            len(nodes),
-            sum(len(each.spec.devices) for each in slices.all()),
+            len(all_of(Node)),
+            sum(len(each.spec.devices) for each in all_of(ResourceSlice)),
             tuple(found),
-            tuple(unexpected(found)),
+            tuple(machines),
+            tuple(unexpected(found, machines)),
             time.monotonic() - began,
         )
         show(picture)
         if not picture.missing or picture.seconds > PATIENCE:
             return picture
         await asyncio.sleep(REFRESH)
+
+
+async def _told(anyone: Client) -> dict[str, str]:
+    """By uid, what pods were told that no machine helps."""
+    from allotment.cli.demo_table import NAMESPACE, NO_MACHINE
+
+    events = await anyone.plain("v1", "events").list(NAMESPACE)
+    return {
+        each["involvedObject"].get("uid", ""): each["message"]
+        for each in events.items
+        if each["message"].startswith(NO_MACHINE)
+    }

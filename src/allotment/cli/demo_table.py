@@ -1,16 +1,22 @@
-"""What the demo shows: a row for each pod, and what should become of each workload in ``demo_workloads.yaml``."""
+"""What the demo shows: a row for each pod, and for each machine that was launched for some; and what should become of each workload in
+``demo_workloads.yaml``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
+from allotment.autoscaler.machine import Machine
+from allotment.autoscaler.node_claims import machine_of, state_of
 from allotment.cli.screen import Cell
 
 NAMESPACE = "demo"
+NO_MACHINE = "no machine helps"
+"""With this the autoscaler begins what it tells a pod for which it can do nothing."""
 COLUMNS = ("pod", "node", "devices", "state", "what it shows")
 _STYLES = {"Running": "green", "Succeeded": "green dim", "Pending": "yellow", "Failed": "red"}
 
@@ -34,6 +40,7 @@ STORY = (
     Workload("classic", "an extended resource, no claim", 1),
     Workload("inference-", "a Deployment", 3),
     Workload("evaluation-", "a Job; its GPUs come back", 3, "Succeeded"),
+    Workload("render-", "a Job; machines come for it", 3, "Succeeded"),
     Workload("early", "a claim in KEP-4381's early form", 1),
     Workload("too-large", "no GPU has 96Gi", 1, "Pending"),
 )
@@ -74,8 +81,55 @@ class Row:
         }
 
 
-def rows(pods: Sequence[Pod], claims: Sequence[ResourceClaim]) -> list[Row]:
-    """The demo's pods, in the order of the story."""
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A machine that was launched, as it is now or was last."""
+
+    name: str
+    type: str
+    zone: str
+    price: str  # an hour
+    state: str
+
+    def cells(self) -> list[Cell]:
+        return [
+            self.name,
+            "",
+            (f"{self.type} in {self.zone}", "cyan"),
+            (self.state, _STYLES.get(self.state, "yellow")),
+            (f"a machine, {self.price} an hour", "dim"),
+        ]
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "type": self.type,
+            "zone": self.zone,
+            "pricePerHour": self.price,
+            "state": self.state,
+        }
+
+
+GONE = "gone"
+
+
+def launched(
+    claims: Sequence[NodeClaim], machines: Sequence[Machine], before: Sequence[Launched] = ()
+) -> list[Launched]:
+    """The machines that there are or were, ``before`` being those that were shown last."""
+    found = {each.name: replace(each, state=GONE) for each in before}
+    for claim in sorted(claims, key=lambda each: each.metadata.name):
+        machine = machine_of(claim, machines)
+        if machine is not None:
+            name, place = claim.metadata.name, machine.offering.zone
+            found[name] = Launched(name, machine.type, place, str(machine.price), state_of(claim).value)
+    return list(found.values())
+
+
+def rows(
+    pods: Sequence[Pod], claims: Sequence[ResourceClaim], told: Mapping[str, str] | None = None
+) -> list[Row]:
+    """The demo's pods, in the order of the story. ``told`` is what the autoscaler told pods, by uid."""
     known = {each.metadata.name: each for each in claims if each.metadata.namespace == NAMESPACE}
     ours = sorted(
         (pod for pod in pods if pod.metadata.namespace == NAMESPACE), key=lambda pod: pod.metadata.name
@@ -87,7 +141,7 @@ def rows(pods: Sequence[Pod], claims: Sequence[ResourceClaim]) -> list[Row]:
             tuple(_devices(pod, known)),
             pod.status.phase or "Pending",
             workload.words,
-            _why(pod),
+            "; ".join(filter(None, (_why(pod), (told or {}).get(pod.metadata.uid)))),
         )
         for workload in STORY
         for pod in ours
@@ -95,9 +149,13 @@ def rows(pods: Sequence[Pod], claims: Sequence[ResourceClaim]) -> list[Row]:
     ]
 
 
-def unexpected(found: Sequence[Row]) -> list[str]:
+def unexpected(found: Sequence[Row], machines: Sequence[Launched] | None = None) -> list[str]:
     """What is not as it should be at the end, a sentence each; empty when the story is told."""
-    return [sentence for workload in STORY if (sentence := _unexpected(workload, found))]
+    sentences = [sentence for workload in STORY if (sentence := _unexpected(workload, found))]
+    left = [each for each in machines or () if each.state != GONE]
+    if machines is not None and (left or not machines):
+        sentences.append(f"machines: {len(left)} of {len(machines)} have not gone")
+    return sentences
 
 
 def _unexpected(workload: Workload, found: Sequence[Row]) -> str:
@@ -120,7 +178,7 @@ def _is_complete(row: Row) -> bool:
         case "Succeeded":
             return not row.devices
         case _:
-            return bool(row.why)
+            return NO_MACHINE in row.why
 
 
 def _devices(pod: Pod, claims: Mapping[str, ResourceClaim]) -> Iterator[str]:

@@ -7,15 +7,17 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from allotment.api.status import AlreadyExists
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
 from allotment.apiserver.server import now
+from allotment.autoscaler.catalogue import Catalogue
 from allotment.cli.answer import explained
 from allotment.cli.components import CONTROLLERS, SCHEDULER, Components, Wanted
+from allotment.cli.plan_process import plan_through
 from allotment.client.client import Client, Collection
 from allotment.client.discovery import discover
 from allotment.client.form import Obj
@@ -39,13 +41,19 @@ def transports_into(server: ApiServer) -> dict[str, Transport]:
 
 
 @asynccontextmanager
-async def dashboard_of(server: ApiServer) -> AsyncIterator[None]:
-    """The page at ``/ui``, while the block runs. If it fails, that is logged and takes nothing else with it."""
+async def dashboard_of(server: ApiServer, catalogue: Catalogue) -> AsyncIterator[None]:
+    """The pages at ``/ui``, while the block runs. If they fail, that is logged and takes nothing else with it."""
+
+    def transport_of(identity: Identity) -> Transport:
+        return InProcessTransport(server.app, {"identity": identity})
 
     def client_of(identity: Identity) -> Client:
-        return Client(InProcessTransport(server.app, {"identity": identity}), manager="allotment-dashboard")
+        return Client(transport_of(identity), manager="allotment-dashboard")
 
-    dashboard = Dashboard(client_of, server.authorization, explained)
+    async def plan(identity: Identity) -> dict[str, Any]:
+        return await plan_through(transport_of(identity), catalogue)
+
+    dashboard = Dashboard(client_of, server.authorization, explained, plan, catalogue)
     task = asyncio.create_task(dashboard.run())
     task.add_done_callback(_log_failure)
     server.app.pages = dashboard
@@ -69,6 +77,11 @@ def components_of(server: ApiServer, wanted: Wanted) -> Components:
 
 def administrator(server: ApiServer) -> Client:
     return Client(InProcessTransport(server.app, {"identity": ADMINISTRATOR}), manager="allot-demo")
+
+
+def demo_catalogue() -> str:
+    """The file with the machines that can be had in the demo."""
+    return str(files("allotment.cli") / "demo_catalogue.yaml")
 
 
 async def bring_fleet(server: ApiServer) -> None:

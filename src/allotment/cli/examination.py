@@ -92,13 +92,7 @@ class Examination:
         now: datetime,
         go_on: Callable[[], bool],
     ) -> None:
-        if not seen.sees(ResourceSlice):
-            raise NoAnswer(
-                "you may not list resourceslices",
-                "ask for that right: it tells of devices, not of who has them",
-            )
-        if DeviceClass in seen.denied:
-            raise NoAnswer("you may not list deviceclasses", "ask for that right: claims name them")
+        insist_on_devices(seen)
         self._seen = seen
         self._pod = pod
         self._key = "/".join(name_of(pod.metadata))
@@ -238,6 +232,17 @@ class Examination:
             return bool(self._inquiry.about(self._key, self._now).node)
 
 
+def insist_on_devices(seen: Seen) -> None:
+    """Raises NoAnswer for who sees too little to say where anything fits."""
+    if not seen.sees(ResourceSlice):
+        raise NoAnswer(
+            "you may not list resourceslices",
+            "ask for that right: it tells of devices, not of who has them",
+        )
+    if DeviceClass in seen.denied:
+        raise NoAnswer("you may not list deviceclasses", "ask for that right: claims name them")
+
+
 def hold_hidden(cluster: Cluster, seen: Seen) -> None:
     """Takes devices away of which it is known that claims hold them which the caller may not see, and gives those back that
     were taken so before. Of one that can be shared something may be left, so it stays."""
@@ -293,6 +298,15 @@ def profile_of(pod: Pod) -> dict[str, Profile]:
     return dataclasses.replace(
         DEFAULT, profiles=(dataclasses.replace(DEFAULT.profiles[0], name=name),)
     ).rosters()
+
+
+def note_guesses(seen: Seen) -> None:
+    """Notes what is not known of the room on nodes."""
+    if Pod in seen.denied:
+        seen.notes.append("pods of other namespaces are not seen: what they take of nodes is not counted")
+    vague = sum(not node.status.allocatable for node in seen.of(Node))
+    if vague:
+        seen.notes.append(f"cpu and memory are taken to be in plenty on nodes that do not tell: {vague}")
 
 
 def objects_of(seen: Seen) -> Iterator[ApiStruct]:

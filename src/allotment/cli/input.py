@@ -64,11 +64,11 @@ def read_objects(names: Iterable[str]) -> Reading:
                 continue
             seen.add(place)
             try:
-                reading.found += read_manifest(_text(source), "stdin" if source == "-" else source)
+                reading.found += read_manifest(text(source), "stdin" if source == "-" else source)
             except ManifestError as exc:
                 reading.complaints.append(str(exc))
             except (OSError, ValueError) as exc:
-                reading.complaints.append(f"{source}: {_reason(exc)}")
+                reading.complaints.append(f"{source}: {reason(exc)}")
     return reading
 
 
@@ -83,7 +83,8 @@ def _files(name: str, complaints: list[str]) -> Iterator[str]:
         yield name
 
 
-def _text(source: str) -> str:
+def text(source: str) -> str:
+    """What is in a file, or standard input. Raises OSError or ValueError: see ``reason``."""
     if source == "-":
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
     else:
@@ -94,7 +95,8 @@ def _text(source: str) -> str:
     return data.decode("utf-8-sig")
 
 
-def _reason(exc: Exception) -> str:
+def reason(exc: Exception) -> str:
+    """Why a file cannot be read."""
     if isinstance(exc, UnicodeDecodeError):
         return f"is not UTF-8 text (byte {exc.start})"
     if isinstance(exc, OSError):

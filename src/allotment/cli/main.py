@@ -32,6 +32,10 @@ _COMMANDS = {
         "what is known about machines that may be launched, and their devices",
     ),
     "plan": ("allotment.cli.plan", "which machines to add for pods that wait, and at what price"),
+    "whatif": (
+        "allotment.cli.whatif",
+        "try steps on a cluster in thought: who moves, who would wait, and why",
+    ),
     "up": ("allotment.cli.up", "start a Kubernetes-compatible control plane on this machine"),
     "kubeconfig": ("allotment.cli.kubeconfig", "issue credentials for the server that `up` started"),
     "scheduler": ("allotment.cli.scheduler", "run the scheduler alone, on any Kubernetes cluster"),

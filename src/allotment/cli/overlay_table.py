@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from allotment.allocator.constraint import elements_of
 from allotment.api.codec import to_builtins
 from allotment.api.resource import DeviceAttribute
+from allotment.autoscaler.assortment import Line, applied_to, assortment, money, says
 from allotment.autoscaler.overlay_status import conditions
 from allotment.cli.screen import Cell, Screen
 
@@ -33,8 +34,7 @@ def show(found: Evaluation, screen: Screen, *, wide: bool, each: bool) -> None:
         return
     screen.heading(f"Machines ({len(found.machines)})")
     columns = ("from", "type", "zone", "capacity type", "price", "devices", "other resources", "overlays")
-    applied = _applied(found)
-    rows = [_machines(alike, applied) for alike in _alike(found.machines, apart=wide)]
+    rows = [_machines(line) for line in assortment(found, apart=wide)]
     screen.table(columns, rows)
     if each:
         _show_devices(found.machines, screen)
@@ -51,22 +51,9 @@ def _overlay(finding: Finding) -> list[Cell]:
         finding.overlay.metadata.name,
         str(spec.weight or 0),
         str(len(finding.applies)),
-        "; ".join(_says(finding)) or "nothing",
+        "; ".join(says(finding.overlay)) or "nothing",
         ready,
     ]
-
-
-def _says(finding: Finding) -> Iterator[str]:
-    spec = finding.overlay.spec
-    if spec.price is not None or spec.price_adjustment is not None:
-        yield f"price {spec.price or spec.price_adjustment}"
-    for name, amount in sorted(spec.capacity.items()):
-        yield f"{name}: {amount}"
-    counts: dict[str, int] = {}
-    for template in spec.dynamic_resources.resource_slice_templates if spec.dynamic_resources else ():
-        counts[template.spec.driver] = counts.get(template.spec.driver, 0) + len(template.spec.devices)
-    for driver, count in sorted(counts.items()):
-        yield f"{driver}: {_devices(count)}"
 
 
 def _show_problems(found: Evaluation, screen: Screen) -> None:
@@ -82,54 +69,23 @@ def _show_problems(found: Evaluation, screen: Screen) -> None:
 # --- machines ---
 
 
-def _alike(machines: Sequence[Machine], *, apart: bool) -> Iterator[list[Machine]]:
-    """Machines of one type from one pool that have the same; or each for itself."""
-    groups: dict[Any, list[Machine]] = {}
-    for machine in machines:
-        origins = tuple((driver, each.origin) for driver, each in machine.devices.items())
-        other = tuple(sorted((name, str(amount)) for name, amount in machine.capacity.items()))
-        key = machine.name if apart else (machine.source, machine.type, origins, other)
-        groups.setdefault(key, []).append(machine)
-    yield from groups.values()
-
-
-def _applied(found: Evaluation) -> dict[str, list[str]]:
-    """The overlays of each machine, by its name."""
-    applied: dict[str, list[str]] = {}
-    for name, finding in found.findings.items():
-        for machine in finding.applies:
-            applied.setdefault(machine, []).append(name)
-    return applied
-
-
-def _machines(alike: Sequence[Machine], applied: Mapping[str, Sequence[str]]) -> list[Cell]:
-    first = alike[0]
-    prices = sorted({each.price for each in alike})
-    price = _money(prices[0]) if len(prices) == 1 else f"{_money(prices[0])} to {_money(prices[-1])}"
-    overlays = sorted({name for each in alike for name in applied.get(each.name, ())})
-    sold_out = all(not each.offering.available for each in alike)
+def _machines(line: Line) -> list[Cell]:
+    first = line.machines[0]
+    lowest, highest = line.prices
+    price = money(lowest) if lowest == highest else f"{money(lowest)} to {money(highest)}"
+    own = "the type" if first.group is None else "the group"
+    devices = [f"{driver}: {count} ({origin or own})" for driver, count, origin in line.devices()]
     return [
         first.source or "-",
         first.type,
-        ",".join(dict.fromkeys(each.offering.zone for each in alike)) or "-",
-        ",".join(dict.fromkeys(each.offering.capacity_type for each in alike)),
-        f"{price} (sold out)" if sold_out else price,
-        "; ".join(_counts(first)) or "-",
-        ", ".join(f"{name}: {amount}" for name, amount in sorted(first.capacity.items()) if "/" in name)
+        ",".join(line.zones) or "-",
+        ",".join(line.capacity_types),
+        f"{price} (sold out)" if line.sold_out else price,
+        "; ".join(devices) or "-",
+        ", ".join(f"{name}: {amount}" for name, amount in sorted(line.capacity.items()) if "/" in name)
         or "-",
-        ",".join(overlays) or "-",
+        ",".join(line.overlays) or "-",
     ]
-
-
-def _money(price: Any) -> str:
-    return f"{price.normalize():f}"
-
-
-def _counts(machine: Machine) -> Iterator[str]:
-    own = "the type" if machine.group is None else "the group"
-    for driver, devices in machine.devices.items():
-        count = sum(len(template.spec.devices) for _, template in devices.templates(driver))
-        yield f"{driver}: {count} ({devices.origin or own})"
 
 
 # --- devices ---
@@ -186,16 +142,12 @@ def _reach(spec: Any) -> str:
     return "nodes with " + " and ".join(tests)
 
 
-def _devices(count: int) -> str:
-    return "1 device" if count == 1 else f"{count} devices"
-
-
 # --- for programs ---
 
 
 def document(found: Evaluation) -> dict[str, Any]:
     """Everything, with the devices of each machine as they were written."""
-    applied = _applied(found)
+    applied = applied_to(found)
     return {
         "overlays": [_overlay_document(each) for each in found.findings.values()],
         "machines": [_machine_document(each, applied.get(each.name, [])) for each in found.machines],
@@ -235,7 +187,7 @@ def _machine_document(machine: Machine, overlays: Sequence[str]) -> dict[str, An
         "zone": machine.offering.zone,
         "capacityType": machine.offering.capacity_type,
         "available": machine.offering.available,
-        "price": _money(machine.price),
+        "price": money(machine.price),
         "capacity": {name: str(amount) for name, amount in machine.capacity.items()},
         "allocatable": {name: str(amount) for name, amount in machine.allocatable.items()},
         "labels": dict(machine.labels),

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from allotment.api.meta import ApiStruct
     from allotment.autoscaler.catalogue import Catalogue
-    from allotment.autoscaler.plan import Plan
     from allotment.cli.plan_input import Waiting
     from allotment.cli.sight import Sight
 
@@ -30,6 +29,10 @@ if TYPE_CHECKING:
     "--compare", multiple=True, type=click.Path(exists=True), metavar="FILE|DIR",
     help="another catalogue, to plan with side by side; one without instance types (overlays, pools) is laid over --catalog",
 )  # fmt: skip
+@click.option(
+    "--consolidate", is_flag=True,
+    help="the other way round: which nodes can go, and which cheaper machines come in their place",
+)  # fmt: skip
 @click.option("--empty", is_flag=True, help="no cluster at all: as if there were no node yet")
 @click.option(
     "--cheapest-alternative", is_flag=True,
@@ -40,6 +43,7 @@ def command(
     files: tuple[str, ...],
     catalog: tuple[str, ...],
     compare: tuple[str, ...],
+    consolidate: bool,
     empty: bool,
     cheapest_alternative: bool,
     sight: Sight,
@@ -54,6 +58,7 @@ def command(
     Examples:  allot plan -f pods.yaml --catalog types.yaml --empty
                allot plan --catalog types.yaml --compare overlays.yaml
                allot plan -f pods.yaml --catalog types.yaml --offline cluster.yaml -o json
+               allot plan --consolidate --catalog types.yaml
 
     \b
     Exit code: 0 every pod has a place in the plan, 1 some stay pending, 2 it could not be found out.
@@ -62,17 +67,20 @@ def command(
         raise click.UsageError("--empty is without a cluster: leave out --offline, --kubeconfig, --context")
     if not catalog:
         raise click.UsageError("no machines to choose from: name files with InstanceTypes with --catalog")
+    if consolidate:
+        if files or compare or empty or cheapest_alternative:
+            words = "leave out -f, --compare, --empty, --cheapest-alternative"
+            raise click.UsageError(f"--consolidate is about the nodes and pods of a cluster: {words}")
+        return _consolidate(catalog, sight, output)
     from allotment.cli.catalog import read_files
     from allotment.cli.plan_table import document, show, show_comparison
+    from allotment.cli.planning import planned
     from allotment.cli.screen import open_screen
 
     first = read_files(catalog)
     waiting, own = _look(files, sight, empty=empty)
-    catalogues = [
-        _with(first, own),
-        *([_with(_laid_over(first, read_files(compare)), own)] if compare else []),
-    ]
-    plans = [_planned(waiting, each, by_price=cheapest_alternative) for each in catalogues]
+    catalogues = [first, *([_laid_over(first, read_files(compare))] if compare else [])]
+    plans = [planned(waiting, each, own, by_price=cheapest_alternative) for each in catalogues]
     if output in (TABLE, WIDE):
         screen = open_screen()
         for note in waiting.notes:
@@ -90,41 +98,44 @@ def command(
     return 1 if plans[0].pending else 0
 
 
+def _consolidate(catalog: Sequence[str], sight: Sight, output: str) -> int:
+    from datetime import UTC, datetime
+
+    from allotment.cli.catalog import read_files
+    from allotment.cli.consolidation_table import document, show
+    from allotment.cli.planning import consolidated
+    from allotment.cli.screen import open_screen
+
+    waiting, own = _look((), sight, empty=False)
+    now = datetime.now(UTC).timestamp()
+    found, before = consolidated(waiting, read_files(catalog), own, now=now)
+    if output in (TABLE, WIDE):
+        screen = open_screen()
+        for note in waiting.notes:
+            screen.line((f"note: {note}", "dim"))
+        show(found, before, screen, wide=output == WIDE)
+    else:
+        from allotment.cli.document import written_out
+
+        click.echo(written_out({**document(found, before), "notes": waiting.notes}, output))
+    return 0
+
+
 def _look(files: Sequence[str], sight: Sight, *, empty: bool) -> tuple[Waiting, Sequence[ApiStruct]]:
     """The pods that wait, and the cluster's own overlays, pools and groups of nodes."""
-    from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
-    from allotment.cli.examination import KINDS
     from allotment.cli.plan_input import read, waiting
+    from allotment.cli.planning import KINDS, SOURCES, waiting_in
     from allotment.cli.seen import look
 
     mine = read(files)[0] if files else []
     if empty:
         return waiting(mine, (), tainted=True), ()
-    ours = (NodeOverlay, NodePool, NodeGroup)
     if sight.offline:
         cluster, reading = read(sight.offline)
         return waiting(mine, cluster, tainted=True), [
-            each.obj for each in reading.found if isinstance(each.obj, ours)
+            each.obj for each in reading.found if isinstance(each.obj, SOURCES)
         ]
-    seen = look(sight, (*KINDS, *ours))
-    objects = [each for kind in KINDS for each in seen.some(kind)]
-    found = waiting(mine, objects, tainted=False)
-    found.notes += seen.notes
-    return found, [each for kind in ours for each in seen.of(kind)]
-
-
-def _with(catalogue: Catalogue, own: Sequence[ApiStruct]) -> Catalogue:
-    """With the cluster's own, which take the place of the catalogue's of the same names."""
-    from dataclasses import replace
-
-    from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
-
-    both = catalogue.with_pools(
-        [each for each in own if isinstance(each, NodePool)],
-        [each for each in own if isinstance(each, NodeGroup)],
-    )
-    overlays = {each.metadata.name: each for each in own if isinstance(each, NodeOverlay)}
-    return replace(both, overlays={**both.overlays, **overlays})
+    return waiting_in(look(sight, KINDS), mine)
 
 
 def _laid_over(first: Catalogue, second: Catalogue) -> Catalogue:
@@ -138,14 +149,3 @@ def _laid_over(first: Catalogue, second: Catalogue) -> Catalogue:
         {**first.groups, **second.groups},
         {**first.overlays, **second.overlays},
     )
-
-
-def _planned(waiting: Waiting, catalogue: Catalogue, *, by_price: bool) -> Plan:
-    from allotment.autoscaler.overlays import evaluate
-    from allotment.autoscaler.provisioner import provision
-    from allotment.autoscaler.simulation import start_simulation
-
-    simulation = start_simulation(waiting.objects)
-    found = evaluate(catalogue)
-    waiting.notes += [each for each in found.notes if each not in waiting.notes]
-    return provision(simulation, found.machines, waiting.pods, cheapest_alternative=by_price)

@@ -13,19 +13,21 @@ from typing import Any
 from msgspec.structs import replace
 
 from allotment.api import alpha2
-from allotment.api.batch import PodGroup, Queue, VolcanoPodGroup
+from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Namespace, Pod
+from allotment.api.manifest import Located
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate
+from allotment.autoscaler.pending import missing_claims
 from allotment.cel.expression_check import check_expression
 from allotment.cli.cluster import Cluster, gather, name_of
 from allotment.cli.examination import KINDS
 from allotment.cli.input import BadInput, Reading, read_objects
-from allotment.cli.workload import FINISHED, from_template
+from allotment.cli.workload import FINISHED
 from allotment.scheduler.configuration import DEFAULT_SCHEDULER
 
-GROUPS = (PodGroup, VolcanoPodGroup, Queue, Namespace)
+GROUPS = (PodGroup, VolcanoPodGroup, Queue, PodDisruptionBudget, Namespace)
 """Kinds that a scheduler reads and allocation does not look at."""
 
 
@@ -43,10 +45,15 @@ def read(files: Sequence[str]) -> tuple[list[ApiStruct], Reading]:
     reading = read_objects(files)
     if reading.complaints:
         raise BadInput(reading.complaints)
-    known = [each for each in reading.found if not isinstance(each.obj, GROUPS)]
+    return checked(reading.found), reading
+
+
+def checked(found: Sequence[Located]) -> list[ApiStruct]:
+    """Objects with their defaults, slices tainted as the rules among them say. Raises BadInput with all that is wrong."""
+    known = [each for each in found if not isinstance(each.obj, GROUPS)]
     cluster = gather(Reading(known), check_expression, lenient=True)
-    others = [each.obj for each in reading.found if isinstance(each.obj, GROUPS)]
-    return [*_all(cluster), *others], reading
+    others = [each.obj for each in found if isinstance(each.obj, GROUPS)]
+    return [*_all(cluster), *others]
 
 
 def _all(cluster: Cluster) -> list[ApiStruct]:
@@ -73,25 +80,26 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
     pods = [each for each in everything if isinstance(each, Pod)]
     chosen = {name_of(each.metadata) for each in mine if isinstance(each, Pod)}
     templates = {
-        name_of(each.metadata): each
+        "/".join(name_of(each.metadata)): each
         for each in everything
         if isinstance(each, ResourceClaimTemplate | alpha2.ResourceClaimTemplate)
     }
     found.objects = [
         each
         for each in everything
-        if isinstance(each, (*KINDS, alpha2.ResourceClaim))
+        if isinstance(each, (*KINDS, PodDisruptionBudget, alpha2.ResourceClaim))
         and not isinstance(each, Pod | ResourceClaimTemplate)
         and not (tainted and isinstance(each, DeviceTaintRule))
     ]
-    claims = {name_of(each.metadata) for each in found.objects if isinstance(each, ResourceClaim)}
-    owned = _owned(each for each in found.objects if isinstance(each, ResourceClaim))
+    claims = {"/".join(name_of(each.metadata)) for each in found.objects if isinstance(each, ResourceClaim)}
+    made = _made_entries(each for each in found.objects if isinstance(each, ResourceClaim))
     for pod in pods:
         if pod.spec.node_name or pod.status.phase in FINISHED:
             found.objects.append(pod)
         elif not chosen or name_of(pod.metadata) in chosen:
             pod = _ours(pod, found)
-            found.objects += _made(pod, templates, claims, owned)
+            entries = made.get(pod.metadata.uid, ())
+            found.objects += missing_claims(pod, templates, made=entries, taken=claims)
             found.pods.append(pod)
     return found
 
@@ -103,7 +111,14 @@ def _metadata(obj: ApiStruct) -> Any:
 def _in_namespace(obj: ApiStruct) -> ApiStruct:
     """As kubectl would put it: what has no namespace and needs one is in ``default``."""
     needs = isinstance(
-        obj, Pod | ResourceClaim | ResourceClaimTemplate | alpha2.ResourceClaim | PodGroup | VolcanoPodGroup
+        obj,
+        Pod
+        | ResourceClaim
+        | ResourceClaimTemplate
+        | alpha2.ResourceClaim
+        | PodGroup
+        | VolcanoPodGroup
+        | PodDisruptionBudget,
     )
     metadata = _metadata(obj)
     if not needs or metadata.namespace:
@@ -123,32 +138,11 @@ def _ours(pod: Pod, found: Waiting) -> Pod:
     return replace(pod, metadata=metadata, spec=replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
 
 
-def _owned(claims: Iterable[ResourceClaim]) -> set[tuple[str, str]]:
-    """(uid of the pod, name of its entry) of claims that were made from templates."""
-    return {
-        (owner.uid, claim.metadata.annotations[POD_CLAIM_NAME])
-        for claim in claims
-        if POD_CLAIM_NAME in claim.metadata.annotations
-        for owner in claim.metadata.owner_references
-    }
-
-
-def _made(
-    pod: Pod, templates: dict[tuple[str, str], Any], claims: set[tuple[str, str]], owned: set[tuple[str, str]]
-) -> list[ApiStruct]:
-    """The claims that are still to be made for a pod. Where a template is missing, the scheduler says that the claim is."""
-    noted = {status.name for status in pod.status.resource_claim_statuses}
-    made: list[ApiStruct] = []
-    for entry in pod.spec.resource_claims:
-        template = templates.get((pod.metadata.namespace, entry.resource_claim_template_name or ""))
-        if template is None or entry.name in noted or (pod.metadata.uid, entry.name) in owned:
-            continue
-        name = (pod.metadata.namespace, f"{pod.metadata.name}-{entry.name}")
-        if name in claims:
-            continue
-        claim = from_template(name, pod, template)
-        marks = {**claim.metadata.annotations, POD_CLAIM_NAME: entry.name}
-        made.append(
-            replace(claim, metadata=replace(claim.metadata, annotations=marks, uid=f"claim {'/'.join(name)}"))
-        )
-    return made
+def _made_entries(claims: Iterable[ResourceClaim]) -> dict[str, set[str]]:
+    """By uid of the pod: the names of its entries of which claims were made."""
+    found: dict[str, set[str]] = {}
+    for claim in claims:
+        if entry := claim.metadata.annotations.get(POD_CLAIM_NAME):
+            for owner in claim.metadata.owner_references:
+                found.setdefault(owner.uid, set()).add(entry)
+    return found

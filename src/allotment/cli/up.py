@@ -18,10 +18,11 @@ from allotment.cli.data_folder import data_dir_option
 from allotment.cli.feature_gates import feature_gates_option
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from allotment.apiserver.auth.identity import Identity
     from allotment.apiserver.server import ApiServer, Options
+    from allotment.autoscaler.catalogue import Catalogue
     from allotment.cli.components import Wanted
     from allotment.cli.failure import Failure
 
@@ -66,6 +67,11 @@ _EVERYWHERE = ("0.0.0.0", "::")
     help="the scheduler's profiles; see docs/scheduling.md",
 )
 @catalog_option
+@click.option(
+    "--autoscale",
+    is_flag=True,
+    help="launch simulated machines of the catalogue for pods that find no place, and let go what is not needed; part of --demo",
+)
 @feature_gates_option
 @click.option("--verbose", is_flag=True, help="log every request, not only what goes wrong")
 def command(
@@ -79,6 +85,7 @@ def command(
     no_controllers: bool,
     scheduler_config: Path | None,
     catalog: tuple[str, ...],
+    autoscale: bool,
     switched_off: frozenset[str],
     verbose: bool,
 ) -> int:
@@ -95,31 +102,40 @@ def command(
     from allotment.apiserver.server import Options
     from allotment.cli.components import Wanted
     from allotment.cli.data_folder import folder_of
+    from allotment.cli.embedded import demo_catalogue
     from allotment.cli.log import set_up
     from allotment.cli.memory import return_large_memory
     from allotment.cli.scheduler_config import configuration_of
-    from allotment.controllers.suite import NAMES
+    from allotment.controllers.suite import AUTOSCALING, MACHINES, NAMES
 
     if not host or not all(names):
         raise click.UsageError("--host and --name need a name or an address")
     if demo and no_controllers:
         raise click.UsageError("--demo needs the controllers, which play its nodes")
+    if autoscale and no_controllers:
+        raise click.UsageError("--autoscale needs the controllers, which launch machines")
     if no_scheduler and scheduler_config is not None:
         raise click.UsageError("--scheduler-config has no use with --no-scheduler")
     if host in _EVERYWHERE:
         names = (*names, *_own_names())
-    wanted = Wanted(
-        None if no_scheduler else configuration_of(scheduler_config),
-        () if no_controllers else tuple(name for name in NAMES if name not in switched_off),
-        catalog,
-    )
-    read_files(catalog)  # what is wrong with them is told before anything runs
+    autoscale, scheduling = autoscale or demo, configuration_of(scheduler_config)
+    catalog = (*([demo_catalogue()] if demo else []), *catalog)
+    usual = (*NAMES, *([MACHINES] if autoscale else []))
+    wanted = [
+        Wanted(
+            None if no_scheduler else scheduling,
+            () if no_controllers else tuple(name for name in usual if name not in switched_off),
+            catalog,
+        ),
+        Wanted(None, (AUTOSCALING,) if autoscale else (), catalog, foreseen=scheduling),
+    ]
+    catalogue = read_files(catalog)  # what is wrong with them is told before anything runs
     tokens = _tokens(token_file) if token_file is not None else {}
     options = Options(folder_of(data_dir).path.resolve(), host, port, names, tokens)
     set_up(logging.INFO if verbose else logging.WARNING)
     sys.setswitchinterval(SWITCH_SECONDS)
     return_large_memory()
-    uvloop.run(_serve(options, wanted, demo))
+    uvloop.run(_serve(options, wanted, catalogue, demo))
     return 0
 
 
@@ -143,9 +159,10 @@ def _own_names() -> set[str]:
     return {name, *(str(address[0]).partition("%")[0] for *_, address in found)}
 
 
-async def _serve(options: Options, wanted: Wanted, demo: bool) -> None:
+async def _serve(options: Options, wanted: Sequence[Wanted], catalogue: Catalogue, demo: bool) -> None:
+    """``wanted`` are the processes of components, the first with scheduler and controllers."""
     from allotment.apiserver.server import ApiServer
-    from allotment.cli.component_process import ComponentProcess
+    from allotment.cli.component_process import ComponentProcesses
     from allotment.cli.components import ComponentFailed
     from allotment.cli.embedded import dashboard_of, transports_into
     from allotment.cli.ending import run_until, told_to_end
@@ -158,12 +175,12 @@ async def _serve(options: Options, wanted: Wanted, demo: bool) -> None:
     spare_collector()
     try:
         await _prepare(server, demo)
-        components = ComponentProcess(wanted, transports_into(server))
+        components = ComponentProcesses(wanted, transports_into(server))
         server.metrics.elsewhere = components.metrics
         try:
-            begun = partial(_begin, server, wanted, demo)
-            async with dashboard_of(server):
-                await run_until(ended, components.run(begun) if wanted else begun())
+            begun = partial(_begin, server, wanted[0], demo)
+            async with dashboard_of(server, catalogue):
+                await run_until(ended, components.run(begun))
                 await ended.wait()
         except ComponentFailed as exc:
             raise Failure(str(exc), "everything was stopped; the lines above tell more") from exc

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from allotment.api import alpha2
 from allotment.api.core import Pod, PodResourceClaim
-from allotment.api.meta import ObjectMeta, OwnerReference
-from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
-from allotment.cli.cluster import Claim, Cluster, Name, name_of
+from allotment.autoscaler.pending import from_template
+from allotment.cli.cluster import Cluster, Name, name_of
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 
@@ -79,22 +77,3 @@ def _claims_of(pod: Pod, entry: PodResourceClaim, cluster: Cluster, missing: lis
             return
         cluster.claims[name] = from_template(name, pod, template)
     yield name
-
-
-def from_template(
-    name: Name, pod: Pod, template: ResourceClaimTemplate | alpha2.ResourceClaimTemplate
-) -> Claim:
-    pattern = template.spec.metadata
-    owner = OwnerReference(
-        api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True
-    )
-    metadata = ObjectMeta(
-        namespace=name[0],
-        name=name[1],
-        labels=pattern.labels,
-        annotations=pattern.annotations,
-        owner_references=(owner,),
-    )
-    if isinstance(template, ResourceClaimTemplate):
-        return ResourceClaim(metadata=metadata, spec=template.spec.spec)
-    return alpha2.ResourceClaim(metadata=metadata, spec=template.spec.spec)

@@ -3,7 +3,9 @@
 ``claims`` and ``device-taints`` are what a cluster with devices cannot do without. ``workloads`` and ``nodes`` are what
 kube-controller-manager does on a real cluster, so that they need not run there. ``parameters`` translates vendors' parameters
 for the early form of claims. ``pools`` counts what is left. ``overlays`` tells NodeOverlays whether they can be applied.
-``simulation`` plays the nodes that are marked as simulated.
+``simulation`` plays the nodes that are marked as simulated. ``machines`` launches and ends what NodeClaims ask for, and ``autoscaling``
+decides which machines that are; both run only where they are wanted. A plan may take seconds, so ``autoscaling`` had better run where
+nobody waits for anything else.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any, Protocol
 from prometheus_client import CollectorRegistry
 
 from allotment.api.alpha2 import NodeResourceSlice, ResourceClass
-from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
+from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodGroup
 from allotment.api.meta import ApiStruct
 from allotment.api.pools import ResourcePool
@@ -26,8 +28,12 @@ from allotment.client.client import Client
 from allotment.client.discovery import Discovery, discover
 from allotment.client.form import Resource, resource_of
 from allotment.client.informers import Informers
-from allotment.client.places import place_of
+from allotment.client.places import PLACES, place_of
 from allotment.client.recorder import Recorder
+from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
+from allotment.controllers.autoscaling.numbers import Costs, Numbers
+from allotment.controllers.autoscaling.provisioning import Provisioning
+from allotment.controllers.autoscaling.scale_down import ScaleDown
 from allotment.controllers.claim_release import ClaimRelease
 from allotment.controllers.controller import Controller, Reconciler
 from allotment.controllers.deployments import Deployments
@@ -35,6 +41,15 @@ from allotment.controllers.device_taint_eviction import DeviceTaintEviction
 from allotment.controllers.disruption_budgets import DisruptionBudgets
 from allotment.controllers.followed_usage import FollowedUsage
 from allotment.controllers.jobs import Jobs
+from allotment.controllers.machines import provider as providers
+from allotment.controllers.machines.group_provider import GroupProvider
+from allotment.controllers.machines.lifecycle import Machines
+from allotment.controllers.machines.market import Market
+from allotment.controllers.machines.numbers import MachineNumbers
+from allotment.controllers.machines.pod_events import PodEvents
+from allotment.controllers.machines.simulated_provider import SimulatedProvider
+from allotment.controllers.machines.sizes import Sizes
+from allotment.controllers.machines.sweep import Sweep
 from allotment.controllers.metrics import ClaimCreations, ClaimNumbers, SemanticNumbers
 from allotment.controllers.node_lifecycle import NodeLifecycle
 from allotment.controllers.orphaned_pods import OrphanedPods
@@ -51,6 +66,7 @@ from allotment.controllers.taint_eviction import TaintEviction
 from allotment.controllers.template_claims import TemplateClaims
 from allotment.controllers.translator import installed
 from allotment.controllers.vendor_kinds import VendorKinds
+from allotment.scheduler.configuration import DEFAULT, Configuration
 
 CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION = (
     "claims",
@@ -63,9 +79,13 @@ CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION
     "simulation",
 )
 NAMES = (CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION)
+MACHINES, AUTOSCALING = "machines", "autoscaling"
+ON_REQUEST = (MACHINES, AUTOSCALING)
+"""Those that run only where somebody asks for them."""
 NO_MACHINES = Catalogue()
 CLAIM_WORKERS = 128
 POOL_WORKERS = 32
+MACHINE_WORKERS = 32
 """So many writes of claims or pools may be on their way at once, for the server to commit them together."""
 
 
@@ -78,7 +98,8 @@ class Runs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What controllers are made of. Their numbers go to ``registry``, if there is one; ``catalogue`` has the machines to be had."""
+    """What controllers are made of. Their numbers go to ``registry``, if there is one; ``catalogue`` has the machines to be had,
+    ``provider`` is where they come from; ``scheduling`` says how the scheduler decides, for who foresees its decisions."""
 
     client: Client
     informers: Informers
@@ -86,6 +107,8 @@ class Parts:
     served: Discovery
     registry: CollectorRegistry | None = None
     catalogue: Catalogue = NO_MACHINES
+    provider: str = SimulatedProvider.name
+    scheduling: Configuration = DEFAULT
 
     def place_of(self, type_: type[ApiStruct]) -> Resource | None:
         return place_of(type_, self.served)
@@ -136,6 +159,58 @@ def _overlays(parts: Parts) -> list[Runs]:
     return [Controller(made, workers=1)]
 
 
+def _market(parts: Parts) -> Market:
+    pools, groups, overlays = (parts.place_of(each) for each in (NodePool, NodeGroup, NodeOverlay))
+    return Market(parts.informers, parts.catalogue, pools=pools, groups=groups, overlays=overlays)
+
+
+def _machines(parts: Parts) -> list[Runs]:
+    """Nothing where there are no claims."""
+    client, informers, recorder = parts.client, parts.informers, parts.recorder
+    place = parts.place_of(NodeClaim)
+    if place is None:
+        return []
+    pools, groups, market = parts.place_of(NodePool), parts.place_of(NodeGroup), _market(parts)
+    provider = _provider(parts.provider, providers.Surroundings(client, informers, market, place, groups))
+    numbers = MachineNumbers(informers.at(place, NodeClaim), parts.registry)
+    lifecycle = Machines(client, informers, recorder, provider, market, place=place, numbers=numbers)
+    more = provider.reconcilers() if isinstance(provider, providers.Plays) else ()
+    return [
+        Controller(lifecycle, workers=MACHINE_WORKERS),
+        Controller(Sweep(client, informers, recorder, provider, place=place), workers=1),
+        Controller(Sizes(client, informers, claims=place, pools=pools, groups=groups)),
+        Controller(PodEvents(client, informers, place=place)),
+        *(Controller(each, workers=MACHINE_WORKERS) for each in more),
+    ]
+
+
+def _provider(name: str, surroundings: providers.Surroundings) -> providers.Provider:
+    makers: dict[str, providers.Maker] = {
+        **providers.installed(),
+        SimulatedProvider.name: SimulatedProvider,
+        GroupProvider.name: GroupProvider,
+    }
+    if name not in makers:
+        raise ImportError(f"there is no provider {name}: it must be one of {', '.join(sorted(makers))}")
+    return makers[name](surroundings)
+
+
+def _autoscaling(parts: Parts) -> list[Runs]:
+    """Nothing where there are no NodeClaims. One worker: all pods are planned for together."""
+    place = parts.place_of(NodeClaim)
+    if place is None:
+        return []
+    served = {kind: found for kind in PLACES if (found := parts.place_of(kind)) is not None}
+    cluster = FollowedCluster(parts.informers, served, parts.scheduling)
+    market = _market(parts)
+    numbers = Numbers(parts.registry)
+    if parts.registry is not None:
+        Costs(parts.informers.at(place, NodeClaim), market, parts.registry)
+    shared = (parts.client, parts.informers, parts.recorder, cluster, market)
+    made = (kind(*shared, place=place, numbers=numbers) for kind in (Provisioning, ScaleDown))
+    return [Controller(each, workers=1) for each in made]
+
+
 def _plain(
     *kinds: Callable[[Client, Informers, Recorder], Reconciler[Any]],
 ) -> Callable[[Parts], list[Runs]]:
@@ -177,6 +252,8 @@ _MAKERS: dict[str, Callable[[Parts], Sequence[Runs]]] = {
     NODES: _plain(NodeLifecycle, OrphanedPods, TaintEviction),
     OVERLAYS: _overlays,
     SIMULATION: _simulation,
+    MACHINES: _machines,
+    AUTOSCALING: _autoscaling,
 }
 
 
@@ -187,10 +264,14 @@ async def controllers(
     recorder: Recorder,
     registry: CollectorRegistry | None = None,
     catalogue: Catalogue = NO_MACHINES,
+    provider: str = SimulatedProvider.name,
+    scheduling: Configuration = DEFAULT,
 ) -> list[Runs]:
     """The controllers of these names, not running yet. Their informers are asked for. Raises ImportError for a translator
-    that cannot be had."""
-    parts = Parts(client, informers, recorder, await discover(client), registry, catalogue)
+    or a provider that cannot be had."""
+    parts = Parts(
+        client, informers, recorder, await discover(client), registry, catalogue, provider, scheduling
+    )
     return [each for name in names for each in _MAKERS[name](parts)]
 
 

@@ -1,18 +1,23 @@
 """The paths below ``/ui``.
 
-=====================  ==========================================================================================
-``/ui``                the page, for anybody
-``/ui/api/fleet``      all that the caller may see, as one document
-``/ui/api/changes``    the same as the first line of a stream, then a line for each change that the caller may see
-``/ui/api/device``     what a device is (``driver``, ``pool``, ``device``), for whoever may see slices
-``/ui/api/pod``        why a pod (``namespace``, ``name``) has no node, as far as the caller may see
-=====================  ==========================================================================================
+============================  ==========================================================================================
+``/ui``                       the page of the fleet, for anybody
+``/ui/machines``              the page of machines, for anybody
+``/ui/api/fleet``             all devices that the caller may see, as one document
+``/ui/api/changes``           the same as the first line of a stream, then a line for each change that the caller may see
+``/ui/api/device``            what a device is (``driver``, ``pool``, ``device``), for whoever may see slices
+``/ui/api/pod``               why a pod (``namespace``, ``name``) has no node, as far as the caller may see
+``/ui/api/machines``          pools, machines, overlays and what there is to choose from, as far as the caller may see
+``/ui/api/machines/changes``  the same as a stream
+``/ui/api/plan``              which machines to add for the pods that wait, for whoever may see all that it follows from
+============================  ==========================================================================================
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from allotment.allocator.pool import PoolID
@@ -21,13 +26,18 @@ from allotment.apiserver.auth.identity import ANONYMOUS, Authorizer, Identity
 from allotment.apiserver.http.pages import Who
 from allotment.apiserver.http.reply import Reply, Stream
 from allotment.apiserver.http.request import Request
+from allotment.autoscaler.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.dashboard.census import Census
-from allotment.dashboard.document import whole
+from allotment.dashboard.fleet_document import FleetTeller
+from allotment.dashboard.fleet_view import FleetView, device_document
+from allotment.dashboard.machine_document import MachineTeller
+from allotment.dashboard.machine_view import MachineView
 from allotment.dashboard.page import NOT_KEPT, page_files
+from allotment.dashboard.plans import Planner, Plans
 from allotment.dashboard.rights import Rights, rights_of
-from allotment.dashboard.view import device_document
-from allotment.dashboard.viewing import Viewing
+from allotment.dashboard.view import Viewer
+from allotment.dashboard.viewing import Teller, V, Viewing
 from allotment.dashboard.views import Views
 
 VIEWERS = 100
@@ -46,23 +56,34 @@ class Dashboard:
     root = "/ui"
 
     def __init__(
-        self, client_of: Callable[[Identity], Client], authorizer: Authorizer, explain: Explain
+        self,
+        client_of: Callable[[Identity], Client],
+        authorizer: Authorizer,
+        explain: Explain,
+        plan: Planner,
+        catalogue: Catalogue,
     ) -> None:
-        """``client_of`` gives clients that call the server as somebody."""
+        """``client_of`` gives clients that call the server as somebody; ``catalogue`` has the machines that can be had."""
         self._client_of = client_of
         self._authorizer = authorizer
         self._explain = explain
         self._census = Census(client_of(OWN))
-        self.views = Views(client_of, self._rights)
+        self.views = Views(client_of, self._rights, FleetView)
+        self.machine_views = Views(client_of, self._rights, partial(MachineView, catalogue=catalogue))
+        self._plans = Plans(plan)
         self._files = page_files()
         self._asked = 0
         self._answering = asyncio.Lock()
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._census.run())
-            tasks.create_task(self.views.run())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._census.run())
+                tasks.create_task(self.views.run())
+                tasks.create_task(self.machine_views.run())
+        finally:
+            await self._plans.close()
 
     async def answer(self, request: Request, who: Who) -> Reply | Stream:
         path = request.path.removeprefix(self.root).strip("/")
@@ -73,6 +94,9 @@ class Dashboard:
             "api/changes": self._changes,
             "api/device": self._device,
             "api/pod": self._pod,
+            "api/machines": self._machines,
+            "api/machines/changes": self._machine_changes,
+            "api/plan": self._plan,
         }
         if path not in answers:
             raise NotFound("the server could not find the requested resource")
@@ -92,13 +116,29 @@ class Dashboard:
 
     async def _fleet(self, request: Request, who: Who) -> Reply:
         async with self.views.of(who, _nobody()) as view:
-            return _reply(await whole(view, self._census))
+            return _reply(await FleetTeller(self._census).whole(view))
 
     async def _changes(self, request: Request, who: Who) -> Stream:
-        if self.views.viewers >= VIEWERS:
+        return self._stream(self.views, FleetTeller(self._census), request, who)
+
+    async def _machines(self, request: Request, who: Who) -> Reply:
+        async with self.machine_views.of(who, _nobody()) as view:
+            return _reply(await MachineTeller().whole(view))
+
+    async def _machine_changes(self, request: Request, who: Who) -> Stream:
+        return self._stream(self.machine_views, MachineTeller(), request, who)
+
+    def _stream(self, views: Views[V], teller: Teller[V], request: Request, who: Who) -> Stream:
+        if self.views.viewers + self.machine_views.viewers >= VIEWERS:
             told = f"{VIEWERS} pages of the dashboard are open already; try again later"
             raise TooManyRequests(told, {"retryAfterSeconds": 10})
-        return Viewing(self.views, self._census, who, request.peer).stream()
+        return Viewing(views, teller, who, request.peer).stream()
+
+    async def _plan(self, request: Request, who: Who) -> Reply:
+        """With the version of what it is of, so that the page can tell when that has changed."""
+        async with self.machine_views.of(who, _nobody()) as view:
+            version = view.version()
+        return _reply({**await self._plans.of(who(), version), "version": version})
 
     async def _device(self, request: Request, who: Who) -> Reply:
         driver, pool, name = _given(request, "driver", "pool", "device")
@@ -122,9 +162,9 @@ class Dashboard:
             self._asked -= 1
 
 
-def _nobody() -> Callable[[PoolID | None], None]:
+def _nobody() -> Viewer:
     """Somebody who is there for a moment and need not be told of anything; each is another."""
-    return lambda id: None
+    return lambda part: None
 
 
 def _given(request: Request, *names: str) -> list[str]:

@@ -1,6 +1,7 @@
-"""The files that a browser runs. They hold nothing of the cluster, so anybody may have them: the page asks who one is.
+"""The files that a browser runs. They hold nothing of the cluster, so anybody may have them: the pages ask who one is.
 
-The policy lets the page load and call nothing but this server, and run no script but its own file.
+Pages are a frame, the same for all, around what each has of its own. The policy lets them load and call nothing but this server, and
+run no script but its own files.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from importlib.resources import files
 
 from allotment.apiserver.http.reply import Headers, Reply
 
+_PAGES = {"": "fleet", "machines": "machines"}
+"""By path, the names of their files."""
+_HTML = b"text/html; charset=utf-8"
 _TYPES = {
-    "index.html": b"text/html; charset=utf-8",
     "dashboard.css": b"text/css; charset=utf-8",
-    "dashboard.js": b"text/javascript; charset=utf-8",
+    "session.js": b"text/javascript; charset=utf-8",
+    "fleet.js": b"text/javascript; charset=utf-8",
+    "machines.js": b"text/javascript; charset=utf-8",
     "icon.svg": b"image/svg+xml",
 }
 _POLICY = (
@@ -32,8 +37,13 @@ NOT_KEPT: Headers = [*SAFE, (b"cache-control", b"no-store")]
 
 
 def page_files() -> dict[str, Reply]:
-    """By path below the page's own."""
+    """By path below the pages' own."""
     folder = files("allotment.dashboard") / "static"
     headers = [*SAFE, (b"cache-control", b"no-cache")]
     found = {name: Reply(200, (folder / name).read_bytes(), type_, headers) for name, type_ in _TYPES.items()}
-    return {"": found["index.html"], **found}
+    frame = (folder / "frame.html").read_text()
+    for path, name in _PAGES.items():
+        own = (folder / f"{name}.html").read_text()
+        text = frame.replace("<!-- name -->", name).replace("<!-- page -->", own)
+        found[path] = Reply(200, text.encode(), _HTML, headers)
+    return found

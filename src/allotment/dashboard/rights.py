@@ -12,7 +12,9 @@ from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
 
 NAMESPACES = 100
 """In how many a kind is read one by one; of more, the first by name."""
+_NAMED = 5
 _RESOURCE = "resource.k8s.io"
+_KARPENTER = "karpenter.sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,10 @@ class Rights:
     pools: bool = False  # counts, which tell of claims that may not be seen how many they hold
     claims: Namespaces = Namespaces()
     pods: Namespaces = Namespaces()
+    node_pools: bool = False
+    node_groups: bool = False
+    node_claims: bool = False
+    overlays: bool = False
 
 
 def rights_of(identity: Identity, authorizer: Authorizer, namespaces: Collection[str]) -> Rights:
@@ -63,4 +69,15 @@ def rights_of(identity: Identity, authorizer: Authorizer, namespaces: Collection
         pools=may(_RESOURCE, "v1beta2", "resourcepools"),
         claims=where(_RESOURCE, "resourceclaims"),
         pods=where("", "pods"),
+        node_pools=may(_KARPENTER, "v1", "nodepools"),
+        node_groups=may("allotment.dev", "v1", "nodegroups"),
+        node_claims=may(_KARPENTER, "v1", "nodeclaims"),
+        overlays=may(_KARPENTER, "v1alpha1", "nodeoverlays"),
     )
+
+
+def some(names: frozenset[str]) -> str:
+    """Names of namespaces, for people."""
+    told = sorted(names)[:_NAMED]
+    more = f" and {len(names) - len(told)} more" if len(names) > len(told) else ""
+    return f"{'namespace' if len(names) == 1 else 'namespaces'} {', '.join(told)}{more}"

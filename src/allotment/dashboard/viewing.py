@@ -1,6 +1,6 @@
 """One stream of changes to one reader: everything first, then line by line what is different.
 
-What changed since the last line is a set, so a reader who is slow costs no more than there are pools, and misses states in
+What changed since the last line is a set, so a reader who is slow costs no more than a view has parts, and misses states in
 between but never the last. Every few seconds the reader is asked again who they are: a token that has ended ends the stream. When their rights
 become others their view is over, and the stream begins anew with all that they may see now.
 """
@@ -8,42 +8,56 @@ become others their view is over, and the stream begins anew with all that they 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Set
 from contextlib import aclosing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from allotment.api.status import StatusError
 from allotment.apiserver.http.reply import Stream, encode
-from allotment.dashboard.census import Census
-from allotment.dashboard.document import whole
 from allotment.dashboard.page import NOT_KEPT
 from allotment.dashboard.view import View
 from allotment.dashboard.views import Views
-from allotment.dashboard.waiting import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from allotment.allocator.pool import PoolID
     from allotment.apiserver.auth.identity import Identity
     from allotment.apiserver.http.request import Peer
 
-PAUSE_SECONDS = 0.04
-"""The least time from one line to the next: changes that come in between are told together."""
 CHECK_SECONDS = 2.0
-"""How often the reader is asked again who they are, and the timeline goes on."""
+"""How often the reader is asked again who they are, and what goes by the clock goes on."""
+
+V = TypeVar("V", bound=View)
+Told = TypeVar("Told", bound=View, contravariant=True)
 
 
-class Viewing:
+class Teller(Protocol[Told]):
+    """Puts a view into the form that a page reads. One is made for each stream, as it may know what it has told. ``pause`` is the
+    least time from one line to the next, in seconds: changes that come in between are told together."""
+
+    pause: float
+
+    async def whole(self, view: Told) -> dict[str, Any]:
+        """Everything."""
+        ...
+
+    def changes(self, view: Told, parts: Set[Hashable], *, checking: bool) -> dict[str, Any]:
+        """What is different now in these parts; nothing, if empty. ``checking`` is true every few seconds."""
+        ...
+
+
+class Viewing(Generic[V]):
     """Made for one request. ``who`` asks anew who the reader is, and raises StatusError if that is nobody."""
 
-    def __init__(self, views: Views, census: Census, who: Callable[[], Identity], peer: Peer | None) -> None:
+    def __init__(
+        self, views: Views[V], teller: Teller[V], who: Callable[[], Identity], peer: Peer | None
+    ) -> None:
         self._views = views
-        self._census = census
+        self._teller = teller
         self._who = who
         self._peer = peer
-        self._touched: set[PoolID] = set()
-        self._pods = self._ended = False
+        self._touched: set[Hashable] = set()
+        self._ended = False
         self._wake = asyncio.Event()
 
     def stream(self) -> Stream:
@@ -53,11 +67,9 @@ class Viewing:
         self._ended = True
         self._wake.set()
 
-    def _told(self, id: PoolID | None) -> None:
-        if id is None:
-            self._pods = True
-        else:
-            self._touched.add(id)
+    def _told(self, part: Hashable | None) -> None:
+        if part is not None:
+            self._touched.add(part)
         self._wake.set()
 
     async def _lines(self) -> AsyncGenerator[bytes, None]:
@@ -66,11 +78,8 @@ class Viewing:
                 try:
                     async with self._views.of(self._who, self._told) as view:
                         self._touched.clear()
-                        self._pods = False
-                        line = self._census.timeline
-                        known = line.width, line.newest
-                        yield _line(await whole(view, self._census))
-                        async with aclosing(self._changes(view, known)) as changes:
+                        yield _line(await self._teller.whole(view))
+                        async with aclosing(self._changes(view)) as changes:
                             async for each in changes:
                                 yield each
                 except StatusError as exc:
@@ -89,22 +98,15 @@ class Viewing:
         finally:
             gone.cancel()
 
-    async def _changes(self, view: View, known: tuple[float, int]) -> AsyncGenerator[bytes, None]:
-        """Until the view is over, or nobody reads any more. ``known`` is how far the timeline has been told."""
-        line = self._census.timeline
-        width, newest = known
+    async def _changes(self, view: V) -> AsyncGenerator[bytes, None]:
+        """Until the view is over, or nobody reads any more."""
         async for checking in self._turns():
             if checking:
                 self._who()
             if self._ended or view.over:
                 return
-            told = self._what_changed(view)
-            if checking and view.rights.pools:
-                if line.width != width:
-                    told["timeline"] = self._census.past()
-                else:
-                    told["points"] = {"from": newest, "points": line.points(newest)}
-                width, newest = line.width, line.newest
+            touched, self._touched = self._touched, set()
+            told = self._teller.changes(view, touched, checking=checking)
             if told:
                 yield _line(told)
 
@@ -113,7 +115,7 @@ class Viewing:
         clock = asyncio.get_running_loop().time
         due = clock() + CHECK_SECONDS
         while True:
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(self._teller.pause)
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(due):
                     await self._wake.wait()
@@ -122,18 +124,6 @@ class Viewing:
             if checking:
                 due = clock() + CHECK_SECONDS
             yield checking
-
-    def _what_changed(self, view: View) -> dict[str, Any]:
-        touched, self._touched = self._touched, set()
-        pods, self._pods = self._pods, False
-        told: dict[str, Any] = {}
-        if touched:
-            states = {id: view.fleet.told(id) for id in touched}
-            told["pools"] = [each for each in states.values() if each is not None]
-            told["gone"] = [id for id, each in states.items() if each is None]
-        if pods:
-            told["waiting"] = waiting(view.pods())
-        return told
 
 
 def _line(document: dict[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""The views of all people who look, one for each person however many pages they have open.
+"""The views of all people who look at one sort of page, one for each person however many of them they have open.
 
 A view begins with the first page, and ends some time after the last one is closed, or when there is no room for another person's.
 Rights are looked at anew whenever somebody comes, and for all that are open every few seconds: where they are others, the view is
@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Generic, TypeVar
 
 from allotment.api.status import TooManyRequests, Unavailable
 from allotment.apiserver.auth.identity import Identity
@@ -31,25 +32,36 @@ CHECK_SECONDS = 2.0
 PATIENCE_SECONDS = 30.0
 """How long somebody waits for the first picture before they are told that it does not come."""
 
+V = TypeVar("V", bound=View)
 Person = tuple[str, tuple[str, ...]]
 """Name and groups: all that rights follow from."""
 
 
+def person_of(identity: Identity) -> Person:
+    return identity.name, identity.groups
+
+
 @dataclass(slots=True, eq=False)
-class _Open:
+class _Open(Generic[V]):
     identity: Identity
-    view: View
+    view: V
     task: asyncio.Task[None]
     end: asyncio.TimerHandle | None = None  # while nobody looks
 
 
-class Views:
-    """See the module. ``client_of`` reads as somebody, ``rights`` says what they may read."""
+class Views(Generic[V]):
+    """See the module. ``client_of`` reads as somebody, ``rights`` says what they may read, ``make`` makes a view of it."""
 
-    def __init__(self, client_of: Callable[[Identity], Client], rights: Callable[[Identity], Rights]) -> None:
+    def __init__(
+        self,
+        client_of: Callable[[Identity], Client],
+        rights: Callable[[Identity], Rights],
+        make: Callable[[Client, Rights], V],
+    ) -> None:
         self._client_of = client_of
         self._rights = rights
-        self._open: dict[Person, _Open] = {}
+        self._make = make
+        self._open: dict[Person, _Open[V]] = {}
 
     @property
     def viewers(self) -> int:
@@ -70,7 +82,7 @@ class Views:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     @asynccontextmanager
-    async def of(self, who: Callable[[], Identity], viewer: Viewer) -> AsyncIterator[View]:
+    async def of(self, who: Callable[[], Identity], viewer: Viewer) -> AsyncIterator[V]:
         """A person's view with all in it, kept up while somebody is in here. ``who`` is asked as often as it takes, and raises
         StatusError as this does."""
         tries = max(1, round(PATIENCE_SECONDS / CHECK_SECONDS))
@@ -88,15 +100,15 @@ class Views:
                     mine.end = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._close, mine)
         raise Unavailable("the first picture does not come; try again later")
 
-    def _view_of(self, identity: Identity) -> _Open:
-        person, rights = (identity.name, identity.groups), self._rights(identity)
+    def _view_of(self, identity: Identity) -> _Open[V]:
+        person, rights = person_of(identity), self._rights(identity)
         mine = self._open.get(person)
         if mine is not None and mine.view.rights != rights:
             self._close(mine)
             mine = None
         if mine is None:
             self._make_room()
-            view = View(self._client_of(identity), rights)
+            view = self._make(self._client_of(identity), rights)
             mine = self._open[person] = _Open(identity, view, asyncio.create_task(view.run()))
             mine.task.add_done_callback(partial(self._failed, mine))
         if mine.end is not None:
@@ -113,18 +125,18 @@ class Views:
             raise TooManyRequests(told, {"retryAfterSeconds": 10})
         self._close(unused)
 
-    def _close(self, mine: _Open) -> None:
+    def _close(self, mine: _Open[V]) -> None:
         """Ends a view, and tells those who look at it."""
         if mine.end is not None:
             mine.end.cancel()
         mine.task.cancel()
-        person = (mine.identity.name, mine.identity.groups)
+        person = person_of(mine.identity)
         if self._open.get(person) is mine:
             del self._open[person]
         mine.view.over = True
         mine.view.tell(None)
 
-    def _failed(self, mine: _Open, task: asyncio.Task[None]) -> None:
+    def _failed(self, mine: _Open[V], task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (failure := task.exception()) is not None:
             log.error("following the cluster for the dashboard failed", exc_info=failure)
             self._close(mine)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from allotment.scheduler.selector import pods_selected
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.pod import PodInfo
 
@@ -21,12 +23,22 @@ class Budgets:
 
     def spend(self, *pods: PodInfo) -> bool:
         """Whether pods may go, all of them; if so, that is counted."""
-        cost = Counter(number for pod in pods for number in self._of(pod))
-        if any(self._left[number] < count for number, count in cost.items()):
+        cost = self._cost(pods)
+        if not self._affords(cost):
             return False
         for number, count in cost.items():
             self._left[number] -= count
         return True
+
+    def allow(self, *pods: PodInfo) -> bool:
+        """Whether pods may go, all of them; nothing is counted."""
+        return self._affords(self._cost(pods))
+
+    def _cost(self, pods: Iterable[PodInfo]) -> Counter[int]:
+        return Counter(number for pod in pods for number in self._of(pod))
+
+    def _affords(self, cost: Counter[int]) -> bool:
+        return all(self._left[number] >= count for number, count in cost.items())
 
     def _of(self, pod: PodInfo) -> list[int]:
         """The budgets that a pod counts for. One that was evicted already is counted in what is left."""

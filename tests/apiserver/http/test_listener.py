@@ -206,6 +206,20 @@ def test_a_timer_that_rings_when_nothing_is_due_leaves_the_connection_alone(tmp_
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_connection_may_be_closed_twice(tmp_path: Path, run: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
+            assert (await client.request("GET", "/healthz"))[0] == 200
+            (connection,) = ours.server._listener.connections  # type: ignore[union-attr]  # it listens
+            connection.close()
+            connection.close()
+            assert await client.ended() == b""
+
+    run(main())
+    assert not caplog.records
+
+
 def test_who_waits_to_be_told_to_go_on_is_told(tmp_path: Path) -> None:
     body = json.dumps(configmap("a")).encode()
     head = f"POST {CONFIGMAPS} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"

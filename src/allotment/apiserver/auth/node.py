@@ -72,6 +72,7 @@ class NodeAuthorizer:
 
     def __init__(self, store: Follows) -> None:
         self._pods: dict[str, dict[Key, _Pod]] = {}  # by node
+        self._bound: dict[Key, str] = {}  # pods to their nodes
         self._slices: dict[Key, str] = {}  # to its node
         store.follow("pods", self._pod_changed)
         store.follow(SLICES, self._slice_changed)
@@ -147,13 +148,14 @@ class NodeAuthorizer:
     # --- following the store
 
     def _pod_changed(self, previous: Record | None, current: Record | None) -> None:
-        if previous is not None and (node := _node_of(previous)):
-            pods = self._pods.get(node, {})
-            pods.pop(previous.key, None)
+        if previous is not None and (node := self._bound.pop(previous.key, "")):
+            pods = self._pods[node]
+            del pods[previous.key]
             if not pods:
-                self._pods.pop(node, None)
+                del self._pods[node]
         if current is not None and (node := _node_of(current)):
             self._pods.setdefault(node, {})[current.key] = _Pod(current)
+            self._bound[current.key] = node
 
     def _slice_changed(self, previous: Record | None, current: Record | None) -> None:
         if previous is not None:

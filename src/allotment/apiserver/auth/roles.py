@@ -319,6 +319,8 @@ _COMPONENTS = (
             "create: coordination.k8s.io: leases",
             "get,update: coordination.k8s.io: leases: allotment-autoscaler",
             f"{READ}: core: namespaces,pods",
+            "delete: core: pods",
+            "create: core: pods/eviction",
             f"create,delete,{CHANGE},{READ}: core: nodes",
             f"{CHANGE}: core: nodes/status",
             f"{READ}: policy: poddisruptionbudgets",
@@ -384,8 +386,10 @@ BINDINGS = (
     DefaultBinding("allotment:node-leases", ("user:allotment:controllers",), "kube-node-lease"),
     *(
         DefaultBinding(f"allotment:{component}", (f"user:allotment:{component}",))
-        for component in ("scheduler", "controllers", "autoscaler", "dashboard", "viewer")
+        for component in ("scheduler", "controllers", "dashboard", "viewer")
     ),
+    # machines are launched by a controller like others; who wants to, runs it alone as a user of its own
+    DefaultBinding("allotment:autoscaler", ("user:allotment:autoscaler", "user:allotment:controllers")),
 )
 
 

@@ -148,7 +148,9 @@ class Connection(asyncio.BufferedProtocol):
             self._abort()
 
     def close(self) -> None:
-        """After what was written has gone out."""
+        """After what was written has gone out. A second time does nothing: asyncio's TLS would forget whose it is."""
+        if self.transport.is_closing():
+            return
         with suppress(RuntimeError):  # of uvloop, when the socket under TLS is closed and we are not yet told
             self.transport.close()
 

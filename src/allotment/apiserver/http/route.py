@@ -21,21 +21,21 @@ class Target(NamedTuple):
 def target_of(path: str) -> Target | None:
     """None if the path names no resource. Parts are what they are: empty or strange ones match nothing later."""
     parts = path.split("/")
-    if parts[-1] == "" and len(parts) > 2:
+    if not parts[-1]:
         parts.pop()
-    if len(parts) >= 4 and parts[1] == "api":
-        group, version, rest = "", parts[2], parts[3:]
-    elif len(parts) >= 5 and parts[1] == "apis":
-        group, version, rest = parts[2], parts[3], parts[4:]
+    count = len(parts)
+    if count >= 4 and parts[1] == "api":
+        group, version, begin = "", parts[2], 3
+    elif count >= 5 and parts[1] == "apis":
+        group, version, begin = parts[2], parts[3], 4
     else:
         return None
     namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 1:
-        namespace = rest[1]
-        if len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
-            rest = rest[2:]
+    if parts[begin] == "namespaces" and count > begin + 1:
+        namespace = parts[begin + 1]
+        if count > begin + 2 and parts[begin + 2] not in _NAMESPACE_SUBRESOURCES:
+            begin += 2
+    rest = parts[begin:]
     if len(rest) > 3 or "" in rest:
         return None
-    name = rest[1] if len(rest) > 1 else ""
-    subresource = rest[2] if len(rest) > 2 else ""
-    return Target(group, version, rest[0], namespace, name, subresource)
+    return Target(group, version, rest[0], namespace, *rest[1:])

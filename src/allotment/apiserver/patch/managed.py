@@ -244,7 +244,9 @@ def _unmanaged(obj: Obj) -> Obj:
     metadata = obj.get("metadata") or {}
     if "managedFields" not in metadata:
         return obj
-    return {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+    metadata = metadata.copy()
+    del metadata["managedFields"]
+    return {**obj, "metadata": metadata}
 
 
 def capped(entries: Entries) -> Entries:

@@ -6,11 +6,13 @@ of the API, so it must not come in by this way either.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from allotment.api.nesting import MAX_DEPTH
 from allotment.api.status import BadRequest
 from allotment.apiserver.store.record import Obj
+
+_OPEN: Final = (dict, list)
 
 
 def merge_patch(obj: Obj, patch: Any) -> Obj:
@@ -49,13 +51,14 @@ def without_nulls(value: Any, depth: int = MAX_DEPTH - 1) -> Any:
     if depth < 0:
         raise _too_deep()
     if value.__class__ is dict:
-        return {key: _inside(inner, depth) for key, inner in value.items() if inner is not None}
-    return [_inside(inner, depth) for inner in value] if value.__class__ is list else value
-
-
-def _inside(value: Any, depth: int) -> Any:
-    kind = value.__class__
-    return without_nulls(value, depth - 1) if kind is dict or kind is list else value
+        return {
+            key: without_nulls(inner, depth - 1) if inner.__class__ in _OPEN else inner
+            for key, inner in value.items()
+            if inner is not None
+        }
+    if value.__class__ is list:
+        return [without_nulls(inner, depth - 1) if inner.__class__ in _OPEN else inner for inner in value]
+    return value
 
 
 def _too_deep() -> BadRequest:

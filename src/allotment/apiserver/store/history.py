@@ -14,7 +14,7 @@ resource are exactly those of the window, in order.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -50,7 +50,7 @@ class History:
         self._changes: deque[Change] = deque()
         self._times: deque[float] = deque()
         self._by_resource: dict[str, deque[Change]] = {}
-        self._shared: dict[int, Change] = {}
+        self._shared: OrderedDict[int, Change] = OrderedDict()  # a dict is slow to take the first from
         self._shared_bytes = 0
 
     def __len__(self) -> int:
@@ -62,7 +62,10 @@ class History:
     def append(self, change: Change, created: float) -> None:
         self._changes.append(change)
         self._times.append(created)
-        self._by_resource.setdefault(change.record.key.resource, deque()).append(change)
+        changes = self._by_resource.get(change.record.key.resource)
+        if changes is None:
+            changes = self._by_resource[change.record.key.resource] = deque()
+        changes.append(change)
         self.bytes += cost(change)
 
     def share(self, change: Change) -> Change:
@@ -71,7 +74,7 @@ class History:
         self._shared[change.revision] = shared
         self._shared_bytes += len(change.record.data)
         while self._shared_bytes > self._window.shared_bytes:
-            oldest = self._shared.pop(next(iter(self._shared)))
+            _, oldest = self._shared.popitem(last=False)
             self._shared_bytes -= len(oldest.record.data)
         return shared
 

@@ -8,12 +8,12 @@ Scope = Key
 """A key whose namespace or name, or both, may be empty: then it covers every namespace, every name."""
 
 
-def scopes(key: Key) -> tuple[Scope, ...]:
-    """Every scope that covers a key, each once."""
+def scopes(key: Key) -> tuple[tuple[str, str, str], ...]:
+    """Every scope that covers a key, each once: plain tuples, which are found under the scopes that equal them."""
     resource, namespace, name = key
     if not namespace:
-        return (key, Scope(resource, "", ""))
-    return (key, Scope(resource, namespace, ""), Scope(resource, "", ""), Scope(resource, "", name))
+        return (key, (resource, "", ""))
+    return (key, (resource, namespace, ""), (resource, "", ""), (resource, "", name))
 
 
 def covers(scope: Scope, key: Key) -> bool:

@@ -42,13 +42,14 @@ class State:
         return self._keys
 
     def put(self, record: Record) -> None:
-        previous = self._records.get(record.key)
+        key = record.key
+        previous = self._records.get(key)
+        self._records[key] = record
         if previous is None:
-            insort(self._keys.setdefault(record.key.resource, []), record.key)
+            insort(self._keys.setdefault(key.resource, []), key)
+            self.bytes += len(record.data)
         else:
-            self.bytes -= len(previous.data)
-        self._records[record.key] = record
-        self.bytes += len(record.data)
+            self.bytes += len(record.data) - len(previous.data)
 
     def remove(self, key: Key) -> None:
         self.bytes -= len(self._records.pop(key).data)

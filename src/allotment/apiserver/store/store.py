@@ -245,7 +245,7 @@ class Store:
             loop.call_soon(self._send)
         self._unsent.append(pending)
         record.at_hand = obj
-        self._tell(key.resource, previous, _after(pending.change))
+        self._tell(key.resource, previous, None if type_ is ChangeType.DELETED else record)
         record.at_hand = None
         return pending
 

@@ -164,7 +164,7 @@ class Watches:
 
     def __init__(self, revision: Callable[[], int]) -> None:
         self.revision = revision
-        self._by_scope: dict[Scope, dict[Watch, None]] = {}
+        self._by_scope: dict[tuple[str, str, str], dict[Watch, None]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -193,8 +193,8 @@ class Watches:
 
     def close(self, resource: str = "") -> None:
         """Ends those of a resource; without one all of them, as the store is closed."""
-        for scope, watches in tuple(self._by_scope.items()):
-            for watch in tuple(watches) if resource in ("", scope.resource) else ():
+        for (of, _, _), watches in tuple(self._by_scope.items()):
+            for watch in tuple(watches) if resource in ("", of) else ():
                 watch.close(Closed(f"{resource or 'the store'} was closed"))
 
     def validate(self) -> None:

@@ -77,6 +77,8 @@ class NamespaceEmptier(Upkeep[str]):
         if record is None or not record.key.namespace:
             return
         namespace = record.key.namespace
+        if current is not None and previous is not None and namespace not in self._going:
+            return  # as most changes are: nothing came or went
         self._content_count[namespace] += (current is not None) - (previous is not None)
         if not self._content_count[namespace]:
             del self._content_count[namespace]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from allotment.apiserver.store.record import Key, Record
+from allotment.apiserver.store.record import Key, Obj, Record
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
@@ -254,9 +254,8 @@ _NO_FINALIZERS: frozenset[str] = frozenset()
 def read(record: Record) -> Member:
     """What ownership needs of a record, without decoding the rest."""
     if record.at_hand is not None:
-        meta = msgspec.convert(record.at_hand["metadata"], _Meta)
-    else:
-        meta = _OBJECTS.decode(record.data).metadata
+        return _read_at_hand(record.key, record.at_hand["metadata"])
+    meta = _OBJECTS.decode(record.data).metadata
     owners = tuple(
         [
             Owner(reference.uid, reference.api_version, reference.kind, bool(reference.block_owner_deletion))
@@ -265,3 +264,28 @@ def read(record: Record) -> Member:
     )
     finalizers = frozenset(meta.finalizers) if meta.finalizers else _NO_FINALIZERS
     return Member(record.key, meta.uid, owners, finalizers, meta.deletion_timestamp is not None)
+
+
+def _read_at_hand(key: Key, meta: Obj) -> Member:
+    """The same of metadata that are decoded already, as they are while a write is told."""
+    owners: tuple[Owner, ...] = ()
+    if references := meta.get("ownerReferences"):
+        owners = tuple(
+            [
+                Owner(
+                    reference.get("uid", ""),
+                    reference.get("apiVersion", ""),
+                    reference.get("kind", ""),
+                    bool(reference.get("blockOwnerDeletion")),
+                )
+                for reference in references
+            ]
+        )
+    finalizers = meta.get("finalizers")
+    return Member(
+        key,
+        meta.get("uid", ""),
+        owners,
+        frozenset(finalizers) if finalizers else _NO_FINALIZERS,
+        meta.get("deletionTimestamp") is not None,
+    )

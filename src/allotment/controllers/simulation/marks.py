@@ -22,7 +22,7 @@ def is_simulated(node: Node | None) -> bool:
 
 def run_seconds(pod: Pod) -> float | None:
     """How long the pod's containers run; None: until they are stopped."""
-    return _seconds(pod.metadata.annotations.get(RUN_SECONDS))
+    return seconds(pod.metadata.annotations.get(RUN_SECONDS))
 
 
 def exit_code(pod: Pod) -> int:
@@ -33,12 +33,13 @@ def exit_code(pod: Pod) -> int:
 
 def binding_seconds(slice: ResourceSlice) -> float | None:
     """How long the slice's driver takes to make its devices ready; None: no driver is played."""
-    return _seconds(slice.metadata.annotations.get(BINDING_SECONDS))
+    return seconds(slice.metadata.annotations.get(BINDING_SECONDS))
 
 
-def _seconds(text: str | None) -> float | None:
+def seconds(text: str | None) -> float | None:
+    """A number of them, not too many; None if it does not read as one."""
     try:
-        seconds = float(text) if text else math.nan
+        found = float(text) if text else math.nan
     except ValueError:
         return None
-    return min(seconds, LONGEST) if seconds >= 0 else None
+    return min(found, LONGEST) if found >= 0 else None

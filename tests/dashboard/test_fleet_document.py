@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allotment.dashboard.document import notes
+from allotment.dashboard.fleet_document import notes
 from allotment.dashboard.rights import Namespaces, Rights
 
 ALL = Namespaces(everywhere=True)

@@ -1,14 +1,11 @@
-// The dashboard's page. It draws what /ui/api/changes tells, a line of JSON at a time, and decides nothing itself.
+// The page of the fleet. It draws what /ui/api/changes tells, a line of JSON at a time, and decides nothing itself.
 //
-// The first line is everything ("whole"), each later one what has changed. Pools are drawn cell by cell, so that a change costs
-// the cells that it touches. All text gets into the page as text, never as markup.
+// Pools are drawn cell by cell, so that a change costs the cells that it touches.
 
-const byId = (id) => document.getElementById(id);
-const TOKEN = "allotment-token";
+import { ORDER, age, ask, byId, element, follow } from "./session.js";
+
 const SEVERAL = "several nodes";
 const ROWS = 100; // of the table of pools, before somebody asks for all
-const RETRY = [1000, 2000, 5000, 10000];
-const ORDER = new Intl.Collator(undefined, { numeric: true });
 const WORDS = {
   Available: "available",
   Allocated: "allocated",
@@ -35,83 +32,6 @@ let past = null;
 let showAll = false;
 let shown = null; // the cell that #about tells of
 
-function element(tag, className = "", text = "") {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== "") made.textContent = text;
-  return made;
-}
-
-// --- the stream ---
-
-const authorization = () => {
-  const token = sessionStorage.getItem(TOKEN);
-  return token ? { Authorization: `Bearer ${token}` } : {};
-};
-
-async function* lines(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let parts = [];
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    let start = 0;
-    for (let end; (end = value.indexOf("\n", start)) >= 0; start = end + 1) {
-      parts.push(value.slice(start, end));
-      yield parts.join("");
-      parts = [];
-    }
-    parts.push(value.slice(start));
-  }
-}
-
-const LOGOUT = "logout";
-let leaving = new AbortController(); // of the stream that is read now
-
-async function follow() {
-  const mine = (leaving = new AbortController());
-  for (let failures = 0; ; ) {
-    try {
-      const response = await fetch("/ui/api/changes", { headers: authorization(), signal: mine.signal });
-      if (response.status === 401) return askForToken();
-      if (!response.ok) throw new Error(await refusal(response));
-      for await (const line of lines(response)) {
-        const told = JSON.parse(line);
-        if (told.error?.code === 401) return askForToken();
-        if (told.error) throw new Error(told.error.message);
-        take(told);
-        failures = 0;
-      }
-      throw new Error("the server ended the connection");
-    } catch (error) {
-      if (!mine.signal.aborted) {
-        connection(`not live: ${error.message}; trying again …`, "broken");
-        await new Promise((resolve) => setTimeout(resolve, RETRY[Math.min(failures++, RETRY.length - 1)]));
-      }
-      if (mine.signal.reason === LOGOUT) return askForToken("");
-      if (mine.signal.aborted) return;
-    }
-  }
-}
-
-// A browser keeps a page that one goes away from, with its connections, of which there are six for a server: the stream has to end.
-addEventListener("pagehide", () => leaving.abort("hidden"));
-addEventListener("pageshow", (event) => event.persisted && byId("login").hidden && follow());
-
-async function refusal(response) {
-  try {
-    return (await response.json()).message;
-  } catch {
-    return `the server answered ${response.status}`;
-  }
-}
-
-function connection(text, className) {
-  const place = byId("connection");
-  if (place.textContent !== text) place.textContent = text;
-  place.className = className;
-}
-
 function take(told) {
   if (told.whole) begin(told);
   for (const [driver, pool] of told.gone ?? []) removePool(key(driver, pool));
@@ -120,34 +40,11 @@ function take(told) {
     placeRows();
     later();
   }
-  if (told.waiting) drawWaiting(told.waiting);
+  if (told.waiting && !told.whole) drawWaiting(told.waiting);
   if (told.timeline !== undefined) past = told.timeline;
   if (told.points && past) past.points.splice(told.points.from, Infinity, ...told.points.points);
   if (told.timeline !== undefined || told.points) drawPast();
 }
-
-// --- who one is ---
-
-function askForToken(why) {
-  const had = sessionStorage.getItem(TOKEN);
-  sessionStorage.removeItem(TOKEN);
-  clear();
-  byId("picture").hidden = byId("leave").hidden = byId("about").hidden = true;
-  byId("login").hidden = false;
-  byId("refused").textContent = why ?? (had ? "The server does not know this token, or its time is over." : "");
-  connection("not logged in", "");
-  byId("token").focus();
-}
-
-byId("form").addEventListener("submit", (event) => {
-  event.preventDefault();
-  sessionStorage.setItem(TOKEN, byId("token").value.trim());
-  byId("token").value = "";
-  byId("login").hidden = true;
-  connection("connecting …", "");
-  follow();
-});
-byId("leave").addEventListener("click", () => leaving.abort(LOGOUT));
 
 // --- the fleet ---
 
@@ -159,23 +56,21 @@ function clear() {
   order = null;
   hideAbout();
   waits.clear();
-  for (const id of ["map", "pools", "waiting", "waiting-more", "past", "notes", "numbers"]) byId(id).replaceChildren();
+  for (const id of ["map", "pools", "waiting", "waiting-more", "past", "numbers"]) byId(id).replaceChildren();
 }
 
 function begin(told) {
   const focused = document.activeElement?.device ? cellName(document.activeElement) : null;
+  const open = [...waits].filter(([, { box }]) => box.open).map(([id]) => id);
   clear();
   states = told.states;
-  byId("login").hidden = true;
-  byId("picture").hidden = false;
-  byId("leave").hidden = !sessionStorage.getItem(TOKEN);
-  byId("notes").replaceChildren(...told.notes.map((note) => element("p", "", note)));
   drawLegend();
   for (const pool of told.pools) putPool(pool, false);
   placeRows();
   roving(map.querySelector(".cell"));
   if (focused) [...map.querySelectorAll(".cell")].find((cell) => cellName(cell) === focused)?.focus();
-  connection("live", "live");
+  drawWaiting(told.waiting);
+  for (const id of open) if (waits.has(id)) waits.get(id).box.open = true;
   requestAnimationFrame(() => setTimeout(() => performance.mark("first-picture")));
 }
 
@@ -486,10 +381,9 @@ const published = new Map(); // attributes and capacity, asked for once
 async function about({ pool, device }) {
   const id = key(pool.driver, pool.pool) + device[0];
   if (!published.has(id)) {
-    const query = new URLSearchParams({ driver: pool.driver, pool: pool.pool, device: device[0] });
-    const response = await fetch(`/ui/api/device?${query}`, { headers: authorization() });
+    const told = await ask("/ui/api/device", { driver: pool.driver, pool: pool.pool, device: device[0] }).catch(() => ({}));
     if (published.size > 500) published.clear();
-    published.set(id, response.ok ? await response.json() : {});
+    published.set(id, told);
   }
   return published.get(id);
 }
@@ -512,7 +406,7 @@ async function tellAbout(cell) {
   panel.replaceChildren(...parts);
   panel.hidden = false;
   putBeside(panel, cell);
-  const details = await about(cell.device).catch(() => ({}));
+  const details = await about(cell.device);
   if (shown !== cell || cell.device.device !== device) return;
   const list = element("dl");
   const entries = [...Object.entries(details.attributes ?? {}), ...Object.entries(details.capacity ?? {})];
@@ -593,7 +487,7 @@ function reached(cell, pressed, all) {
 
 // --- pods that wait ---
 
-const waits = new Map(); // by namespace and name: {pod, row, show}; rows stay while their pod waits, open ones open
+const waits = new Map(); // by namespace and name: {pod, row, box, show}; rows stay while their pod waits, open ones open
 
 function drawWaiting(told) {
   byId("waiting-count").textContent = told.count.toLocaleString();
@@ -643,14 +537,13 @@ function waitingRow(namespace, name) {
     rest.textContent = parts.slice(1).join(", ");
     if (box.open) explain(why, namespace, name);
   };
-  return { pod: null, row, show };
+  return { pod: null, row, box, show };
 }
 
 async function explain(place, namespace, name) {
   const asked = (place.asked = Symbol(name));
   if (!place.firstChild) place.append(element("p", "quiet", "looking …"));
-  const response = await fetch(`/ui/api/pod?${new URLSearchParams({ namespace, name })}`, { headers: authorization() }).catch(() => null);
-  const told = response?.ok ? await response.json() : { reason: response ? await refusal(response) : "the server did not answer" };
+  const told = await ask("/ui/api/pod", { namespace, name }).catch((error) => ({ reason: error.message }));
   if (place.asked === asked && place.parentElement.open) place.replaceChildren(...explanation(told));
 }
 
@@ -708,23 +601,6 @@ function requestWords(request) {
 
 // Expressions are between backquotes.
 const withCode = (text) => text.split("`").map((part, at) => (at % 2 ? element("code", "", part) : part));
-
-function age(since) {
-  const seconds = Math.max(0, (Date.now() - Date.parse(since)) / 1000);
-  if (Number.isNaN(seconds)) return "";
-  return `for ${duration(seconds)}`;
-}
-
-function duration(seconds) {
-  if (seconds < 60) return `${Math.floor(seconds)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
-  if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)} h`;
-  return `${Math.floor(seconds / 86400)} days`;
-}
-
-setInterval(() => {
-  for (const time of document.querySelectorAll("time")) time.textContent = age(time.dateTime);
-}, 5000);
 
 // --- the past ---
 
@@ -785,4 +661,4 @@ function wordsAt(x) {
   return `${clock(past.began + at * past.width)}: ${point ? inUse(point) : "nothing was counted"}`;
 }
 
-follow();
+follow({ path: "/ui/api/changes", take, clear });

@@ -1,0 +1,97 @@
+"""Pods that wait for a node, and the claims that they will use.
+
+A pod wants a machine when the scheduler has said that there is no place for it, and nothing else is under way: no gate holds it,
+nobody makes room for it, and it does not go with a node that is there anyhow. Of a gang all members that wait are meant when one
+of them does, since machines for half a gang help nobody.
+
+Claims that are not made from their templates yet are made here as the claim controller would, so that a plan need not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from allotment.api import alpha2
+from allotment.api.claim_marks import POD_CLAIM_NAME
+from allotment.api.meta import ObjectMeta, OwnerReference
+from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
+from allotment.autoscaler.drain import goes_along
+from allotment.scheduler.pod import FINISHED, group_key
+
+if TYPE_CHECKING:
+    from allotment.api.core import Pod
+    from allotment.autoscaler.simulation import Simulation
+
+Name = tuple[str, str]
+"""Namespace and name."""
+Claim = ResourceClaim | alpha2.ResourceClaim
+Template = ResourceClaimTemplate | alpha2.ResourceClaimTemplate
+
+
+def wants_machine(pod: Pod) -> bool:
+    """Whether the scheduler has found no place for a pod, and a new machine may be one."""
+    return is_open(pod) and any(
+        each.type == "PodScheduled" and each.status == "False" and each.reason == "Unschedulable"
+        for each in pod.status.conditions
+    )
+
+
+def is_open(pod: Pod) -> bool:
+    """Whether a pod waits for a decision of the scheduler, with no room being made for it."""
+    return not (
+        pod.spec.node_name
+        or pod.metadata.deletion_timestamp
+        or pod.status.phase in FINISHED
+        or pod.spec.scheduling_gates
+        or pod.status.nominated_node_name
+        or goes_along(pod)
+    )
+
+
+def pending(simulation: Simulation) -> list[Pod]:
+    """The pods that want a machine, gangs whole."""
+    found = {key: info.pod for key, info in simulation.cluster.pods.items() if wants_machine(info.pod)}
+    for group in {group_key(pod) for pod in found.values()} - {""}:
+        members = simulation.cluster.members.get(group, {})
+        found.update({key: each.pod for key, each in members.items() if is_open(each.pod)})
+    return [found[key] for key in sorted(found)]
+
+
+def missing_claims(
+    pod: Pod, templates: Mapping[str, Template], *, made: Container[str], taken: Container[str]
+) -> Iterator[Claim]:
+    """The claims that are still to be made for a pod. ``templates`` are by ``namespace/name``, as are the claims that are ``taken``;
+    ``made`` are its entries that have one though its status does not say so. Where a template is missing, the scheduler says
+    that the claim is."""
+    noted = {status.name for status in pod.status.resource_claim_statuses}
+    namespace = pod.metadata.namespace
+    for entry in pod.spec.resource_claims:
+        template = templates.get(f"{namespace}/{entry.resource_claim_template_name or ''}")
+        name = f"{pod.metadata.name}-{entry.name}"
+        if template is None or entry.name in noted or entry.name in made or f"{namespace}/{name}" in taken:
+            continue
+        claim = from_template((namespace, name), pod, template)
+        marks = {**claim.metadata.annotations, POD_CLAIM_NAME: entry.name}
+        metadata = replace(claim.metadata, annotations=marks, uid=f"claim {namespace}/{name}")
+        yield replace(claim, metadata=metadata)
+
+
+def from_template(name: Name, pod: Pod, template: Template) -> Claim:
+    """The claim of this name that a template becomes for a pod."""
+    pattern = template.spec.metadata
+    owner = OwnerReference(
+        api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True
+    )
+    metadata = ObjectMeta(
+        namespace=name[0],
+        name=name[1],
+        labels=pattern.labels,
+        annotations=pattern.annotations,
+        owner_references=(owner,),
+    )
+    if isinstance(template, ResourceClaimTemplate):
+        return ResourceClaim(metadata=metadata, spec=template.spec.spec)
+    return alpha2.ResourceClaim(metadata=metadata, spec=template.spec.spec)

@@ -1,0 +1,146 @@
+"""Deployments, Jobs and their like as the pods that they come to.
+
+Nothing here rolls out or starts over: a workload is a pattern and a number. Pods that are made carry the owner that the
+cluster's controllers would give them, so that a workload's pods are found in one way, whoever made them: a Deployment's by their
+ReplicaSet, whose name ends in the hash that its pods have as a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from allotment.api.codec import DecodeError, decode, unknown_fields
+from allotment.api.core import Pod, PodStatus
+from allotment.api.meta import ObjectMeta, OwnerReference
+
+if TYPE_CHECKING:
+    from allotment.api.manifest import Located, ManifestError
+
+HASH = "pod-template-hash"
+"""The label of a Deployment's pods that says which of its ReplicaSets they are of."""
+SIMULATED = "simulated"
+VERSIONS = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1"}
+"""Kinds that come to pods, with the version in which they are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which workload."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Pods like ``pattern``, which has everything but a name."""
+
+    id: Identity
+    pattern: Pod
+    replicas: int
+
+    def pod(self, number: int) -> Pod:
+        """The pod of this number."""
+        name = f"{self.id.name}-{number}"
+        metadata = replace(self.pattern.metadata, name=name, uid=f"pod {self.id.namespace}/{name}")
+        return replace(self.pattern, metadata=metadata)
+
+
+def owners_of(pod: Pod) -> Iterator[Identity]:
+    """The workloads that a pod belongs to: what controls it, and the Deployment behind that."""
+    for owner in pod.metadata.owner_references:
+        if owner.controller and owner.kind in VERSIONS:
+            yield Identity(owner.kind, pod.metadata.namespace, owner.name)
+            mark = pod.metadata.labels.get(HASH)
+            if owner.kind == "ReplicaSet" and mark and owner.name.endswith(f"-{mark}"):
+                yield Identity("Deployment", pod.metadata.namespace, owner.name.removesuffix(f"-{mark}"))
+
+
+def like(id: Identity, pod: Pod) -> Workload:
+    """The workload that has a pod such as this one, without any pods yet."""
+    meta = pod.metadata
+    pattern = Pod(
+        metadata=ObjectMeta(
+            namespace=meta.namespace,
+            labels=meta.labels,
+            annotations=meta.annotations,
+            owner_references=meta.owner_references,
+        ),
+        spec=replace(pod.spec, node_name=None),
+        status=PodStatus(phase="Pending"),
+    )
+    return Workload(id, pattern, 0)
+
+
+def is_workload(located: Located) -> bool:
+    return VERSIONS.get(located.kind) == located.api_version
+
+
+def workload_of(located: Located) -> tuple[Workload | None, list[ManifestError]]:
+    """The workload that a manifest describes, or what is wrong with it."""
+    raw = located.raw
+    metadata, spec = _map(raw.get("metadata")), _map(raw.get("spec"))
+    template, errors = _map(spec.get("template")), []
+    name = metadata.get("name")
+    if not isinstance(name, str) or not name:
+        errors.append(located.error("metadata.name", "a workload needs a name"))
+    if not isinstance(template.get("spec"), dict):
+        errors.append(located.error("spec.template", "must have the spec of a pod"))
+    written = {"metadata": template.get("metadata"), "spec": template.get("spec")}
+    pod = Pod()
+    try:
+        pod = decode(Pod, written)
+        for entry in unknown_fields(Pod, written):
+            path, _, guess = entry.partition(" (")
+            complaint = f"unknown field ({guess}" if guess else "unknown field"
+            errors.append(located.error(f"spec.template.{path}", complaint))
+    except DecodeError as exc:
+        errors.append(located.error(f"spec.template.{exc.path}", exc.message))
+    for field in ("replicas", "parallelism", "completions"):
+        value = spec.get(field)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+            errors.append(located.error(f"spec.{field}", "must be a whole number, zero or more"))
+    if errors:
+        return None, errors
+    id = Identity(located.kind, str(metadata.get("namespace") or "default"), str(name))
+    return Workload(id, _pattern(id, pod), _replicas(id.kind, spec)), []
+
+
+def _map(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _replicas(kind: str, spec: dict[str, Any]) -> int:
+    if kind != "Job":
+        found: int = spec.get("replicas", 1)
+        return found
+    if spec.get("suspend") is True:
+        return 0
+    parallel, completions = spec.get("parallelism"), spec.get("completions")
+    most: int = 1 if parallel is None else parallel
+    return most if completions is None else min(most, completions)
+
+
+def _pattern(id: Identity, pod: Pod) -> Pod:
+    """A pod of a template, with the owner that it would have."""
+    labels, kind, name = pod.metadata.labels, id.kind, id.name
+    if kind == "Deployment":
+        labels, kind, name = {**labels, HASH: SIMULATED}, "ReplicaSet", f"{name}-{SIMULATED}"
+    owner = OwnerReference(
+        api_version=VERSIONS[kind], kind=kind, name=name, uid=f"{kind} {id.namespace}/{name}", controller=True
+    )
+    metadata = ObjectMeta(
+        namespace=id.namespace,
+        labels=labels,
+        annotations=pod.metadata.annotations,
+        owner_references=(owner,),
+    )
+    return replace(pod, metadata=metadata, spec=replace(pod.spec, node_name=None))

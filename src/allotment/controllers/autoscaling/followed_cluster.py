@@ -1,0 +1,68 @@
+"""One simulation of the cluster, kept up by informers: started once, then told what changed.
+
+Changes are gathered and shown when somebody asks, each object once however often it changed meanwhile. So following costs next to
+nothing while there is nothing to decide, and a plan sees one state from beginning to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from allotment.api.core import Namespace, Node, Pod
+from allotment.api.meta import ApiStruct
+from allotment.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from allotment.autoscaler.forkable_cluster import key_of
+from allotment.autoscaler.simulation import Simulation, start_simulation
+from allotment.client.form import Resource
+from allotment.client.informers import Informers
+from allotment.scheduler.configuration import DEFAULT, Configuration
+
+_ALWAYS: tuple[type[ApiStruct], ...] = (
+    Node,
+    Namespace,
+    DeviceClass,
+    ResourceSlice,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    Pod,
+)
+
+
+class FollowedCluster:
+    """What schedulers read, and templates of claims. ``places`` says where the server has kinds that not every one has;
+    ``configuration`` is that of the scheduler whose decisions are foreseen."""
+
+    def __init__(
+        self,
+        informers: Informers,
+        places: Mapping[type[ApiStruct], Resource],
+        configuration: Configuration = DEFAULT,
+    ) -> None:
+        self._simulation = start_simulation((), configuration=configuration)
+        self._changed: dict[tuple[type[ApiStruct], str], ApiStruct | None] = {}
+        for kind in _ALWAYS:
+            informers.of(kind).on_change(self._note)
+        for kind, place in places.items():
+            informers.at(place, kind).on_change(self._note)
+
+    def _note(self, old: Any, new: Any) -> None:
+        shown = new if new is not None else old
+        self._changed[type(shown), key_of(shown)] = new
+
+    def at(self, now: float) -> Simulation:
+        """The cluster as it is known now, to try things on in forks; all must be closed again before this is called next."""
+        simulation = self._simulation
+        assert not simulation.depth, "something is still being tried"
+        changed, self._changed = self._changed, {}
+        for (kind, key), new in changed.items():
+            old: Any = simulation.objects(kind).get(key)
+            if old is not None and (new is None or _uid(old) != _uid(new)):
+                simulation.drop(old)
+        simulation.load(new for new in changed.values() if new is not None)
+        simulation.now = now
+        return simulation
+
+
+def _uid(obj: Any) -> str:
+    return str(obj.metadata.uid)

@@ -1,0 +1,31 @@
+"""How often machines are launched for one pod: a few times at once, since offers may be out of stock, then less and less often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field
+
+FREE = 5
+FIRST_PAUSE, LONGEST_PAUSE = 30.0, 1800.0
+
+
+@dataclass(slots=True)
+class Patience:
+    """Launches by uid of the pod: how many, and when the next one may be."""
+
+    _spent: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+    def has(self, uid: str, now: float) -> bool:
+        """Whether a machine may be launched for a pod now."""
+        return self._spent.get(uid, (0, now))[1] <= now
+
+    def spend(self, uids: Iterable[str], now: float) -> None:
+        """One was launched for each of these."""
+        for uid in uids:
+            count = self._spent.get(uid, (0, now))[0] + 1
+            pause = FIRST_PAUSE * 2.0 ** min(count - FREE, 30) if count >= FREE else 0.0
+            self._spent[uid] = count, now + min(pause, LONGEST_PAUSE)
+
+    def keep(self, uids: Set[str]) -> None:
+        """All others are forgotten: they wait no more."""
+        self._spent = {uid: spent for uid, spent in self._spent.items() if uid in uids}

@@ -1,0 +1,215 @@
+"""Launches machines for pods that the scheduler has found no place for.
+
+Pods are gathered for a moment, so that those that come together are planned for together, gangs whole. Then all of them are
+planned for at once, counting on machines that are on their way, and what is missing is asked for: a NodeClaim each, with a name
+that follows from what it is for. There is no state to lose: after a crash at any point the next plan counts on the claims that
+were made.
+
+A plan is made when pods come to want a machine, when a claim fails, goes or gets ready, when other machines can be had, and now and
+then while somebody waits. What is decided for a pod it is told in an event, once. A pod that machines were launched for and that
+still waits is planned for again at once a few times (another offer, if one is out of stock), then less and less often: should
+the scheduler see things differently from the plan, that must not launch machines for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from allotment.api.autoscaling import INSTANCE_TYPE, NODE_GROUP, ZONE, NodeClaim
+from allotment.api.core import Pod
+from allotment.api.status import AlreadyExists, StatusError
+from allotment.autoscaler.covering import USUAL, Effort
+from allotment.autoscaler.forkable_cluster import key_of
+from allotment.autoscaler.launch import Decision, Launch, decide
+from allotment.autoscaler.node_claims import INITIALIZED, LAUNCHED, State, condition, state_of
+from allotment.autoscaler.pending import pending, wants_machine
+from allotment.client.client import Client, Collection
+from allotment.client.form import Resource, Typed
+from allotment.client.informers import Informers
+from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.transport import Disconnected
+from allotment.client.work_queue import WorkQueue
+from allotment.controllers.autoscaling.batch import Batch
+from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
+from allotment.controllers.autoscaling.numbers import Numbers
+from allotment.controllers.autoscaling.patience import Patience
+from allotment.controllers.clock import Now, left, real_time
+from allotment.controllers.controller import Again
+from allotment.controllers.machines.market import Market
+from allotment.controllers.own_writes import OwnWrites
+
+log = logging.getLogger(__name__)
+
+EVERYTHING = "pods"
+"""The one key: all pods are planned for together."""
+AGAIN_SECONDS = 60.0
+NEW_SECONDS = 30.0
+"""For so long after a node got ready, copies of it and its slices may be older than the claim's."""
+SOON_SECONDS = 1.0
+_NAMED = 3
+
+
+class Provisioning:
+    """The reconciler. ``place`` is where the server has NodeClaims."""
+
+    name = "provisioning"
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        recorder: Recorder,
+        cluster: FollowedCluster,
+        market: Market,
+        *,
+        place: Resource,
+        numbers: Numbers,
+        batch: Batch | None = None,
+        effort: Effort = USUAL,
+        now: Now = real_time,
+    ) -> None:
+        self.queue: WorkQueue[str] = WorkQueue()
+        self._recorder, self._cluster, self._market = recorder, cluster, market
+        self._numbers, self._effort, self._now = numbers, effort, now
+        self._batch = batch or Batch()
+        self._claims = Collection(client, place, Typed(NodeClaim))
+        self._seen = informers.at(place, NodeClaim)
+        self._own: OwnWrites[str] = OwnWrites(self._seen)
+        self._unsure = False  # whether a claim may have been made that nobody said was
+        self._patience = Patience()
+        self._told: dict[str, str] = {}  # what each pod was told last, by uid
+        informers.of(Pod).on_change(self._pod_changed)
+        self._seen.on_change(self._claim_changed)
+        market.on_change.append(self._look)
+
+    # --- when to plan ---
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if new is not None and wants_machine(new) and (old is None or not wants_machine(old)):
+            self._batch.add(self._now().timestamp())
+            self._look()
+
+    def _claim_changed(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
+        settled = new is None or state_of(new) in (State.FAILED, State.INITIALIZED)
+        if settled and (old is None or new is None or state_of(old) is not state_of(new)):
+            self._look()
+
+    def _look(self) -> None:
+        self.queue.add(EVERYTHING)
+
+    async def reconcile(self, key: str) -> Again | None:
+        wait = self._batch.left(self._now().timestamp())
+        if wait > 0:
+            return Again(wait, "more pods may come")
+        self._batch.close()
+        await self._see_own_writes()
+        now = self._now()
+        waiting = pending(self._cluster.at(now.timestamp()))
+        self._patience.keep({pod.metadata.uid for pod in waiting})
+        self._told = {
+            pod.metadata.uid: words for pod in waiting if (words := self._told.get(pod.metadata.uid))
+        }
+        decision = self._decide(waiting, now)
+        decision = replace(
+            decision, launches=tuple(each for each in decision.launches if self._may(each, now))
+        )
+        await self._launch(decision.launches, now)
+        self._tell(decision, {key_of(pod): pod for pod in waiting})
+        if self._unsure:
+            return Again(SOON_SECONDS, "a claim was there already")
+        return Again(AGAIN_SECONDS, "pods wait") if waiting else None
+
+    async def _see_own_writes(self) -> None:
+        if self._unsure:
+            found = await self._claims.list()
+            versions = [int(each.metadata.resource_version or 0) for each in found.items]
+            self._own.wrote(EVERYTHING, max(versions, default=0))
+            self._unsure = False
+        await self._own.seen(EVERYTHING)
+
+    # --- what to launch ---
+
+    def _decide(self, pods: Sequence[Pod], now: datetime) -> Decision:
+        began = time.perf_counter()
+        simulation, claims = self._cluster.at(now.timestamp()), self._seen.all()
+        decision = decide(
+            simulation,
+            self._market.machines,
+            claims,
+            pods,
+            is_new=lambda each: _is_new(each, now),
+            effort=self._effort,
+        )
+        self._numbers.planned("provisioning", time.perf_counter() - began)
+        self._numbers.left_out(len(decision.plan.pending))
+        return decision
+
+    def _may(self, launch: Launch, now: datetime) -> bool:
+        """Whether it is for anybody for whom not too much was launched in vain."""
+        return any(self._patience.has(pod.metadata.uid, now.timestamp()) for pod in launch.pods)
+
+    async def _launch(self, launches: Sequence[Launch], now: datetime) -> None:
+        """Asks for all of them, as far as the server lets it; raises what it said to one that it did not."""
+        refused: StatusError | None = None
+        for each in launches:
+            try:
+                made = await self._claims.create(each.claim)
+            except AlreadyExists:  # asked for before, by us or another; or it is just going
+                self._unsure = True
+                continue
+            except StatusError as exc:
+                refused = exc
+                continue
+            except Disconnected:
+                self._unsure = True
+                raise
+            self._own.wrote(EVERYTHING, made.metadata.resource_version or 0)
+            self._patience.spend((pod.metadata.uid for pod in each.pods), now.timestamp())
+            self._numbers.asked_for(each.machine)
+            log.info(
+                "%s asked for: %s, for %d pods", each.claim.metadata.name, each.machine.name, len(each.pods)
+            )
+        if refused is not None:
+            raise refused
+
+    # --- what to say ---
+
+    def _tell(self, decision: Decision, pods: dict[str, Pod]) -> None:
+        for launch in decision.launches:
+            for pod in launch.pods:
+                self._say(pod, EventType.NORMAL, "TriggeredScaleUp", decision.told(pod))
+        refused = self._refused()
+        for each in decision.plan.pending:
+            words = f"no machine helps: {each.why}{refused}"
+            self._say(pods[each.pod], EventType.WARNING, "NotTriggerScaleUp", words)
+
+    def _say(self, pod: Pod, type_: EventType, reason: str, words: str) -> None:
+        meta = pod.metadata
+        if self._told.get(meta.uid) != words:
+            self._told[meta.uid] = words
+            self._recorder.tell(
+                Subject("v1", "Pod", meta.name, meta.namespace, meta.uid), type_, reason, words
+            )
+
+    def _refused(self) -> str:
+        """What could not be launched a short while ago."""
+        failed = [each for each in self._seen.all() if state_of(each) is State.FAILED]
+        told = {words for each in failed if (words := _failure(each))}
+        more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+        return f"; could not be had: {', '.join(sorted(told)[:_NAMED])}{more}" if told else ""
+
+
+def _is_new(claim: NodeClaim, now: datetime) -> bool:
+    ready = condition(claim, INITIALIZED)
+    return ready is not None and left(ready.last_transition_time, NEW_SECONDS, now) > 0
+
+
+def _failure(claim: NodeClaim) -> str:
+    """``gpu-8 in zone-a (InsufficientCapacity)``."""
+    told, labels = condition(claim, LAUNCHED), claim.metadata.labels
+    type_, zone = labels.get(INSTANCE_TYPE) or labels.get(NODE_GROUP, ""), labels.get(ZONE, "")
+    return f"{type_}{f' in {zone}' if zone else ''} ({told.reason})" if told is not None else ""

@@ -1,0 +1,158 @@
+"""The end of a machine: no new pods, those that are there go, the machine ends, its Node goes, and then its claim.
+
+Pods go by the eviction API, so disruption budgets may hold them back, for ever if need be. With a
+``terminationGracePeriod`` there is an end to that: early enough before it for its own grace, a pod is deleted whatever
+budgets say, and then the machine ends with whatever is left on it. Pods that are on the node because the node is there (DaemonSets, static
+pods), and those that tolerate the taint, are not waited for.
+
+Each step looks at what is there, so a new process goes on where the last one ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from allotment.api.autoscaling import NodeClaim
+from allotment.api.core import Node, Pod
+from allotment.api.status import NotFound, TooManyRequests
+from allotment.api.toleration import tolerates
+from allotment.autoscaler.drain import belongs_to_node
+from allotment.autoscaler.node_claims import TERMINATION
+from allotment.cel.times import SECOND, parse_duration
+from allotment.client.client import Client
+from allotment.client.informers import Informers
+from allotment.client.recorder import EventType
+from allotment.controllers.clock import Now, moment
+from allotment.controllers.controller import Again
+from allotment.controllers.machines.claim_status import ClaimStatus
+from allotment.controllers.machines.membership import DISRUPTED, cordon
+from allotment.controllers.machines.provider import Provider
+from allotment.controllers.pod_state import BY_NODE, finished, node_of
+
+DRAINED = "Drained"
+DRAIN_SECONDS = 10.0
+"""After which pods that a budget held back are asked to go again."""
+EVICT_SECONDS = 5.0
+"""A budget that is being counted asks to come back later: other pods need not wait for that."""
+TERMINATE_SECONDS = 5.0
+DEFAULT_GRACE = 30
+
+
+class Departure:
+    """Takes claims that are being deleted to their end, a step at a time."""
+
+    def __init__(
+        self, client: Client, informers: Informers, provider: Provider, status: ClaimStatus, now: Now
+    ) -> None:
+        self._provider, self._status, self._now = provider, status, now
+        self._client_nodes, self._client_pods = client.of(Node), client.of(Pod)
+        self._pods = informers.of(Pod)
+        self._pods.add_index(BY_NODE, node_of)
+
+    async def step(self, claim: NodeClaim, nodes: Sequence[Node]) -> Again | None:
+        """When to come again; None when the claim is on its way out."""
+        for node in nodes:
+            claim, again = await self._empty(claim, node)
+            if again is not None:
+                return again
+        if not await self._provider.terminate(claim.metadata.uid):
+            return Again(TERMINATE_SECONDS, "its machine is ending")
+        for node in nodes:
+            with suppress(NotFound):
+                await self._client_nodes.delete(node.metadata.name, uid=node.metadata.uid)
+        self._status.tell(claim, EventType.NORMAL, "Terminated", "The machine has ended")
+        others = [each for each in claim.metadata.finalizers if each != TERMINATION]
+        await self._status.claims.change(claim, {"metadata": {"finalizers": others}})
+        return None
+
+    async def _empty(self, claim: NodeClaim, node: Node) -> tuple[NodeClaim, Again | None]:
+        change = cordon(node)
+        if change is not None:
+            await self._client_nodes.change(node, change)
+            self._status.tell(claim, EventType.NORMAL, "Draining", "The node takes no more pods; its pods go")
+        deadline = _deadline(claim)
+        pods = [each for each in self._pods.by(BY_NODE, node.metadata.name) if _is_waited_for(each)]
+        if not pods or (deadline is not None and deadline <= self._now()):
+            told = f"{len(pods)} pods were left" if pods else "no pods are left to wait for"
+            return await self._say(claim, "True", "Drained", told), None
+        held = 0
+        for pod in pods:
+            held += not await self._send_off(pod, deadline)
+        message = f"{len(pods)} pods are still there" + (
+            f", {held} of them held back by disruption budgets" if held else ""
+        )
+        claim = await self._say(claim, "Unknown", "Draining", message)
+        return claim, Again(self._patience(pods, deadline), "its pods are leaving")
+
+    async def _send_off(self, pod: Pod, deadline: datetime | None) -> bool:
+        """Whether the pod is going. Budgets count until there is only as much time left as the pod has of its own."""
+        meta = pod.metadata
+        forced = deadline is not None and self._now() >= deadline - timedelta(seconds=_grace(pod))
+        if meta.deletion_timestamp is not None:
+            return True
+        try:
+            if forced and deadline is not None:
+                grace = max(int((deadline - self._now()).total_seconds()), 1)
+                await self._client_pods.delete(meta.name, meta.namespace, uid=meta.uid, grace_seconds=grace)
+            else:
+                async with asyncio.timeout(EVICT_SECONDS):
+                    await self._client_pods.act(meta.name, "eviction", _eviction(pod), meta.namespace)
+        except NotFound:
+            return True
+        except (TooManyRequests, TimeoutError):
+            return False
+        return True
+
+    def _patience(self, pods: Iterable[Pod], deadline: datetime | None) -> float:
+        if deadline is None:
+            return DRAIN_SECONDS
+        times = (deadline, *(deadline - timedelta(seconds=_grace(pod)) for pod in pods))
+        ahead = [(each - self._now()).total_seconds() for each in times if each > self._now()]
+        return min([DRAIN_SECONDS, *ahead])
+
+    async def _say(self, claim: NodeClaim, status: str, reason: str, message: str) -> NodeClaim:
+        condition = {"type": DRAINED, "status": status, "reason": reason, "message": message}
+        return await self._status.write(claim, condition)
+
+
+def _is_waited_for(pod: Pod) -> bool:
+    """Also if it is going: its containers still run."""
+    if finished(pod) or belongs_to_node(pod):
+        return False
+    return not any(tolerates(each, DISRUPTED) for each in pod.spec.tolerations)
+
+
+def _deadline(claim: NodeClaim) -> datetime | None:
+    """When the machine ends whatever is on it; None: never."""
+    begun = moment(claim.metadata.deletion_timestamp)
+    seconds = seconds_of(claim.spec.termination_grace_period)
+    if begun is None or seconds is None:
+        return None
+    try:
+        return begun + timedelta(seconds=seconds)
+    except OverflowError:  # more seconds than time has
+        return None
+
+
+def seconds_of(duration: str | None) -> float | None:
+    """A time as pools write it, ``720h``; None if it is none, as ``Never`` is."""
+    found = parse_duration(duration or "")
+    return max(found.ns, 0) / SECOND if found is not None else None
+
+
+def _grace(pod: Pod) -> int:
+    grace = pod.spec.termination_grace_period_seconds
+    return min(max(DEFAULT_GRACE if grace is None else grace, 0), 86_400 * 365)
+
+
+def _eviction(pod: Pod) -> dict[str, object]:
+    meta = pod.metadata
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": meta.name, "namespace": meta.namespace},
+        "deleteOptions": {"preconditions": {"uid": meta.uid}},
+    }

@@ -1,0 +1,82 @@
+"""When a new node counts as ready, and whether it has what was predicted of it.
+
+It is ready when its kubelet says so, the taints that it starts with are gone, the extended resources that were asked for are
+there, and each driver whose devices the plan counted on has published a complete pool. Then its devices are held against the
+prediction: a difference is no reason not to use the node, but somebody should know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from allotment.api.autoscaling import NodeClaim
+from allotment.api.core import Node
+from allotment.api.quantity import Quantity
+from allotment.api.resource import ResourceSlice
+from allotment.autoscaler.comparison import Difference, awaited, differences
+from allotment.autoscaler.machine import Machine
+from allotment.autoscaler.node_claims import AS_PREDICTED, drivers_of, foreseen
+from allotment.client.form import Obj
+
+_NAMED = 5
+_CLIPPED = 200
+"""So many differences are told in words, and so much of each; the others are counted."""
+
+
+class Obstacle(NamedTuple):
+    """Why a node is not ready yet."""
+
+    reason: str
+    message: str
+
+
+def obstacle(claim: NodeClaim, node: Node, published: Sequence[ResourceSlice]) -> Obstacle | None:
+    if not any(each.type == "Ready" and each.status == "True" for each in node.status.conditions):
+        return Obstacle("NodeNotReady", "the node does not say that it is ready")
+    present = {(each.key, each.effect) for each in node.spec.taints}
+    starting = sorted({each.key for each in claim.spec.startup_taints if (each.key, each.effect) in present})
+    if starting:
+        return Obstacle("StartupTaintsExist", f"the node still has the taints {', '.join(starting)}")
+    zero = Quantity.parse("0")
+    promised = claim.status.allocatable  # without what devices serve: nodes do not have that
+    absent = [
+        name
+        for name, amount in claim.spec.resources.requests.items()
+        if min(amount, promised.get(name, zero)) > zero == node.status.allocatable.get(name, zero)
+    ]
+    if absent:
+        return Obstacle("ResourceNotRegistered", f"the node does not have {', '.join(sorted(absent))} yet")
+    drivers = awaited(drivers_of(claim), published)
+    if drivers:
+        return Obstacle("DevicesNotPublished", f"{', '.join(drivers)} has not published all devices yet")
+    return None
+
+
+class Verdict(NamedTuple):
+    """The condition, and what it is about."""
+
+    condition: Obj
+    differences: Sequence[Difference]
+
+
+def compared(claim: NodeClaim, machine: Machine | None, published: Sequence[ResourceSlice]) -> Verdict:
+    """Whether a node that is ready has the devices that were predicted, of the drivers that were waited for."""
+    drivers = set(drivers_of(claim))
+    if not drivers:
+        return _verdict("True", "NoDevices", "no devices were predicted")
+    if machine is None:
+        return _verdict("Unknown", "NoPrediction", "the catalogue does not have the machine any more")
+    predicted = [each for each in foreseen(claim, machine)[1] if each.spec.driver in drivers]
+    found = differences(predicted, [each for each in published if each.spec.driver in drivers])
+    if not found:
+        return _verdict("True", "AsPredicted", "all devices are as predicted")
+    told = "; ".join(str(each)[:_CLIPPED] for each in found[:_NAMED])
+    more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return _verdict("False", "DevicesDiffer", f"{told}{more}", found)
+
+
+def _verdict(status: str, reason: str, message: str, found: Sequence[Difference] = ()) -> Verdict:
+    return Verdict(
+        {"type": AS_PREDICTED, "status": status, "reason": reason, "message": message}, tuple(found)
+    )

@@ -1,0 +1,85 @@
+"""Machines without a claim end, and claims without a machine go: what a crash, a lost answer or somebody's hand left behind.
+
+Every two minutes the provider is asked for all that it runs.
+
+* *A machine* is left behind if its claim is not there. Claims are older than their machines, so they are asked for after the
+  machines, and from the server: no copy that is behind can make a new machine look abandoned.
+* *A claim* has lost its machine if it was launched before the provider was asked, and is not in the answer.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from allotment.api.autoscaling import NodeClaim
+from allotment.api.core import Node
+from allotment.api.status import NotFound
+from allotment.autoscaler.node_claims import State, state_of
+from allotment.client.client import Client
+from allotment.client.form import Resource
+from allotment.client.informers import Informers
+from allotment.client.recorder import EventType, Recorder
+from allotment.client.work_queue import WorkQueue
+from allotment.controllers.clock import Now, real_time
+from allotment.controllers.controller import Again
+from allotment.controllers.machines.claim_status import ClaimStatus
+from allotment.controllers.machines.membership import follow_nodes
+from allotment.controllers.machines.provider import Provider, Running
+
+SWEEP_SECONDS = 120.0
+ALL = "all"
+"""The only key."""
+
+
+class Sweep:
+    """The reconciler."""
+
+    name = "machine-sweep"
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        recorder: Recorder,
+        provider: Provider,
+        *,
+        place: Resource,
+        now: Now = real_time,
+    ) -> None:
+        self.queue: WorkQueue[str] = WorkQueue()
+        self._provider = provider
+        self._claims, self._nodes = informers.at(place, NodeClaim), follow_nodes(informers)
+        self._client_nodes = client.of(Node)
+        self._status = ClaimStatus(client, place, recorder, now)
+        self.queue.add(ALL)
+
+    async def reconcile(self, key: str) -> Again | None:
+        launched = [each for each in self._claims.all() if _has_machine(each)]
+        running = await self._provider.machines()
+        there = {each.metadata.uid for each in (await self._status.claims.list()).items} if running else set()
+        for machine in running:
+            if machine.claim not in there:
+                await self._end(machine)
+        ids = {each.id for each in running}
+        for claim in launched:
+            if claim.status.provider_id not in ids:
+                await self._drop(claim)
+        return Again(SWEEP_SECONDS, "something may have been left behind")
+
+    async def _end(self, machine: Running) -> None:
+        """Its node first: by the machine it is found again if this is as far as we get."""
+        for node in self._nodes.of(machine.id):
+            with suppress(NotFound):
+                await self._client_nodes.delete(node.metadata.name, uid=node.metadata.uid)
+        await self._provider.terminate(machine.claim)
+
+    async def _drop(self, claim: NodeClaim) -> None:
+        self._status.tell(
+            claim, EventType.WARNING, "MachineGone", "The provider has no such machine any more"
+        )
+        with suppress(NotFound):
+            await self._status.claims.delete(claim.metadata.name, uid=claim.metadata.uid)
+
+
+def _has_machine(claim: NodeClaim) -> bool:
+    return bool(claim.status.provider_id) and state_of(claim) not in (State.GOING, State.FAILED)

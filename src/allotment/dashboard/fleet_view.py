@@ -1,0 +1,67 @@
+"""All devices that one person may see, with who holds them, and the pods that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from allotment.allocator.pool import PoolID
+from allotment.api.alpha2 import NodeResourceSlice
+from allotment.api.pools import ResourcePool
+from allotment.api.resource import Device, DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.client.client import Client
+from allotment.client.informer import Informer
+from allotment.dashboard.fleet import Fleet
+from allotment.dashboard.rights import Rights
+from allotment.dashboard.view import View
+
+
+class FleetView(View):
+    """Its parts are pools, by their ids, and the pods."""
+
+    def __init__(self, client: Client, rights: Rights) -> None:
+        self.fleet = Fleet(slices=rights.slices, all_claims=rights.claims.everywhere, touched=self.tell)
+        self._slices = Informer(client.of(ResourceSlice), indexes={"pool": _pools_of})
+        devices = list(self._of_devices(client, rights))
+        for informer in devices:
+            informer.on_change(self.fleet.change)
+        super().__init__(client, rights, *devices)
+
+    def _of_devices(self, client: Client, rights: Rights) -> Iterator[Informer[Any]]:
+        """All that the picture of devices is made of. Claims tell of devices, which are not shown to who may not see slices."""
+        if rights.slices:
+            yield self._slices
+            yield from [Informer(client.of(ResourceClaim), each) for each in rights.claims.each()]
+            if rights.rules:
+                yield Informer(client.of(DeviceTaintRule))
+            if rights.node_slices:
+                yield Informer(client.of(NodeResourceSlice))
+        if rights.pools and not (rights.slices and rights.claims.everywhere):
+            yield Informer(client.of(ResourcePool))
+
+    def device(self, id: PoolID, name: str) -> Device | None:
+        """What the newest generation of a pool publishes of a device."""
+        slices = sorted(self._slices.by("pool", id), key=lambda each: -each.spec.pool.generation)
+        return next((device for each in slices for device in each.spec.devices if device.name == name), None)
+
+
+def _pools_of(slice: ResourceSlice) -> tuple[PoolID]:
+    return (PoolID(slice.spec.driver, slice.spec.pool.name),)
+
+
+def device_document(device: Device) -> dict[str, Any]:
+    """What a device is, whoever has it."""
+    attributes = {
+        name: next(iter(msgspec.to_builtins(value).values()), None)
+        for name, value in device.attributes.items()
+    }
+    return {
+        "attributes": attributes,
+        "capacity": {name: str(offer.value) for name, offer in device.capacity.items()},
+        "shared": bool(device.allow_multiple_allocations),
+        "taints": [
+            f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}" for taint in device.taints
+        ],
+    }

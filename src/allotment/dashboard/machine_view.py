@@ -1,0 +1,108 @@
+"""Machines as one person may see them: pools and groups that they come from, those that were asked for, and what there is to choose from.
+
+What overlays make of the catalogue is worked out in a thread, whenever something that it follows from has changed, and at most every so often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
+from allotment.api.core import Pod
+from allotment.autoscaler.catalogue import Catalogue
+from allotment.client.client import Client
+from allotment.client.informer import Informer
+from allotment.dashboard.choice import Choice, choice_of
+from allotment.dashboard.rights import Rights
+from allotment.dashboard.view import View
+
+SOURCES, CLAIMS, CHOICE = "sources", "claims", "choice"
+"""The parts, besides pods: pools and groups; what was asked for; what there is to choose from."""
+PAUSE_SECONDS = 0.25
+"""The least time from one evaluation of overlays to the next."""
+
+
+class MachineView(View):
+    """See the module. ``choice`` is there once the view is ready."""
+
+    choice: Choice
+
+    def __init__(self, client: Client, rights: Rights, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self._pools, self._groups = Informer(client.of(NodePool)), Informer(client.of(NodeGroup))
+        self._claims, self._overlays = Informer(client.of(NodeClaim)), Informer(client.of(NodeOverlay))
+        self._stale, self._evaluated = asyncio.Event(), asyncio.Event()
+        self._pools.on_change(self._changed(SOURCES))
+        self._groups.on_change(self._changed(SOURCES))
+        self._overlays.on_change(self._changed(CHOICE))
+        self._claims.on_change(lambda old, new: self.tell(CLAIMS))
+        followed: Mapping[Informer[Any], bool] = {
+            self._pools: rights.node_pools,
+            self._groups: rights.node_groups,
+            self._claims: rights.node_claims,
+            self._overlays: rights.overlays,
+        }
+        super().__init__(client, rights, *[each for each, may in followed.items() if may])
+
+    def _changed(self, part: str) -> Callable[[Any, Any], None]:
+        def changed(old: Any, new: Any) -> None:
+            if old is None or new is None or _state(old) != _state(new):
+                self._stale.set()
+            self.tell(part)
+
+        return changed
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(super().run())
+            tasks.create_task(self._evaluate())
+
+    async def _begun(self) -> None:
+        await super()._begun()
+        await self._evaluated.wait()
+
+    async def _evaluate(self) -> None:
+        await super()._begun()
+        while True:
+            self._stale.clear()
+            all_of = self.catalogue.with_pools(self._pools.all(), self._groups.all())
+            self.choice = await asyncio.to_thread(choice_of, all_of, self._overlays.all())
+            self._evaluated.set()
+            self.tell(CHOICE)
+            await asyncio.sleep(PAUSE_SECONDS)
+            await self._stale.wait()
+
+    # --- what there is ---
+
+    def pools(self) -> list[NodePool]:
+        """Those of the cluster, and those of the catalogue that have not been put into it."""
+        return _together(self.catalogue.pools, self._pools.all())
+
+    def groups(self) -> list[NodeGroup]:
+        return _together(self.catalogue.groups, self._groups.all())
+
+    def claims(self) -> list[NodeClaim]:
+        return self._claims.all()
+
+    def waiting(self) -> list[Pod]:
+        """Pods that a plan would be for."""
+        return [pod for pod in self.pods() if pod.status.phase in (None, "Pending")]
+
+    def version(self) -> str:
+        """Of what a plan follows from: another one, another plan. Nodes are left out, as they change all the time."""
+        informers = (self._pools, self._groups, self._overlays, self._claims)
+        objects = [*self.waiting(), *[each for informer in informers for each in informer.all()]]
+        return blake2b(repr(sorted(map(_state, objects))).encode(), digest_size=8).hexdigest()
+
+
+def _state(obj: Any) -> tuple[str, int]:
+    """Changes with the spec, and not with the status."""
+    return obj.metadata.uid, obj.metadata.generation or 0
+
+
+def _together(files: Mapping[str, Any], cluster: Iterable[Any]) -> list[Any]:
+    named = {**files, **{each.metadata.name: each for each in cluster}}
+    return [named[name] for name in sorted(named)]

@@ -1,0 +1,145 @@
+"""A plan as its page reads it: the consequence in a sentence, machines that are alike together, pods left out for the same reasons together.
+
+However many pods there are, it stays small: of each list the first are told, and how many more there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from allotment.autoscaler.plan import LeftOut, NewNode, Place, Plan
+from allotment.dashboard.price import price
+
+ALIKE = 100
+"""Sorts of machines, and sorts of reasons, that are told."""
+MACHINES = 50
+"""Of one sort."""
+PODS = 100
+"""On one machine, of one reason, or on nodes that are there."""
+REASONS = 20
+"""Of one pod left out."""
+_LENGTH = 500
+
+
+def plan_document(plan: Plan, notes: Iterable[str] = ()) -> dict[str, Any]:
+    machines = _machines(plan.nodes)
+    left = _left(plan.pending)
+    return {
+        "headline": headline(plan),
+        "proof": proof(plan),
+        "price": price(plan.price),
+        "lowerBound": price(plan.bound),
+        "machines": machines[:ALIKE],
+        "moreMachines": sum(each["count"] for each in machines[ALIKE:]),
+        "existing": _places(plan.existing),
+        "left": left[:ALIKE],
+        "moreLeft": sum(each["count"] for each in left[ALIKE:]),
+        "notes": list(notes)[:PODS],
+    }
+
+
+def headline(plan: Plan) -> str:
+    """What would come of it, before anything else."""
+    taken = sum(len(each.places) for each in plan.nodes)
+    room, left = len(plan.existing), len(plan.pending)
+    pods = _count(taken + room + left, "pending pod")
+    if not taken + room + left:
+        return "No pod waits for a node."
+    if plan.nodes:
+        machines = f"{_count(len(plan.nodes), 'machine')}, {price(plan.price)} per hour"
+        words = f"{machines}, would take {taken} of {pods}"
+        words += (
+            f"; {room} {'has' if room == 1 else 'have'} room on nodes that are there or on their way"
+            if room
+            else ""
+        )
+        return f"{words}; {left} would stay pending." if left else f"{words}."
+    if not left:
+        whom = "the pending pod" if room == 1 else f"all {pods}"
+        return f"No machine is needed: nodes that are there or on their way have room for {whom}."
+    words = f"No machine would help {left} of {pods}" if room else f"No machine would help the {pods}"
+    return (
+        f"{words}; {room} {'has' if room == 1 else 'have'} room on nodes that are there or on their way."
+        if room
+        else f"{words}."
+    )
+
+
+def proof(plan: Plan) -> str:
+    """How far from the cheapest it may be."""
+    if not plan.nodes:
+        return ""
+    if plan.exact:
+        return "There is no cheaper way."
+    if plan.price <= plan.bound:
+        return "Nothing cheaper would do."
+    return f"Nothing below {price(plan.bound)} per hour would do: at most {plan.gap:.1%} could be saved."
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _machines(nodes: Iterable[NewNode]) -> list[dict[str, Any]]:
+    """By type, place and price; the dearest first."""
+    alike: dict[Any, list[NewNode]] = {}
+    for node in nodes:
+        machine = node.machine
+        alike.setdefault((machine.name, machine.price), []).append(node)
+    order = sorted(alike.items(), key=lambda item: (-item[0][1] * len(item[1]), item[0][0]))
+    return [_sort(each) for _, each in order]
+
+
+def _sort(nodes: Sequence[NewNode]) -> dict[str, Any]:
+    machine = nodes[0].machine
+    return {
+        "count": len(nodes),
+        "type": machine.type,
+        "source": machine.source,
+        "zone": machine.offering.zone,
+        "capacityType": machine.offering.capacity_type,
+        "price": price(machine.price),
+        "together": price(machine.price * len(nodes)),
+        "pods": sum(len(each.places) for each in nodes),
+        "each": [{"name": each.name, **_places(each.places)} for each in nodes[:MACHINES]],
+    }
+
+
+def _places(places: Sequence[Place]) -> dict[str, Any]:
+    told = [{"pod": each.pod, "node": each.node, "devices": _devices(each.devices)} for each in places[:PODS]]
+    return {"count": len(places), "pods": told}
+
+
+def _devices(names: Iterable[str]) -> list[str]:
+    """``driver/device``; the pool is the node's, mostly."""
+    parts = [name.split("/") for name in names]
+    return [f"{each[0]}/{each[-1]}" for each in parts[:PODS]]
+
+
+def _left(pending: Iterable[LeftOut]) -> list[dict[str, Any]]:
+    """The reason that most pods have first."""
+    alike: dict[Any, list[LeftOut]] = {}
+    for each in pending:
+        alike.setdefault((each.why, tuple(each.types.items())), []).append(each)
+    groups = sorted(alike.values(), key=lambda group: -len(group))
+    return [
+        {
+            "count": len(group),
+            "pods": [each.pod for each in group[:PODS]],
+            "reason": (group[0].why or "does not fit")[:_LENGTH],
+            "types": _by_reason(group[0]),
+        }
+        for group in groups
+    ]
+
+
+def _by_reason(left: LeftOut) -> list[dict[str, Any]]:
+    reasons: dict[str, list[str]] = {}
+    for name, words in left.types.items():
+        reasons.setdefault(words, []).append(name)
+    order = sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
+    return [
+        {"reason": words[:_LENGTH], "count": len(names), "types": names[:PODS]}
+        for words, names in order[:REASONS]
+    ]

@@ -1,0 +1,116 @@
+"""Pools and groups as the page of machines reads them: how many machines of each, what they cost, and how much its limits leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from allotment.api.autoscaling import NODE_GROUP, NODE_POOL, READY, NodeClaim, NodeGroup, NodePool
+from allotment.api.quantity import Quantity
+from allotment.api.validation import validate_node_group, validate_node_pool
+from allotment.autoscaler.node_claims import State, state_of
+from allotment.dashboard.choice import Choice
+from allotment.dashboard.price import price
+from allotment.dashboard.words import said
+
+TOLD = 200
+"""Of both together; of more there is the number."""
+_NONE = Quantity.parse("0")
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What a pool or group has, and what of it can be summed up. ``unpriced`` are machines of which no price is known."""
+
+    document: dict[str, Any]
+    machines: int
+    cost: Decimal
+    unpriced: int
+
+    def told(self) -> dict[str, Any]:
+        return {
+            **self.document,
+            "machines": self.machines,
+            "price": price(self.cost),
+            "unpriced": self.unpriced,
+        }
+
+
+def sources_document(
+    pools: Iterable[NodePool], groups: Iterable[NodeGroup], asked: Iterable[NodeClaim], choice: Choice
+) -> dict[str, Any]:
+    """``asked`` are all machines that were asked for; those that failed do not count."""
+    claims: dict[tuple[str, str], list[NodeClaim]] = {}
+    for claim in asked:
+        for label in (NODE_POOL, NODE_GROUP):
+            if (name := claim.metadata.labels.get(label)) and state_of(claim) is not State.FAILED:
+                claims.setdefault((label, name), []).append(claim)
+    sources = [
+        *[_pool(each, claims.get((NODE_POOL, each.metadata.name), ()), choice) for each in pools],
+        *[_group(each, claims.get((NODE_GROUP, each.metadata.name), ()), choice) for each in groups],
+    ]
+    return {
+        "count": len(sources),
+        "machines": sum(each.machines for each in sources),
+        "price": price(sum((each.cost for each in sources), Decimal(0))),
+        "rows": [each.told() for each in sources[:TOLD]],
+    }
+
+
+def _pool(pool: NodePool, claims: Sequence[NodeClaim], choice: Choice) -> _Source:
+    used = pool.status.resources or _sum(each.status.capacity for each in claims)
+    limits = [_limit(name, used.get(name, _NONE), limit) for name, limit in sorted(pool.spec.limits.items())]
+    document = {
+        **_about(pool, [str(error) for error in validate_node_pool(pool)]),
+        "fixed": pool.spec.replicas,
+        "limits": limits,
+    }
+    machines = len(claims) or pool.status.nodes or 0
+    prices = [choice.price_of(each) for each in claims]
+    known = [each for each in prices if each is not None]
+    return _Source(document, machines, sum(known, Decimal(0)), len(prices) - len(known))
+
+
+def _group(group: NodeGroup, claims: Sequence[NodeClaim], choice: Choice) -> _Source:
+    size = max(0, group.status.size if group.status.size is not None else len(claims))
+    least = f", never fewer than {group.spec.min}" if group.spec.min else ""
+    part = _part(size, group.spec.max)
+    limit = {"name": f"machines{least}", "used": str(size), "limit": str(group.spec.max), "part": part}
+    document = {
+        **_about(group, [str(error) for error in validate_node_group(group)]),
+        "fixed": None,
+        "limits": [limit],
+    }
+    each = choice.price_of_group(group)
+    return _Source(document, size, (each or Decimal(0)) * size, size if each is None else 0)
+
+
+def _about(source: NodePool | NodeGroup, errors: list[str]) -> dict[str, Any]:
+    problems = [
+        said(each) for each in source.status.conditions if each.type == READY and each.status == "False"
+    ]
+    return {
+        "kind": source.kind,
+        "name": source.metadata.name,
+        "inFile": not source.metadata.uid,
+        "problems": [*errors, *problems],
+    }
+
+
+def _sum(amounts: Iterable[Mapping[str, Quantity]]) -> Mapping[str, Quantity]:
+    total: dict[str, Quantity] = {}
+    for each in amounts:
+        for name, amount in each.items():
+            total[name] = total[name] + amount if name in total else amount
+    return total
+
+
+def _limit(name: str, used: Quantity, limit: Quantity) -> dict[str, Any]:
+    part = _part(used.approximate_float(), limit.approximate_float())
+    return {"name": name, "used": str(used), "limit": str(limit), "part": part}
+
+
+def _part(used: float, limit: float) -> float:
+    return round(min(1.0, max(0.0, used / limit)), 3) if limit else 1.0
