@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from msgspec.structs import replace
 
@@ -36,6 +37,8 @@ PODS_A_TURN = 16
 LOOP_SECONDS = 0.001
 """Of the played clock, for each time that the driver's loop would go round."""
 START = 1_000_000.0
+SLICE = 1_000
+"""Events that one core is shown before it is the next one's turn: about twenty milliseconds."""
 
 
 def fresh_core() -> Scheduler:
@@ -255,13 +258,42 @@ def replay(before: list[Event], measured: list[Event]) -> float:
     gc.collect()
     spare_collector()
     try:
-        handle, start = core.handle, time.process_time()
-        for event in measured:
-            handle(event)
-        return time.process_time() - start
+        return _seconds(core, measured)
     finally:
         gc.unfreeze()
         gc.set_threshold(*threshold)
+
+
+def replay_in_turns(logs: Sequence[tuple[list[Event], int]], rounds: int) -> list[float]:
+    """As ``replay``, for several logs that are to be compared, each measured from its position on.
+
+    The machine's speed changes within a replay, so fresh cores are shown the events in turns, a slice of each log after the
+    other, and of each slice the best of the rounds counts: it is the same work each time."""
+    best: list[list[float]] = [[inf] * len(range(start, len(log), SLICE)) for log, start in logs]
+    threshold = gc.get_threshold()
+    for round_ in range(rounds):
+        cores = [fresh_core() for _ in logs]
+        for core, (log, start) in zip(cores, logs, strict=True):
+            for event in log[:start]:
+                core.handle(event)
+        gc.collect()
+        spare_collector()
+        for number in range(max(map(len, best))):
+            turns = [turn for turn, slices in enumerate(best) if number < len(slices)]
+            for turn in turns if (round_ + number) % 2 else reversed(turns):
+                log, start = logs[turn]
+                events = log[start + number * SLICE :][:SLICE]
+                best[turn][number] = min(best[turn][number], _seconds(cores[turn], events))
+        gc.unfreeze()
+        gc.set_threshold(*threshold)
+    return [sum(slices) for slices in best]
+
+
+def _seconds(core: Scheduler, events: Iterable[Event]) -> float:
+    handle, start = core.handle, time.process_time()
+    for event in events:
+        handle(event)
+    return time.process_time() - start
 
 
 def best_replay(log: list[Event], start: int, rounds: int, end: int | None = None) -> float:

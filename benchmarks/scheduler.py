@@ -1,7 +1,7 @@
 """How fast pods with devices are placed, end to end and in the scheduler's core alone: ``make bench``.
 
 **In memory**: the core with the default profile, shown the events of a server that was played before (``rehearsal``), so that
-nothing but the core is measured: processor time, best of several rounds. A pod costs its events (it, its claim and its
+nothing but the core is measured: processor time, best of several rounds; what is compared is measured in turns. A pod costs its events (it, its claim and its
 status appear, the claim is written, the pod is bound) and its decision. The first look at all nodes is part of it.
 
 **End to end** (``pipeline``): API server, controllers and scheduler as ``allot up`` runs them, all writes durable; the load
@@ -21,7 +21,7 @@ import os
 import pstats
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import fleets, pipeline, stages
-from benchmarks.rehearsal import Asker, PlayedServer, asker, best_replay, fresh_core, group, replay
+from benchmarks.rehearsal import (
+    Asker,
+    PlayedServer,
+    asker,
+    best_replay,
+    fresh_core,
+    group,
+    replay,
+    replay_in_turns,
+)
 
 ROUNDS = 3
 PODS = 40_000
@@ -67,6 +76,12 @@ class Rehearsed:
     def cost(self, rounds: int) -> float:
         """Processor seconds a pod."""
         return best_replay(self.server.log, self.start, rounds) / self.pods
+
+
+def costs(runs: Sequence[Rehearsed], rounds: int) -> list[float]:
+    """Processor seconds a pod of each, to be compared with one another."""
+    found = replay_in_turns([(run.server.log, run.start) for run in runs], rounds)
+    return [seconds / run.pods for seconds, run in zip(found, runs, strict=True)]
 
 
 def filled(nodes: int, pods: int = PODS) -> Rehearsed:
@@ -140,20 +155,13 @@ def crowd(shapes: int) -> list[Asker]:
 def waiting(rounds: int) -> Iterator[Row]:
     for releases in (False, True):
         words = "others being deleted" if releases else "nothing released"
-        alone = beside([], releases=releases)
-        for shapes in (1, SHAPES):
-            among = beside(crowd(shapes), releases=releases)
-            costs: dict[Rehearsed, list[float]] = {among: [], alone: []}
-            for round_ in range(
-                rounds
-            ):  # side by side, as the machine's speed changes, and in turns who is first
-                for each in (among, alone) if round_ % 2 else (alone, among):
-                    costs[each].append(each.cost(1))
-            least = min(costs[among]) / min(costs[alone])
+        crowds = {shapes: crowd(shapes) for shapes in (1, SHAPES)}
+        alone, *others = costs([beside(each, releases=releases) for each in ([], *crowds.values())], rounds)
+        for shapes, among in zip(crowds, others, strict=True):
             yield Row(
                 f"core: {WAITING:,} pods in {shapes} shape{'s' * (shapes > 1)} that cannot fit wait, {words}",
                 "others slowed by ≤ 20 %",
-                100 * (least - 1),
+                100 * (among / alone - 1),
                 "%",
             )
 
@@ -183,11 +191,9 @@ def compared(*, before: int = 0, pods: int = 2_000, nodes: int = 1_000, **asks: 
 
 def comparing(rounds: int) -> Iterator[Row]:
     runs = {name: compared(**options) for name, options in COMPARED.items()}
-    # all of them in each round, as the machine's speed changes
-    costs = [{name: run.cost(1) for name, run in runs.items()} for _ in range(rounds)]
-    least = {name: min(each[name] for each in costs) for name in runs}
-    for name, cost in least.items():
-        goal, note = "≤ 2 × the plain cost", f"{cost / least['plain']:.2f} × the plain cost"
+    found = dict(zip(runs, costs(list(runs.values()), rounds), strict=True))
+    for name, cost in found.items():
+        goal, note = "≤ 2 × the plain cost", f"{cost / found['plain']:.2f} × the plain cost"
         yield Row(
             f"core, 1,000 nodes × 10: {name}", goal if name != "plain" else "", 1 / cost, "pods/s", note
         )

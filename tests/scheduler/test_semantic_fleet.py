@@ -202,6 +202,23 @@ def test_a_tree_that_cannot_be_read_is_said_of_its_node() -> None:
     assert "ns/c" not in words
 
 
+FAILING = "1 / 0 == 1"
+
+FAILURES: dict[str, list[str]] = {
+    "alone": [FAILING],
+    "before another that nothing matches": [FAILING, "false"],
+    "for more than there are": [FAILING] * 9,
+}
+
+
+@pytest.mark.parametrize("wishes", FAILURES.values(), ids=FAILURES)
+def test_a_selector_that_fails_is_said_of_the_node_as_for_v1(wishes: list[str]) -> None:
+    there = World(resource_class(), parameters("p", request(*wishes)), claim())
+    there.show(node("n1"), slice_of(card("a"), on="n1"))
+    said = "cannot judge the pod's claims: ResourceClaimParameters ns/p, request r0: CEL runtime error: "
+    assert there.words(user_pod())["n1"].startswith(said)
+
+
 def test_class_parameters_narrow_and_changes_are_heard() -> None:
     there = World(node("n1"), slice_of(leaf("small", "8Gi"), leaf("big", "32Gi"), on="n1"), claim(ref=None))
     there.show(resource_class(parameters="narrow"), class_parameters("narrow", BIG))

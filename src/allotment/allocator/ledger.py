@@ -73,18 +73,11 @@ class Ledger:
         self._shares: dict[DeviceID, dict[str, int]] = {}  # device → claim → how many shares
         self._consumed: dict[DeviceID, dict[str, int]] = {}
         self._undo: list[Callable[[], object]] | None = None  # of the innermost fork
-        self._watch = watch
+        self._watches = [watch] if watch is not None else []
 
     def also_tell(self, watch: Callable[[DeviceID], None]) -> None:
         """One more who hears of every device whose use changed, after those before."""
-        first = self._watch
-
-        def tell(device: DeviceID) -> None:
-            if first is not None:
-                first(device)
-            watch(device)
-
-        self._watch = tell
+        self._watches.append(watch)
 
     # --- questions ---
 
@@ -189,8 +182,8 @@ class Ledger:
                 amounts = self._consumed.setdefault(device, {})
                 for name, amount in consumed:
                     amounts[name] = amounts.get(name, 0) + amount
-            if self._watch is not None:
-                self._watch(device)
+            for watch in self._watches:
+                watch(device)
 
     def _remove(self, claim: str) -> tuple[Holding, ...]:
         holdings = self._claims.pop(claim)
@@ -201,8 +194,8 @@ class Ledger:
                 del self._whole[device]
             else:
                 self._remove_share(claim, device, consumed)
-            if self._watch is not None:
-                self._watch(device)
+            for watch in self._watches:
+                watch(device)
         return holdings
 
     def _remove_share(self, claim: str, device: DeviceID, consumed: tuple[tuple[str, int], ...]) -> None:

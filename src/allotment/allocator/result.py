@@ -65,11 +65,12 @@ class Draft:
         """One allocation per claim, with these devices on this node."""
         allocations = []
         for number, entries in enumerate(self._claims):
-            mine = [devices[entry.position] for entry in entries]
-            results = [
-                self._result(entry, device, share_id(number, index) if entry.shared else None)
-                for index, (entry, device) in enumerate(zip(entries, mine, strict=True))
-            ]
+            mine, results = [], []
+            for index, entry in enumerate(entries):
+                device = devices[entry.position]
+                mine.append(device)
+                share = share_id(number, index) if entry.shared else None
+                results.append(self._result(entry, device, share))
             where = node_selector(mine, node_name)
             given = DeviceAllocationResult(results=tuple(results), config=self._configs[number])
             allocations.append(AllocationResult(devices=given, node_selector=where))
@@ -77,12 +78,13 @@ class Draft:
 
     def _result(self, entry: _Entry, device: Device, share_id: str | None) -> DeviceRequestAllocationResult:
         ask, spec = entry.ask, device.spec
+        driver, pool, name = device.id
         binding = self._features.DeviceBindingAndStatus
         return DeviceRequestAllocationResult(
             request=ask.name,
-            driver=device.id.driver,
-            pool=device.id.pool,
-            device=device.id.device,
+            driver=driver,
+            pool=pool,
+            device=name,
             admin_access=True if ask.admin else None,
             tolerations=ask.tolerations,
             binding_conditions=spec.binding_conditions if binding else (),

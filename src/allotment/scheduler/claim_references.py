@@ -38,32 +38,34 @@ class Reference(NamedTuple):
 
 def references(pod: PodInfo, cluster: Cluster) -> list[Reference]:
     """All claims that a pod needs, in the order of its spec, each once. Raises Unusable."""
-    entries = pod.pod.spec.resource_claims
-    if not entries:
-        return []
     group = _group(pod, cluster) if pod.group else None
     found: dict[str, Reference] = {}
-    for entry in entries:
-        each = _reference(pod, entry, group, cluster)
-        if each is not None:
-            known = found.get(each.key)
-            if known is not None:
-                each = each._replace(entries=(*known.entries, entry.name))
-            found[each.key] = each
+    for entry in pod.pod.spec.resource_claims:
+        owner = _owner(entry, group)
+        key = _key(pod.pod, entry, owner, cluster)
+        if key is None:
+            continue
+        claim = _usable(key, pod, entry, owner, cluster)
+        consumer = own_reference(pod) if owner is None else group_reference(owner)
+        known = found.get(key)
+        entries = (*known.entries, entry.name) if known is not None else (entry.name,)
+        found[key] = Reference(entries, key, claim, consumer)
     return list(found.values())
 
 
-def _reference(
-    pod: PodInfo, entry: PodResourceClaim, group: PodGroup | None, cluster: Cluster
-) -> Reference | None:
-    """The claim that one entry stands for; None if none was needed."""
-    owner = group if group is not None and entry in group.spec.resource_claims else None
-    key = _key(pod.pod, entry, owner, cluster)
-    if key is None:
-        return None
-    claim = _usable(key, pod, entry, owner, cluster)
-    consumer = own_reference(pod) if owner is None else group_reference(owner)
-    return Reference((entry.name,), key, claim, consumer)
+def check(pod: PodInfo, cluster: Cluster) -> None:
+    """Raises Unusable where ``references`` would."""
+    group = _group(pod, cluster) if pod.group else None
+    for entry in pod.pod.spec.resource_claims:
+        owner = _owner(entry, group)
+        key = _key(pod.pod, entry, owner, cluster)
+        if key is not None:
+            _usable(key, pod, entry, owner, cluster)
+
+
+def _owner(entry: PodResourceClaim, group: PodGroup | None) -> PodGroup | None:
+    """The group that the claim of an entry was made for; None: the pod itself."""
+    return group if group is not None and entry in group.spec.resource_claims else None
 
 
 def own_reference(pod: PodInfo) -> ResourceClaimConsumerReference:

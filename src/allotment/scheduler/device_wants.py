@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from allotment.allocator.errors import AllocationError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 NAME = "DynamicResources"
 
 
+@lru_cache(maxsize=1024)
 def unresolvable(words: str) -> Status:
     return Status(Code.UNRESOLVABLE, NAME, words)
 

@@ -82,10 +82,10 @@ class Wish:
         fleet, view = self._fleet, self.view
         look = view.appearance(place)
         self._seen, self._seen_at, self._state = place, fleet.log_start + len(fleet.log), look[1]
-        site, prints, use = place.site, place.prints, place.use
-        if site is None or prints is None or place.reaches or site.drawing or site.bearing:
+        site, use = place.site, place.use
+        if site is None or place.reaches or site.drawing or site.bearing:
             return None
-        return self._views, look, prints.skeleton(), use.used, use.shared
+        return self._views, look, use.used, use.shared
 
     def draft(self, place: Place) -> Draft | None:
         """How the claims fit on a node; None if they do not. Asked twice in a row, it is looked up once."""

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.pod import PodInfo
 
-Rank = tuple[int, float, int]
+Rank = tuple[int, float, int, str]
+"""The lowest is tried first: its priority, negated; when it came; a number of its own; its key."""
 
 REVISIT_SECONDS = 300.0
 """Parked entries are tried again after so long even if nothing seems to help: a plugin may have missed an event."""
@@ -70,7 +71,7 @@ class Entry:
     lasting: bool = False  # and that for good, as long as nodes and devices are what they are
     ready: float = 0.0  # when its backoff ends
     lane: str = ""  # of several, which take turns
-    rank: Rank = (0, 0.0, 0)  # the lowest is tried first
+    rank: Rank = (0, 0.0, 0, "")
 
 
 @dataclass(slots=True)
@@ -81,19 +82,18 @@ class _Bucket:
     plugins: frozenset[str] = frozenset()
     lasting: bool = False
     scout: str = ""  # an entry of this shape that is on its way
-    order: list[tuple[Rank, str]] = field(default_factory=list)  # a heap, with some that are gone
+    order: list[Rank] = field(default_factory=list)  # a heap, with some that are gone
 
     def add(self, entry: Entry) -> None:
         self.entries[entry.key] = entry
         self.plugins, self.lasting = entry.plugins, entry.lasting
-        heappush(self.order, (entry.rank, entry.key))
+        heappush(self.order, entry.rank)
 
     def first(self) -> Entry | None:
         """The entry that would be tried first."""
         while self.order:
-            rank, key = self.order[0]
-            entry = self.entries.get(key)
-            if entry is not None and entry.rank == rank:
+            entry = self.entries.get(self.order[0][-1])
+            if entry is not None and entry.rank == self.order[0]:
                 return entry
             heappop(self.order)
         return None
@@ -132,8 +132,8 @@ class Queue:
         self.plugins = {plugin.name: plugin for plugin in plugins}
         self._backoff = backoff or Backoff()
         self._entries: dict[str, Entry] = {}
-        self._active: list[tuple[Rank, str]] = []
-        self._lanes: dict[str, list[tuple[Rank, str]]] = {}  # the same for entries in lanes
+        self._active: list[Rank] = []  # a heap, with some that are not any more
+        self._lanes: dict[str, list[Rank]] = {}  # the same for entries in lanes
         self.turn: Callable[[str], tuple[float, ...]] = lambda lane: ()
         self._resting: list[tuple[float, str]] = []
         self._buckets: dict[Hashable, _Bucket] = {}
@@ -190,7 +190,7 @@ class Queue:
         with the lowest ``turn`` is served first."""
         assert key not in self._entries, f"{key} is queued already"
         self._numbers += 1
-        entry = Entry(key, priority, pods, now, lane=lane, rank=(-priority, now, self._numbers))
+        entry = Entry(key, priority, pods, now, lane=lane, rank=(-priority, now, self._numbers, key))
         self._entries[key] = entry
         if gate:
             self._shut(entry, gate)
@@ -249,12 +249,11 @@ class Queue:
             entry.place = TAKEN
         return entry
 
-    def _first(self, heap: list[tuple[Rank, str]]) -> Entry | None:
-        """The first that is active of a heap, in which some are not any more."""
+    def _first(self, heap: list[Rank]) -> Entry | None:
+        """The first that is active of a heap."""
         while heap:
-            rank, key = heap[0]
-            entry = self._entries.get(key)
-            if entry is not None and entry.place == ACTIVE and entry.rank == rank:
+            entry = self._entries.get(heap[0][-1])
+            if entry is not None and entry.place == ACTIVE and entry.rank == heap[0]:
                 return entry
             heappop(heap)
         return None
@@ -410,6 +409,8 @@ class Queue:
                 found.update({key: entry for key, entry in mine.items() if helps(entry)})
             else:
                 found.update({key: mine[key] for key in sorted(keys) if key in mine})
+            if name not in self._blamed and name not in self._lasting:
+                continue
             narrow = keys is not None and precise is not None and not precise.helps_others(old, new)
             for bucket in self._turned_away(name, self._may_help(name, old, new, keys, narrow=narrow)):
                 first = bucket.first()
@@ -429,8 +430,6 @@ class Queue:
         """The shapes that a change may help, as far as a plugin turned them away: with ``narrow`` those of the pods with these
         keys, and gangs; else also those that were not turned away for good, or all if it is nodes or devices that changed."""
         blamed, lasting = self._blamed.get(plugin, {}), self._lasting.get(plugin, {})
-        if not (blamed or lasting):
-            return blamed
         changed = new if new is not None else old
         if not narrow and not isinstance(changed, (Pod, ResourceClaim)):
             return blamed | lasting
@@ -502,7 +501,7 @@ class Queue:
     def _activate(self, entry: Entry) -> None:
         entry.place = ACTIVE
         heap = self._lanes.setdefault(entry.lane, []) if entry.lane else self._active
-        heappush(heap, (entry.rank, entry.key))
+        heappush(heap, entry.rank)
 
     def _rest(self, entry: Entry, ready: float) -> None:
         entry.place, entry.ready = BACKOFF, ready
@@ -516,18 +515,13 @@ class Queue:
         """Raises AssertionError where an entry is not in exactly one place."""
         parked = [key for bucket in self._buckets.values() for key in bucket.entries]
         assert len(parked) == len(set(parked)), "an entry is parked twice"
-        active = {
-            key
-            for heap in (self._active, *self._lanes.values())
-            for rank, key in heap
-            if key in self._entries and self._entries[key].rank == rank
-        }
+        active = {rank for heap in (self._active, *self._lanes.values()) for rank in heap}
         resting = {key for _, key in self._resting}
         gated = {key for entries in self._gated.values() for key in entries}
         for key, entry in self._entries.items():
             assert (key in parked) == (entry.place == PARKED), f"{key}: parked?"
             assert (key in gated) == (entry.place == GATED), f"{key}: gated?"
-            assert entry.place != ACTIVE or key in active, f"{key}: not among the active"
+            assert entry.place != ACTIVE or entry.rank in active, f"{key}: not among the active"
             assert entry.place != BACKOFF or key in resting, f"{key}: not among those that rest"
         for shape, bucket in self._buckets.items():
             waked = self._lasting if bucket.lasting else self._blamed

@@ -159,7 +159,7 @@ class SemanticFleet:
             outcome = allocate_semantic(
                 node, slices, self.book, claims, held, holdings=self._ledger, strategy=strategy
             )
-            verdict = _verdict(outcome, bool(held))
+            verdict = _verdict(outcome, bool(held), at_fault=bool(self.fault(claims)))
             if not slices and not isinstance(verdict, Allocated):
                 # the same whatever becomes of parameters: those who remember it are told of nodes with trees only
                 verdict = Refusal(f"have no {claims[0].spec.resource_class_name}", False)
@@ -191,13 +191,14 @@ class SemanticFleet:
             assert name in self._slices[node], f"slice {name} is not with node {node}"
 
 
-def _verdict(outcome: Outcome, in_use: bool) -> Allocated | Refusal:
-    """An outcome without all that it was found out with. Only what is wrong with the node is told: the claims' own errors may
-    name them, and whoever asks next has others."""
+def _verdict(outcome: Outcome, in_use: bool, *, at_fault: bool) -> Allocated | Refusal:
+    """An outcome without all that it was found out with. An error is told if it came up with the node's instances, broken trees
+    or selectors that fail on them; what is wrong with the claims themselves may name them, and whoever asks next has
+    others."""
     if isinstance(outcome, Allocated):
         return outcome
     if isinstance(outcome, Unsatisfiable):
         return refusal(outcome.problem)
-    if isinstance(outcome, Invalid) and isinstance(outcome.error, NodeError):
+    if isinstance(outcome, Invalid) and (isinstance(outcome.error, NodeError) or not at_fault):
         return Refusal(unjudged(str(outcome.error)), in_use)
     return Refusal(GENERIC, in_use)

@@ -29,7 +29,14 @@ from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, 
 from allotment.scheduler import device_wakes, extended_resources
 from allotment.scheduler.binding_conditions import Readiness, awaited, readiness
 from allotment.scheduler.carried_claim import carried, is_carrier
-from allotment.scheduler.claim_references import Reference, Unusable, blocked, own_reference, references
+from allotment.scheduler.claim_references import (
+    Reference,
+    Unusable,
+    blocked,
+    check,
+    own_reference,
+    references,
+)
 from allotment.scheduler.device_costs import afford, bearing
 from allotment.scheduler.device_plan import Carried, Grant, Plan
 from allotment.scheduler.device_wants import (
@@ -117,7 +124,7 @@ class DynamicResources:
     def pre_enqueue(self, pod: PodInfo, cluster: Cluster) -> Status:
         """All claims exist and are the pod's to use."""
         try:
-            references(pod, cluster)
+            check(pod, cluster)
         except Unusable as exc:
             return unresolvable(str(exc))
         return SUCCESS
