@@ -30,10 +30,11 @@ from allotment.api.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from allotment.autoscaler.errors import Refused
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.outcome import Census, Outcome, PodChange, Turn, Use, Waits
 from allotment.autoscaler.pending import Template, from_template, missing_claims
-from allotment.autoscaler.stage import Refused, Stage
+from allotment.autoscaler.stage import Stage
 from allotment.autoscaler.step_title import titled
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import gang_of

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from allotment.autoscaler.outcome import Turn
+from allotment.autoscaler.words import few
 from allotment.cli.plan_table import devices_cell
 from allotment.cli.screen import Cell, Screen
 from allotment.cli.usage_table import plural
@@ -97,7 +98,7 @@ class Report:
         self._show_more(len(changes))
         orphans = [each.pod for each in changes if each.orphan]
         if orphans:
-            words = f"no controller owns them, so nobody would make them anew: {_few(orphans)}"
+            words = f"no controller owns them, so nobody would make them anew: {few(orphans)}"
             self._screen.line((words, "yellow"))
 
     def _row(self, change: PodChange) -> list[Cell]:
@@ -114,7 +115,7 @@ class Report:
             self._screen.line((f"{start} ", "red"), (self._some(pods), "bold"), f": {why or 'does not fit'}")
 
     def _some(self, names: Sequence[str]) -> str:
-        return ", ".join(names) if self._wide else _few(names)
+        return ", ".join(names) if self._wide else few(names)
 
     def _has_news(self, outcome: Outcome) -> bool:
         nodes = self._seen[-2].census.nodes if outcome.number else 0
@@ -164,11 +165,6 @@ def _out(summary: Summary) -> str:
 
 def _steps(numbers: Sequence[str]) -> str:
     return f"step{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
-
-
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - 5
-    return ", ".join(names[:5]) + (f" and {more} more" if more > 0 else "")
 
 
 # --- for programs ---
