@@ -1,5 +1,7 @@
 """Problems for the provisioner, from a seed: machines to be had, and pods that wait for some.
 
+``cluster`` is one that runs: nodes of such machines with such pods on them, of which some have little to do.
+
 Machines come in families (general, compute, memory, two of GPUs) and sizes, each in several zones on demand and as spot, with
 prices about in proportion to what they have. Pods come in shapes that mix CPU, memory and devices; some insist on a zone, some
 on machines on demand, some take one of several GPUs (firstAvailable), some spread over zones, and some are gangs.
@@ -11,15 +13,18 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from allotment.api.autoscaling import CAPACITY_TYPE, ZONE, InstanceType
+from msgspec.structs import replace
+
+from allotment.api.autoscaling import CAPACITY_TYPE, ZONE, InstanceType, NodePool
 from allotment.api.batch import PodGroup
 from allotment.api.codec import decode
 from allotment.api.core import Pod
-from allotment.api.meta import ApiStruct
+from allotment.api.meta import ApiStruct, OwnerReference
 from allotment.api.resource import DeviceClass, ResourceClaim
 from allotment.autoscaler.catalogue import Catalogue
-from allotment.autoscaler.machine import Machine
+from allotment.autoscaler.machine import Machine, node_of
 from allotment.autoscaler.overlays import evaluate
+from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
 
 DRIVER = "gpu.example.com"
 SIZES = (2, 4, 8, 16, 32, 48, 64, 96)
@@ -78,6 +83,58 @@ def problem(
             waiting.append(pod)
             objects += claims
     return Problem(evaluate(catalogue).machines, tuple(objects), tuple(waiting))
+
+
+@dataclass(frozen=True)
+class Running:
+    """Nodes with pods on them, in a simulation, and the machines that can be had."""
+
+    there: Simulation
+    machines: tuple[Machine, ...]
+
+
+def cluster(seed: int, nodes: int, *, idle: float = 0.2, shapes: int = 20, types: int = 144) -> Running:
+    """Nodes are of the machines that give most for their price. Each is filled with pods of few shapes, but for a part of them, ``idle``,
+    which have one pod or two."""
+    random = Random(seed)
+    pool = {"metadata": {"name": "pool"}, "spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}}
+    known = {each.metadata.name: each for each in _types(random, types, 4)}
+    machines = evaluate(Catalogue(known, {"pool": decode(NodePool, pool)})).machines
+    by_worth = sorted(machines, key=lambda each: (each.price / each.capacity["cpu"].nanos, each.name))
+    cards = [each for each in by_worth if each.devices][: max(3, len(known) // 8)]
+    plain = [each for each in by_worth if not each.devices][: max(3, len(known) // 8)]
+    made = [_shape(random, 1, special=False) for _ in range(shapes)]
+    simulation = start_simulation([_class()])
+    for number in range(nodes):
+        machine, few = random.choice(random.choice((cards, plain))), random.random() < idle
+        fitting = [kind for kind, each in enumerate(made) if bool(each.gpus) <= bool(machine.devices)]
+        simulation.simulate_add_node(*node_of(machine, f"node-{number}"))
+        _fill(simulation, number, [(kind, made[kind]) for kind in fitting], random, few=few)
+    return Running(simulation, machines)
+
+
+def _fill(
+    simulation: Simulation, number: int, shapes: list[tuple[int, Shape]], random: Random, *, few: bool
+) -> None:
+    left, misses, count = random.randint(1, 2) if few else 10**6, 0, 0
+    while left and misses < 12:
+        kind, shape = random.choice(shapes)
+        count += 1
+        pod, claims = _pod(f"p{number}-{count}", shape, "", kind)
+        with simulation.trial() as trial:
+            simulation.put_all(claims)
+            if isinstance(simulation.simulate_bind_pod(_owned(pod), f"node-{number}"), Bound):
+                trial.keep()
+                left -= 1
+            else:
+                misses += 1
+
+
+def _owned(pod: Pod) -> Pod:
+    owner = OwnerReference(
+        api_version="apps/v1", kind="ReplicaSet", name="owner", uid="owner", controller=True
+    )
+    return replace(pod, metadata=replace(pod.metadata, owner_references=(owner,)))
 
 
 def _types(random: Random, count: int, zones: int) -> list[InstanceType]:

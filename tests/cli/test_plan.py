@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from allotment.api.codec import to_builtins
-from tests.autoscaler.build import GPU, gpus, overlay, pool, type_
+from allotment.api.meta import OwnerReference
+from allotment.autoscaler.node_claims import claim_of
+from tests.autoscaler.build import GPU, evaluated, gpus, overlay, pool, type_
 from tests.cli.conftest import Allot, same_as_golden
 from tests.contract.api import Api
 from tests.scheduler.builders import node, pod
@@ -127,10 +130,89 @@ def test_the_pods_that_wait_on_a_server(allot: Allot, embedded: Embedded, catalo
     assert [each["pod"] for each in json.loads(ran.out)["machines"][0]["pods"]] == ["default/planned"]
 
 
+# --- the other way round ---
+
+RUNNING = (
+    "--catalog",
+    "examples/autoscaling/catalogue.yaml",
+    "--offline",
+    "examples/autoscaling/running.yaml",
+)
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "json", "yaml"])
+def test_which_nodes_of_the_example_can_go_in_every_format(allot: Allot, form: str) -> None:
+    ran = allot("plan", "--consolidate", *RUNNING, "-o", form)
+    assert (ran.code, ran.err) == (0, "")
+    same_as_golden(f"plan-consolidate-{form}.txt", ran.out)
+
+
+def test_groups_and_disruption_budgets_of_files_count(allot: Allot, catalog: str, tmp_path: Path) -> None:
+    """A gang of two on two nodes, one of which has no pool; and one pod that may not be evicted."""
+    labels = {"karpenter.sh/nodepool": "p"}
+    owner = OwnerReference(kind="ReplicaSet", name="o", uid="o", controller=True)
+    pods = [
+        pod("a", node="n1", group="gang"),
+        pod("b", node="n2", group="gang"),
+        pod("c", node="n3", labels={"app": "web"}),
+    ]
+    budget_ = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+    }
+    gang = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "gang"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    }
+    nodes = [node("n1", labels=labels), node("n2"), node("n3", labels=labels)]
+    owned = [replace(each, metadata=replace(each.metadata, owner_references=(owner,))) for each in pods]
+    items = [*(to_builtins(each) for each in (*nodes, *owned)), budget_, gang]
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    ran = allot("plan", "--consolidate", "--catalog", catalog, "--offline", str(cluster), "-o", "json")
+    told = {each["name"]: each["reason"] for each in json.loads(ran.out)["stays"]}
+    assert told["n1"] == "a gang moves whole, and has members on nodes that stay"
+    assert told["n2"] == "it comes from no pool and no group"
+    assert "disruption budgets" in told["n3"]
+
+
+def test_a_group_that_cannot_be_read_is_named(allot: Allot, catalog: str) -> None:
+    text = json.dumps(
+        {
+            "apiVersion": "scheduling.k8s.io/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": "g"},
+            "spec": {"schedulingPolicy": 3},
+        }
+    )
+    ran = allot("plan", "-f", "-", "--catalog", catalog, "--empty", stdin=text)
+    assert ran.code == 2
+    assert "schedulingPolicy" in ran.err
+
+
+def test_what_can_go_on_a_server(allot: Allot, embedded: Embedded, catalog: str) -> None:
+    transport = embedded.over_tls()
+    api = Api("tls", transport, embedded.forget)
+    made = to_builtins(node("idle", labels={"karpenter.sh/nodepool": "p"}))
+    api.post("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **made}).must(201)
+    ran = allot(
+        "plan", "--consolidate", "--catalog", catalog, "--kubeconfig", str(embedded.kubeconfig), "-o", "json"
+    )
+    api.delete("/api/v1/nodes/idle").must()
+    transport.close()
+    assert ran.code == 0
+    assert [each["name"] for each in json.loads(ran.out)["nodes"]] == ["idle"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("-f", "examples/autoscaling/pods.yaml", "--empty"), "--catalog"),
+        ((*EXAMPLE, "--consolidate"), "leave out -f"),
         ((*EXAMPLE, "--empty", "--offline", "examples"), "--empty is without a cluster"),
         (
             ("-f", "nowhere.yaml", "--catalog", "examples/autoscaling/catalogue.yaml", "--empty"),
@@ -142,3 +224,30 @@ def test_what_cannot_be_asked(allot: Allot, arguments: tuple[str, ...], words: s
     ran = allot("plan", *arguments)
     assert ran.code == 2
     assert words in ran.err
+
+
+# conditions of a machine that was asked for; the places on nodes that are there or come, the machines to add
+COMING: dict[str, tuple[str, list[str], list[str]]] = {
+    "a machine on its way takes the pod": ("Launched=True", ["default/p"], []),
+    "what was out of stock is not asked for again": ("Launched=False", [], ["b"]),
+}
+
+
+@pytest.mark.parametrize("case", COMING)
+def test_machines_that_were_asked_for_count(allot: Allot, catalog: str, tmp_path: Path, case: str) -> None:
+    told, existing, zones = COMING[case]
+    machine = next(
+        each for each in evaluated(type_("t", {"a": "1", "b": "2"}), pool("p")).machines if each.price == 1
+    )
+    made = to_builtins(claim_of(machine, {}, name="c"))
+    type_of, status = told.split("=")
+    time = "2030-01-01T00:00:00Z"
+    condition = {"type": type_of, "status": status, "reason": "R", "lastTransitionTime": time}
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({**made, "status": {"conditions": [condition]}}))
+    arguments = ("plan", "-f", "-", "--catalog", catalog, "--offline", str(cluster), "-o", "json")
+    ran = allot(*arguments, stdin=written(pod("p", cpu=1)))
+    assert ran.err == ""
+    found = json.loads(ran.out)
+    assert [each["pod"] for each in found["existing"]] == existing
+    assert [each["zone"] for each in found["machines"]] == zones

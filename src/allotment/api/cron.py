@@ -1,4 +1,4 @@
-"""Times that come again, as cron writes them: ``minute hour day month weekday``, in UTC.
+"""Times that come again, as cron writes them: ``minute hour day month weekday``, in UTC; and how long something lasts.
 
 Read is what Kubernetes' CronJob and Karpenter's budgets read: ``*`` or ``?``, numbers, names of months and weekdays, ranges, lists and
 steps, and ``@hourly`` and the like. Where both a day and a weekday are given, either is enough; where one of them is open, the other
@@ -34,6 +34,18 @@ _MACROS: Final = {
 }
 _PART: Final = re.compile(r"(?:(?P<all>[*?])|(?P<low>\w{1,3})(?:-(?P<high>\w{1,3}))?)(?:/(?P<step>\d{1,2}))?")
 _FAR: Final = 5 * 366  # days; what has not come by then never does (31 February)
+
+
+_UNITS: Final = {"h": 3600, "m": 60, "s": 1}
+_DURATION: Final = re.compile(r"(?:[0-9]{1,9}[hms]){1,9}")
+
+
+def seconds(text: str) -> int | None:
+    """``1h30m`` in seconds, at most five years; None for what is not a duration."""
+    if _DURATION.fullmatch(text) is None:
+        return None
+    parts = re.findall(r"([0-9]+)([hms])", text)
+    return min(sum(int(amount) * _UNITS[unit] for amount, unit in parts), _FAR * 86_400)
 
 
 class CronError(ValueError):

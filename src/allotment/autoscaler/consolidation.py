@@ -16,15 +16,17 @@ gang go together or not at all, and where some members are on a node that stays,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from allotment.api.core import Node
-from allotment.autoscaler.covering import USUAL, Effort
-from allotment.autoscaler.drain import Cleared, Held, accommodate, clear, place
+from allotment.autoscaler.covering import Effort
+from allotment.autoscaler.drain import ROUNDS, Cleared, Held, accommodate, clear
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.machine import Machine, node_of
 from allotment.autoscaler.plan import NewNode, Place, Plan
@@ -32,8 +34,9 @@ from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import Bound
 from allotment.autoscaler.standing import Standings, Stay
 from allotment.scheduler.budgets import Budgets
+from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import gang_of
-from allotment.scheduler.pod import group_key
+from allotment.scheduler.pod import PodInfo, group_key
 
 if TYPE_CHECKING:
     from allotment.api.autoscaling import NodeGroup, NodePool
@@ -41,10 +44,20 @@ if TYPE_CHECKING:
     from allotment.autoscaler.simulation import Simulation
 
 FEW = 6
-"""Nodes, or sets of them that must go together, of which all combinations are tried."""
-TRIALS = 60
-"""Sets that are planned with new machines, where there are more."""
+FEW_PODS = 30
+"""Nodes, or sets of them that must go together, of which all combinations are tried; with no more pods on them than this."""
+KINDS = 6
+"""Kinds of pods for each of which room is kept where there are few."""
+TRIALS = 32
+MANY_PODS = 100
+"""Sets that are planned with new machines, where there are more; and pods of one such set."""
+MANY = 8
+"""Nodes that are tried at once where there are many, and then twice as many."""
+SOME = 100
+"""Nodes that are tried again after machines were bought, which have some room."""
 SIZES = (1, 2, 3, 4, 6, 8, 12)
+MODEST = Effort(rounds=60, resales=2, steps=1_500)
+"""For each of the many plans that are made."""
 NOTHING = Decimal(0)
 
 Unit = tuple[str, ...]
@@ -85,7 +98,7 @@ def consolidate(
     *,
     now: float,
     owners: Iterable[NodePool | NodeGroup] = (),
-    effort: Effort = USUAL,
+    effort: Effort = MODEST,
 ) -> Consolidation:
     """What can be saved now; the simulation is as it was, afterwards.
 
@@ -113,9 +126,9 @@ class _Trial:
     gone: tuple[str, ...] = ()
 
     @property
-    def worth(self) -> tuple[Decimal, int, int]:
-        """By which one is better than another: money, nodes, and pods that need not move."""
-        return self.saved, len(self.nodes) - len(self.new), -len(self.moved)
+    def worth(self) -> tuple[Decimal, int, int, int]:
+        """By which one is better than another: money, machines that need not come, nodes that go, pods that need not move."""
+        return self.saved, -len(self.new), len(self.nodes), -len(self.moved)
 
 
 class _Search:
@@ -137,6 +150,8 @@ class _Search:
         self._moved: set[str] = set()
         self._dropped: set[str] = set()
         self._trials = 0
+        self._hopeless: set[Hashable] = set()  # looks of sets for which there is nothing cheaper
+        self._stuck: set[Unit] = set()  # those whose pods find no room, as long as nothing is bought
 
     # --- the beginning and the end ---
 
@@ -227,14 +242,10 @@ class _Search:
     def improve(self) -> bool:
         """Lets some nodes go for good. False: nothing is found any more."""
         units = self._units()
-        if len(units) <= FEW:
+        self._hopeless.clear()
+        if len(units) <= FEW and sum(map(self._pods, units)) <= FEW_PODS:
             return self._best(units)
         return self._let_empty_go(units) or self._each_alone(units) or self._some_for_cheaper(units)
-
-    def _let_empty_go(self, units: Sequence[Unit]) -> bool:
-        empty = [unit for unit in units if not any(self._standings.moving(name) for name in unit)]
-        empty.sort(key=lambda unit: (-self._price(unit), unit))
-        return self._let_all_go(empty)
 
     def _best(self, units: Sequence[Unit]) -> bool:
         """Tries all sets of units, those first that cost most, and takes the best."""
@@ -253,38 +264,68 @@ class _Search:
                 self._note(nodes, found)
         return best is not None and self._let_go(best.nodes, buy=True)
 
-    def _each_alone(self, units: Sequence[Unit]) -> bool:
-        order = sorted(units, key=lambda unit: (self._used(unit), -self._price(unit), unit))
-        return self._let_all_go(order)
+    def _let_empty_go(self, units: Sequence[Unit]) -> bool:
+        empty = [unit for unit in units if not any(self._standings.moving(name) for name in unit)]
+        return self._let_all_go(sorted(empty, key=lambda unit: (-self._price(unit), unit)), buy=False)
 
-    def _let_all_go(self, units: Sequence[Unit]) -> bool:
-        """As many of them as can, one after another."""
-        return sum(self._let_go(unit, buy=False) for unit in units) > 0
+    def _each_alone(self, units: Sequence[Unit]) -> bool:
+        """Those first that have least to do; more and more at once while that works, so that pods do not move to nodes that go next. Room is
+        only ever lost where no machine was bought: who found none then is not asked again, and of the others a few."""
+        order = sorted(units, key=lambda unit: (self._used(unit), -self._price(unit), unit))
+        order = order[:SOME] if self._new else [unit for unit in order if unit not in self._stuck]
+        found, size = False, MANY
+        while size <= len(order):
+            if not self._let_go(tuple(name for unit in order[:size] for name in unit), buy=False):
+                break
+            order, size, found = order[size:], 2 * size, True
+        found = self._let_all_go(order, buy=False) or found
+        self._stuck.update(order)
+        return found
 
     def _some_for_cheaper(self, units: Sequence[Unit]) -> bool:
-        order = sorted(units, key=lambda unit: (self._used(unit), -self._price(unit), unit))
+        """Sets of nodes, those first where most is paid for nothing."""
+        waste = {unit: self._price(unit) * (1 - Decimal(self._used(unit))) for unit in units}
+        order = sorted(units, key=lambda unit: (-waste[unit], unit))
+        found = False
         for size in SIZES:
-            for start in range(0, len(order) - size + 1, size):
-                if self._trials >= TRIALS:
-                    return False
-                nodes = tuple(name for unit in order[start : start + size] for name in unit)
-                self._trials += 1
-                if self._let_go(nodes, buy=True):
-                    return True
-        return False
+            windows = [order[start : start + size] for start in range(0, len(order) - size + 1, size)]
+            sets = [tuple(name for unit in each for name in unit) for each in windows]
+            sets = [nodes for nodes in sets if self._pods(nodes) <= MANY_PODS]
+            found = self._let_all_go(sets, buy=True) or found
+            order = [unit for unit in order if all(name in self._old or name in self._new for name in unit)]
+        return found
+
+    def _let_all_go(self, sets: Sequence[Unit], *, buy: bool) -> bool:
+        """As many of them as can, one after another."""
+        found = False
+        for nodes in sets:
+            look = self._look(nodes) if buy else None
+            if buy and (self._trials >= TRIALS or look in self._hopeless):
+                continue
+            self._trials += buy
+            if self._let_go(nodes, buy=buy):
+                found = True
+            elif buy:
+                self._hopeless.add(look)
+        return found
+
+    def _look(self, nodes: Unit) -> Hashable:
+        """Equal for nodes of one price with the same pods on them."""
+        infos = [self._simulation.cluster.nodes[name] for name in nodes]
+        pods = [tuple(sorted(id(pod.asks) for pod in info.pods.values())) for info in infos]
+        return tuple(sorted(zip(map(self._price_of, nodes), pods, strict=True), key=repr))
+
+    def _pods(self, nodes: Unit) -> int:
+        return sum(len(self._simulation.cluster.nodes[name].pods) for name in nodes)
 
     def _used(self, unit: Unit) -> float:
         """How much of the nodes their pods request, of what they request most of."""
         most = 0.0
         for name in unit:
             info = self._simulation.cluster.nodes[name]
-            most = max(
-                [
-                    most,
-                    *(info.taken.get(each, 0) / offered for each, offered in info.offered.items() if offered),
-                ]
-            )
-        return most
+            shares = [info.taken.get(each, 0) / all for each, all in info.offered.items() if all]
+            most = max([most, *shares])
+        return min(most, 1.0)
 
     def _price(self, nodes: Iterable[str]) -> Decimal:
         return sum((self._price_of(name) or NOTHING for name in nodes), NOTHING)
@@ -305,6 +346,7 @@ class _Search:
                 self._note(nodes, found)
                 return False
             trial.keep()
+        self._standings.went(name for name in nodes if name in self._old)
         for name in nodes:
             if name in self._old:
                 self._gone[name] = self._reasons[name], self._price_of(name)
@@ -322,7 +364,7 @@ class _Search:
     def _try(self, nodes: Unit, *, buy: bool) -> _Trial | Stay:
         """Lets nodes go; to be called in a fork, which is to be reverted if they stay."""
         cost, known = self._price(nodes), self._simulation.cluster.pods
-        going = {name: self._reasons[name] for name in (*self._gone, *nodes) if name in self._reasons}
+        going = {name: self._reasons[name] for name in nodes if name in self._old}
         if why := self._standings.spare(going):
             return Stay(why)
         moving = [known[key_of(pod)] for name in nodes for pod in self._standings.moving(name)]
@@ -346,6 +388,17 @@ class _Search:
         paid = sum((each.price for each in new.values()), NOTHING)
         return _Trial(nodes, cost - paid, new, moved, tuple(map(key_of, cleared.gone)))
 
+    def _hopeless_pod(self, nodes: Unit, pods: Sequence[PodInfo]) -> Stay | None:
+        """The pod that fewest nodes have room for, if no other node does: to find that out costs little."""
+        first = min(pods, key=lambda each: _hardest(each.pod))
+        with self._simulation.trial():
+            for name in nodes:
+                node = self._simulation.node(name)
+                self._simulation.put(replace(node, spec=replace(node.spec, unschedulable=True)))
+            waiting = self._simulation.simulate_evict_pod(first.pod, first.node).pod
+            found = self._simulation.fits(waiting)
+        return _homeless(first.key, found) if isinstance(found, Refusal) else None
+
     def _protected(self, nodes: Unit) -> dict[str, str]:
         known = self._simulation.cluster.pods
         keys = [key_of(pod) for name in nodes for pod in self._standings.moving(name)]
@@ -357,26 +410,65 @@ class _Search:
 
     def _placed(self, cleared: Cleared, cost: Decimal, *, buy: bool) -> Mapping[str, Machine] | Stay:
         """Places all pods that were evicted, on machines that cost less if need be; returns these."""
-        with self._simulation.trial() as trial:
-            found = place(self._simulation, cleared.waiting)
-            stay = self._refused(found.refused, len(cleared.waiting)) or self._torn(cleared.waiting)
-            if stay is None:
-                trial.keep()
-                return {}
+        stay = self._on_existing(cleared.waiting)
+        if stay is None:
+            return {}
         cheaper = [each for each in self._machines if each.price < cost] if buy else []
         if not cheaper:
             return stay
-        plan = provision(self._simulation, cheaper, cleared.waiting, effort=self._effort)
+        first, plan = self._plan(cleared.waiting, cheaper)
         if plan.pending or plan.price >= cost:
-            return Stay(f"{stay.why}, and no cheaper machines would take them", stay.pods)
+            return Stay(f"{stay.why}, and no cheaper machines would do", stay.pods)
+        self._schedule(first)
         if not carry_out(self._simulation, plan) or self._torn(cleared.waiting):
             return stay
         return {each.name: each.machine for each in plan.nodes}
 
-    def _refused(self, refused: Mapping[str, str], pods: int) -> Stay | None:
-        if not refused:
-            return None
-        return Stay(f"{len(refused)} of {pods} pods find no place elsewhere", refused)
+    def _plan(self, pods: Sequence[Pod], machines: Sequence[Machine]) -> tuple[Sequence[Pod], Plan]:
+        """The cheapest plan for pods that were evicted, and those that are given the room that there is before it is made. A plan takes
+        that room as it comes; of few pods, one kind after another is also given it first."""
+        plans: list[tuple[Sequence[Pod], Plan]] = [((), self._planned((), pods, machines))]
+        if plans[0][1].existing and len(pods) <= FEW_PODS:
+            kinds: dict[int, list[Pod]] = {}
+            for pod in pods:
+                kinds.setdefault(id(self._simulation.cluster.pods[key_of(pod)].asks), []).append(pod)
+            alike = list(kinds.values())[:KINDS] if len(kinds) > 1 else []
+            plans += [(first, self._planned(first, pods, machines)) for first in alike]
+        return min(plans, key=lambda each: (len(each[1].pending), each[1].price))
+
+    def _planned(self, first: Sequence[Pod], pods: Sequence[Pod], machines: Sequence[Machine]) -> Plan:
+        with self._simulation.trial():
+            placed = self._schedule(first)
+            rest = [pod for pod in pods if key_of(pod) not in placed]
+            return provision(self._simulation, machines, rest, effort=self._effort)
+
+    def _schedule(self, pods: Sequence[Pod]) -> set[str]:
+        """Places those that find room; returns their keys."""
+        return {key_of(pod) for pod in pods if isinstance(self._simulation.schedule(pod), Bound)}
+
+    def _on_existing(self, pods: Sequence[Pod]) -> Stay | None:
+        """Places all pods where there is room, or none. Whoever found no place goes first the next time."""
+        order, stay = sorted(pods, key=_hardest), None
+        for _ in range(ROUNDS):
+            with self._simulation.trial() as trial:
+                refused = self._first_refused(order)
+                if refused is None:
+                    torn = self._torn(pods)
+                    if torn is None:
+                        trial.keep()
+                    return torn
+            pod, stay = refused
+            if pod is order[0]:
+                break
+            order = [pod, *(each for each in order if each is not pod)]
+        return stay
+
+    def _first_refused(self, pods: Sequence[Pod]) -> tuple[Pod, Stay] | None:
+        for pod in pods:
+            found = self._simulation.schedule(pod)
+            if isinstance(found, Refusal):
+                return pod, _homeless(key_of(pod), found)
+        return None
 
     def _torn(self, pods: Sequence[Pod]) -> Stay | None:
         """A gang that is not where its topology wants it."""
@@ -390,6 +482,16 @@ class _Search:
                 if len(domains) > 1:
                     return Stay(f"a gang finds no place within one {key}")
         return None
+
+
+def _homeless(pod: str, refusal: Refusal) -> Stay:
+    return Stay("its pods do not all find a place elsewhere", {pod: refusal.words})
+
+
+def _hardest(pod: Pod) -> tuple[int, int, int, str]:
+    """By which those come first that fewest nodes have room for."""
+    requests = PodInfo(pod).requests
+    return -len(pod.spec.resource_claims), -requests.get("cpu", 0), -requests.get("memory", 0), key_of(pod)
 
 
 def carry_out(simulation: Simulation, plan: Plan) -> bool:

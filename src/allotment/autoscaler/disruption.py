@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from allotment.api.autoscaling import Disruption, DisruptionBudget
-from allotment.api.cron import CronError, Schedule
+from allotment.api.cron import CronError, Schedule, seconds
 
 if TYPE_CHECKING:
     from allotment.api.autoscaling import NodePool
@@ -27,18 +27,7 @@ WHEN_EMPTY = "WhenEmpty"
 NEVER = "Never"
 USUAL = (DisruptionBudget(nodes="10%"),)
 FREE = 2**31
-_UNITS = {"h": 3600, "m": 60, "s": 1}
-_DURATION = re.compile(r"(?:[0-9]{1,9}[hms]){1,9}")
 _NODES = re.compile(r"(100|[0-9]{1,2})%|([0-9]{1,9})")
-_LONGEST = 5 * 366 * 86_400
-
-
-def seconds(text: str) -> int | None:
-    """``1h30m`` in seconds; None for what is not a duration."""
-    if _DURATION.fullmatch(text) is None:
-        return None
-    parts = re.findall(r"([0-9]+)([hms])", text)
-    return min(sum(int(amount) * _UNITS[unit] for amount, unit in parts), _LONGEST)
 
 
 @dataclass(frozen=True, slots=True)

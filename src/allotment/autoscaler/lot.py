@@ -51,6 +51,7 @@ class Lot:
     sociable: bool  # it has rules about other pods
     reads: frozenset[str]  # labels of nodes that it looks at
     cap: int = 2**31  # how many of it one machine may have
+    ganged: bool = False  # its pods are members of gangs
     keyed: frozenset[str] = (
         frozenset()
     )  # labels that its nodes must have, because rules about other pods look at them
@@ -67,8 +68,9 @@ class Lot:
         return self.bundles[0]
 
     @property
-    def priority(self) -> int:
-        return max(pod.spec.priority or 0 for pod in self.sample)
+    def importance(self) -> tuple[int, bool]:
+        """Who is served first where limits bind: by priority; of equals gangs, as they come whole or not at all."""
+        return max(pod.spec.priority or 0 for pod in self.sample), self.ganged
 
     @property
     def spreads(self) -> list[TopologySpreadConstraint]:
@@ -84,6 +86,11 @@ class Lot:
 
 def _deals(rule: TopologySpreadConstraint) -> bool:
     return rule.topology_key != HOSTNAME and rule.when_unsatisfiable == MUST
+
+
+def in_gang(pod: Pod, simulation: Simulation) -> bool:
+    known = simulation.cluster.groups.get(group := group_key(pod)) if pod.spec.scheduling_group else None
+    return known is not None and gang_of(group, known) is not None
 
 
 def rank(pod: Pod) -> tuple[int, str, str]:
@@ -132,7 +139,8 @@ def lots_of(bundles: Iterable[Bundle], simulation: Simulation) -> tuple[list[Lot
                 refused.update({key_of(each): shape.words for each in bundle})
                 break
             labels = tuple(sorted(pod.metadata.labels.items())) if neighbourly else ()
-            keys.append((*_unnamed(shape, pod), labels, _gathered_gang(pod, simulation)))
+            gathered = _gathered_gang(pod, simulation)
+            keys.append((*_unnamed(shape, pod), labels, gathered, in_gang(pod, simulation)))
         else:
             key = tuple(keys)
             if key in lots:
@@ -180,6 +188,7 @@ def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
         sociable,
         frozenset(reads),
         cap,
+        any(in_gang(pod, simulation) for pod in bundle),
         frozenset(keyed),
         together=tuple(sorted(together.items(), key=lambda each: (each[0] != ZONE, each[0]))),
     )

@@ -7,8 +7,8 @@ neither it nor a pod on it says otherwise. Which annotations count:
 - ``cluster-autoscaler.kubernetes.io/scale-down-disabled: "true"`` of a node;
 - ``cluster-autoscaler.kubernetes.io/safe-to-evict`` of a pod: ``"false"`` keeps it where it is, ``"true"`` lets it go though nobody owns it.
 
-A pod that no controller owns would not come back, so it holds its node, as with Cluster Autoscaler (Karpenter evicts it). Pods that go along with
-their node (``drain.goes_along``) do not hold it, nor do those that only look at devices.
+A pod that no controller owns would not come back, so it holds its node, as with Cluster Autoscaler (Karpenter evicts it). Pods that need no
+other place (``drain.goes_along``) do not hold it, nor do those that only look at devices.
 
 The price is that of the machine with the node's instance type, zone, capacity type and pool, or of its group. A node whose price is not known
 counts as costing nothing: it goes if its pods find room, and pays for nothing new.
@@ -158,22 +158,25 @@ class Standings:
     # --- how many may go ---
 
     def spare(self, going: Mapping[str, str]) -> str:
-        """Why nodes cannot go all at once, each for its reason, Empty or Underutilized; empty if they can. They may have gone from the
-        simulation already."""
+        """Why nodes cannot go besides those that went, each for its reason, Empty or Underutilized; empty if they can."""
         sources: dict[Source, list[str]] = {}
         for name, reason in going.items():
             sources.setdefault(self._sources[name], []).append(reason)
         for source, reasons in sources.items():
             origin = self._owners[source]
             if isinstance(origin, NodePool):
-                rules = Rules.of(origin)
+                rules, count = Rules.of(origin), len(reasons) + self._absent[source]
                 for reason in sorted(set(reasons)):
                     allowed = rules.allowed(reason, self._sizes[source], self._now)
-                    if len(reasons) + self._absent[source] > allowed:
+                    if count > allowed:
                         return (
                             f"the budgets of {_named(source)} let {_nodes(allowed)} go at a time ({reason})"
                         )
         return ""
+
+    def went(self, nodes: Iterable[str]) -> None:
+        """Nodes go for good."""
+        self._absent.update(self._sources[name] for name in nodes)
 
     def enough(self) -> str:
         """Why too many nodes have gone, as the simulation is now; empty if that is not so."""

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     "--compare", multiple=True, type=click.Path(exists=True), metavar="FILE|DIR",
     help="another catalogue, to plan with side by side; one without instance types (overlays, pools) is laid over --catalog",
 )  # fmt: skip
+@click.option(
+    "--consolidate", is_flag=True,
+    help="the other way round: which nodes can go, and which cheaper machines come in their place",
+)  # fmt: skip
 @click.option("--empty", is_flag=True, help="no cluster at all: as if there were no node yet")
 @click.option(
     "--cheapest-alternative", is_flag=True,
@@ -39,6 +43,7 @@ def command(
     files: tuple[str, ...],
     catalog: tuple[str, ...],
     compare: tuple[str, ...],
+    consolidate: bool,
     empty: bool,
     cheapest_alternative: bool,
     sight: Sight,
@@ -53,6 +58,7 @@ def command(
     Examples:  allot plan -f pods.yaml --catalog types.yaml --empty
                allot plan --catalog types.yaml --compare overlays.yaml
                allot plan -f pods.yaml --catalog types.yaml --offline cluster.yaml -o json
+               allot plan --consolidate --catalog types.yaml
 
     \b
     Exit code: 0 every pod has a place in the plan, 1 some stay pending, 2 it could not be found out.
@@ -61,6 +67,11 @@ def command(
         raise click.UsageError("--empty is without a cluster: leave out --offline, --kubeconfig, --context")
     if not catalog:
         raise click.UsageError("no machines to choose from: name files with InstanceTypes with --catalog")
+    if consolidate:
+        if files or compare or empty or cheapest_alternative:
+            words = "leave out -f, --compare, --empty, --cheapest-alternative"
+            raise click.UsageError(f"--consolidate is about the nodes and pods of a cluster: {words}")
+        return _consolidate(catalog, sight, output)
     from allotment.cli.catalog import read_files
     from allotment.cli.plan_table import document, show, show_comparison
     from allotment.cli.planning import planned
@@ -85,6 +96,29 @@ def command(
             told["compared"] = document(plans[1])
         click.echo(written_out({**told, "notes": waiting.notes}, output))
     return 1 if plans[0].pending else 0
+
+
+def _consolidate(catalog: Sequence[str], sight: Sight, output: str) -> int:
+    from datetime import UTC, datetime
+
+    from allotment.cli.catalog import read_files
+    from allotment.cli.consolidation_table import document, show
+    from allotment.cli.planning import consolidated
+    from allotment.cli.screen import open_screen
+
+    waiting, own = _look((), sight, empty=False)
+    now = datetime.now(UTC).timestamp()
+    found, before = consolidated(waiting, read_files(catalog), own, now=now)
+    if output in (TABLE, WIDE):
+        screen = open_screen()
+        for note in waiting.notes:
+            screen.line((f"note: {note}", "dim"))
+        show(found, before, screen, wide=output == WIDE)
+    else:
+        from allotment.cli.document import written_out
+
+        click.echo(written_out({**document(found, before), "notes": waiting.notes}, output))
+    return 0
 
 
 def _look(files: Sequence[str], sight: Sight, *, empty: bool) -> tuple[Waiting, Sequence[ApiStruct]]:

@@ -87,7 +87,7 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
     found.objects = [
         each
         for each in everything
-        if isinstance(each, (*KINDS, alpha2.ResourceClaim))
+        if isinstance(each, (*KINDS, PodDisruptionBudget, alpha2.ResourceClaim))
         and not isinstance(each, Pod | ResourceClaimTemplate)
         and not (tainted and isinstance(each, DeviceTaintRule))
     ]
@@ -111,7 +111,14 @@ def _metadata(obj: ApiStruct) -> Any:
 def _in_namespace(obj: ApiStruct) -> ApiStruct:
     """As kubectl would put it: what has no namespace and needs one is in ``default``."""
     needs = isinstance(
-        obj, Pod | ResourceClaim | ResourceClaimTemplate | alpha2.ResourceClaim | PodGroup | VolcanoPodGroup
+        obj,
+        Pod
+        | ResourceClaim
+        | ResourceClaimTemplate
+        | alpha2.ResourceClaim
+        | PodGroup
+        | VolcanoPodGroup
+        | PodDisruptionBudget,
     )
     metadata = _metadata(obj)
     if not needs or metadata.namespace:

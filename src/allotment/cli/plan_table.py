@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from allotment.autoscaler.plan import LeftOut, NewNode, Plan
 
+MACHINE = ("node", "type", "from", "zone", "capacity type", "price", "pods")
 _DEVICES_SHOWN = 3
 
 
@@ -21,8 +22,7 @@ def show(plan: Plan, screen: Screen, *, wide: bool) -> None:
     screen.line(_headline(plan))
     if plan.nodes:
         screen.heading(f"Machines to add ({len(plan.nodes)})")
-        columns = ("node", "type", "from", "zone", "capacity type", "price", "pods")
-        screen.table(columns, [_machine(each) for each in plan.nodes])
+        screen.table(MACHINE, [machine_row(each) for each in plan.nodes])
     places = [*plan.existing, *(place for each in plan.nodes for place in each.places)]
     if places:
         screen.heading(f"Pods with a place ({len(places)})")
@@ -38,15 +38,15 @@ def show(plan: Plan, screen: Screen, *, wide: bool) -> None:
 def _headline(plan: Plan) -> str:
     if not plan.nodes:
         return "No machine is to be added." if plan.existing or not plan.pending else "No machine would help."
-    price = f"{plural(len(plan.nodes), 'machine')} to add for {_money(plan.price)} per hour"
+    price = f"{plural(len(plan.nodes), 'machine')} to add for {money(plan.price)} per hour"
     if plan.exact:
         return f"{price}; there is no cheaper way."
     if plan.price <= plan.bound:
         return f"{price}; nothing cheaper would do."
-    return f"{price}; nothing below {_money(plan.bound)} would do ({plan.gap:.1%} less)."
+    return f"{price}; nothing below {money(plan.bound)} would do ({plan.gap:.1%} less)."
 
 
-def _machine(node: NewNode) -> list[Cell]:
+def machine_row(node: NewNode) -> list[Cell]:
     machine = node.machine
     return [
         node.name,
@@ -54,7 +54,7 @@ def _machine(node: NewNode) -> list[Cell]:
         machine.source or "-",
         machine.offering.zone or "-",
         machine.offering.capacity_type,
-        _money(machine.price),
+        money(machine.price),
         str(len(node.places)),
     ]
 
@@ -80,20 +80,20 @@ def _show_pending(plan: Plan, screen: Screen) -> None:
     for each in plan.pending:
         alike.setdefault((each.why, tuple(each.types.items())), []).append(each.pod)
     for (why, types), pods in alike.items():
-        screen.line((_few(pods), "bold"), ": ", (why or "does not fit", "red"))
+        screen.line((few(pods), "bold"), ": ", (why or "does not fit", "red"))
         reasons: dict[str, list[str]] = {}
         for name, words in types:
             reasons.setdefault(words, []).append(name)
         for words, names in sorted(reasons.items()):
-            screen.line(f"{words}: {_few(names)}", indent=2)
+            screen.line(f"{words}: {few(names)}", indent=2)
 
 
-def _few(names: list[str]) -> str:
+def few(names: list[str]) -> str:
     more = len(names) - 5
     return ", ".join(names[:5]) + (f" and {more} more" if more > 0 else "")
 
 
-def _money(price: Decimal) -> str:
+def money(price: Decimal) -> str:
     return f"{price.normalize():f}"
 
 
@@ -101,8 +101,8 @@ def show_comparison(first: Plan, second: Plan, screen: Screen) -> None:
     """What would be different with the other catalogue."""
     screen.heading("Compared")
     rows: list[list[Cell]] = [
-        ["price per hour", _money(first.price), _money(second.price)],
-        ["lower bound", _money(first.bound), _money(second.bound)],
+        ["price per hour", money(first.price), money(second.price)],
+        ["lower bound", money(first.bound), money(second.bound)],
         ["machines", str(len(first.nodes)), str(len(second.nodes))],
         ["pods that stay pending", str(len(first.pending)), str(len(second.pending))],
     ]
@@ -119,10 +119,10 @@ def show_comparison(first: Plan, second: Plan, screen: Screen) -> None:
 
 def document(plan: Plan) -> dict[str, Any]:
     return {
-        "price": _money(plan.price),
-        "lowerBound": _money(plan.bound),
+        "price": money(plan.price),
+        "lowerBound": money(plan.bound),
         "exact": plan.exact,
-        "machines": [_node_document(each) for each in plan.nodes],
+        "machines": [node_document(each) for each in plan.nodes],
         "existing": [
             {"pod": each.pod, "node": each.node, "devices": list(each.devices)} for each in plan.existing
         ],
@@ -130,7 +130,7 @@ def document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _node_document(node: NewNode) -> dict[str, Any]:
+def node_document(node: NewNode) -> dict[str, Any]:
     machine = node.machine
     return {
         "name": node.name,
@@ -139,7 +139,7 @@ def _node_document(node: NewNode) -> dict[str, Any]:
         "group": machine.group.metadata.name if machine.group is not None else "",
         "zone": machine.offering.zone,
         "capacityType": machine.offering.capacity_type,
-        "price": _money(machine.price),
+        "price": money(machine.price),
         "pods": [{"pod": each.pod, "devices": list(each.devices)} for each in node.places],
     }
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
+from allotment.api.batch import PodDisruptionBudget
+from allotment.api.core import Node
 from allotment.autoscaler.arrivals import expect
+from allotment.autoscaler.consolidation import consolidate
+from allotment.autoscaler.launch import to_be_had
 from allotment.autoscaler.node_claims import on_offer
 from allotment.autoscaler.overlays import evaluate
 from allotment.autoscaler.provisioner import provision
@@ -18,19 +23,22 @@ from allotment.cli.plan_input import waiting
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
     from allotment.autoscaler.catalogue import Catalogue
+    from allotment.autoscaler.consolidation import Consolidation
     from allotment.autoscaler.plan import Plan
+    from allotment.autoscaler.simulation import Simulation
     from allotment.cli.plan_input import Waiting
     from allotment.cli.seen import Seen
 
 SOURCES = (NodeOverlay, NodePool, NodeGroup, NodeClaim)
 """What a cluster itself says about machines: which can be had, and which are on their way."""
-KINDS: tuple[type[ApiStruct], ...] = (*SCHEDULED, *SOURCES)
+_SEEN: tuple[type[ApiStruct], ...] = (*SCHEDULED, PodDisruptionBudget)
+KINDS: tuple[type[ApiStruct], ...] = (*_SEEN, *SOURCES)
 """What to look at."""
 
 
 def waiting_in(seen: Seen, mine: Sequence[ApiStruct] = ()) -> tuple[Waiting, list[ApiStruct]]:
     """The pods that wait, or those among ``mine``; and what the cluster says about machines."""
-    objects = [each for kind in SCHEDULED for each in seen.some(kind)]
+    objects = [each for kind in _SEEN for each in seen.some(kind)]
     found = waiting(mine, objects, tainted=False)
     found.notes += seen.notes
     return found, [each for kind in SOURCES for each in seen.of(kind)]
@@ -49,3 +57,38 @@ def planned(
     expect(simulation, claims, found.machines)
     machines = on_offer(found.machines, claims)
     return provision(simulation, machines, waiting.pods, cheapest_alternative=by_price)
+
+
+def consolidated(
+    waiting: Waiting, catalogue: Catalogue, own: Iterable[ApiStruct], *, now: float
+) -> tuple[Consolidation, Simulation]:
+    """Which nodes can go, and the cluster as it is. Machines on their way count as if they were there, and stay."""
+    own = list(own)
+    claims = [each for each in own if isinstance(each, NodeClaim)]
+    simulation = start_simulation([*waiting.objects, *waiting.pods])
+    candidates = _quiet_since(simulation, claims)
+    known = with_own(catalogue, own)
+    found = evaluate(known)
+    waiting.notes += [each for each in found.notes if each not in waiting.notes]
+    expect(simulation, claims, found.machines)
+    owners: list[NodePool | NodeGroup] = [*known.pools.values(), *known.groups.values()]
+    machines = to_be_had(found.machines, claims)
+    return consolidate(simulation, machines, candidates, now=now, owners=owners), simulation
+
+
+def _quiet_since(simulation: Simulation, claims: Iterable[NodeClaim]) -> dict[str, float]:
+    """For each node, when a pod last came or went: as its NodeClaim says, or else when the newest pod on it was created."""
+    told = {each.status.node_name: each.status.last_pod_event_time for each in claims}
+    found = {}
+    for name in simulation.objects(Node):
+        created = [pod.metadata.creation_timestamp for pod in simulation.pods(name)]
+        found[name] = max(map(_seconds, (told.get(name), *created)))
+    return found
+
+
+def _seconds(stamp: str | None) -> float:
+    """What is not said was long ago."""
+    try:
+        return datetime.fromisoformat(stamp or "").timestamp()
+    except ValueError:
+        return 0.0

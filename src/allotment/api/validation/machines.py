@@ -1,12 +1,15 @@
 """What machines may be launched: NodePool, NodeClaim, NodeGroup and, in catalogue files, InstanceType.
 
-Of Karpenter's kinds, what bears on planning is checked; settings of other components (budgets, node classes) pass as they are.
+Of Karpenter's kinds, what bears on planning is checked; settings of other components (node classes) pass as they are.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from allotment.api.autoscaling import (
+    Disruption,
+    DisruptionBudget,
     InstanceType,
     NodeClaim,
     NodeGroup,
@@ -14,6 +17,7 @@ from allotment.api.autoscaling import (
     Offering,
 )
 from allotment.api.core import Taint
+from allotment.api.cron import CronError, Schedule, seconds
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import label_key_problem, label_value_problem
 from allotment.api.quantity import Quantity
@@ -31,7 +35,12 @@ TAINTS: Final = 100
 CAPACITY_TYPES: Final = ("on-demand", "spot", "reserved")
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
+POLICIES: Final = ("WhenEmpty", "WhenEmptyOrUnderutilized")
+REASONS: Final = ("Underutilized", "Empty", "Drifted")
+BUDGETS: Final = 50
+
 _SPEC: Final = FieldPath("spec")
+_NODES: Final = re.compile(r"(?:100|[0-9]{1,2})%|[0-9]{1,9}")
 
 
 def validate_node_pool(pool: NodePool) -> list[FieldError]:
@@ -54,7 +63,37 @@ def validate_node_pool(pool: NodePool) -> list[FieldError]:
         )
     if (spec.replicas or 0) < 0:
         errors.append(_SPEC.child("replicas").invalid("must not be negative", spec.replicas))
+    if spec.disruption is not None:
+        errors += _check_disruption(spec.disruption, _SPEC.child("disruption"))
     return errors
+
+
+def _check_disruption(disruption: Disruption, path: FieldPath) -> Iterator[FieldError]:
+    policy, after = disruption.consolidation_policy, disruption.consolidate_after
+    if policy is not None and policy not in POLICIES:
+        yield path.child("consolidationPolicy").not_supported(policy, POLICIES)
+    if after is not None and after != "Never" and seconds(after) is None:
+        yield path.child("consolidateAfter").invalid(
+            "must be a duration such as 1h30m or 30s, or Never", after
+        )
+    yield from each(disruption.budgets, path.child("budgets"), BUDGETS, _check_budget)
+
+
+def _check_budget(budget: DisruptionBudget, path: FieldPath) -> Iterator[FieldError]:
+    if _NODES.fullmatch(budget.nodes) is None:
+        yield path.child("nodes").invalid("must be a number, or 0% to 100%", budget.nodes)
+    for index, reason in enumerate(budget.reasons):
+        if reason not in REASONS:
+            yield path.child("reasons").index(index).not_supported(reason, REASONS)
+    if (budget.schedule is None) != (budget.duration is None):
+        yield path.invalid("schedule and duration must be given together")
+    if budget.duration is not None and seconds(budget.duration) is None:
+        yield path.child("duration").invalid("must be a duration such as 8h or 1h30m", budget.duration)
+    if budget.schedule is not None:
+        try:
+            Schedule.parse(budget.schedule)
+        except CronError as exc:
+            yield path.child("schedule").invalid(str(exc), budget.schedule)
 
 
 def validate_node_claim(claim: NodeClaim) -> list[FieldError]:

@@ -21,11 +21,11 @@ from msgspec.structs import replace
 
 from allotment.api.autoscaling import KARPENTER_VERSION, NODE_POOL, NodeClaim
 from allotment.api.core import Pod
+from allotment.api.cron import seconds
 from allotment.api.status import NotFound
 from allotment.autoscaler.arrivals import expect
-from allotment.autoscaler.consolidation import Consolidation, consolidate
-from allotment.autoscaler.covering import USUAL, Effort
-from allotment.autoscaler.disruption import seconds
+from allotment.autoscaler.consolidation import MODEST, Consolidation, consolidate
+from allotment.autoscaler.covering import Effort
 from allotment.autoscaler.launch import launch_of, to_be_had
 from allotment.autoscaler.node_claims import INITIALIZED, State, condition, machine_of, node_name, state_of
 from allotment.client.client import Client, Collection
@@ -71,7 +71,7 @@ class ScaleDown:
         *,
         place: Resource,
         numbers: Numbers,
-        effort: Effort = USUAL,
+        effort: Effort = MODEST,
         settle: float = SETTLE_SECONDS,
         pause: float = PAUSE_SECONDS,
         now: Now = real_time,
