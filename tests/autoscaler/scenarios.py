@@ -60,7 +60,7 @@ def told(outcome: Outcome) -> dict[str, str]:
         each.pod.removeprefix("default/"): " ".join(
             filter(None, (str(each.turn), each.before, each.after if each.after != each.before else ""))
         )
-        for each in outcome.changes
+        for each in outcome.news.changes
     }
 
 

@@ -338,7 +338,7 @@ def test_what_comes_of_a_step(made: Any) -> None:
     for who, words in case.waits.items():
         assert words in since[who]
     if case.devices is not None:
-        assert (found.census.devices.allocated, found.census.devices.total) == case.devices
+        assert (found.news.census.devices.allocated, found.news.census.devices.total) == case.devices
     assert found.ok is not bool(case.refused)
 
 
@@ -347,7 +347,7 @@ def test_who_waits_is_placed_before_the_first_step() -> None:
     start = next(rehearse(there, scenario({"drainNode": "n1"})))
     assert told(start) == {"a": "placed n1"}
     assert [(each.pod, each.since) for each in start.waits] == [("default/b", 0)]
-    assert (start.census.nodes, start.census.running, start.census.pending) == (1, 1, 1)
+    assert (start.news.census.nodes, start.news.census.running, start.news.census.pending) == (1, 1, 1)
 
 
 def test_a_machine_of_the_catalogue_the_cheapest_that_is_meant() -> None:
@@ -373,8 +373,8 @@ def test_a_machine_of_the_catalogue_the_cheapest_that_is_meant() -> None:
     ]
     assert "is not offered like that; offered are p/t/a/on-demand" in outcomes[3].refused
     assert outcomes[4].refused == "the catalogue has no instance type u; it has t"
-    assert outcomes[2].census.devices.total == 8
-    assert [*outcomes[2].drivers] == [GPU]
+    assert outcomes[2].news.census.devices.total == 8
+    assert [*outcomes[2].news.drivers] == [GPU]
 
 
 def test_what_is_out_of_stock_cannot_be_added() -> None:
@@ -386,14 +386,14 @@ def test_what_is_out_of_stock_cannot_be_added() -> None:
 
 def test_devices_in_use_by_pool_driver_and_class() -> None:
     first, second = tried(machines("n1", "n2"), submit(*asking("a")), {"drainNode": "n1"})
-    [(id, use)] = first.pools.items()
+    [(id, use)] = first.news.pools.items()
     assert (id.pool, use.before and use.before.allocated, use.after and use.after.allocated) == ("n1", 0, 1)
-    assert first.classes == {build.CLASS: (0, 1)}
-    assert {id.pool: use.after and use.after.allocated for id, use in second.pools.items()} == {
+    assert first.news.classes == {build.CLASS: (0, 1)}
+    assert {id.pool: use.after and use.after.allocated for id, use in second.news.pools.items()} == {
         "n1": None,
         "n2": 1,
     }
-    assert second.classes == {}
+    assert second.news.classes == {}
 
 
 def test_a_step_that_is_refused_changes_nothing_and_the_next_is_tried() -> None:
@@ -418,7 +418,7 @@ def test_a_submitted_workload_is_scaled_to_nothing_and_back() -> None:
         return {"scale": {"kind": "Deployment", "name": "web", "replicas": count}}
 
     outcomes = tried(cluster(), submit(TWO), to(0), to(1), submit(TWO), {"delete": {"kind": "Deployment", "name": "web"}}, submit(TWO))  # fmt: skip
-    assert [each.census.running for each in outcomes] == [2, 0, 1, 1, 0, 2]
+    assert [each.news.census.running for each in outcomes] == [2, 0, 1, 1, 0, 2]
     assert outcomes[3].refused == "Deployment default/web is there already: scale or delete it"
 
 
@@ -476,7 +476,7 @@ def test_a_pod_that_nobody_makes_anew_is_marked() -> None:
     bind(there, user("a"), "n1")
     bind(there, of("ReplicaSet", pod("b")), "n1")
     [outcome] = tried(there, {"removeNode": {"name": "n1", "force": True}})
-    assert {each.pod: each.orphan for each in outcome.changes} == {"default/a": True, "default/b": False}
+    assert {each.pod: each.orphan for each in outcome.news.changes} == {"default/a": True, "default/b": False}
 
 
 def test_a_pod_near_one_that_is_placed_later_gets_another_chance() -> None:
@@ -583,11 +583,11 @@ def _facts(outcome: Outcome) -> tuple[Any, ...]:
     return (
         outcome.refused,
         outcome.holders,
-        outcome.changes,
+        outcome.news.changes,
         waits,
-        outcome.census,
-        outcome.pools,
-        outcome.classes,
+        outcome.news.census,
+        outcome.news.pools,
+        outcome.news.classes,
     )
 
 
@@ -596,7 +596,7 @@ def test_in_the_end_all_is_as_it_was(steps: list[Json]) -> None:
     there = simulation(*machines("n1", "n2"), *asking("waits"))
     before = picture(there)
     for outcome in rehearse(there, scenario(*steps)):
-        assert not outcome.refused or not outcome.changes
+        assert not outcome.refused or not outcome.news.changes
         users: dict[str, set[str]] = {}
         for key, each in there.objects(ResourceClaim).items():
             for device in devices_of(there, key):

@@ -7,7 +7,11 @@ SimulationError
 ├── NoSuchPod       a pod is evicted that is not on the node
 ├── PodBound        a pod is to be placed that has its node
 └── NoFork          commit or revert without a fork
+
+Refused             a step of a scenario cannot be done, with who stands in its way
 """
+
+from collections.abc import Mapping
 
 
 class SimulationError(Exception):
@@ -40,3 +44,11 @@ class PodBound(SimulationError):
 
 class NoFork(SimulationError):
     """There is no fork to commit or revert."""
+
+
+class Refused(Exception):
+    """A step cannot be done; what it did so far is to be reverted. ``holders`` are pods and claims in its way, each with why."""
+
+    def __init__(self, words: str, holders: Mapping[str, str] | None = None) -> None:
+        super().__init__(words)
+        self.holders = holders or {}

@@ -61,6 +61,19 @@ class Census:
 
 
 @dataclass(frozen=True, slots=True)
+class News:
+    """What is different since the step before."""
+
+    census: Census
+    changes: tuple[PodChange, ...] = ()
+    drivers: Mapping[str, Use] = field(default_factory=dict)  # of which something changed
+    pools: Mapping[PoolID, Use] = field(default_factory=dict)  # of which something changed
+    classes: Mapping[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # devices held by class, where changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """See the module. Step 0 is what there is before the first: pods that wait and fit are placed then."""
 
@@ -68,19 +81,13 @@ class Outcome:
     name: str  # what its author calls it
     verb: str  # as in the scenario; empty for one that only expects
     title: str  # what was tried
-    census: Census
+    news: News
+    waits: tuple[Waits, ...] = ()  # everybody who waits, also from before
     refused: str = ""  # why it was not done; nothing has changed then
     expected_refusal: bool = False
     holders: Mapping[str, str] = field(
         default_factory=dict
     )  # pods and claims that stand in its way, with why
-    changes: tuple[PodChange, ...] = ()
-    waits: tuple[Waits, ...] = ()  # everybody who waits, also from before
-    drivers: Mapping[str, Use] = field(default_factory=dict)  # of which something changed
-    pools: Mapping[PoolID, Use] = field(default_factory=dict)  # of which something changed
-    classes: Mapping[str, tuple[int, int]] = field(
-        default_factory=dict
-    )  # devices held by class, where changed
     notes: tuple[str, ...] = ()
     unmet: tuple[str, ...] = ()  # expectations that do not hold
 

@@ -10,57 +10,37 @@ for are made as the claim controller would.
 
 from __future__ import annotations
 
-import dataclasses
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from allotment.api import alpha2
 from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
-from allotment.api.core import Node, Pod
-from allotment.api.meta import ApiStruct, OwnerReference
-from allotment.api.resource import (
-    DeviceTaintRule,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-)
+from allotment.api.core import Pod
+from allotment.api.meta import OwnerReference
+from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
+from allotment.autoscaler.chronicle import Chronicle
+from allotment.autoscaler.errors import Refused
+from allotment.autoscaler.expectation import unmet
 from allotment.autoscaler.forkable_cluster import key_of
-from allotment.autoscaler.outcome import Census, Outcome, PodChange, Turn, Use, Waits
+from allotment.autoscaler.outcome import Outcome, Waits
 from allotment.autoscaler.pending import Template, from_template, missing_claims
-from allotment.autoscaler.stage import Refused, Stage
+from allotment.autoscaler.stage import Stage
 from allotment.autoscaler.step_title import titled
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import gang_of
-from allotment.usage.usage import Usage
 
 if TYPE_CHECKING:
-    from allotment.allocator.pool import PoolID
-    from allotment.api.scenario import Expect
+    from collections.abc import Iterator, Sequence
+
     from allotment.autoscaler.machine import Machine
     from allotment.autoscaler.scenario import Scenario, Step
     from allotment.autoscaler.simulation import Simulation
     from allotment.scheduler.pod import PodInfo
-    from allotment.usage.pool import PoolUsage
-    from allotment.usage.summary import Summary
-
-K = TypeVar("K", bound=Hashable)
 
 ROUNDS = 5
 """How often whoever waits is tried in one step."""
-_COUNTED: tuple[type[ApiStruct], ...] = (
-    Node,
-    ResourceSlice,
-    alpha2.NodeResourceSlice,
-    DeviceTaintRule,
-    ResourceClaim,
-)
-"""Kinds that the use of devices follows from."""
 
 
 def rehearse(
@@ -78,15 +58,6 @@ def rehearse(
                 return
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """Where everybody is: node and uid by pod, and objects that the use of devices follows from."""
-
-    pods: dict[str, tuple[str, str]]
-    orphans: frozenset[str]
-    objects: dict[type[ApiStruct], dict[str, ApiStruct]]
-
-
 class Rehearsal:
     """See the module. The simulation is changed: have a fork open."""
 
@@ -96,21 +67,16 @@ class Rehearsal:
         self._arrived: dict[str, int] = {}  # pods that came with a step
         self._why: dict[str, str] = {}  # pods that wait
         self._since: dict[str, int] = {}
-        self._usage = Usage(each for kind in _COUNTED for each in simulation.objects(kind).values())
-        self._usage.drain()
-        self._held: Counter[str] = Counter()  # devices by class
-        for claim in simulation.objects(ResourceClaim).values():
-            self._held.update(_by_class(claim))
+        self._chronicle = Chronicle(simulation)
 
     def begin(self) -> Outcome:
         """Places whoever waits in the cluster as it is."""
-        before = self._moment()
         self._settle(0)
-        return self._told(0, "", "", "as it is", before)
+        news = self._chronicle.look()
+        return Outcome(number=0, name="", verb="", title="as it is", news=news, waits=self._waits())
 
     def attempt(self, step: Step) -> Outcome:
         """Tries a step. If it is refused, nothing has changed."""
-        before = self._moment()
         refused, holders, notes = "", dict[str, str](), list(step.notes)
         try:
             with self._simulation.trial() as trial:
@@ -121,8 +87,22 @@ class Rehearsal:
         else:
             if step.verb:
                 self._settle(step.number)
-        outcome = self._told(step.number, step.name, step.verb, titled(step), before)
-        return _with(outcome, step.expect, refused, holders, notes, self._unmet(step.expect, refused))
+        return Outcome(
+            number=step.number,
+            name=step.name,
+            verb=step.verb,
+            title=titled(step),
+            news=self._chronicle.look(),
+            waits=self._waits(),
+            refused=refused,
+            expected_refusal=bool(step.expect.refused),
+            holders=holders,
+            notes=tuple(notes),
+            unmet=tuple(unmet(step.expect, self._simulation.cluster.pods, self._why, refused=bool(refused))),
+        )
+
+    def _waits(self) -> tuple[Waits, ...]:
+        return tuple([Waits(key, why, self._since[key]) for key, why in sorted(self._why.items())])
 
     # --- placing ---
 
@@ -213,192 +193,3 @@ class Rehearsal:
         claims = self._simulation.objects(ResourceClaim)
         owned = self._simulation.cluster.claims.owned.get(uid, ())
         return {claims[key].metadata.annotations.get(POD_CLAIM_NAME, "") for key in owned}
-
-    # --- telling ---
-
-    def _moment(self) -> _Moment:
-        simulation = self._simulation
-        return _Moment(
-            {key: (info.node, info.uid) for key, info in simulation.cluster.pods.items()},
-            frozenset(
-                key for key, info in simulation.cluster.pods.items() if info.node and _is_orphan(info.pod)
-            ),
-            {kind: dict(simulation.objects(kind)) for kind in _COUNTED},
-        )
-
-    def _told(self, number: int, name: str, verb: str, title: str, before: _Moment) -> Outcome:
-        after = self._moment()
-        changed = list(_changed(before, after))
-        claims = [(old, new) for kind, old, new in changed if kind is ResourceClaim]
-        pools, drivers = {pool.id: pool for pool in self._usage.pools()}, self._usage.cluster().drivers
-        for _, old, new in changed:
-            self._usage.change(old, new)
-        touched = self._usage.drain()
-        waits = [Waits(key, why, self._since[key]) for key, why in sorted(self._why.items())]
-        return Outcome(
-            number,
-            name,
-            verb,
-            title,
-            self._census(),
-            changes=tuple(self._changes(before, after, claims)),
-            waits=tuple(waits),
-            drivers=_differences(drivers, self._usage.cluster().drivers),
-            pools=self._uses(touched, pools),
-            classes=self._classes(claims),
-        )
-
-    def _census(self) -> Census:
-        cluster = self._simulation.cluster
-        running = sum(bool(info.node) for info in cluster.pods.values())
-        summary = self._usage.cluster().summary
-        return Census(cluster.known, running, len(cluster.pods) - running, summary)
-
-    def _uses(self, touched: Iterable[PoolID], before: Mapping[PoolID, PoolUsage]) -> dict[PoolID, Use]:
-        now = {id: self._usage.pool(id) for id in sorted(touched)}
-        return _differences(
-            {id: before[id].summary for id in now if id in before},
-            {id: pool.summary for id, pool in now.items() if pool is not None},
-        )
-
-    def _classes(
-        self, claims: Iterable[tuple[ApiStruct | None, ApiStruct | None]]
-    ) -> dict[str, tuple[int, int]]:
-        """Takes claims in that changed; how many devices were and are held by class, where the number is another."""
-        before = Counter(self._held)
-        for old, new in claims:
-            self._held.subtract(_by_class(old))
-            self._held.update(_by_class(new))
-        names = sorted(name for name in self._held if self._held[name] != before[name])
-        return {name: (before[name], self._held[name]) for name in names}
-
-    def _changes(
-        self, before: _Moment, after: _Moment, claims: Sequence[tuple[ApiStruct | None, ApiStruct | None]]
-    ) -> Iterator[PodChange]:
-        had = _holdings(old for old, _ in claims)
-        has = _holdings(new for _, new in claims)
-        for key in sorted({**before.pods, **after.pods}):
-            node, uid = before.pods.get(key, ("", ""))
-            now, new_uid = after.pods.get(key, ("", ""))
-            if now and (now != node or uid != new_uid or had.get(uid) != has.get(uid)):
-                turn = Turn.MOVED if node and uid == new_uid else Turn.PLACED
-                orphan = turn is Turn.MOVED and key in before.orphans
-                yield PodChange(key, turn, node, now, self._devices(key), orphan)
-            elif node and not now:
-                turn = Turn.LOST if key in after.pods else Turn.GONE
-                orphan = turn is Turn.LOST and key in before.orphans
-                yield PodChange(key, turn, node, "", tuple(had.get(uid, ())), orphan)
-
-    def _devices(self, key: str) -> tuple[str, ...]:
-        claims = self._simulation.claims_of(self._simulation.cluster.pods[key])
-        return tuple([each for claim in claims for each in _held(claim)])
-
-    # --- expecting ---
-
-    def _unmet(self, expect: Expect, refused: str) -> list[str]:
-        """What does not hold."""
-        found = []
-        if expect.refused and not refused:
-            found.append("the step was to be refused, and was done")
-        for words, names, waits in (("run", expect.running, False), ("wait", expect.pending, True)):
-            for name in names:
-                found += self._unlike(name, words, waits=waits)
-        if expect.counts is not None:
-            census = self._census()
-            for word, wanted, there in (
-                ("run", expect.counts.running, census.running),
-                ("wait", expect.counts.pending, census.pending),
-            ):
-                if wanted is not None and wanted != there:
-                    found.append(f"{wanted} pods were to {word}, and {there} do")
-        return found
-
-    def _unlike(self, name: str, words: str, *, waits: bool) -> Iterator[str]:
-        key = name if "/" in name else f"default/{name}"
-        pods = self._simulation.cluster.pods
-        meant = (
-            [each for each in pods if fnmatchcase(each, key)] if "*" in key else [key] if key in pods else []
-        )
-        if not meant:
-            yield f"pod {key} was to {words}, and there is none"
-        wrong = [each for each in meant if bool(pods[each].node) == waits]
-        if wrong:
-            told = f"runs on node {pods[wrong[0]].node}" if waits else f"waits: {self._why.get(wrong[0], '')}"
-            more = f" ({len(wrong)} of {len(meant)} such pods)" if len(meant) > 1 else ""
-            yield f"pod {wrong[0]} was to {words}, and {told}{more}"
-
-
-def _with(
-    outcome: Outcome,
-    expect: Expect,
-    refused: str,
-    holders: dict[str, str],
-    notes: list[str],
-    unmet: list[str],
-) -> Outcome:
-    return dataclasses.replace(
-        outcome,
-        refused=refused,
-        expected_refusal=bool(expect.refused),
-        holders=holders,
-        notes=tuple(notes),
-        unmet=tuple(unmet),
-    )
-
-
-def _differences(before: Mapping[K, Summary], after: Mapping[K, Summary]) -> dict[K, Use]:
-    """Of what the devices are in other states now, or of which others come."""
-    return {
-        key: Use(before.get(key), after.get(key))
-        for key in {**before, **after}
-        if before.get(key) != after.get(key)
-    }
-
-
-def _is_orphan(pod: Pod) -> bool:
-    return not any(owner.controller for owner in pod.metadata.owner_references)
-
-
-def _changed(
-    before: _Moment, after: _Moment
-) -> Iterator[tuple[type[ApiStruct], ApiStruct | None, ApiStruct | None]]:
-    """Objects that are others than before, in an order in which they can be told."""
-    for kind in _COUNTED:
-        old, new = before.objects[kind], after.objects[kind]
-        for key, was in old.items():
-            if new.get(key) is not was:
-                yield kind, was, new.get(key)
-        for key, now in new.items():
-            if key not in old:
-                yield kind, None, now
-
-
-def _held(claim: ApiStruct | None) -> Iterator[str]:
-    if isinstance(claim, ResourceClaim) and claim.status.allocation is not None:
-        for each in claim.status.allocation.devices.results:
-            yield f"{each.driver}/{each.pool}/{each.device}"
-
-
-def _holdings(claims: Iterable[ApiStruct | None]) -> dict[str, list[str]]:
-    """Devices by the uid of who has them reserved."""
-    found: dict[str, list[str]] = {}
-    for claim in claims:
-        devices = list(_held(claim))
-        if devices and isinstance(claim, ResourceClaim):
-            for user in claim.status.reserved_for:
-                found.setdefault(user.uid, []).extend(devices)
-    return found
-
-
-def _by_class(claim: ApiStruct | None) -> Iterator[str]:
-    if not isinstance(claim, ResourceClaim) or claim.status.allocation is None:
-        return
-    classes: dict[str, str] = {}
-    for request in claim.spec.devices.requests:
-        if request.exactly is not None:
-            classes[request.name] = request.exactly.device_class_name
-        for sub in request.first_available:
-            classes[f"{request.name}/{sub.name}"] = sub.device_class_name
-    for result in claim.status.allocation.devices.results:
-        if result.request in classes:
-            yield classes[result.request]

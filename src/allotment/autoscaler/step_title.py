@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.core import Node, Pod
+from allotment.autoscaler.words import count_of, few
 
 if TYPE_CHECKING:
     from allotment.autoscaler.scenario import Step
@@ -44,10 +45,10 @@ def _added(step: Step) -> str:
     wish: Any = step.wish
     names = [each.metadata.name for each in step.objects if isinstance(each, Node)]
     if names:
-        return f"add node{'s' if len(names) > 1 else ''} {_few(names)}"
+        return f"add node{'s' if len(names) > 1 else ''} {few(names, _NAMED)}"
     count = wish.count or 1
     what = f"type {wish.type}" if wish.type else ""
-    start = f"add {count} node{'s' if count > 1 else ''} {f'of {what}' if what else f'like {wish.like}'}"
+    start = f"add {count_of(count, 'node')} {f'of {what}' if what else f'like {wish.like}'}"
     return f"{start} in {wish.zone}" if wish.zone else start
 
 
@@ -59,7 +60,7 @@ def _submitted(step: Step) -> str:
     ]
     names = [*(f"{each.id} ({each.replicas})" for each in step.workloads), *pods]
     others = [getattr(each, "kind", "") for each in step.objects if not isinstance(each, Pod)]
-    return _few(names or sorted(set(others))) or "nothing"
+    return few(names or sorted(set(others)), _NAMED) or "nothing"
 
 
 def _tainted(step: Step) -> str:
@@ -68,8 +69,3 @@ def _tainted(step: Step) -> str:
         return "taint devices by a DeviceTaintRule"
     where = "/".join(each or "*" for each in (wish.driver, wish.pool, wish.device))
     return f"taint {where} with {wish.effect}"
-
-
-def _few(names: list[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from allotment.autoscaler.outcome import Turn
+from allotment.autoscaler.words import few
 from allotment.cli.plan_table import devices_cell
 from allotment.cli.screen import Cell, Screen
 from allotment.cli.usage_table import plural
@@ -46,13 +47,13 @@ class Report:
         """One step."""
         self._seen.append(outcome)
         if not outcome.number:
-            self._screen.line(f"At the start: {_counts(outcome.census)}")
+            self._screen.line(f"At the start: {_counts(outcome.news.census)}")
         else:
             self._screen.heading(f"{outcome.number}. {outcome.name or outcome.title}")
             if outcome.name:
                 self._screen.line(outcome.title)
         self._show_verdict(outcome)
-        self._show_changes(outcome.changes)
+        self._show_changes(outcome.news.changes)
         if outcome.newly:
             self._show_waits(outcome.newly)
         self._show_use(outcome)
@@ -63,7 +64,7 @@ class Report:
         """How it is in the end, and who waits."""
         last = self._seen[-1]
         self._screen.heading("At the end")
-        self._screen.line(_counts(last.census))
+        self._screen.line(_counts(last.news.census))
         refused = [str(each.number) for each in self._seen if each.refused and not each.expected_refusal]
         unmet = [str(each.number) for each in self._seen if each.unmet]
         for numbers, words in ((refused, "refused"), (unmet, "not as expected")):
@@ -97,7 +98,7 @@ class Report:
         self._show_more(len(changes))
         orphans = [each.pod for each in changes if each.orphan]
         if orphans:
-            words = f"no controller owns them, so nobody would make them anew: {_few(orphans)}"
+            words = f"no controller owns them, so nobody would make them anew: {few(orphans)}"
             self._screen.line((words, "yellow"))
 
     def _row(self, change: PodChange) -> list[Cell]:
@@ -114,20 +115,22 @@ class Report:
             self._screen.line((f"{start} ", "red"), (self._some(pods), "bold"), f": {why or 'does not fit'}")
 
     def _some(self, names: Sequence[str]) -> str:
-        return ", ".join(names) if self._wide else _few(names)
+        return ", ".join(names) if self._wide else few(names)
 
     def _has_news(self, outcome: Outcome) -> bool:
-        nodes = self._seen[-2].census.nodes if outcome.number else 0
-        return bool(outcome.changes or outcome.newly or outcome.pools or outcome.census.nodes != nodes)
+        nodes = self._seen[-2].news.census.nodes if outcome.number else 0
+        return bool(
+            outcome.news.changes or outcome.newly or outcome.news.pools or outcome.news.census.nodes != nodes
+        )
 
     def _show_use(self, outcome: Outcome) -> None:
         if not outcome.number:
             return
-        before, after = self._seen[-2].census.nodes, outcome.census.nodes
+        before, after = self._seen[-2].news.census.nodes, outcome.news.census.nodes
         if before != after:
             self._screen.line((f"nodes: {before} → {after}", "dim"))
-        pools = {f"{id.driver}/{id.pool}": use for id, use in outcome.pools.items()}
-        for name, use in (pools if self._wide else outcome.drivers).items():
+        pools = {f"{id.driver}/{id.pool}": use for id, use in outcome.news.pools.items()}
+        for name, use in (pools if self._wide else outcome.news.drivers).items():
             told = f"devices of {name} in use: {_used(use.before)} → {_used(use.after)}"
             self._screen.line((told, "dim"))
 
@@ -166,11 +169,6 @@ def _steps(numbers: Sequence[str]) -> str:
     return f"step{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
 
 
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - 5
-    return ", ".join(names[:5]) + (f" and {more} more" if more > 0 else "")
-
-
 # --- for programs ---
 
 
@@ -187,12 +185,12 @@ def document(scenario: Scenario, outcomes: Sequence[Outcome], notes: Sequence[st
 
 
 def _state(outcome: Outcome) -> dict[str, Any]:
-    census = outcome.census
+    census = outcome.news.census
     return {
         "nodes": census.nodes,
         "running": census.running,
         "devices": _summary(census.devices),
-        "changes": [_change(each) for each in outcome.changes],
+        "changes": [_change(each) for each in outcome.news.changes],
         "pending": [{"pod": each.pod, "reason": each.why, "since": each.since} for each in outcome.waits],
     }
 
@@ -209,9 +207,11 @@ def _step(outcome: Outcome) -> dict[str, Any]:
         "unmet": list(outcome.unmet),
         "notes": list(outcome.notes),
         **_state(outcome),
-        "drivers": {name: _use(use) for name, use in outcome.drivers.items()},
-        "pools": [{"driver": id.driver, "pool": id.pool, **_use(use)} for id, use in outcome.pools.items()],
-        "classes": {name: {"before": a, "after": b} for name, (a, b) in outcome.classes.items()},
+        "drivers": {name: _use(use) for name, use in outcome.news.drivers.items()},
+        "pools": [
+            {"driver": id.driver, "pool": id.pool, **_use(use)} for id, use in outcome.news.pools.items()
+        ],
+        "classes": {name: {"before": a, "after": b} for name, (a, b) in outcome.news.classes.items()},
     }
 
 
