@@ -155,8 +155,6 @@ class ClaimWriter:
 
     def _outdated(self, claim: ResourceClaim) -> bool:
         """Whether a newer copy is on its way that has to be looked at first."""
-        if not (self._stale or self._version):
-            return False  # as mostly: nothing was written yet
         known = version_of(claim)
         return known <= self._stale or (known < self._version and (self._unseen or self._undoing))
 
