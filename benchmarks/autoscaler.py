@@ -211,7 +211,7 @@ def growing(rounds: int) -> Iterator[Row]:
     first = 0.0
     for shapes in (20, 50, 100, 200, 400):
         times, gaps = [], []
-        for seed in (1, 2):
+        for seed in range(1, rounds + 1):
             made = autoscaler_problems.problem(seed, 1_000, shapes=shapes)
             simulation = start_simulation(made.objects)
             spare_collector()

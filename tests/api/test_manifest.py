@@ -99,6 +99,19 @@ def test_the_line_of_a_field(path: str, line: int) -> None:
     assert str(located.error(path, "is odd")) == f"slices.yaml:{line}: {path + ': ' if path else ''}is odd"
 
 
+def test_objects_that_are_written_inside_of_others_have_their_own_lines() -> None:
+    text = "kind: Box\napiVersion: v1\nboth:\n  kind: List\n  items:\n  - {kind: Node, apiVersion: v1}\n  - {kind: Pod, apiVersion: v1, spec: 3}\none:\n  kind: Pod\n  apiVersion: v1\n  speck: {}\n"
+    (box,) = read_manifest(text, "box.yaml")
+    (inner,) = box.inside("one")
+    assert (inner.kind, inner.line, inner.line_of("kind")) == ("Pod", 8, 9)
+    assert [str(each) for each in inner.unknown_fields()] == [
+        "box.yaml:11: speck: unknown field (did you mean spec?)"
+    ]
+    with pytest.raises(ManifestError, match=r"box.yaml:7: spec: must be an object"):
+        box.inside("both")
+    assert [each.kind for each in box.inside("both.items[0]")] == ["Node"]
+
+
 def test_documents_are_counted_by_line_and_empty_ones_left_out() -> None:
     found = read_manifest(f"---\n---\n{SLICE}---\n# nothing\n---\n{SLICE}", "x")
     assert [located.line for located in found] == [4, 20]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
 from random import Random
 from typing import Any
 
@@ -261,6 +261,40 @@ def test_limits_of_a_pool_count_what_it_has_and_leave_out_the_rest() -> None:
     assert found.pending[0].types == {"t": "would do, but the limits of p are reached"}
 
 
+def _open(least: int, key: str = "node.kubernetes.io/instance-type") -> dict[str, Any]:
+    return {"key": key, "operator": "Exists", "minValues": least}
+
+
+def test_min_values_of_a_pool_keep_off_what_only_few_types_hold() -> None:
+    """Three pods would be cheapest on the large one, but nothing else holds three, or two."""
+    small = type_("small", {"z": "2"}, capacity={**SMALL, "cpu": "2"})
+    other = type_("other", {"z": "3"}, capacity={**SMALL, "cpu": "3"})
+    large = type_("large", {"z": "4"}, capacity={**SMALL, "cpu": "6"})
+    pods = [pod(f"p{n}", cpu=2) for n in range(3)]
+    free, _ = plan_for(pods, small, other, large, pool("p"))
+    assert types_of(free) == {"large": 1}
+    found, _ = plan_for(pods, small, other, large, pool("p", _open(3)))
+    assert types_of(found) == {"small": 3}
+    assert found.exact
+
+
+def test_pods_of_a_pool_that_cannot_leave_enough_open_say_so_or_go_to_another() -> None:
+    heavy, light = pool("heavy", _open(2), weight=9), pool("light")
+    found, _ = plan_for([pod("p")], type_("t"), heavy)
+    expected = "would do, but minValues: heavy must leave 2 values of node.kubernetes.io/instance-type open"
+    assert found.pending[0].types == {"t": expected}
+    found, _ = plan_for([pod("p")], type_("t"), heavy, light)
+    assert [each.machine.source for each in found.nodes] == ["light"]
+
+
+def test_min_values_count_zones_that_can_be_had() -> None:
+    zoned = pool("p", _open(2, ZONE))
+    found, _ = plan_for([pod("p")], type_("t", {"a": "1", "b": "2"}), zoned)
+    assert found.price == 1
+    found, _ = plan_for([pod("p", selector={ZONE: "a"})], type_("t", {"a": "1", "b": "2"}), zoned)
+    assert len(found.pending) == 1  # only one zone would do
+
+
 def test_a_group_has_no_more_nodes_than_its_maximum() -> None:
     found, _ = plan_for([pod(name, cpu=3) for name in "abcde"], group("g", max=3, template=_of_cpu(4)))
     assert len(found.nodes) == 3
@@ -487,6 +521,8 @@ def test_a_claim_of_seed_0_is_planned_on_existing_nodes_only() -> None:
     found, _ = plan_for([semantic_pod("one"), semantic_pod("two")], type_("t"), there=there)
     assert [each.pod for each in found.existing] == ["ns/one"]
     assert [each.pod for each in found.pending] == ["ns/two"]
+    expected = "its devices for claims of resource.k8s.io/v1alpha2 are not known before it runs"
+    assert found.pending[0].types == {"t": expected}
 
 
 def test_a_device_taint_rule_keeps_claims_off_new_machines_too() -> None:
@@ -543,6 +579,43 @@ def test_of_two_gangs_the_first_is_planned_when_there_is_room_for_one() -> None:
         there=[gang("one", 2), gang("two", 2)],
     )
     assert sorted(place.pod for each in found.nodes for place in each.places) == ["default/a0", "default/a1"]
+
+
+def _gangs(random: Random) -> tuple[list[Pod], list[ApiStruct]]:
+    """Up to three gangs and up to two pods by themselves."""
+    pods: list[Pod] = []
+    groups: list[ApiStruct] = []
+    for number in range(random.randint(1, 3)):
+        size, priority = random.randint(1, 3), random.choice((0, 0, 5))
+        pods += [pod(f"g{number}-{n}", cpu=2, group=f"g{number}", priority=priority) for n in range(size)]
+        groups.append(gang(f"g{number}", size))
+    pods += [pod(f"single{n}", cpu=2, priority=random.choice((0, 5))) for n in range(random.randint(0, 2))]
+    return pods, groups
+
+
+def _most_served(pods: Sequence[Pod], places: int) -> list[int]:
+    """Of each priority, the highest first, how many pods there are at most on so many places, gangs whole."""
+    units = Counter((each.metadata.name.split("-")[0], each.spec.priority or 0) for each in pods)
+    best = [0, 0]
+    for count in range(len(units) + 1):
+        for chosen in combinations(units.items(), count):
+            if sum(size for _, size in chosen) <= places:
+                served = [sum(size for (_, p), size in chosen if p == priority) for priority in (5, 0)]
+                best = max(best, served)
+    return best
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6))
+def test_of_gangs_within_a_limit_those_are_left_out_that_leave_most_served(seed: int) -> None:
+    random = Random(seed)
+    pods, groups = _gangs(random)
+    places = random.randint(1, 6)
+    two = type_("t", capacity={"cpu": "2", "memory": "8Gi", "pods": "9"})
+    found, _ = plan_for(pods, two, pool("p", limits={"cpu": str(2 * places)}), there=groups)
+    served = {place.pod for each in found.nodes for place in each.places}
+    counts = Counter(each.spec.priority or 0 for each in pods if f"default/{each.metadata.name}" in served)
+    assert [counts[5], counts[0]] == _most_served(pods, places)
 
 
 # --- reasons ---

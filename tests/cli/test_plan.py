@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from allotment.api.codec import to_builtins
 from allotment.api.meta import OwnerReference
-from tests.autoscaler.build import GPU, gpus, overlay, pool, type_
+from allotment.autoscaler.node_claims import claim_of
+from tests.autoscaler.build import GPU, evaluated, gpus, overlay, pool, type_
 from tests.cli.conftest import Allot, same_as_golden
 from tests.contract.api import Api
 from tests.scheduler.builders import node, pod
@@ -223,3 +224,30 @@ def test_what_cannot_be_asked(allot: Allot, arguments: tuple[str, ...], words: s
     ran = allot("plan", *arguments)
     assert ran.code == 2
     assert words in ran.err
+
+
+# conditions of a machine that was asked for; the places on nodes that are there or come, the machines to add
+COMING: dict[str, tuple[str, list[str], list[str]]] = {
+    "a machine on its way takes the pod": ("Launched=True", ["default/p"], []),
+    "what was out of stock is not asked for again": ("Launched=False", [], ["b"]),
+}
+
+
+@pytest.mark.parametrize("case", COMING)
+def test_machines_that_were_asked_for_count(allot: Allot, catalog: str, tmp_path: Path, case: str) -> None:
+    told, existing, zones = COMING[case]
+    machine = next(
+        each for each in evaluated(type_("t", {"a": "1", "b": "2"}), pool("p")).machines if each.price == 1
+    )
+    made = to_builtins(claim_of(machine, {}, name="c"))
+    type_of, status = told.split("=")
+    time = "2030-01-01T00:00:00Z"
+    condition = {"type": type_of, "status": status, "reason": "R", "lastTransitionTime": time}
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({**made, "status": {"conditions": [condition]}}))
+    arguments = ("plan", "-f", "-", "--catalog", catalog, "--offline", str(cluster), "-o", "json")
+    ran = allot(*arguments, stdin=written(pod("p", cpu=1)))
+    assert ran.err == ""
+    found = json.loads(ran.out)
+    assert [each["pod"] for each in found["existing"]] == existing
+    assert [each["zone"] for each in found["machines"]] == zones

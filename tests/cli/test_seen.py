@@ -281,3 +281,29 @@ def test_people_are_told_what_an_explanation_does_not_know(allot: Allot, fleet: 
     )
     assert "as far as you can see; claims you may not see may be in the way" in out
     assert "note: pods of other namespaces are not seen: what they take of nodes is not counted" in err
+
+
+def test_scenarios_by_rights(allot: Allot, fleet: Served, tmp_path: Path) -> None:
+    """Three devices for the taking, as far as Ben sees; Ann sees that there is one. Whose the others are he is not told."""
+    scenario = tmp_path / "scenario.json"
+    steps = [
+        {"delete": {"kind": "Pod", "namespace": "team-a", "name": "waits"}},
+        {"submit": {"manifests": [pod("three", "", namespace="team-a", resourceClaimName="three")]}},
+        {"resizePool": {"driver": GPU, "pool": "node-1", "devices": 0}},
+        {"removeNode": {"name": "node-1", "force": True}},
+    ]
+    scenario.write_text(json.dumps({"apiVersion": "allotment.dev/v1", "kind": "Scenario", "steps": steps}))
+    found = {}
+    for user in (ANN, BEN):
+        arguments = ("-n", "team-a", "--kubeconfig", fleet.kubeconfig(user), "-o", "json")
+        ran = allot("whatif", str(scenario), *arguments)
+        assert (user == ANN) is ("secret" in ran.out + ran.err), ran.err
+        found[user] = json.loads(ran.out)
+    assert [found[user]["steps"][1]["running"] for user in (ANN, BEN)] == [0, 1]
+    assert (
+        "you may list resourceclaims only in namespace team-a, not in all; -n names others"
+        in found[BEN]["notes"]
+    )
+    assert any("pods of other namespaces are not seen" in note for note in found[BEN]["notes"])
+    code, _, err = told(allot, fleet, "dan", "whatif", str(scenario))
+    assert (code, "you may not list resourceslices" in err) == (2, True)

@@ -137,6 +137,47 @@ def test_an_account_is_told_what_is_not_known(allot: Allot, real: Real, shape: s
     assert not [each for each in run(allot, account, "doctor")["findings"] if OTHERS in json.dumps(each)]
 
 
+def test_a_scenario_is_tried_and_nothing_is_written(allot: Allot, real: Real, tmp_path: Path) -> None:
+    waits = {"kind": "Pod", "namespace": MINE, "name": "waits"}
+    steps = [
+        {"resizePool": {"driver": fleet.GPU, "pool": NODE, "devices": 4}, "expect": {"running": [f"{MINE}/waits"]}},
+        {"drainNode": NODE},
+        {"delete": waits},
+        {"removeNode": {"name": NODE, "force": True}},
+    ]  # fmt: skip
+    scenario = tmp_path / "scenario.json"
+    scenario.write_text(json.dumps({"apiVersion": "allotment.dev/v1", "kind": "Scenario", "steps": steps}))
+    before = versions(real)
+    told = run(allot, str(real.admin), "whatif", str(scenario))
+    assert [each["done"] for each in told["steps"]] == [True, False, True, True]
+    (placed,) = told["steps"][0]["changes"]
+    assert (placed["pod"], placed["change"], placed["to"]) == (f"{MINE}/waits", "placed", NODE)
+    assert f"{MINE}/waits" in told["steps"][1]["refused"]["by"]
+    run(allot, real.kubeconfig(ACCOUNT), "whatif", str(scenario))
+    assert versions(real) == before
+
+
+def versions(real: Real) -> dict[str, str]:
+    """Of all that a scenario could have touched. Other tests use this server too, so only of what is ours."""
+    found = {}
+
+    async def read(client: Client) -> None:
+        for api_version, plural in (
+            ("v1", "pods"),
+            ("v1", "nodes"),
+            ("resource.k8s.io/v1", "resourceclaims"),
+            ("resource.k8s.io/v1", "resourceslices"),
+        ):
+            for each in (await client.plain(api_version, plural).list("")).items:
+                meta = each["metadata"]
+                if meta.get("namespace") in (MINE, OTHERS) or meta["name"].startswith(NODE):
+                    found[f"{plural} {meta.get('namespace')}/{meta['name']}"] = meta["resourceVersion"]
+
+    ask(real.admin, read)
+    assert found
+    return found
+
+
 def test_the_live_view_follows(real: Real) -> None:
     with in_terminal("top", "--kubeconfig", str(real.admin), columns=120, lines=50) as terminal:
         terminal.until(lambda seen: "NODES" in seen)

@@ -79,6 +79,25 @@ def test_a_saved_cluster(allot: Allot, tmp_path: Path) -> None:
     assert [each["pod"] for each in told["steps"][1]["pending"]] == ["default/wi-1"]
 
 
+def test_a_taint_rule_of_a_saved_cluster_can_be_taken_away(allot: Allot, tmp_path: Path) -> None:
+    rule = {
+        "apiVersion": fleet.V1,
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "broken"},
+        "spec": {"deviceSelector": {"driver": GPU}, "taint": {"key": "k", "effect": "NoSchedule"}},
+    }
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(yaml.safe_dump_all([*objects(), rule]))
+    steps = written({"delete": {"kind": "DeviceTaintRule", "name": "broken"}})
+    told = json.loads(allot("whatif", "-", "--offline", str(cluster), "-o", "json", stdin=steps).out)
+    assert (places(told["start"]), places(told["steps"][0])) == ({}, {"wi-0": "placed", "wi-1": "placed"})
+    rule["spec"] = {"taint": {"effect": "Sometimes"}}
+    cluster.write_text(yaml.safe_dump_all([*objects(), rule]))
+    ran = allot("whatif", "-", "--offline", str(cluster), stdin=steps)
+    assert ran.code == 2
+    assert "spec.taint.effect" in ran.err
+
+
 def test_what_is_refused_or_not_as_expected_is_told_in_the_end(allot: Allot, tmp_path: Path) -> None:
     cluster = saved(tmp_path, "cluster.json", node("n1", cpu=2), pod("a", cpu=1, node="n1"))
     steps = written(

@@ -320,6 +320,20 @@ def test_a_group_has_one_claim_for_all_its_pods(tmp_path: Path) -> None:
     in_cluster(tmp_path, scenario)
 
 
+def test_a_pod_that_is_known_before_its_group_gets_its_claim_with_the_group(tmp_path: Path) -> None:
+    """Also with a group that has no claims itself: copies of pods and groups do not arrive in any order."""
+
+    async def scenario(cluster: Cluster) -> None:
+        await controllers(cluster)
+        pods = cluster.seen.of(Pod)
+        await cluster.create(template(), pod("early", "one-gpu", group="g"))
+        await cluster.eventually(lambda: pods.get("early", NAMESPACE))
+        await cluster.create(group("g"))
+        await until_recorded(cluster, "early")
+
+    in_cluster(tmp_path, scenario)
+
+
 def test_without_groups_a_pod_has_its_own(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         part = cluster.component()

@@ -11,8 +11,9 @@ from allotment.api.codec import decode, to_builtins
 from allotment.autoscaler.assortment import assortment
 from allotment.autoscaler.node_claims import claim_of
 from allotment.autoscaler.overlays import evaluate
-from allotment.dashboard.machine_document import TOLD, claims_document, notes, overlay_document, type_document
-from allotment.dashboard.machine_view import Choice
+from allotment.dashboard.choice import Choice
+from allotment.dashboard.choice_document import overlay_document, type_document
+from allotment.dashboard.machine_document import TOLD, claims_document, notes
 from allotment.dashboard.rights import Namespaces, Rights
 from allotment.dashboard.source_document import sources_document
 from tests.autoscaler.build import GPU, catalogue, evaluated, gpus, group, is_type, overlay, pool, type_

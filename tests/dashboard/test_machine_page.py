@@ -85,6 +85,7 @@ def test_a_planner_looks_at_machines_and_asks_for_a_plan(tmp_path: Path) -> None
         assert red == "rgb(180, 35, 24)"
         assert page.complaints[1:] == []  # the first is that one had to log in
 
+        await click(page, "#make")  # and what is asked for now is for nobody else
         await click(page, "#leave")
         await page.until("!document.getElementById('login').hidden")
         assert await page.ask("document.querySelectorAll('#claims li, #lines tr, #parts *').length") == 0

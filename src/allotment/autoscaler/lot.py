@@ -49,8 +49,10 @@ class Lot:
     requests: Amounts  # of one bundle
     plain: bool  # only resources, taints and labels of a node matter to it
     sociable: bool  # it has rules about other pods
+    outline: Hashable  # equal for lots that differ in resources alone; None if more may matter than that and devices
     reads: frozenset[str]  # labels of nodes that it looks at
     cap: int = 2**31  # how many of it one machine may have
+    ganged: bool = False  # its pods are members of gangs
     keyed: frozenset[str] = (
         frozenset()
     )  # labels that its nodes must have, because rules about other pods look at them
@@ -67,8 +69,9 @@ class Lot:
         return self.bundles[0]
 
     @property
-    def priority(self) -> int:
-        return max(pod.spec.priority or 0 for pod in self.sample)
+    def importance(self) -> tuple[int, bool]:
+        """Who is served first where limits bind: by priority; of equals gangs, as they come whole or not at all."""
+        return max(pod.spec.priority or 0 for pod in self.sample), self.ganged
 
     @property
     def spreads(self) -> list[TopologySpreadConstraint]:
@@ -77,6 +80,8 @@ class Lot:
 
     def reached_by(self, labels: Mapping[str, str]) -> bool:
         """Whether a machine with such labels is where the lot may be."""
+        if not self.keyed and not self.where:
+            return True
         return all(labels.get(key) == value for key, value in self.where.items()) and all(
             key in labels for key in self.keyed
         )
@@ -84,6 +89,11 @@ class Lot:
 
 def _deals(rule: TopologySpreadConstraint) -> bool:
     return rule.topology_key != HOSTNAME and rule.when_unsatisfiable == MUST
+
+
+def in_gang(pod: Pod, simulation: Simulation) -> bool:
+    known = simulation.cluster.groups.get(group := group_key(pod)) if pod.spec.scheduling_group else None
+    return known is not None and gang_of(group, known) is not None
 
 
 def rank(pod: Pod) -> tuple[int, str, str]:
@@ -132,7 +142,8 @@ def lots_of(bundles: Iterable[Bundle], simulation: Simulation) -> tuple[list[Lot
                 refused.update({key_of(each): shape.words for each in bundle})
                 break
             labels = tuple(sorted(pod.metadata.labels.items())) if neighbourly else ()
-            keys.append((*_unnamed(shape, pod), labels, _gathered_gang(pod, simulation)))
+            gathered = _gathered_gang(pod, simulation)
+            keys.append((*_unnamed(shape, pod), labels, gathered, in_gang(pod, simulation)))
         else:
             key = tuple(keys)
             if key in lots:
@@ -157,6 +168,7 @@ def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
     requests: Amounts = {}
     reads: set[str] = set()
     plain, cap = True, 2**31
+    outlines: list[Hashable] = []
     for pod in bundle:
         info = PodInfo(pod)
         for name, amount in info.requests.items():
@@ -166,6 +178,8 @@ def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
         plain = plain and not (
             pod.spec.resource_claims or info.ports or extended or _has_neighbours(pod.spec)
         )
+        if not (info.ports or extended or _has_neighbours(alone(pod).spec)):
+            outlines.append(_outline(pod, simulation))
         for each in pod.spec.topology_spread_constraints:
             if each.topology_key == HOSTNAME and each.when_unsatisfiable == MUST:
                 cap = min(cap, each.max_skew)
@@ -178,11 +192,35 @@ def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
         requests,
         plain,
         sociable,
+        tuple(outlines) if len(outlines) == len(bundle) else None,
         frozenset(reads),
         cap,
+        any(in_gang(pod, simulation) for pod in bundle),
         frozenset(keyed),
         together=tuple(sorted(together.items(), key=lambda each: (each[0] != ZONE, each[0]))),
     )
+
+
+def _outline(pod: Pod, simulation: Simulation) -> Hashable:
+    shape = simulation.shape(pod)
+    assert isinstance(shape, tuple)
+    profile, _, seen, _ = shape
+    claims = tuple(
+        [
+            replace(each, resource_claim_name=None, resource_claim_template_name=None)
+            for each in pod.spec.resource_claims
+        ]
+    )
+    spec = replace(
+        alone(pod).spec,
+        containers=(),
+        init_containers=(),
+        resources=None,
+        overhead={},
+        resource_claims=claims,
+        scheduling_group=None,
+    )
+    return profile, encode(spec), seen
 
 
 def _dealt_by(pod: Pod) -> list[TopologySpreadConstraint]:

@@ -21,19 +21,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from allotment.api.autoscaling import NODE_GROUP, NODE_POOL
 from allotment.api.core import Node
 from allotment.autoscaler.covering import SMALL, USUAL, Effort, cover
+from allotment.autoscaler.flexibility import Flexibility
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.gathering import Gathering
-from allotment.autoscaler.lot import Bundle, Choice, Lot, bundled, lots_of, rank
+from allotment.autoscaler.lot import Bundle, Choice, Lot, bundled, in_gang, lots_of, rank
 from allotment.autoscaler.machine import Machine, node_of
+from allotment.autoscaler.omission import Attempt, best_attempt
 from allotment.autoscaler.plan import LeftOut, NewNode, Place, Plan
 from allotment.autoscaler.showroom import Showroom
 from allotment.autoscaler.simulation import Bound
-from allotment.autoscaler.yard import Cover, Offer, Yard
+from allotment.autoscaler.yard import Cover, Offer, Pattern, Yard
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import gang_of
 from allotment.scheduler.pod import group_key
@@ -116,38 +118,54 @@ class _Provisioner:
     ) -> None:
         self._simulation = simulation
         self._machines = machines
+        self._flexibility = Flexibility(machines)
         self._by_price = by_price
         self._effort = effort
 
     def plan(self, pods: Sequence[Pod]) -> Plan:
-        dropped: dict[str, str] = {}  # pods of gangs that cannot be had whole
-        while True:
-            with self._simulation.trial():
-                draft = self._attempt([pod for pod in pods if key_of(pod) not in dropped])
-                broken = self._broken(pods, draft)
-            if not broken:
-                break
-            for group, why in broken[len(broken) // 2 :] if len(broken) > 1 else broken:
-                dropped.update({key_of(pod): why for pod in pods if group_key(pod) == group})
-        return self._told(pods, draft, dropped)
+        gangs = self._gangs(pods)
+        pods = _gang_by_gang(pods, gangs)
+        order = sorted(gangs, key=lambda each: (rank(gangs[each][0])[0], len(gangs[each])))
+        words: dict[str, str] = {}
 
-    def _broken(self, pods: Sequence[Pod], draft: _Draft) -> list[tuple[str, str]]:
-        """Gangs with members that have a place and too few of them, in the order of their first pods; with what is short."""
-        cluster, found = self._simulation.cluster, []
-        for group in dict.fromkeys(group_key(pod) for pod in pods):
-            known = cluster.groups.get(group)
-            gang = gang_of(group, known) if known is not None else None
-            if gang is None:
-                continue
-            members = cluster.members.get(group, {}).values()
-            placed = [each for each in members if each.node or each.key in draft.places]
-            new = [each for each in placed if each.key in draft.places]
-            done = len(cluster.finished.get(group, ()))
-            if new and gang.need(placed, done):
-                found.append(
-                    (group, f"only {len(placed)} of its gang {gang.name} have a place, {gang.minimum} must")
-                )
+        def attempt(without: frozenset[str]) -> Attempt[_Draft]:
+            with self._simulation.trial():
+                draft = self._attempt([pod for pod in pods if group_key(pod) not in without])
+                broken = {group: why for group in order if (why := self._broken(group, draft))}
+            for group, why in broken.items():
+                words.setdefault(group, why)
+            return Attempt(draft, without, broken, _merit(pods, draft))
+
+        found = best_attempt(order, attempt, thorough=len(pods) <= SMALL)
+        return self._told(
+            pods,
+            found.draft,
+            {
+                key_of(pod): words.get(group, f"its gang {group} would take the place of more pods")
+                for group in found.without
+                for pod in gangs[group]
+            },
+        )
+
+    def _gangs(self, pods: Sequence[Pod]) -> dict[str, list[Pod]]:
+        """Pods that wait, by their gang; in the order of their first."""
+        found: dict[str, list[Pod]] = {}
+        for pod in pods:
+            if in_gang(pod, self._simulation):
+                found.setdefault(group_key(pod), []).append(pod)
         return found
+
+    def _broken(self, group: str, draft: _Draft) -> str:
+        """Whether members of a gang have a place and too few of them: what is short."""
+        cluster = self._simulation.cluster
+        gang = gang_of(group, cluster.groups[group])
+        assert gang is not None
+        members = cluster.members.get(group, {}).values()
+        placed = [each for each in members if each.node or each.key in draft.places]
+        new = any(each.key in draft.places for each in placed)
+        if new and gang.need(placed, len(cluster.finished.get(group, ()))):
+            return f"only {len(placed)} of its gang {gang.name} have a place, {gang.minimum} must"
+        return ""
 
     # --- one attempt ---
 
@@ -155,7 +173,7 @@ class _Provisioner:
         draft = _Draft()
         waiting = bundled(pods, self._simulation)
         tiers: dict[Hashable, int] = {}
-        for number in range(ROUNDS + len({pod.spec.priority for pod in pods})):
+        for number in range(ROUNDS + 2 * len({pod.spec.priority for pod in pods})):
             waiting = self._place_on_existing(waiting, draft)
             if not waiting:
                 break
@@ -199,12 +217,18 @@ class _Provisioner:
             lot.tier = tiers.get(lot.key, 0)
         room = Showroom(self._simulation, self._machines, lots)
         lots, yard, found = self._cheapest(lots, room)
-        short = any(lot.choices and missing for lot, missing in zip(lots, found.missing, strict=True))
-        highest = max((lot.priority for lot in lots), default=0)
-        again = short and any(lot.priority < highest for lot in lots)
-        if again:  # limits: who is more important goes first
-            yard.demand = tuple(len(lot.bundles) if lot.priority == highest else 0 for lot in lots)
-            found = cover(yard, self._effort)
+        able = [lot for lot in lots if lot.choices]
+        again = any(lot.choices and missing for lot, missing in zip(lots, found.missing, strict=True))
+        if (
+            again and len(classes := {lot.importance for lot in able}) > 1
+        ):  # limits: who is more important goes first
+            for each in sorted(classes, reverse=True):
+                yard.demand = tuple(len(lot.bundles) if lot.importance == each else 0 for lot in lots)
+                found = cover(yard, self._effort)
+                if found.machines:
+                    break
+        else:
+            again = False
         before = len(draft.places)
         again = not self._launch(found, lots, draft) or again
         served = [sum(key_of(each[0]) in draft.places for each in lot.bundles) for lot in lots]
@@ -251,7 +275,13 @@ class _Provisioner:
             )
             for number, machine in enumerate(self._machines)
         ]
-        return Yard(tuple(len(lot.bundles) for lot in lots), offers, rows.left, room.holds)
+
+        def holds(number: int, pattern: Pattern) -> bool:
+            return room.holds(number, pattern) and not self._flexibility.missed(
+                number, lambda other: offers[other].admits(pattern) and room.holds(other, pattern)
+            )
+
+        return Yard(tuple(len(lot.bundles) for lot in lots), offers, rows.left, holds)
 
     def _choice(self, machine: int, rank: tuple[int, ...]) -> Choice:
         pool = self._machines[machine].pool
@@ -318,11 +348,17 @@ class _Provisioner:
         for machine, each in enumerate(self._machines):
             verdict = room.verdict(machine, number)
             if not verdict.most:
-                found.setdefault(each.type, verdict.words or "is too small")
-            elif lot.reached_by(each.labels):
-                found[each.type] = f"would do, but the limits of {each.source or 'its pool'} are reached"
-            else:
+                if each.type not in found:
+                    found[each.type] = room.why(machine, number)
+            elif not lot.reached_by(each.labels):
                 found.setdefault(each.type, _astray(lot, each))
+            elif rule := self._flexibility.missed(
+                machine, lambda other: room.verdict(other, number).most > 0
+            ):
+                words = f"minValues: {each.source} must leave {rule.least} values of {rule.key} open"
+                found.setdefault(each.type, f"would do, but {words}")
+            else:
+                found[each.type] = f"would do, but the limits of {each.source or 'its pool'} are reached"
         return dict(sorted(found.items()))
 
     def _told(self, pods: Sequence[Pod], draft: _Draft, dropped: Mapping[str, str]) -> Plan:
@@ -345,6 +381,25 @@ class _Provisioner:
         price = sum((int(each.machine.price * UNIT) for each in nodes), 0)
         exact = draft.exact and draft.bound == price
         return Plan(nodes, tuple(existing), pending, Decimal(min(price, draft.bound)) / UNIT, exact)
+
+
+def _gang_by_gang(pods: Sequence[Pod], gangs: Mapping[str, Sequence[Pod]]) -> list[Pod]:
+    """Of pods of one priority gangs come first, each in a row: as far as there is room, they have it whole."""
+    first = {group: rank(members[0]) for group, members in gangs.items()}
+
+    def place(pod: Pod) -> tuple[Any, ...]:
+        group = group_key(pod)
+        return rank(pod)[0], group not in gangs, first.get(group, ()), rank(pod)
+
+    return sorted(pods, key=place)
+
+
+def _merit(pods: Sequence[Pod], draft: _Draft) -> tuple[int, ...]:
+    """How many pods of each priority are served, the highest first; then the price, less being more."""
+    priorities = sorted({pod.spec.priority or 0 for pod in pods}, reverse=True)
+    served = Counter(pod.spec.priority or 0 for pod in pods if key_of(pod) in draft.places)
+    price = sum(int(machine.price * UNIT) for machine in draft.nodes.values())
+    return (*(served[each] for each in priorities), -price)
 
 
 class _Limits:

@@ -3,7 +3,7 @@
 A machine is put up in a fork of the cluster, pods are bound to it for real, and the fork is reverted. So taints, labels,
 devices, ports and everything else count as they will. To ask less: offerings of one type in one pool differ only in labels,
 so an answer holds for all of them that agree on the labels that a lot reads; and of pods for which only resources matter,
-one is tried, as the rest is arithmetic.
+one is tried, as the rest is arithmetic. Of lots that differ in resources alone, one is tried where there is room for them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from allotment.api.codec import encode
 from allotment.api.resource import ResourceSlice
 from allotment.autoscaler.device_rooms import device_rooms
 from allotment.autoscaler.forkable_cluster import key_of
@@ -20,6 +21,7 @@ from allotment.autoscaler.lot import Bundle, Lot, alone
 from allotment.autoscaler.machine import Machine, node_of
 from allotment.autoscaler.simulation import Bound
 from allotment.autoscaler.yard import Pattern, Room
+from allotment.scheduler.carried_claim import is_carrier
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.node import PODS
 from allotment.scheduler.requests import amounts
@@ -31,16 +33,31 @@ if TYPE_CHECKING:
 
 ONE_POD = 10**9
 ON_SHOW = "machine-on-show"
+NOT_FORESEEN = "its devices for claims of resource.k8s.io/v1alpha2 are not known before it runs"
+"""Templates are of ResourceSlices; there are none of NodeResourceSlices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How many bundles of a lot a machine takes when there is nothing else on it; if none, why. ``rank`` says which of the
+    """How many bundles of a lot a machine takes when there is nothing else on it; if none, why, unless it is simply too small. ``rank`` says which of the
     claims' alternatives they get: less is better."""
 
     most: int
     rank: tuple[int, ...] = ()
     words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """How many bundles went in, and whether it ended there: then more would not."""
+
+    count: int
+    ended: bool
+    rank: tuple[int, ...] = ()
+    words: str = ""
+
+    def answers(self, most: int) -> bool:
+        return self.ended or self.count >= most
 
 
 class Showroom:
@@ -53,6 +70,7 @@ class Showroom:
         self._offered = [amounts(machine.allocatable) for machine in machines]
         self._kinds = [_kind(machine) for machine in machines]
         self._rooms: dict[Hashable, tuple[Room, ...]] = {}
+        self._wishes: _Wishes | None = None
         published = simulation.objects(ResourceSlice).values()
         self._for_many = [each for each in published if not each.spec.node_name]
         self._verdicts = self._look()
@@ -64,6 +82,14 @@ class Showroom:
         """The same for a lot, or what was dealt from it."""
         return self._verdicts[machine][lot.number]
 
+    def why(self, machine: int, lot: int) -> str:
+        """Why a machine takes nothing of a lot."""
+        words = self.verdict(machine, lot).words
+        if words:
+            return words
+        with self._on_show(machine):
+            return self._try_out(self._lots[lot], 1).words
+
     def kind(self, machine: int) -> Hashable:
         """Equal for machines that differ only in where and how they can be had."""
         return self._kinds[machine]
@@ -71,20 +97,22 @@ class Showroom:
     def rearrange(self, lots: Sequence[Lot]) -> None:
         """The lots were dealt out: what machines think of them stays."""
         self._lots = lots
-        self._rooms = {}
+        self._rooms, self._wishes = {}, None
 
     def _look(self) -> list[list[Verdict]]:
         known: dict[tuple[Hashable, ...], Verdict] = {}
+        alike: dict[tuple[Hashable, ...], _Tried] = {}
         table = []
         for machine, kind in enumerate(self._kinds):
             labels = self._machines[machine].labels
-            keys = [
-                (kind, lot.number, *[labels.get(each) for each in sorted(lot.reads)]) for lot in self._lots
-            ]
+            seen = [tuple([labels.get(each) for each in sorted(lot.reads)]) for lot in self._lots]
+            keys = [(kind, lot.number, *each) for lot, each in zip(self._lots, seen, strict=True)]
             asked = [number for number, key in enumerate(keys) if key not in known]
             if asked:
                 with self._on_show(machine):
-                    known.update({keys[each]: self._judge(machine, self._lots[each]) for each in asked})
+                    for each in asked:
+                        lot = self._lots[each]
+                        known[keys[each]] = self._judge(machine, lot, (kind, lot.outline, *seen[each]), alike)
             table.append([known[key] for key in keys])
         return table
 
@@ -97,22 +125,42 @@ class Showroom:
 
     # --- one lot ---
 
-    def _judge(self, machine: int, lot: Lot) -> Verdict:
+    def _judge(
+        self,
+        machine: int,
+        lot: Lot,
+        likeness: tuple[Hashable, ...],
+        alike: dict[tuple[Hashable, ...], _Tried],
+    ) -> Verdict:
+        """What a machine thinks of a lot; from what it thought of one that differs in resources alone, if there is room for these."""
         rooms = self._room(machine, lot.requests, len(lot.sample))
+        if not rooms:
+            return Verdict(0)  # ``why`` has the words
         most = min(rooms, lot.cap, len(lot.bundles))
+        known = alike.get(likeness) if lot.outline is not None else None
+        if known is None or not known.answers(most):
+            known = self._try_out(lot, most)
+            if lot.outline is not None:
+                alike[likeness] = known
+        return Verdict(min(most, known.count), known.rank, known.words)
+
+    def _try_out(self, lot: Lot, most: int) -> _Tried:
         if lot.plain:
             refusal = self._simulation.fits_on(lot.sample[0], ON_SHOW)
-            if isinstance(refusal, Refusal):
-                return Verdict(0, (), _words(refusal))
-            return Verdict(most)
+            return (
+                _Tried(0, True, (), _words(refusal)) if isinstance(refusal, Refusal) else _Tried(2**31, True)
+            )
         with self._simulation.trial():
             first = self._bind(lot.sample)
             if isinstance(first, Refusal):
-                return Verdict(0, (), _words(first))
-            place, count = first, 1
-            while count < most and self._bind(lot.bundles[count]) == place:
+                foreseen = not any(map(is_carrier, _claims(lot.sample, self._simulation)))
+                return _Tried(0, True, (), _words(first) if foreseen else NOT_FORESEEN)
+            count = 1
+            while count < most:
+                if self._bind(lot.bundles[count]) != first:
+                    return _Tried(count, True, first)
                 count += 1
-        return Verdict(count, place)
+        return _Tried(count, False, first)
 
     def _room(self, machine: int, requests: Amounts, pods: int) -> int:
         offered, extended = self._offered[machine], self._simulation.cluster.extended
@@ -160,11 +208,31 @@ class Showroom:
         yield Room(offered.get(PODS, 0), tuple(ONE_POD * len(lot.sample) for lot in self._lots))
 
     def _devices(self, machine: int) -> list[Room]:
-        claims = [_claims(lot.sample, self._simulation) for lot in self._lots]
-        if not any(claims):
+        if self._wishes is None:
+            self._wishes = _Wishes.of([_claims(lot.sample, self._simulation) for lot in self._lots])
+        if not any(self._wishes.claims):
             return []
         node, slices = node_of(self._machines[machine], ON_SHOW)
-        return device_rooms(node, [*slices, *self._for_many], claims, self._simulation.cluster)
+        slices = [*slices, *self._for_many]
+        rooms = device_rooms(node, slices, self._wishes.claims, self._simulation.cluster)
+        return [Room(room.size, tuple([room.needs[each] for each in self._wishes.by_lot])) for room in rooms]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """The claims of all lots, those that ask for the same only once."""
+
+    claims: Sequence[Sequence[ResourceClaim]]
+    by_lot: Sequence[int]  # which of them each lot has
+
+    @classmethod
+    def of(cls, claims: Sequence[Sequence[ResourceClaim]]) -> _Wishes:
+        found: dict[tuple[bytes, ...], Sequence[ResourceClaim]] = {}
+        keys = [tuple([encode(claim.spec) for claim in each]) for each in claims]
+        for key, each in zip(keys, claims, strict=True):
+            found.setdefault(key, each)
+        places = {key: place for place, key in enumerate(found)}
+        return cls(list(found.values()), [places[key] for key in keys])
 
 
 def _kind(machine: Machine) -> Hashable:

@@ -300,6 +300,15 @@ def profile_of(pod: Pod) -> dict[str, Profile]:
     ).rosters()
 
 
+def note_guesses(seen: Seen) -> None:
+    """Notes what is not known of the room on nodes."""
+    if Pod in seen.denied:
+        seen.notes.append("pods of other namespaces are not seen: what they take of nodes is not counted")
+    vague = sum(not node.status.allocatable for node in seen.of(Node))
+    if vague:
+        seen.notes.append(f"cpu and memory are taken to be in plenty on nodes that do not tell: {vague}")
+
+
 def objects_of(seen: Seen) -> Iterator[ApiStruct]:
     """What a scheduler is told, pods aside."""
     for kind in KINDS:

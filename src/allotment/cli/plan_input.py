@@ -16,6 +16,7 @@ from allotment.api import alpha2
 from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Namespace, Pod
+from allotment.api.manifest import Located
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate
 from allotment.autoscaler.pending import missing_claims
@@ -44,10 +45,15 @@ def read(files: Sequence[str]) -> tuple[list[ApiStruct], Reading]:
     reading = read_objects(files)
     if reading.complaints:
         raise BadInput(reading.complaints)
-    known = [each for each in reading.found if not isinstance(each.obj, GROUPS)]
+    return checked(reading.found), reading
+
+
+def checked(found: Sequence[Located]) -> list[ApiStruct]:
+    """Objects with their defaults, slices tainted as the rules among them say. Raises BadInput with all that is wrong."""
+    known = [each for each in found if not isinstance(each.obj, GROUPS)]
     cluster = gather(Reading(known), check_expression, lenient=True)
-    others = [each.obj for each in reading.found if isinstance(each.obj, GROUPS)]
-    return [*_all(cluster), *others], reading
+    others = [each.obj for each in found if isinstance(each.obj, GROUPS)]
+    return [*_all(cluster), *others]
 
 
 def _all(cluster: Cluster) -> list[ApiStruct]:

@@ -16,7 +16,7 @@ from allotment.autoscaler.pending import from_template
 from allotment.cli.absent import absent
 from allotment.cli.claim_description import facts_of
 from allotment.cli.cluster import name_of
-from allotment.cli.examination import Examination
+from allotment.cli.examination import Examination, note_guesses
 from allotment.cli.explanation import Explanation, State, told_of, well_or_not
 from allotment.cli.failure import Failure, NoAnswer
 from allotment.cli.usage_table import plural
@@ -160,9 +160,5 @@ def _is_made(pod: Pod, entry: PodResourceClaim, seen: Seen) -> bool:
 
 def _others(asked: Pod, seen: Seen) -> list[Pod]:
     """The pods beside the one that is asked about."""
-    if Pod in seen.denied:
-        seen.notes.append("pods of other namespaces are not seen: what they take of nodes is not counted")
-    vague = sum(not node.status.allocatable for node in seen.of(Node))
-    if vague:
-        seen.notes.append(f"cpu and memory are taken to be in plenty on nodes that do not tell: {vague}")
+    note_guesses(seen)
     return [pod for pod in seen.some(Pod) if name_of(pod.metadata) != name_of(asked.metadata)]

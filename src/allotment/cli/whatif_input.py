@@ -10,10 +10,13 @@ from allotment.api import alpha2
 from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodDisruptionBudget
 from allotment.api.core import Node, Pod
-from allotment.api.resource import ResourceClaimTemplate
+from allotment.api.preparation import prepared
+from allotment.api.resource import DeviceTaintRule, ResourceClaimTemplate
 from allotment.autoscaler.simulation import Simulation, start_simulation
-from allotment.cli.examination import KINDS, hold_hidden, insist_on_devices, objects_of, plenty
-from allotment.cli.plan_input import read, waiting
+from allotment.cel.expression_check import check_expression
+from allotment.cli.examination import KINDS, hold_hidden, insist_on_devices, note_guesses, objects_of, plenty
+from allotment.cli.input import BadInput, read_objects
+from allotment.cli.plan_input import checked, waiting
 from allotment.cli.seen import Seen, look
 
 if TYPE_CHECKING:
@@ -47,21 +50,32 @@ def look_at_scene(sight: Sight, *, empty: bool) -> Scene:
     if empty:
         return Scene()
     if sight.offline:
-        objects, reading = read(sight.offline)
-        sources = [each.obj for each in reading.found if isinstance(each.obj, SOURCES)]
-        return _scene(objects, sources, tainted=True)
+        return _saved(sight.offline)
     seen = look(sight, (*KINDS, PodDisruptionBudget, *SOURCES))
     insist_on_devices(seen)
     objects = [*objects_of(seen), *seen.some(PodDisruptionBudget), *seen.some(Pod)]
-    scene = _scene(objects, [each for kind in SOURCES for each in seen.of(kind)], tainted=False)
+    scene = _scene(objects, [each for kind in SOURCES for each in seen.of(kind)])
+    note_guesses(seen)
     scene.notes += seen.notes
     scene.seen = seen
     return scene
 
 
-def _scene(objects: Sequence[ApiStruct], sources: Sequence[ApiStruct], *, tainted: bool) -> Scene:
-    """``tainted``: the slices have what rules say."""
-    found = waiting((), objects, tainted=tainted)
+def _saved(files: Sequence[str]) -> Scene:
+    """Taint rules stay objects of their own, so that a step can take them away."""
+    reading = read_objects(files)
+    rules = [each for each in reading.found if isinstance(each.obj, DeviceTaintRule)]
+    made = [prepared(each, check_expression) for each in rules]
+    complaints = [*reading.complaints, *(str(error) for _, errors in made for error in errors)]
+    if complaints:
+        raise BadInput(complaints)
+    objects = checked([each for each in reading.found if not isinstance(each.obj, DeviceTaintRule)])
+    sources = [each.obj for each in reading.found if isinstance(each.obj, SOURCES)]
+    return _scene([*objects, *(rule for rule, _ in made if rule is not None)], sources)
+
+
+def _scene(objects: Sequence[ApiStruct], sources: Sequence[ApiStruct]) -> Scene:
+    found = waiting((), objects, tainted=False)
     there = [plenty(each) if isinstance(each, Node) else each for each in found.objects]
     besides = [each for each in objects if isinstance(each, BESIDES)]
     return Scene([*there, *besides, *found.pods], list(sources), found.notes)

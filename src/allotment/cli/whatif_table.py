@@ -54,7 +54,7 @@ class Report:
         self._show_verdict(outcome)
         self._show_changes(outcome.changes)
         if outcome.newly:
-            self._show_waits("waits", outcome.newly)
+            self._show_waits(outcome.newly)
         self._show_use(outcome)
         if outcome.number and outcome.ok and not (outcome.refused or self._has_news(outcome)):
             self._screen.line(("as expected" if not outcome.verb else "nobody's place changes", "dim"))
@@ -74,7 +74,7 @@ class Report:
                 (f"not tried: {_steps([str(n) for n in range(last.number + 1, steps + 1)])}", "red")
             )
         if last.waits:
-            self._show_waits("waits", last.waits)
+            self._show_waits(last.waits)
 
     # --- parts of a step ---
 
@@ -83,10 +83,8 @@ class Report:
             style = "yellow" if outcome.expected_refusal else "red"
             expected = " (as expected)" if outcome.expected_refusal else ""
             self._screen.line((f"refused{expected}: ", style), outcome.refused)
-            told = list(outcome.holders.items())
-            for who, why in told if self._wide else told[:_SHOWN]:
-                self._screen.line((who, "bold"), f": {why}", indent=2)
-            self._show_more(len(told))
+            for why, names in _alike(outcome.holders.items()).items():
+                self._screen.line((self._some(names), "bold"), f": {why}", indent=2)
         for note in outcome.notes:
             self._screen.line((note, "dim"))
         for each in outcome.unmet:
@@ -109,14 +107,14 @@ class Report:
         devices = devices_cell(change.devices, wide=self._wide)
         return [(str(change.turn), _STYLES[change.turn]), change.pod, node, devices]
 
-    def _show_waits(self, word: str, waits: Sequence[Waits]) -> None:
+    def _show_waits(self, waits: Sequence[Waits]) -> None:
         """Those with one reason are told of together."""
-        alike: dict[str, list[str]] = {}
-        for each in waits:
-            alike.setdefault(each.why, []).append(each.pod)
-        for why, pods in alike.items():
-            start = word if len(pods) == 1 else word.removesuffix("s")
-            self._screen.line((f"{start} ", "red"), (_few(pods), "bold"), f": {why or 'does not fit'}")
+        for why, pods in _alike((each.pod, each.why) for each in waits).items():
+            start = "waits" if len(pods) == 1 else "wait"
+            self._screen.line((f"{start} ", "red"), (self._some(pods), "bold"), f": {why or 'does not fit'}")
+
+    def _some(self, names: Sequence[str]) -> str:
+        return ", ".join(names) if self._wide else _few(names)
 
     def _has_news(self, outcome: Outcome) -> bool:
         nodes = self._seen[-2].census.nodes if outcome.number else 0
@@ -136,6 +134,14 @@ class Report:
     def _show_more(self, count: int) -> None:
         if count > _SHOWN and not self._wide:
             self._screen.line((f"and {count - _SHOWN} more; -o wide names them", "dim"))
+
+
+def _alike(reasons: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Who has each reason."""
+    found: dict[str, list[str]] = {}
+    for who, why in reasons:
+        found.setdefault(why, []).append(who)
+    return found
 
 
 def _counts(census: Census) -> str:

@@ -145,11 +145,12 @@ class TemplateClaims:
 
     def _group_changed(self, old: Obj | None, new: Obj | None) -> None:
         owner = None if new is None else _group(new)
-        if owner is None or (old is not None and old is not new and _group(old) == owner):
+        if new is None or (old is not None and old is not new and _group(old) == owner):
             return
-        if self._lacks(owner, first=old is None):
+        if owner is not None and self._lacks(owner, first=old is None):
             self.queue.add(owner.key)
-        for pod in self._pods.by(MEMBERS, (owner.key.namespace, owner.key.name)):
+        # Members wait for their group also where it has no claims itself.
+        for pod in self._pods.by(MEMBERS, (new["metadata"]["namespace"], new["metadata"]["name"])):
             self._pod_changed(None if old is None else pod, pod)
 
     def _template_changed(self, old: Obj | None, new: Obj | None) -> None:

@@ -5,7 +5,8 @@ person, and keeps it up; ``views`` has one for each person who looks. ``viewing`
 
 * *The fleet*: ``fleet_view`` and ``fleet_document``; ``fleet`` puts devices into the form that the page reads, ``waiting`` the pods
   without a node. ``census`` is what is counted for everybody: the past, in ``timeline``.
-* *Machines*: ``machine_view``, ``machine_document`` and ``source_document``. ``plans`` has plans made for those who ask, ``plan_document``
+* *Machines*: ``choice`` is what there is to choose from, ``machine_view`` that and what was asked for; ``machine_document``,
+  ``source_document`` and ``choice_document`` put it into its form. ``plans`` has plans made for those who ask, ``plan_document``
   puts them into their form.
 
 ``dashboard`` answers requests. The pages draw what they are told and decide nothing.

@@ -17,6 +17,8 @@ from allotment.dashboard.waiting import waiting
 class FleetTeller:
     """A teller (``viewing``) that also knows how far it has told the timeline."""
 
+    pause = 0.04
+
     def __init__(self, census: Census) -> None:
         self._census = census
         self._width, self._newest = 0.0, 0

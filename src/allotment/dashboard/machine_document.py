@@ -13,29 +13,27 @@ from allotment.api.autoscaling import (
     INSTANCE_TYPE,
     NODE_GROUP,
     NODE_POOL,
-    VALIDATION_SUCCEEDED,
     ZONE,
     NodeClaim,
 )
-from allotment.autoscaler.assortment import Line, assortment, says
 from allotment.autoscaler.node_claims import AS_PREDICTED, INITIALIZED, LAUNCHED, REGISTERED, State, state_of
-from allotment.autoscaler.overlay_status import conditions
-from allotment.autoscaler.overlays import Finding
-from allotment.dashboard.machine_view import CHOICE, CLAIMS, SOURCES, Choice, MachineView
+from allotment.dashboard.choice import Choice, certain_labels
+from allotment.dashboard.machine_view import CHOICE, CLAIMS, SOURCES, MachineView
 from allotment.dashboard.price import price
 from allotment.dashboard.rights import Rights, some
-from allotment.dashboard.source_document import said, sources_document
+from allotment.dashboard.source_document import sources_document
 from allotment.dashboard.view import PODS
+from allotment.dashboard.words import said
 
 TOLD = 200
 """Rows of each list; of more there is the number."""
-_NAMED = 12
-_LENGTH = 2000
 _STEPS = (LAUNCHED, REGISTERED, INITIALIZED)
 
 
 class MachineTeller:
-    """A teller (``viewing``)."""
+    """A teller (``viewing``). Lists are told whole, so not at each change."""
+
+    pause = 0.2
 
     async def whole(self, view: MachineView) -> dict[str, Any]:
         every = self.changes(view, {SOURCES, CLAIMS, CHOICE, PODS}, checking=False)
@@ -48,10 +46,7 @@ class MachineTeller:
         if parts & {SOURCES, CLAIMS, CHOICE}:
             told["sources"] = sources_document(view.pools(), view.groups(), view.claims(), view.choice)
         if CHOICE in parts:
-            findings = view.choice.found.findings.values()
-            told["overlays"] = _first([overlay_document(each) for each in findings], "wrong")
-            lines = assortment(view.choice.found)
-            told["types"] = {"count": len(lines), "rows": [type_document(each) for each in lines[:TOLD]]}
+            told |= view.choice.document
         if parts:
             told["waiting"] = {"count": len(view.waiting()), "version": view.version()}
         return told
@@ -77,11 +72,6 @@ def notes(rights: Rights) -> list[str]:
     return told
 
 
-def _first(rows: list[dict[str, Any]], urgent: str) -> dict[str, Any]:
-    rows.sort(key=lambda row: not row[urgent])
-    return {"count": len(rows), "rows": rows[:TOLD]}
-
-
 # --- machines that were asked for ---
 
 
@@ -100,7 +90,7 @@ def claims_document(claims: Iterable[NodeClaim], choice: Choice) -> dict[str, An
 
 
 def claim_document(claim: NodeClaim, choice: Choice) -> dict[str, Any]:
-    labels, state = _labels(claim), state_of(claim)
+    labels, state = certain_labels(claim), state_of(claim)
     told = {each.type: each for each in claim.status.conditions}
     wrong = [
         told[type_] for type_ in (LAUNCHED, AS_PREDICTED) if type_ in told and told[type_].status == "False"
@@ -120,61 +110,4 @@ def claim_document(claim: NodeClaim, choice: Choice) -> dict[str, Any]:
         "wrong": bool(wrong),
         "message": "; ".join(said(each) for each in (wrong or waits[:1]) if each.message or each.reason),
         "since": claim.metadata.creation_timestamp or "",
-    }
-
-
-def _labels(claim: NodeClaim) -> dict[str, str]:
-    """Those of the claim, and those that its requirements leave no choice of."""
-    certain = {
-        each.key: each.values[0]
-        for each in claim.spec.requirements
-        if each.operator == "In" and len(each.values) == 1
-    }
-    return {**certain, **claim.metadata.labels}
-
-
-# --- what there is to choose from ---
-
-
-def overlay_document(finding: Finding) -> dict[str, Any]:
-    """What came of an overlay here. Its own status may know of more: who wrote that may have another catalogue."""
-    overlay = finding.overlay
-    valid = conditions(finding)[0]
-    problems = list(dict.fromkeys([*finding.errors, *map(str, finding.conflicts)]))
-    stated = next((each for each in overlay.status.conditions if each.type == VALIDATION_SUCCEEDED), None)
-    if not problems and stated is not None and stated.status == "False":
-        problems = [said(stated)]
-    types = list(dict.fromkeys(name.split("/")[1] for name in finding.applies))
-    return {
-        "name": overlay.metadata.name,
-        "inFile": not overlay.metadata.uid,
-        "weight": overlay.spec.weight or 0,
-        "says": list(says(overlay))[:_NAMED],
-        "machines": len(finding.applies),
-        "types": types[:_NAMED],
-        "moreTypes": len(types[_NAMED:]),
-        "wrong": bool(problems),
-        "reason": valid.reason
-        if valid.status != "True"
-        else (stated.reason or "")
-        if problems and stated
-        else "",
-        "problems": [each[:_LENGTH] for each in problems[:_NAMED]],
-        "moreProblems": len(problems[_NAMED:]),
-    }
-
-
-def type_document(line: Line) -> dict[str, Any]:
-    first = line.machines[0]
-    return {
-        "source": first.source,
-        "type": first.type,
-        "zones": line.zones,
-        "capacityTypes": line.capacity_types,
-        "prices": [price(each) for each in line.prices],
-        "listed": [price(each) for each in line.listed],
-        "soldOut": line.sold_out,
-        "capacity": {name: str(amount) for name, amount in line.capacity.items()},
-        "devices": list(line.devices()),
-        "overlays": list(line.overlays),
     }

@@ -6,18 +6,16 @@ What overlays make of the catalogue is worked out in a thread, whenever somethin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from allotment.api.autoscaling import NODE_GROUP, NODE_POOL, NodeClaim, NodeGroup, NodeOverlay, NodePool
+from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.core import Pod
 from allotment.autoscaler.catalogue import Catalogue
-from allotment.autoscaler.node_claims import machine_of
-from allotment.autoscaler.overlays import Evaluation, evaluate
 from allotment.client.client import Client
 from allotment.client.informer import Informer
+from allotment.dashboard.choice import Choice, choice_of
 from allotment.dashboard.rights import Rights
 from allotment.dashboard.view import View
 
@@ -25,30 +23,6 @@ SOURCES, CLAIMS, CHOICE = "sources", "claims", "choice"
 """The parts, besides pods: pools and groups; what was asked for; what there is to choose from."""
 PAUSE_SECONDS = 0.25
 """The least time from one evaluation of overlays to the next."""
-
-
-class Choice:
-    """The machines that can be had, with what overlays make of them."""
-
-    def __init__(self, found: Evaluation) -> None:
-        self.found = found
-        self._prices: dict[Hashable, Decimal | None] = {}
-        self._groups = {
-            each.group.metadata.name: each.price for each in found.machines if each.group is not None
-        }
-
-    def price_of_group(self, group: NodeGroup) -> Decimal | None:
-        """What one of its machines costs."""
-        return self._groups.get(group.metadata.name)
-
-    def price_of(self, claim: NodeClaim) -> Decimal | None:
-        """What a machine costs per hour; None if the catalogue has none such. Claims that ask for the same are looked up once."""
-        labels = claim.metadata.labels
-        key = (labels.get(NODE_POOL), labels.get(NODE_GROUP), claim.spec.requirements)
-        if key not in self._prices:
-            machine = machine_of(claim, self.found.machines)
-            self._prices[key] = machine.price if machine is not None else None
-        return self._prices[key]
 
 
 class MachineView(View):
@@ -95,7 +69,7 @@ class MachineView(View):
         while True:
             self._stale.clear()
             all_of = self.catalogue.with_pools(self._pools.all(), self._groups.all())
-            self.choice = Choice(await asyncio.to_thread(evaluate, all_of, self._overlays.all()))
+            self.choice = await asyncio.to_thread(choice_of, all_of, self._overlays.all())
             self._evaluated.set()
             self.tell(CHOICE)
             await asyncio.sleep(PAUSE_SECONDS)

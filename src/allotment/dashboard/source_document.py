@@ -8,16 +8,15 @@ from decimal import Decimal
 from typing import Any
 
 from allotment.api.autoscaling import NODE_GROUP, NODE_POOL, READY, NodeClaim, NodeGroup, NodePool
-from allotment.api.meta import Condition
 from allotment.api.quantity import Quantity
 from allotment.api.validation import validate_node_group, validate_node_pool
 from allotment.autoscaler.node_claims import State, state_of
-from allotment.dashboard.machine_view import Choice
+from allotment.dashboard.choice import Choice
 from allotment.dashboard.price import price
+from allotment.dashboard.words import said
 
 TOLD = 200
 """Of both together; of more there is the number."""
-_LENGTH = 2000
 _NONE = Quantity.parse("0")
 
 
@@ -98,12 +97,6 @@ def _about(source: NodePool | NodeGroup, errors: list[str]) -> dict[str, Any]:
         "inFile": not source.metadata.uid,
         "problems": [*errors, *problems],
     }
-
-
-def said(condition: Condition) -> str:
-    """Reason and message."""
-    reason, message = condition.reason or condition.type, condition.message or ""
-    return (f"{reason}: {message}" if message else reason)[:_LENGTH]
 
 
 def _sum(amounts: Iterable[Mapping[str, Quantity]]) -> Mapping[str, Quantity]:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from allotment.apiserver.auth.identity import Identity
     from allotment.apiserver.http.request import Peer
 
-PAUSE_SECONDS = 0.04
-"""The least time from one line to the next: changes that come in between are told together."""
 CHECK_SECONDS = 2.0
 """How often the reader is asked again who they are, and what goes by the clock goes on."""
 
@@ -34,7 +32,10 @@ Told = TypeVar("Told", bound=View, contravariant=True)
 
 
 class Teller(Protocol[Told]):
-    """Puts a view into the form that a page reads. One is made for each stream, as it may know what it has told."""
+    """Puts a view into the form that a page reads. One is made for each stream, as it may know what it has told. ``pause`` is the
+    least time from one line to the next, in seconds: changes that come in between are told together."""
+
+    pause: float
 
     async def whole(self, view: Told) -> dict[str, Any]:
         """Everything."""
@@ -114,7 +115,7 @@ class Viewing(Generic[V]):
         clock = asyncio.get_running_loop().time
         due = clock() + CHECK_SECONDS
         while True:
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(self._teller.pause)
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(due):
                     await self._wake.wait()

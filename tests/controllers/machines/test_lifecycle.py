@@ -309,6 +309,20 @@ def test_who_deletes_the_node_ends_the_machine(tmp_path: Path) -> None:
     in_cluster(tmp_path, scenario)
 
 
+@pytest.mark.parametrize(("lasts", "goes"), [("1h0m0s", True), ("3h", False), ("Never", False)])
+def test_a_node_gets_only_so_old(tmp_path: Path, lasts: str, goes: bool) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        clock = SkewedClock()
+        part = await running(cluster, Cloud(cluster), clock=clock)
+        await claim(cluster, expireAfter=lasts)
+        await settled(cluster, State.INITIALIZED)
+        clock.pass_(2 * 3600)
+        part.look_again()
+        await settled(cluster, None if goes else State.INITIALIZED)
+
+    in_cluster(tmp_path, scenario)
+
+
 def test_a_claim_deleted_while_it_is_launched_leaves_nothing(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         cloud = Cloud(cluster, {1: Trouble.HUNG}.get)

@@ -128,13 +128,19 @@ def _is_waited_for(pod: Pod) -> bool:
 def _deadline(claim: NodeClaim) -> datetime | None:
     """When the machine ends whatever is on it; None: never."""
     begun = moment(claim.metadata.deletion_timestamp)
-    duration = parse_duration(claim.spec.termination_grace_period or "")
-    if begun is None or duration is None:
+    seconds = seconds_of(claim.spec.termination_grace_period)
+    if begun is None or seconds is None:
         return None
     try:
-        return begun + timedelta(seconds=max(duration.ns, 0) / SECOND)
+        return begun + timedelta(seconds=seconds)
     except OverflowError:  # more seconds than time has
         return None
+
+
+def seconds_of(duration: str | None) -> float | None:
+    """A time as pools write it, ``720h``; None if it is none, as ``Never`` is."""
+    found = parse_duration(duration or "")
+    return max(found.ns, 0) / SECOND if found is not None else None
 
 
 def _grace(pod: Pod) -> int:

@@ -11,7 +11,7 @@
   ``LAUNCH_SECONDS`` and count as the same then.
 * *A machine of which no node comes* within ``REGISTER_SECONDS`` is given up: the claim is deleted. One whose node does not get ready is only
   reported: pods may run on it already.
-* *A node that somebody deleted* takes its claim along, and so the machine.
+* *A node that somebody deleted* takes its claim along, and so the machine. One that is older than ``expireAfter`` goes, whatever is on it.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ from allotment.client.transport import Disconnected
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, left, moment, real_time
 from allotment.controllers.controller import Again
+from allotment.controllers.eviction import LONGEST_WAIT
 from allotment.controllers.machines.claim_status import ClaimStatus
-from allotment.controllers.machines.departure import Departure
+from allotment.controllers.machines.departure import Departure, seconds_of
 from allotment.controllers.machines.initialisation import compared, obstacle
 from allotment.controllers.machines.market import Market
 from allotment.controllers.machines.membership import (
@@ -312,6 +313,18 @@ class Machines:
         if told is not None and told.status != "True":
             verdict = compared(claim, self._market.machine_of(claim), self._published(node))
             await self._status.write(claim, verdict.condition)
+        return await self._expire(claim)
+
+    async def _expire(self, claim: NodeClaim) -> Again | None:
+        lasts = seconds_of(claim.spec.expire_after)
+        if lasts is None:
+            return None
+        remaining = left(claim.metadata.creation_timestamp, lasts, self._now())
+        if remaining > 0:
+            return Again(min(remaining, LONGEST_WAIT), "it gets no older than that")
+        message = f"The node is as old as expireAfter allows, {claim.spec.expire_after}"
+        self._status.tell(claim, EventType.NORMAL, "Expired", message)
+        await self._give_up(claim)
         return None
 
     async def _lose(self, claim: NodeClaim) -> Again | None:

@@ -1,4 +1,7 @@
-"""How much NodePools and NodeGroups have: their nodes, and the machines whose nodes are on their way."""
+"""How much NodePools and NodeGroups have: their nodes, and the machines whose nodes are on their way.
+
+To count is to look at all of them, so it is done a few times a second at most, and only after changes that count.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.controller import Again
 
+PACE = 0.2
 _INDEX = "machines: source"
 _COMING = (State.LAUNCHING, State.LAUNCHED)
 
@@ -55,9 +59,11 @@ class Sizes:
             self._groups.on_change(lambda _, new: self._asked(NODE_GROUP, new))
 
     def _changed(self, old: NodeClaim | Node | None, new: NodeClaim | Node | None) -> None:
+        if old is not None and new is not None and _counted(old) == _counted(new):
+            return
         for each in (old, new):
             for source in sources_of(each) if each is not None else ():
-                self.queue.add(source)
+                self.queue.add_after(source, PACE)
 
     def _asked(self, label: str, new: NodePool | NodeGroup | None) -> None:
         if new is not None:
@@ -90,6 +96,12 @@ def sources_of(obj: NodeClaim | Node) -> tuple[Source, ...]:
     """The pool or group that a node or a claim is of."""
     labels = obj.metadata.labels
     return tuple(Source(key, labels[key]) for key in (NODE_POOL, NODE_GROUP) if key in labels)
+
+
+def _counted(obj: NodeClaim | Node) -> object:
+    """What the sums depend on."""
+    coming = isinstance(obj, NodeClaim) and (state_of(obj) in _COMING, obj.status.node_name)
+    return sources_of(obj), obj.status.capacity, coming
 
 
 def _total(amounts: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:

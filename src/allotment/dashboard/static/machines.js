@@ -10,11 +10,10 @@ const NEW = 1500; // ms for which what has changed is marked
 let choice = 0; // how many types there are to choose from
 let waiting = null; // {count, version}: what a plan would be for now
 let plan = null; // the one that is shown
-let making = false;
+let making = null; // stands for the question that is open
 
 function clear() {
-  waiting = plan = null;
-  making = false;
+  waiting = plan = making = null;
   for (const id of ["claims", "lines", "sources", "overlays"]) draw(byId(id), [], () => "", () => null);
   for (const id of ["headline", "proof", "parts", "plan-state", "how"]) byId(id).replaceChildren();
 }
@@ -208,7 +207,7 @@ function drawHow(catalogue) {
 
 function drawState() {
   const possible = waiting !== null && (choice > 0 || waiting.count > 0);
-  byId("make").disabled = making || !possible;
+  byId("make").disabled = making !== null || !possible;
   byId("make").textContent = plan ? "Plan again" : "Plan";
   const stale = plan && waiting && plan.version !== waiting.version;
   byId("plan-state").className = stale && !making ? "stale" : "quiet";
@@ -221,16 +220,14 @@ function drawState() {
 }
 
 byId("make").addEventListener("click", async () => {
-  making = true;
+  const asked = (making = Symbol("plan"));
   drawState();
-  try {
-    plan = await ask("/ui/api/plan");
-    drawPlan();
-  } catch (error) {
-    plan = null;
-    byId("parts").replaceChildren(element("p", "bad", error.message));
-  }
-  making = false;
+  const told = await ask("/ui/api/plan").catch((error) => ({ error: error.message }));
+  if (making !== asked) return; // somebody else may be logged in by now
+  making = null;
+  plan = told.error ? null : told;
+  if (plan) drawPlan();
+  else byId("parts").replaceChildren(element("p", "bad", told.error));
   drawState();
 });
 

@@ -1,0 +1,73 @@
+"""Which gangs to leave out of a plan when there is not room for all.
+
+An attempt to plan for all pods may give some gangs fewer places than their minimum: they are *broken*, and their places are lost on
+them. What is best is asked of whole attempts, each without some of the gangs, as leaving one out makes room for others:
+
+- of few gangs, every choice is tried, and the best attempt counts: most pods of the highest priority, then of the next, and so on;
+  then the lowest price;
+- of many, half of the broken ones go, the least important, until none is broken; then some of them are taken back, the most
+  important first, where that breaks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Generic, TypeVar
+
+FEW = 4
+SECOND_CHANCES = 6
+
+Draft = TypeVar("Draft")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt(Generic[Draft]):
+    """A plan without some gangs: which of the others are broken, with words; and how good it is, more being better."""
+
+    draft: Draft
+    without: frozenset[str]
+    broken: Mapping[str, str]
+    merit: tuple[int, ...]
+
+
+def best_attempt(
+    gangs: Sequence[str], attempt: Callable[[frozenset[str]], Attempt[Draft]], *, thorough: bool
+) -> Attempt[Draft]:
+    """An attempt in which no gang is broken. ``gangs``, the most important first, are all that can be; ``thorough`` if an attempt is
+    cheap enough to be made many times."""
+    first = attempt(frozenset())
+    if not first.broken:
+        return first
+    if thorough and len(gangs) <= FEW:
+        return _best_of_all(gangs, attempt)
+    return _taken_back(gangs, attempt, _thinned(gangs, attempt, first))
+
+
+def _best_of_all(gangs: Sequence[str], attempt: Callable[[frozenset[str]], Attempt[Draft]]) -> Attempt[Draft]:
+    """Of equals the one that leaves out the fewest, and of these the least important."""
+    choices = [
+        frozenset(each) for count in range(1, len(gangs) + 1) for each in combinations(reversed(gangs), count)
+    ]
+    whole = [found for each in choices if not (found := attempt(each)).broken]
+    return max(whole, key=lambda each: each.merit)
+
+
+def _thinned(
+    gangs: Sequence[str], attempt: Callable[[frozenset[str]], Attempt[Draft]], found: Attempt[Draft]
+) -> Attempt[Draft]:
+    while found.broken:
+        broken = [gang for gang in gangs if gang in found.broken]
+        found = attempt(found.without.union(broken[len(broken) // 2 :]))
+    return found
+
+
+def _taken_back(
+    gangs: Sequence[str], attempt: Callable[[frozenset[str]], Attempt[Draft]], found: Attempt[Draft]
+) -> Attempt[Draft]:
+    for gang in [each for each in gangs if each in found.without][:SECOND_CHANCES]:
+        other = attempt(found.without - {gang})
+        if not other.broken and other.merit > found.merit:
+            found = other
+    return found

@@ -1,0 +1,62 @@
+"""The machines that can be had, with what overlays make of them, and what each machine that was asked for costs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from decimal import Decimal
+from typing import Any
+
+from allotment.api.autoscaling import INSTANCE_TYPE, NODE_GROUP, NODE_POOL, NodeClaim, NodeGroup, NodeOverlay
+from allotment.autoscaler.catalogue import Catalogue
+from allotment.autoscaler.machine import Machine
+from allotment.autoscaler.node_claims import machine_of
+from allotment.autoscaler.overlays import Evaluation, evaluate
+from allotment.dashboard.choice_document import choice_document
+
+
+def choice_of(catalogue: Catalogue, overlays: Iterable[NodeOverlay]) -> Choice:
+    """Takes as long as there are machines and overlays; nothing that is told of it later does."""
+    return Choice(evaluate(catalogue, overlays))
+
+
+class Choice:
+    """``document`` is what the page is told of it."""
+
+    def __init__(self, found: Evaluation) -> None:
+        self.document: dict[str, Any] = choice_document(found)
+        self._types: dict[str, list[Machine]] = {}
+        for machine in found.machines:
+            self._types.setdefault(machine.type, []).append(machine)
+        self._groups = {
+            each.group.metadata.name: each.price for each in found.machines if each.group is not None
+        }
+        self._prices: dict[Hashable, Decimal | None] = {}
+
+    def price_of_group(self, group: NodeGroup) -> Decimal | None:
+        """What one of its machines costs."""
+        return self._groups.get(group.metadata.name)
+
+    def price_of(self, claim: NodeClaim) -> Decimal | None:
+        """What a machine costs per hour; None if the catalogue has none such, or its type is still open. Claims that ask for
+        the same are looked up once."""
+        labels = certain_labels(claim)
+        key = (
+            labels.get(NODE_POOL),
+            labels.get(NODE_GROUP),
+            labels.get(INSTANCE_TYPE),
+            claim.spec.requirements,
+        )
+        if key not in self._prices:
+            machine = machine_of(claim, self._types.get(labels.get(INSTANCE_TYPE, ""), ()))
+            self._prices[key] = machine.price if machine is not None else None
+        return self._prices[key]
+
+
+def certain_labels(claim: NodeClaim) -> dict[str, str]:
+    """Those of the claim, and those that its requirements leave no choice of."""
+    certain = {
+        each.key: each.values[0]
+        for each in claim.spec.requirements
+        if each.operator == "In" and len(each.values) == 1
+    }
+    return {**certain, **claim.metadata.labels}

@@ -1,0 +1,67 @@
+"""What there is to choose from, as the page of machines reads it: overlays with what came of each, and types as overlays make them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allotment.api.autoscaling import VALIDATION_SUCCEEDED
+from allotment.autoscaler.assortment import Line, assortment, says
+from allotment.autoscaler.overlay_status import conditions
+from allotment.autoscaler.overlays import Evaluation, Finding
+from allotment.dashboard.price import price
+from allotment.dashboard.words import LONGEST, said
+
+TOLD = 200
+"""Overlays, and types; of more there is the number."""
+_NAMED = 12
+"""Types and problems of one overlay."""
+
+
+def choice_document(found: Evaluation) -> dict[str, Any]:
+    """Overlays with something wrong come first."""
+    overlays = sorted(map(overlay_document, found.findings.values()), key=lambda row: not row["wrong"])
+    lines = assortment(found)
+    return {
+        "overlays": {"count": len(overlays), "rows": overlays[:TOLD]},
+        "types": {"count": len(lines), "rows": [type_document(each) for each in lines[:TOLD]]},
+    }
+
+
+def overlay_document(finding: Finding) -> dict[str, Any]:
+    """What came of an overlay here. Its own status may know of more: who wrote that may have another catalogue."""
+    overlay = finding.overlay
+    reason = conditions(finding)[0].reason
+    problems = list(dict.fromkeys([*finding.errors, *map(str, finding.conflicts)]))
+    stated = next((each for each in overlay.status.conditions if each.type == VALIDATION_SUCCEEDED), None)
+    if not problems and stated is not None and stated.status == "False":
+        problems, reason = [said(stated)], stated.reason
+    types = list(dict.fromkeys(name.split("/")[1] for name in finding.applies))
+    return {
+        "name": overlay.metadata.name,
+        "inFile": not overlay.metadata.uid,
+        "weight": overlay.spec.weight or 0,
+        "says": list(says(overlay))[:_NAMED],
+        "machines": len(finding.applies),
+        "types": types[:_NAMED],
+        "moreTypes": len(types[_NAMED:]),
+        "wrong": bool(problems),
+        "reason": reason if problems else "",
+        "problems": [each[:LONGEST] for each in problems[:_NAMED]],
+        "moreProblems": len(problems[_NAMED:]),
+    }
+
+
+def type_document(line: Line) -> dict[str, Any]:
+    first = line.machines[0]
+    return {
+        "source": first.source,
+        "type": first.type,
+        "zones": line.zones,
+        "capacityTypes": line.capacity_types,
+        "prices": [price(each) for each in line.prices],
+        "listed": [price(each) for each in line.listed],
+        "soldOut": line.sold_out,
+        "capacity": {name: str(amount) for name, amount in line.capacity.items()},
+        "devices": list(line.devices()),
+        "overlays": list(line.overlays),
+    }

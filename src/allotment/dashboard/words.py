@@ -1,0 +1,13 @@
+"""What others say of their objects, cut to what a page can show."""
+
+from __future__ import annotations
+
+from allotment.api.meta import Condition
+
+LONGEST = 2000
+
+
+def said(condition: Condition) -> str:
+    """Reason and message."""
+    reason, message = condition.reason or condition.type, condition.message or ""
+    return (f"{reason}: {message}" if message else reason)[:LONGEST]
