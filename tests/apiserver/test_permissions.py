@@ -82,8 +82,9 @@ _CONTROLLERS = {
     "events": "cup",
     "pods/eviction": "c",
     "leases": "glwc",
-    "nodes": "glwp",
+    "nodes": "glwcpd",
     "nodes/status": "p",
+    "resourceslices": "c",  # of simulated machines
     f"namespaces resourceclaimtemplates deployments poddisruptionbudgets customresourcedefinitions {_DEVICES}": READ,
     "resourceclaimparameters resourceclassparameters": "glwcupd",
     "pods/status devicetaintrules/status resourceclaims/status": "up",
@@ -93,8 +94,10 @@ _CONTROLLERS = {
     "podgroups podgroups/status": "glwup",
     "resourcepools": ALL,
     "resourcepoolstatusrequests": "glwd",
-    "resourcepools/status resourcepoolstatusrequests/status nodeoverlays/status": "up",
+    "resourcepools/status resourcepoolstatusrequests/status": "up",
+    "nodeclaims/status nodeoverlays/status nodepools/status nodegroups/status": "up",
     "nodeoverlays nodepools nodegroups": READ,
+    "nodeclaims": "glwcpd",
 }
 _VIEWER = {f"nodes priorityclasses nodeoverlays nodepools nodeclaims nodegroups {_DEVICES}": READ}
 

@@ -64,7 +64,7 @@ def test_up_runs_the_controller_while_its_gate_is_on(allot: Allot, tmp_path: obj
     ):
         ran = allot("up", "--data-dir", f"{tmp_path}/data", "--feature-gates", f"{GATE}={given}")
     assert ran.code == 0, ran.err
-    wanted = serve.call_args.args[1]
+    wanted, _ = serve.call_args.args[1]
     assert wanted.controllers == tuple(name for name in suite.NAMES if given == "true" or name != "pools")
 
 

@@ -303,10 +303,14 @@ _COMPONENTS = (
             f"{CHANGE}: batch: jobs/finalizers,jobs/status",
             f"{READ}: policy: poddisruptionbudgets",
             f"{CHANGE}: policy: poddisruptionbudgets/status",
-            # machines that may be launched
-            f"{READ}: {_KARPENTER}: nodeoverlays,nodepools",
-            f"{CHANGE}: {_KARPENTER}: nodeoverlays/status",
+            # machines that may be launched, are, and go; simulated ones are nodes with slices of our own making
+            f"{READ}: {_KARPENTER}: nodeclaims,nodeoverlays,nodepools",
+            f"{CHANGE}: {_KARPENTER}: nodeclaims/status,nodeoverlays/status,nodepools/status",
+            "create,delete,patch: karpenter.sh: nodeclaims",
             f"{READ}: {_OWN}: nodegroups",
+            f"{CHANGE}: {_OWN}: nodegroups/status",
+            "create,delete: core: nodes",
+            "create: resource.k8s.io: resourceslices",
         ),
     ),
     DefaultRole(
@@ -386,10 +390,8 @@ BINDINGS = (
     DefaultBinding("allotment:node-leases", ("user:allotment:controllers",), "kube-node-lease"),
     *(
         DefaultBinding(f"allotment:{component}", (f"user:allotment:{component}",))
-        for component in ("scheduler", "controllers", "dashboard", "viewer")
+        for component in ("scheduler", "controllers", "autoscaler", "dashboard", "viewer")
     ),
-    # machines are launched by a controller like others; who wants to, runs it alone as a user of its own
-    DefaultBinding("allotment:autoscaler", ("user:allotment:autoscaler", "user:allotment:controllers")),
 )
 
 
