@@ -60,9 +60,8 @@ class Device:
         self.slice = slice
         of = slice.spec
         self.id = DeviceID(of.driver, of.pool.name, spec.name)
-        self.flaw: str | None = (
-            None  # why no expression can read it, once somebody has looked; empty if they can
-        )
+        # why no expression can read it, once somebody has looked; empty if they can
+        self.flaw: str | None = None
 
     @property
     def part(self) -> Fraction | None:

@@ -74,9 +74,8 @@ class Selector:
         self.expression = expression
         self._answers: dict[Hashable, bool | str] = {}
         self._program: Program | None = None
-        self._names: frozenset[str] | None = (
-            None  # of all attributes and capacities that it can read, if they are known
-        )
+        # of all attributes and capacities that it can read, if they are known
+        self._names: frozenset[str] | None = None
         self._broken = ""
         self.parts: Sequence[Part] = ()
         try:

@@ -44,9 +44,8 @@ class Suits:
         self.allowed = 0
         self.errors: dict[int, AllocationError] = {}  # asked about, these raise
         self.unsure: dict[int, NotKnownYet] = {}  # not selectable before their machine runs; then perhaps
-        self.amounts: dict[
-            int, dict[str, Quantity]
-        ] = {}  # capacity that the ask takes of a selectable device
+        # capacity that the ask takes of a selectable device
+        self.amounts: dict[int, dict[str, Quantity]] = {}
 
     def judge(self, position: int) -> bool:
         """Whether the ask may have the device, use aside. Raises what its expressions raise."""

@@ -123,9 +123,8 @@ class View:
         self._heap = list(fleet.places)
         heapify(self._heap)
         self._waiting: set[str] = set(self._heap)  # nodes in the heap
-        self._resting: set[str] = (
-            set()
-        )  # nodes that are not, and that a change to a pool of several nodes may wake
+        # nodes that are not, and that a change to a pool of several nodes may wake
+        self._resting: set[str] = set()
         self._read = fleet.log_start + len(fleet.log)  # of the log, by ``first``
         self._members: dict[object, dict[str, None]] = {}
         self._group_of: dict[str, object] = {}

@@ -125,9 +125,8 @@ class ResourceSliceTemplateSpec(ApiStruct, frozen=True, kw_only=True):
     """What a driver will publish. Without a selector the devices are the host's alone."""
 
     driver: str = stated("")  # the driver that will publish it
-    node_selector: TemplateNodeSelector | None = (
-        None  # the nodes that reach the devices, if there are several
-    )
+    # the nodes that reach the devices, if there are several
+    node_selector: TemplateNodeSelector | None = None
     all_nodes: bool | None = None  # true: every node reaches the devices
     devices: tuple[DeviceTemplate, ...] = ()  # at most 128
     shared_counters: tuple[CounterSet, ...] = ()  # counters that devices of the driver draw from
@@ -181,9 +180,8 @@ class NodeOverlaySpec(ApiStruct, frozen=True, kw_only=True):
     price: str | None = None  # in place of the price, per hour
     price_adjustment: str | None = None  # more or less than the price: +10%, -0.1
     capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)  # extended resources of the node
-    dynamic_resources: DynamicResources | None = (
-        None  # devices, in place of what else is known of the drivers
-    )
+    # devices, in place of what else is known of the drivers
+    dynamic_resources: DynamicResources | None = None
 
 
 class NodeOverlayStatus(ApiStruct, frozen=True, kw_only=True):

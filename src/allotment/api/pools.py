@@ -47,9 +47,8 @@ class ResourcePoolStatus(ApiStruct, frozen=True, kw_only=True):
     """The state of the pool, as the controller counted it from slices and claims."""
 
     summary: ResourcePoolSummary = ResourcePoolSummary()  # how many devices are in which state
-    conditions: tuple[
-        Condition, ...
-    ] = ()  # Complete: all slices are there. Valid: they agree with each other
+    # Complete: all slices are there. Valid: they agree with each other
+    conditions: tuple[Condition, ...] = ()
     validation_errors: tuple[str, ...] = ()  # what is wrong with the pool's slices, the first 10
     truncated_error_count: Int32 | None = None  # how many errors there are, if that is more than are listed
     observed_slice_count: Int32 | None = None  # slices of the newest generation that are there

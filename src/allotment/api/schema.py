@@ -79,9 +79,8 @@ class Schema:
         self.nullable = False
         self.preserve_unknown = False
         self.embedded = False  # a whole object with apiVersion, kind and metadata inside another
-        self.fits: Callable[[Any], bool] | None = (
-            None  # for conform, which compiles it when it is first needed
-        )
+        # for conform, which compiles it when it is first needed
+        self.fits: Callable[[Any], bool] | None = None
 
     def __repr__(self) -> str:
         return f"Schema({self.type}{f' {self.name}' if self.name else ''})"

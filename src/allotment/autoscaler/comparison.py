@@ -126,12 +126,10 @@ def _shown(attribute: DeviceAttribute | None) -> str:
 
 def _unbound(before: Mapping[ID, Device], after: Mapping[ID, Device]) -> Iterator[Difference]:
     """Values that were bound and differ, or were bound apart and are equal. The first device of a binding is right."""
-    firsts: dict[
-        tuple[str, str], tuple[ID, list[Element]]
-    ] = {}  # attribute and binding → its first device and value
-    owners: dict[
-        tuple[str, Element], tuple[ID, str]
-    ] = {}  # attribute and value → where it was seen first, and its binding
+    # attribute and binding → its first device and value
+    firsts: dict[tuple[str, str], tuple[ID, list[Element]]] = {}
+    # attribute and value → where it was seen first, and its binding
+    owners: dict[tuple[str, Element], tuple[ID, str]] = {}
     for id in sorted(before.keys() & after.keys()):
         published = _attributes(id[0], after[id])
         for name, foreseen in sorted(_attributes(id[0], before[id]).items()):

@@ -50,12 +50,10 @@ class ForkableCluster:
     def __init__(self, features: Features = ALL) -> None:
         self.cluster = Cluster(features)
         self._objects: defaultdict[type[Any], dict[str, Any]] = defaultdict(dict)
-        self._slices: dict[
-            str, dict[tuple[str, str], Slice]
-        ] = {}  # by node that publishes them, kind and name
-        self._holders: dict[
-            tuple[str, str], dict[str, None]
-        ] = {}  # by driver and pool: claims that have devices of it
+        # by node that publishes them, kind and name
+        self._slices: dict[str, dict[tuple[str, str], Slice]] = {}
+        # by driver and pool: claims that have devices of it
+        self._holders: dict[tuple[str, str], dict[str, None]] = {}
         self._changes: list[Change] = []
         self._forks: list[int] = []  # how many changes there were before each
 

@@ -53,9 +53,8 @@ class Lot:
     reads: frozenset[str]  # labels of nodes that it looks at
     cap: int = 2**31  # how many of it one machine may have
     ganged: bool = False  # its pods are members of gangs
-    keyed: frozenset[str] = (
-        frozenset()
-    )  # labels that its nodes must have, because rules about other pods look at them
+    # labels that its nodes must have, because rules about other pods look at them
+    keyed: frozenset[str] = frozenset()
     where: Mapping[str, str] = field(
         default_factory=dict
     )  # labels that were settled; none if nowhere will do

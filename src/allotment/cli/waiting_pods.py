@@ -69,9 +69,8 @@ class WaitingPods:
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
         self._cluster = Cluster()
-        self._inquiries: dict[
-            tuple[str, bool], Inquiry
-        ] = {}  # by scheduler, and whether groups are looked at
+        # by scheduler, and whether groups are looked at
+        self._inquiries: dict[tuple[str, bool], Inquiry] = {}
         self._answers: dict[str, _Answer] = {}  # by pod
         self._epoch = 0
         self.behind = False  # some answers are older than the last change

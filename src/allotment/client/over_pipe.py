@@ -103,9 +103,8 @@ class Pipe(asyncio.Protocol):
         self._serving: dict[int, _Serving] = {}
         self._unserved: dict[int, _Asked] = {}  # in the order in which they came
         self._last = 0
-        self._timer: asyncio.TimerHandle | None = (
-            None  # one for all calls: looks when it rings whose time is up
-        )
+        # one for all calls: looks when it rings whose time is up
+        self._timer: asyncio.TimerHandle | None = None
         self._rings = inf
 
     @classmethod

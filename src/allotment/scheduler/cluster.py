@@ -56,18 +56,16 @@ class Cluster:
         self.priorities: dict[int, int] = {}  # priority → how many of the pods have it
         self.assumed: dict[str, str] = {}  # pod → node
         self.members: dict[str, dict[str, PodInfo]] = {}  # group → its pods
-        self.finished: dict[
-            str, dict[str, str]
-        ] = {}  # group → those of its pods that ended, with their phase
+        # group → those of its pods that ended, with their phase
+        self.finished: dict[str, dict[str, str]] = {}
         self.users: dict[str, set[str]] = {}  # claim → pods that name it, in their spec or status
         self.classes: dict[str, DeviceClass] = {}
         self.epoch = 0  # changes when verdicts that are kept are void: by classes, sizes of devices
         self.supply = 0  # changes when what there is does: nodes' amounts, devices, classes
         self.extended: dict[str, str] = {}  # extended resource → class
         self.namespaces: dict[str, dict[str, str]] = {}  # name → labels
-        self.groups: dict[
-            str, PodGroup | VolcanoPodGroup
-        ] = {}  # namespace/name, Volcano's with the prefix "volcano:"
+        # namespace/name, Volcano's with the prefix "volcano:"
+        self.groups: dict[str, PodGroup | VolcanoPodGroup] = {}
         self.queues: dict[str, Queue] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.nominated: dict[str, str] = {}  # pod → node that it waits for

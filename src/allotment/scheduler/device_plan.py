@@ -60,9 +60,8 @@ class Plan:
     key: Hashable  # of the carried claims: what they ask for
     wish: Wish | None = None
     extended: ExtendedClaim | None = None
-    prescribed: Mapping[str, AllocationResult] | None = (
-        None  # v1's allocations, chosen together with those of other pods
-    )
+    # v1's allocations, chosen together with those of other pods
+    prescribed: Mapping[str, AllocationResult] | None = None
 
     def judge(self, cluster: Cluster, node: Node) -> Status:
         """Whether a node can give all of it."""

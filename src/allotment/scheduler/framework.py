@@ -83,9 +83,8 @@ class Cycle:
     now: float
     state: dict[str, Any] = field(default_factory=dict)
     names: frozenset[str] | None = None  # only these nodes; None: any
-    judge: Callable[[NodeInfo], int | Status] | None = (
-        None  # for PostFilter: what all filters say of a node now
-    )
+    # for PostFilter: what all filters say of a node now
+    judge: Callable[[NodeInfo], int | Status] | None = None
 
     def restrict(self, names: frozenset[str]) -> None:
         """Leaves only these nodes. Several restrictions all count."""

@@ -84,9 +84,8 @@ class Gangs:
         self._desk = desk
         self._on = on
         self._parties: dict[str, Party] = {}  # group → its members that are being bound
-        self._cleared: dict[
-            str, tuple[Clearing, float]
-        ] = {}  # group → what makes room for it, and since when
+        # group → what makes room for it, and since when
+        self._cleared: dict[str, tuple[Clearing, float]] = {}
         self._stirred: dict[str, None] = {}  # groups of which something changed since the last turn
 
     def get(self, group: str) -> Gang | None:

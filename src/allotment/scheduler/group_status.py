@@ -202,9 +202,8 @@ class GroupStatuses:
         self._writing: dict[int, str] = {}
         self._opinions: dict[int, object] = {}  # of those writes: what they say, times aside
         self._said: dict[str, object] = {}  # group → our last word that the server took
-        self._refused: dict[
-            str, str
-        ] = {}  # group → the version of it for which the server does not take our word
+        # group → the version of it for which the server does not take our word
+        self._refused: dict[str, str] = {}
         self._written: dict[str, int] = {}  # group → the version that our last write gave it
         self._rests: dict[str, float] = {}
 

@@ -31,9 +31,8 @@ class Outbox:
         self._ids = 0
         self._out: list[Instruction] = []
         self._insisted: dict[int, tuple[Draft, tuple[str, ...], int]] = {}  # see insist
-        self._again: deque[tuple[float, Draft, tuple[str, ...], int]] = (
-            deque()
-        )  # when; the first is due first
+        # when; the first is due first
+        self._again: deque[tuple[float, Draft, tuple[str, ...], int]] = deque()
 
     def take(self) -> list[Instruction]:
         """What has come together since the last time."""

@@ -140,9 +140,8 @@ class Queue:
         self._gated: dict[str, dict[str, Entry]] = {}  # by the plugin whose gate it is
         self._numbers = 0
         self._failures: dict[str, int] = {}  # entry → how often its binding failed; not only of those here
-        self._blamed: dict[
-            str, dict[Hashable, None]
-        ] = {}  # plugin → shapes without a scout that it turned away, and others
+        # plugin → shapes without a scout that it turned away, and others
+        self._blamed: dict[str, dict[Hashable, None]] = {}
         self._lasting: dict[str, dict[Hashable, None]] = {}  # the same, of those that it turned away for good
         self._gangs: dict[Hashable, None] = {}  # shapes of which an entry is more than one pod, some gone
         self._interested: dict[_Happening, dict[str, _Interest]] = {}

@@ -156,9 +156,8 @@ class Queues:
         self._cluster = cluster
         self._read = -1
         self._used: dict[str, Amounts] = {}
-        self._on: dict[
-            str, list[tuple[str, Amounts, list[str]]]
-        ] = {}  # node → what each pod there counts for
+        # node → what each pod there counts for
+        self._on: dict[str, list[tuple[str, Amounts, list[str]]]] = {}
         self._shared: dict[tuple[str, str], tuple[int, Amounts]] = {}  # (queue, claim) → by how many pods
         self._supply: tuple[int, Amounts] = (-1, {})  # what there is of each resource, and as of when
 

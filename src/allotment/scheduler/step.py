@@ -25,9 +25,8 @@ class WriteClaim(msgspec.Struct, frozen=True, gc=False):
     consumer: ResourceClaimConsumerReference
     finalizer: str
     keep: bool = False  # stays allocated when unused: seed 0's Immediate
-    document: dict[str, Any] | None = (
-        None  # instead of ``allocation`` in the patch: the carried form of seed 0
-    )
+    # instead of ``allocation`` in the patch: the carried form of seed 0
+    document: dict[str, Any] | None = None
 
 
 class MakeClaim(msgspec.Struct, frozen=True, gc=False):

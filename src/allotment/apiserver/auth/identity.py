@@ -34,9 +34,8 @@ class Attributes(msgspec.Struct, frozen=True):
     resource: str = ""
     subresource: str = ""
     namespace: str = ""
-    name: str = (
-        ""  # of list and watch: what the field selector asks of metadata.name, if it asks for one name
-    )
+    # of list and watch: what the field selector asks of metadata.name, if it asks for one name
+    name: str = ""
     path: str = ""
     fields: tuple[tuple[str, str], ...] = ()  # of list and watch: the selector's field=value requirements
 

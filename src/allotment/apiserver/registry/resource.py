@@ -48,9 +48,8 @@ class Version:
     to_hub: Callable[[Obj], Obj] | None = None
     from_hub: Callable[[Obj], Obj] | None = None
     group: str | None = None
-    deprecated: str = (
-        ""  # what users of this version are warned of: "deprecated in v1.35+, unavailable in v1.38+"
-    )
+    # what users of this version are warned of: "deprecated in v1.35+, unavailable in v1.38+"
+    deprecated: str = ""
     own: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -113,9 +112,8 @@ class ActionResult:
     reply: Obj | None
     delete: bool = False  # pods/eviction: delete the target in place of storing it
     delete_options: Obj | None = None  # as in the body of a DELETE, when ``delete``
-    others: tuple[
-        tuple[Key, Obj], ...
-    ] = ()  # further objects to store, as the budget that an eviction uses up
+    # further objects to store, as the budget that an eviction uses up
+    others: tuple[tuple[Key, Obj], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,9 +146,8 @@ class Resource:
         default_factory=dict
     )  # of custom kinds, by version: what a body becomes
     list_kind: str = ""  # default: the kind and List
-    finalizers_qualified: bool = (
-        True  # False: definitions and custom kinds may have finalizers without a path
-    )
+    # False: definitions and custom kinds may have finalizers without a path
+    finalizers_qualified: bool = True
     initial: tuple[Obj, ...] = ()  # objects that exist from the first start on
     name_first: bool = True  # False: ``columns`` has its own Name somewhere (events)
     row_conditions: Callable[[Obj], list[Obj]] | None = None  # of a table's row: pods that have ended

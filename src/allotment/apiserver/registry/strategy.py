@@ -33,9 +33,8 @@ class Write(msgspec.Struct, frozen=True):
     now: str  # RFC 3339, whole seconds
     subresource: str = ""
     dry_run: bool = False
-    verb: str = (
-        "update"  # of the request, as authorization names it: for rights that depend on what is written
-    )
+    # of the request, as authorization names it: for rights that depend on what is written
+    verb: str = "update"
 
 
 class Strategy:

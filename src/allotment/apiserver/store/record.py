@@ -41,15 +41,12 @@ class Record:
         self.key = key
         self.revision = revision  # of the write; the object's metadata.resourceVersion
         self.data = data  # JSON in the hub version, resourceVersion included
-        self.fields: Mapping[str, str] | None = (
-            None  # selectable fields, kept by the registry once it worked them out
-        )
-        self.at_hand: Obj | None = (
-            None  # decoded, while followers are told of the write: not to be kept or changed
-        )
-        self.accounted: object = (
-            None  # the schema that the account of who owns which fields agrees with, if known
-        )
+        # selectable fields, kept by the registry once it worked them out
+        self.fields: Mapping[str, str] | None = None
+        # decoded, while followers are told of the write: not to be kept or changed
+        self.at_hand: Obj | None = None
+        # the schema that the account of who owns which fields agrees with, if known
+        self.accounted: object = None
         self._labels: Mapping[str, str] | None = None
 
     def load(self) -> Obj:

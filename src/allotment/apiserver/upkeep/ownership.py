@@ -105,9 +105,8 @@ class Ownership:
         self._members: dict[str, Member] = {}
         self._by_key: dict[Key, Member] = {}
         self._dependents: dict[str, set[str]] = {}
-        self._due: OrderedDict[str, None] = (
-            OrderedDict()
-        )  # as they became due; a dict is slow to take the first from
+        # as they became due; a dict is slow to take the first from
+        self._due: OrderedDict[str, None] = OrderedDict()
 
     def changed(self, previous: Record | None, current: Record | None) -> None:
         """One object came, changed or went."""

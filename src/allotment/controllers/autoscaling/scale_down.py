@@ -93,13 +93,11 @@ class ScaleDown:
         self._claims = Collection(client, place, Typed(NodeClaim))
         self._seen = informers.at(place, NodeClaim)
         self._own: OwnWrites[str] = OwnWrites(self._seen)
-        self._touched: dict[
-            str, float
-        ] = {}  # when a pod last came to a node or went, as far as it was seen here
+        # when a pod last came to a node or went, as far as it was seen here
+        self._touched: dict[str, float] = {}
         self._kept: dict[str, float] = {}  # nodes that wait for pods of others that went, and until when
-        self._found: tuple[tuple[str, ...], float] | None = (
-            None  # what is to be found again, and since when it was
-        )
+        # what is to be found again, and since when it was
+        self._found: tuple[tuple[str, ...], float] | None = None
         self._rest = 0.0  # no look before this time
         self._discouraged = 0.0  # no exchange before this time
         informers.of(Pod).on_change(self._pod_changed)
