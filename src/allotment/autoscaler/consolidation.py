@@ -35,6 +35,7 @@ from allotment.autoscaler.plan import NewNode, Place, Plan
 from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import Bound
 from allotment.autoscaler.standing import Standings, Stay, is_leaving
+from allotment.autoscaler.utilisation import utilisation
 from allotment.scheduler.budgets import Budgets
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import gang_of
@@ -334,13 +335,8 @@ class _Search:
         return sum(len(self._simulation.cluster.nodes[name].pods) for name in nodes)
 
     def _used(self, unit: Unit) -> float:
-        """How much of the nodes their pods request, of what they request most of."""
-        most = 0.0
-        for name in unit:
-            info = self._simulation.cluster.nodes[name]
-            shares = [info.taken.get(each, 0) / all for each, all in info.offered.items() if all]
-            most = max([most, *shares])
-        return min(most, 1.0)
+        """How much of the nodes is in use, resources and devices, of what is used most."""
+        return min(float(max(utilisation(self._simulation, name).most for name in unit)), 1.0)
 
     def _price(self, nodes: Iterable[str]) -> Decimal:
         return sum((self._price_of(name) or NOTHING for name in nodes), NOTHING)
