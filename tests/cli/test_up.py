@@ -257,6 +257,8 @@ def test_with_autoscale_machines_of_the_catalogue_come_for_pods(tmp_path: Path) 
             'allotment_autoscaling_machines_total{source="p",type="t"} 1.0' in told
         )  # of a process of its own
         assert "scheduler_pending_pods" in told
+        families = [line for line in told.splitlines() if line.startswith("# TYPE")]
+        assert len(families) == len(set(families))  # as Prometheus wants it, of all processes together
 
     with up(tmp_path / "data", "--autoscale", "--catalog", str(file)) as process:
         greeting(process)
@@ -329,6 +331,20 @@ def test_scheduler_and_controllers_are_a_process_whose_end_is_the_end_of_all(tmp
         _, told = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert "Error: the process of scheduler and controllers ended with -9" in told
+
+
+def test_autoscaling_is_a_process_whose_end_is_the_end_of_all(tmp_path: Path) -> None:
+    with up(tmp_path / "data", "--autoscale", "--no-scheduler") as process:
+        greeting(process)
+        others = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        (scaling,) = [
+            each for each in others if b'"autoscaling"' in Path(f"/proc/{each}/cmdline").read_bytes()
+        ]
+        os.kill(int(scaling), signal.SIGKILL)
+        _, told = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert "Error: the process of autoscaling ended with -9" in told
+    assert not any(Path(f"/proc/{each}").exists() for each in others)
 
 
 def test_a_second_instance_is_told_who_has_the_folder(tmp_path: Path) -> None:

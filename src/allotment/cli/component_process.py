@@ -1,8 +1,9 @@
 """Scheduler and controllers of ``allot up`` in a process of their own, so that they and the API server have a processor each
-and a long search for a place never keeps a client waiting (docs/decisions/0007).
+and a long search for a place never keeps a client waiting (docs/decisions/0007); autoscaling in another, so that a long plan
+keeps neither of them waiting.
 
-The two processes talk over a pipe, by which the components call the server as the users that they are, and the server asks
-for their numbers. Neither outlives the other: the components end when the pipe does, and when they end the server is told why.
+Each talks with the server over a pipe, by which its components call the server as the users that they are, and the server asks
+for their numbers. None outlives the others: components end when their pipe does, and when they end the server is told why.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from allotment.cli.log import set_up
 from allotment.cli.memory import spare_collector
 from allotment.client.over_pipe import Pipe
 from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
+from allotment.controllers.suite import AUTOSCALING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -67,7 +69,7 @@ class ComponentProcess:
             await self._follow(self._pipe, begun)
         except Disconnected:
             code = await process.wait()
-            raise ComponentFailed(f"the process of scheduler and controllers ended with {code}") from None
+            raise ComponentFailed(f"the process of {_named(self._wanted)} ended with {code}") from None
         finally:
             await self._pipe.close()
             await _end(process)
@@ -117,6 +119,10 @@ class ComponentProcesses:
 
     async def metrics(self) -> bytes:
         return b"".join([await each.metrics() for each in self._processes])
+
+
+def _named(wanted: Wanted) -> str:
+    return "autoscaling" if wanted.controllers == (AUTOSCALING,) else "scheduler and controllers"
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -173,7 +179,7 @@ async def _run(end: socket.socket, wanted: Wanted) -> int:
         await asyncio.gather(running, return_exceptions=True)
         return 0
     why = running.exception()
-    offered.story.put_nowait(str(why or "scheduler and controllers ended").encode())
+    offered.story.put_nowait(str(why or f"{_named(wanted)} ended").encode())
     await gone  # the server has read why
     return 1
 
