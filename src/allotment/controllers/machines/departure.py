@@ -17,11 +17,11 @@ from datetime import datetime, timedelta
 
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node, Pod
+from allotment.api.cron import seconds
 from allotment.api.status import NotFound, TooManyRequests
 from allotment.api.toleration import tolerates
 from allotment.autoscaler.drain import belongs_to_node
 from allotment.autoscaler.node_claims import TERMINATION
-from allotment.cel.times import SECOND, parse_duration
 from allotment.client.client import Client
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType
@@ -128,19 +128,8 @@ def _is_waited_for(pod: Pod) -> bool:
 def _deadline(claim: NodeClaim) -> datetime | None:
     """When the machine ends whatever is on it; None: never."""
     begun = moment(claim.metadata.deletion_timestamp)
-    seconds = seconds_of(claim.spec.termination_grace_period)
-    if begun is None or seconds is None:
-        return None
-    try:
-        return begun + timedelta(seconds=seconds)
-    except OverflowError:  # more seconds than time has
-        return None
-
-
-def seconds_of(duration: str | None) -> float | None:
-    """A time as pools write it, ``720h``; None if it is none, as ``Never`` is."""
-    found = parse_duration(duration or "")
-    return max(found.ns, 0) / SECOND if found is not None else None
+    patience = seconds(claim.spec.termination_grace_period or "")
+    return begun + timedelta(seconds=patience) if begun is not None and patience is not None else None
 
 
 def _grace(pod: Pod) -> int:

@@ -23,6 +23,7 @@ from typing import Any
 
 from allotment.api.autoscaling import CAPACITY_TYPE, INSTANCE_TYPE, NODE_GROUP, NODE_POOL, ZONE, NodeClaim
 from allotment.api.core import Node, Pod
+from allotment.api.cron import seconds
 from allotment.api.resource import ResourceSlice
 from allotment.api.status import NotFound, StatusError
 from allotment.api.validation import validate_node_claim
@@ -51,7 +52,7 @@ from allotment.controllers.clock import Now, left, moment, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.eviction import LONGEST_WAIT
 from allotment.controllers.machines.claim_status import ClaimStatus
-from allotment.controllers.machines.departure import Departure, seconds_of
+from allotment.controllers.machines.departure import Departure
 from allotment.controllers.machines.initialisation import compared, obstacle
 from allotment.controllers.machines.market import Market
 from allotment.controllers.machines.membership import (
@@ -316,7 +317,7 @@ class Machines:
         return await self._expire(claim)
 
     async def _expire(self, claim: NodeClaim) -> Again | None:
-        lasts = seconds_of(claim.spec.expire_after)
+        lasts = seconds(claim.spec.expire_after or "")
         if lasts is None:
             return None
         remaining = left(claim.metadata.creation_timestamp, lasts, self._now())
