@@ -37,6 +37,8 @@ _COMMANDS = {
         "try steps on a cluster in thought: who moves, who would wait, and why",
     ),
     "up": ("allotment.cli.up", "start a Kubernetes-compatible control plane on this machine"),
+    "status": ("allotment.cli.status", "whether the server that `up` started runs, and where"),
+    "down": ("allotment.cli.down", "stop the server that `up` started"),
     "kubeconfig": ("allotment.cli.kubeconfig", "issue credentials for the server that `up` started"),
     "scheduler": ("allotment.cli.scheduler", "run the scheduler alone, on any Kubernetes cluster"),
     "controllers": ("allotment.cli.controllers", "run controllers alone, on any Kubernetes cluster"),

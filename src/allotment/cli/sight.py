@@ -15,6 +15,8 @@ from typing import Any
 
 import click
 
+from allotment.cli.data_folder import KUBECONFIG_HELP
+
 TABLE, WIDE = "table", "wide"
 
 
@@ -42,7 +44,7 @@ def sight_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., A
         ),
         click.option(
             "--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-            help="default: KUBECONFIG, else ~/.kube/config, else the service account of the pod that this runs in",
+            help=KUBECONFIG_HELP,
         ),
         click.option("--context", metavar="NAME", help="of the kubeconfig; default: its current one"),
         click.option(

@@ -92,9 +92,9 @@ def _print(overview: Overview, name: str) -> None:
 
 
 def _name(sight: Sight) -> str:
-    from allotment.client.connection import load
+    from allotment.cli.service import connection_of
 
-    return _SAVED if sight.offline else load(sight.kubeconfig, sight.context).server
+    return _SAVED if sight.offline else connection_of(sight.kubeconfig, sight.context).server
 
 
 # --- live ---
@@ -124,13 +124,12 @@ async def _served(sight: Sight, interval: float) -> None:
     """The first look is taken before the screen is, so that what keeps it from being taken is told as ever."""
     from allotment.cli.following import Following
     from allotment.cli.live_view import LiveView
-    from allotment.cli.service import connected
-    from allotment.client.connection import load
+    from allotment.cli.service import connected, connection_of
     from allotment.client.outage import OutageTeller
 
     words: list[str] = []
     async with connected(sight.kubeconfig, sight.context, "allotment-top", words.append) as client:
-        connection, outages = load(sight.kubeconfig, sight.context), client.transport
+        connection, outages = connection_of(sight.kubeconfig, sight.context), client.transport
         assert isinstance(outages, OutageTeller)
         following = Following(
             client, sight.namespaces or (connection.namespace,), insist=sight.all_namespaces
