@@ -39,7 +39,6 @@ def command(
     Reads any mix of Node, ResourceSlice, DeviceClass, ResourceClaim, ResourceClaimTemplate, Pod and DeviceTaintRule,
     and the v1alpha2 kinds with partitionable resources. Claims that are allocated already keep what they have.
 
-    \b
     Exit code: 0 all placed, 1 some do not fit, 2 bad input.
     """
     if ndjson:

@@ -45,7 +45,6 @@ def command(expression: str | None, files: tuple[str, ...], output: str, lenient
 
     In slices of v1alpha2 it sees the typed maps instead: 'quantities["memory"] >= "8Gi"'.
 
-    \b
     Exit code: 0 some device matches, 1 none does, 2 bad input.
     """
     if ndjson:

@@ -32,7 +32,6 @@ def command(sight: Sight, output: str) -> int:
     Examples:  allot doctor
                allot doctor -o json | jq '.findings[].nextStep'
 
-    \b
     Exit code: 0 nothing is wrong, 1 something is, 2 it could not be found out.
     """
     from datetime import UTC, datetime

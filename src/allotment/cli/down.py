@@ -26,7 +26,6 @@ _LOOK_AGAIN_SECONDS = 0.05
 def command(patience: float, data_dir: Path | None) -> int:
     """Stops the server that `allot up` runs in its folder, as Ctrl-C would: requests end, data stays.
 
-    \b
     Exit code: 0 it has ended or there was none, 1 it did not end.
     """
     from allotment.apiserver.store.lock import holder_of

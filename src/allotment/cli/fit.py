@@ -29,7 +29,6 @@ def command(files: tuple[str, ...], sight: Sight, output: str) -> int:
     Examples:  allot fit -f claim.yaml
                allot fit -f claim.yaml --offline cluster.yaml -o json
 
-    \b
     Exit code: 0 one more fits (of each), 1 none, 2 it could not be found out.
     """
     if not files:

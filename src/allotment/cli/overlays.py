@@ -59,10 +59,9 @@ def command(
     shown as <1>, <2>, …: equal numbers will be equal values.
 
     \b
-    Examples:  allot overlays --catalog examples/autoscaling/catalogue.yaml --offline examples/autoscaling/overlays.yaml
+    Examples:  allot overlays --catalog types.yaml --offline overlays.yaml
                allot overlays --catalog types.yaml --type gpu-h100-8
 
-    \b
     Exit code: 0 all overlays can be applied, 1 some cannot, 2 it could not be found out.
     """
     from allotment.autoscaler.overlays import evaluate

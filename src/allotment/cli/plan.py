@@ -57,10 +57,9 @@ def command(
     \b
     Examples:  allot plan -f pods.yaml --catalog types.yaml --empty
                allot plan --catalog types.yaml --compare overlays.yaml
-               allot plan -f pods.yaml --catalog types.yaml --offline cluster.yaml -o json
+               allot plan --catalog types.yaml --offline cluster.yaml -o json
                allot plan --consolidate --catalog types.yaml
 
-    \b
     Exit code: 0 every pod has a place in the plan, 1 some stay pending, 2 it could not be found out.
     """
     if empty and (sight.offline or sight.kubeconfig or sight.context):

@@ -26,9 +26,9 @@ def command(driver: str | None, node: str | None, sight: Sight, output: str) -> 
     \b
     Examples:  allot pools
                allot pools --driver gpu.example.com -o wide
-               kubectl get resourceslices,resourceclaims -A -o yaml | allot pools --offline -
+               kubectl get resourceslices,resourceclaims -A -o yaml |
+                 allot pools --offline -
 
-    \b
     Exit code: 0 shown, 1 there is no such driver or node, 2 it could not be found out.
     """
     from allotment.cli.screen import open_screen

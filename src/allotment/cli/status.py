@@ -24,14 +24,11 @@ _COUNTED = ("nodes", "pods", "namespaces")
 
 
 @click.command(name="status")
-@click.option(
-    "-o", "--output", type=click.Choice([TABLE, "json", "yaml"]), default=TABLE, show_default=True
-)
+@click.option("-o", "--output", type=click.Choice([TABLE, "json", "yaml"]), default=TABLE, show_default=True)
 @data_dir_option
 def command(output: str, data_dir: Path | None) -> int:
     """Says whether the server that `allot up` starts runs in its folder, at which address, and whether it answers.
 
-    \b
     Exit code: 0 it answers, 1 it does not run or does not answer.
     """
     from allotment.apiserver.store.lock import holder_of

@@ -41,7 +41,6 @@ def command(once: bool, interval: float, sight: Sight, output: str) -> int:
                allot top --once -o json | jq '.pending[] | "\\(.pod): \\(.reason)"'
                allot top --offline cluster.yaml
 
-    \b
     Exit code: 0 shown, 2 it could not be found out.
     """
     from allotment.cli.screen import TerminalScreen, open_screen

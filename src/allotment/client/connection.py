@@ -348,9 +348,7 @@ def _identity(user: dict[str, Any], file: Path) -> _Identity | None:
     return (certificate, key, file) if certificate and key else None
 
 
-def _ssl_context(
-    cluster: dict[str, Any], cluster_file: Path, identity: _Identity | None
-) -> ssl.SSLContext:
+def _ssl_context(cluster: dict[str, Any], cluster_file: Path, identity: _Identity | None) -> ssl.SSLContext:
     if cluster.get("insecure-skip-tls-verify"):
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
