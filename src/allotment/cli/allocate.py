@@ -11,7 +11,7 @@ from allotment.allocator.strategy import FIRST_FIT, STRATEGIES
 
 @click.command(name="allocate")
 @click.option(
-    "-f", "--filename", "files", multiple=True, metavar="FILE|DIR",
+    "-f", "--filename", "files", multiple=True, type=click.Path(), metavar="FILE|DIR",
     help="manifests: a file, a folder of .yaml, .yml and .json files, or - for standard input; repeatable",
 )  # fmt: skip
 @click.option("--node", metavar="NAME", help="try this node only")

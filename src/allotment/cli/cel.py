@@ -29,7 +29,7 @@ class Verdict:
 @click.command(name="cel")
 @click.argument("expression", required=False, metavar="EXPR")
 @click.option(
-    "-f", "--filename", "files", multiple=True, metavar="FILE|DIR",
+    "-f", "--filename", "files", multiple=True, type=click.Path(), metavar="FILE|DIR",
     help="manifests with slices: a file, a folder, or - for standard input; repeatable",
 )  # fmt: skip
 @click.option(

@@ -129,7 +129,7 @@ def command(
     overlays       say which NodeOverlays fit the machines of --catalog
     simulation     stand in for nodes with the label allotment.dev/simulated
     machines       launch and end what NodeClaims ask for; on request
-    autoscaling    create NodeClaims for waiting pods, delete idle ones; on request
+    autoscaling    NodeClaims for pods that wait, and no idle ones; on request
 
     On a real cluster claims and device-taints run unless --only says otherwise: kube-controller-manager does the rest. Have
     it leave these two to us with --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller.

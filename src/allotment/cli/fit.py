@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @click.command(name="fit")
 @click.option(
-    "-f", "--filename", "files", multiple=True, metavar="FILE|DIR",
+    "-f", "--filename", "files", multiple=True, type=click.Path(), metavar="FILE|DIR",
     help="ResourceClaims or ResourceClaimTemplates, and classes that the cluster does not have; - is standard input",
 )  # fmt: skip
 @sight_options(TABLE, WIDE)

@@ -73,11 +73,15 @@ class PlainScreen:
     def heading(self, text: str) -> None:
         if not self._blank:
             click.echo()
-        click.echo(f"{printable(text)}\n{'-' * len(text)}")
+        title = printable(text)
+        click.echo(f"{title}\n{'-' * len(title)}")
         self._blank = False
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        texts = [[column.upper() for column in columns], *([_text(cell) for cell in row] for row in rows)]
+        texts = [
+            [printable(column).upper() for column in columns],
+            *([_text(cell) for cell in row] for row in rows),
+        ]
         widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
         for row in texts:
             click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
@@ -128,7 +132,7 @@ class TerminalScreen:
 
 def _longest_words(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int]:
     """How wide each column must be at least."""
-    texts = [columns, *([_text(cell) for cell in row] for row in rows)]
+    texts = [[printable(column) for column in columns], *([_text(cell) for cell in row] for row in rows)]
     return [
         max(len(word) for text in column for word in (text.split() or [""]))
         for column in zip(*texts, strict=True)
@@ -144,7 +148,7 @@ def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table
 
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
     for column, least in zip(columns, _longest_words(columns, rows), strict=True):
-        table.add_column(column, overflow="fold", min_width=least)
+        table.add_column(printable(column), overflow="fold", min_width=least)
     for row in rows:
         table.add_row(*map(_styled, row))
     return table

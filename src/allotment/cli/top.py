@@ -53,7 +53,7 @@ def command(once: bool, interval: float, sight: Sight, output: str) -> int:
     from allotment.cli.seen import look
     from allotment.cli.usage_table import show_notes
 
-    overview = _glance(look(sight, KINDS))
+    overview = _glance(look(sight, KINDS), sight)
     if output == TABLE:
         show_notes(overview.notes)
         _print(overview, _name(sight))
@@ -67,12 +67,12 @@ def command(once: bool, interval: float, sight: Sight, output: str) -> int:
 # --- once ---
 
 
-def _glance(seen: Seen) -> Overview:
+def _glance(seen: Seen, sight: Sight) -> Overview:
     from allotment.cli.overview import overview_of
     from allotment.cli.waiting_pods import WaitingPods
 
     end = time.monotonic() + _PATIENCE
-    pending = WaitingPods(seen).told(datetime.now(UTC), lambda: time.monotonic() < end)
+    pending = WaitingPods(seen, sight.namespaces).told(datetime.now(UTC), lambda: time.monotonic() < end)
     return overview_of(seen, pending)
 
 
@@ -115,7 +115,7 @@ async def _saved(sight: Sight, interval: float) -> None:
     from allotment.cli.live_view import LiveView
     from allotment.cli.seen import look
 
-    overview = _glance(look(sight, KINDS))
+    overview = _glance(look(sight, KINDS), sight)
     await LiveView(_SAVED, interval, lambda _: overview, lambda: "").run()
 
 
@@ -131,7 +131,10 @@ async def _served(sight: Sight, interval: float) -> None:
         connection, outages = connection_of(sight.kubeconfig, sight.context), client.transport
         assert isinstance(outages, OutageTeller)
         following = Following(
-            client, sight.namespaces or (connection.namespace,), insist=sight.all_namespaces
+            client,
+            sight.namespaces or (connection.namespace,),
+            insist=sight.all_namespaces,
+            only=sight.namespaces,
         )
         await following.begin()
         _collect_again()
