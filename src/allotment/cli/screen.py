@@ -78,10 +78,7 @@ class PlainScreen:
         self._blank = False
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        texts = [
-            [printable(column).upper() for column in columns],
-            *([_text(cell) for cell in row] for row in rows),
-        ]
+        texts = _texts([column.upper() for column in columns], rows)
         widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
         for row in texts:
             click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
@@ -104,8 +101,9 @@ class TerminalScreen:
         self._console.print(f"\n{printable(text)}", style="bold")
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        if _least_width(columns, rows) <= self._console.width:
-            self._console.print(_rich_table(columns, rows))
+        widths = self._widths(columns, rows)
+        if widths is not None:
+            self._console.print(_rich_table(columns, rows, widths))
             return
         titles = [printable(column) for column in columns[1:]]
         margin = max(map(len, titles), default=0) + 2
@@ -115,13 +113,18 @@ class TerminalScreen:
                 if _text(cell):
                     self.line((title.ljust(margin), "dim"), cell, indent=2)
 
+    def _widths(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int] | None:
+        return _fitting_widths(_texts(columns, rows), self._console.width)
+
     @contextmanager
     def live_table(self, columns: Sequence[str]) -> Iterator[Callable[[Sequence[Sequence[Cell]]], None]]:
         """A table that changes in place while the context lasts, and goes with it: call what it gives with new rows."""
         from rich.live import Live
 
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
-            yield lambda rows: live.update(_rich_table(columns, rows), refresh=True)
+            yield lambda rows: live.update(
+                _rich_table(columns, rows, self._widths(columns, rows)), refresh=True
+            )
 
     def line(self, *spans: Cell, indent: int = 0) -> None:
         from rich.padding import Padding
@@ -130,25 +133,36 @@ class TerminalScreen:
         self._console.print(Padding(Text.assemble(*map(_styled, spans)), (0, 0, 0, indent)))
 
 
-def _longest_words(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int]:
-    """How wide each column must be at least."""
-    texts = [[printable(column) for column in columns], *([_text(cell) for cell in row] for row in rows)]
-    return [
-        max(len(word) for text in column for word in (text.split() or [""]))
-        for column in zip(*texts, strict=True)
-    ]
+def _fitting_widths(texts: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """How wide each column is: the widest give way first, and none breaks a word; None if not even that fits."""
+    columns = list(zip(*texts, strict=True))
+    least = [max(len(word) for text in column for word in (text.split() or [""])) for column in columns]
+    found = [min(max(map(len, column)), max(width, 0)) for column in columns]
+    excess = sum(found) + _GAP * (len(columns) - 1) - width
+    if any(now < end for now, end in zip(found, least, strict=True)):
+        return None
+    while excess > 0:
+        shrinkable = [n for n, (now, end) in enumerate(zip(found, least, strict=True)) if now > end]
+        if not shrinkable:
+            return None
+        found[max(shrinkable, key=found.__getitem__)] -= 1
+        excess -= 1
+    return found
 
 
-def _least_width(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> int:
-    return sum(_longest_words(columns, rows)) + _GAP * (len(columns) - 1)
+def _texts(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
+    return [[printable(column) for column in columns], *([_text(cell) for cell in row] for row in rows)]
 
 
-def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
+def _rich_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Cell]], widths: Sequence[int] | None
+) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
-    for column, least in zip(columns, _longest_words(columns, rows), strict=True):
-        table.add_column(printable(column), overflow="fold", min_width=least)
+    for number, column in enumerate(columns):
+        width = widths[number] if widths is not None else None
+        table.add_column(printable(column), overflow="fold", width=width)
     for row in rows:
         table.add_row(*map(_styled, row))
     return table
