@@ -7,10 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from allotment.cli.completion import words_after
+from allotment.cli.main import allot as commands
 from tests.cli.conftest import CHECKOUT, Allot
 
+NAMES = commands.list_commands(click.Context(commands))
 ALLOT = [sys.executable, "-c", "import sys; from allotment.cli.main import main; sys.exit(main())"]
 
 
@@ -99,3 +103,55 @@ def test_colours_only_on_a_terminal_that_wants_them(
     shown = on_a_terminal(tmp_path, **environment)
     assert "ml/train-pair" in shown
     assert ("\x1b[36m" in shown) is coloured
+
+
+# --- completion ---
+
+
+def completed(*words: str) -> list[str]:
+    """What bash is offered for the last word."""
+    line = " ".join(["allot", *words])
+    environment = {**os.environ, "_ALLOT_COMPLETE": "bash_complete", "COMP_WORDS": line}
+    environment["COMP_CWORD"] = str(len(words))
+    ran = subprocess.run(ALLOT, env=environment, capture_output=True, text=True, check=True)
+    return [each.partition(",")[2] for each in ran.stdout.split()]
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["des"], ["describe"]),
+        (["describe", "n"], ["node"]),
+        (["pools", "--dr"], ["--driver"]),
+        (["pools", "-o", "n"], ["name"]),
+        (["zzz"], []),
+    ],
+)
+def test_tab_completes(words: list[str], offered: list[str]) -> None:
+    assert completed(*words) == offered
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_for_a_shell_asks_allot(allot: Allot, shell: str) -> None:
+    ran = allot("completion", shell)
+    assert ran.code == 0
+    assert f"_ALLOT_COMPLETE={shell}_complete" in ran.out
+
+
+def test_kubectl_is_answered_in_its_own_form() -> None:
+    assert words_after(commands, ["des"])[-1] == ":4"
+    assert words_after(commands, ["des"])[0].startswith("describe\t")
+    assert words_after(commands, ["allocate", "-f", ""]) == [":0"], "files are the shell's"
+
+
+# --- width ---
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in NAMES)], ids=" ".join)
+def test_help_fits_on_eighty_columns(
+    allot: Allot, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = allot(*command, "--help")
+    assert ran.code == 0
+    assert [line for line in ran.out.splitlines() if len(line) > 80] == []

@@ -232,3 +232,49 @@ def test_a_kubeconfig_that_the_environment_names_and_that_is_not_there_is_named(
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(KubeconfigError, match=f"{tmp_path / 'none'} does not exist"):
         load()
+
+
+# --- nothing named ---
+
+
+def test_without_any_kubeconfig_the_fallback_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    own = written(tmp_path, kubeconfig())
+    assert load(fallback=own).namespace == "team"
+    other = kubeconfig()
+    other["contexts"][0]["context"]["namespace"] = "mine"
+    (tmp_path / "home" / ".kube").mkdir(parents=True)
+    written(tmp_path / "home" / ".kube", other)
+    assert load(fallback=own).namespace == "mine", "a person's own kubeconfig comes first"
+
+
+def test_a_kubeconfig_that_is_named_and_not_there_is_an_error_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = written(tmp_path, kubeconfig())
+    with pytest.raises(KubeconfigError, match="does not exist"):
+        load(tmp_path / "absent", fallback=own)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
+    with pytest.raises(KubeconfigError, match="does not exist"):
+        load(fallback=own)
+
+
+# --- certificates that have expired ---
+
+
+def test_an_expired_certificate_is_named_with_its_file_and_date(tmp_path: Path) -> None:
+    certificate, key = certificate_and_key()
+    user = {
+        "client-certificate-data": base64.b64encode(certificate).decode(),
+        "client-key-data": base64.b64encode(key).decode(),
+    }
+    path = written(tmp_path, kubeconfig(user))
+    mine = load(path).certificate
+    assert mine is not None
+    now = datetime.now(UTC)
+    assert mine.expired(now) == ""
+    said = mine.expired(now + timedelta(days=2))
+    assert said.startswith(f"the client certificate in {path} expired on {now + timedelta(days=1):%Y-%m-%d}")

@@ -11,7 +11,7 @@ from allotment.allocator.strategy import FIRST_FIT, STRATEGIES
 
 @click.command(name="allocate")
 @click.option(
-    "-f", "--filename", "files", multiple=True, metavar="FILE|DIR",
+    "-f", "--filename", "files", multiple=True, type=click.Path(), metavar="FILE|DIR",
     help="manifests: a file, a folder of .yaml, .yml and .json files, or - for standard input; repeatable",
 )  # fmt: skip
 @click.option("--node", metavar="NAME", help="try this node only")
@@ -39,7 +39,6 @@ def command(
     Reads any mix of Node, ResourceSlice, DeviceClass, ResourceClaim, ResourceClaimTemplate, Pod and DeviceTaintRule,
     and the v1alpha2 kinds with partitionable resources. Claims that are allocated already keep what they have.
 
-    \b
     Exit code: 0 all placed, 1 some do not fit, 2 bad input.
     """
     if ndjson:

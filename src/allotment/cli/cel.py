@@ -29,7 +29,7 @@ class Verdict:
 @click.command(name="cel")
 @click.argument("expression", required=False, metavar="EXPR")
 @click.option(
-    "-f", "--filename", "files", multiple=True, metavar="FILE|DIR",
+    "-f", "--filename", "files", multiple=True, type=click.Path(), metavar="FILE|DIR",
     help="manifests with slices: a file, a folder, or - for standard input; repeatable",
 )  # fmt: skip
 @click.option(
@@ -45,7 +45,6 @@ def command(expression: str | None, files: tuple[str, ...], output: str, lenient
 
     In slices of v1alpha2 it sees the typed maps instead: 'quantities["memory"] >= "8Gi"'.
 
-    \b
     Exit code: 0 some device matches, 1 none does, 2 bad input.
     """
     if ndjson:

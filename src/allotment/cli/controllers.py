@@ -120,16 +120,16 @@ def command(
     """Does for claims, and on request for more, what has to be done besides scheduling.
 
     \b
-    claims         make claims from templates; free, deallocate and delete what is not used any more
+    claims         make claims from templates; free and delete unused ones
     device-taints  evict pods from devices with a NoExecute taint
     pools          count what is left of each pool of devices, in ResourcePools
-    parameters     translate vendors' parameters for claims in the early form (embedded server only)
+    parameters     translate vendors' parameters for v1alpha2 claims
     workloads      Deployments, ReplicaSets, Jobs, PodDisruptionBudgets
-    nodes          notice nodes that fall silent, evict from tainted ones, remove pods of nodes that are gone
-    overlays       tell NodeOverlays whether they can be applied to the machines of --catalog and the cluster's pools
-    simulation     play the nodes with the label allotment.dev/simulated
-    machines       launch and end what NodeClaims ask for, with --catalog and --provider; only on request
-    autoscaling    create NodeClaims for pods that find no place, and delete what nobody needs; only on request
+    nodes          notice silent nodes, evict from tainted ones, remove orphans
+    overlays       say which NodeOverlays fit the machines of --catalog
+    simulation     stand in for nodes with the label allotment.dev/simulated
+    machines       launch and end what NodeClaims ask for; on request
+    autoscaling    NodeClaims for pods that wait, and no idle ones; on request
 
     On a real cluster claims and device-taints run unless --only says otherwise: kube-controller-manager does the rest. Have
     it leave these two to us with --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller.
@@ -141,7 +141,6 @@ def command(
     On the server of `allot up --no-controllers` all but simulation run. It lets only the user allotment:controllers write
     what is left of pools, so run them as that user: `allot kubeconfig --user allotment:controllers`.
 
-    \b
     Exit code: 0 stopped by Ctrl-C or SIGTERM, 1 could not start or failed.
     """
     import uvloop

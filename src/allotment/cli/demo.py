@@ -72,7 +72,6 @@ def command(output: str) -> int:
     """Shows in a few seconds what Allotment does: a simulated fleet appears, workloads arrive and get their devices,
     machines come for one and go again, and the one that cannot fit says why. Needs and leaves nothing: all is in memory and a temporary folder.
 
-    \b
     Exit code: 0 everything ended as it should, 1 it did not.
     """
     import logging

@@ -23,7 +23,6 @@ def command() -> None:
                allot describe node node-1 -o wide
                allot describe claim -n team-a train
 
-    \b
     Exit code: 0 shown, 1 there is no such thing, 2 it could not be found out.
     """
 

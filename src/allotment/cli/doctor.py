@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allotment.cli.sight import TABLE, WIDE, sight_options
+from allotment.cli.sight import NAME, TABLE, WIDE, sight_options
 
 if TYPE_CHECKING:
     from allotment.cli.ailments import Ailment
@@ -19,7 +19,7 @@ _SHOWN = 20
 
 
 @click.command(name="doctor")
-@sight_options(TABLE, WIDE)
+@sight_options(TABLE, WIDE, NAME)
 def command(sight: Sight, output: str) -> int:
     """Looks for what keeps devices from being used, and says for each finding what to do next.
 
@@ -32,26 +32,24 @@ def command(sight: Sight, output: str) -> int:
     Examples:  allot doctor
                allot doctor -o json | jq '.findings[].nextStep'
 
-    \b
     Exit code: 0 nothing is wrong, 1 something is, 2 it could not be found out.
     """
     from datetime import UTC, datetime
 
     from allotment.api.core import Node, Pod
     from allotment.cli.ailments import ailments
-    from allotment.cli.screen import open_screen
+    from allotment.cli.screen import open_screen, printable
     from allotment.cli.seen import USE, look
     from allotment.cli.usage_table import show_notes
 
     seen = look(sight, (*USE, Node, Pod))
-    found = [
-        each
-        for each in ailments(seen, datetime.now(UTC))
-        if not (each.namespace and sight.namespaces) or each.namespace in sight.namespaces
-    ]
+    found = [each for each in ailments(seen, datetime.now(UTC)) if sight.wants(each.namespace)]
     if output in (TABLE, WIDE):
         show_notes(seen.notes)
         _show(found, seen, open_screen(), most=None if output == WIDE else _SHOWN)
+    elif output == NAME:
+        for each in found:
+            click.echo(printable(each.object))
     else:
         from allotment.cli.document import written_out
 

@@ -6,12 +6,16 @@ A claim that was written down keeps every field its author gave it, known to us 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from allotment.api.codec import to_builtins
 from allotment.cli.cluster import Name
 from allotment.cli.placement import Decision, Placement, Rejection
 from allotment.cli.table import sentence
+
+_COMMANDING = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+"""Characters that JSON allows as they are and that a terminal obeys or hides."""
 
 
 def as_document(placement: Placement, *, explain: bool) -> dict[str, Any]:
@@ -68,10 +72,14 @@ def _node(rejection: Rejection, explain: bool) -> dict[str, Any]:
 def written_out(document: dict[str, Any], form: str) -> str:
     """The document as JSON or YAML text."""
     if form == "json":
-        return json.dumps(document, indent=2, ensure_ascii=False)
+        return _COMMANDING.sub(_escape, json.dumps(document, indent=2, ensure_ascii=False))
     import yaml
 
     return yaml.dump(document, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=110).rstrip()
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def _dumper() -> Any:

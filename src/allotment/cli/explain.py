@@ -34,7 +34,6 @@ def command() -> None:
     Examples:  allot explain pod team-a/train-0
                allot explain claim -n team-a train -o json
 
-    \b
     Exit code: 0 it is placed or fits, 1 it does not or there is no such thing, 2 it could not be found out.
     """
 

@@ -15,7 +15,10 @@ class Failure(click.ClickException):
         self.hint = hint
 
     def format_message(self) -> str:
-        return f"{self.message}\n{self.hint}" if self.hint else self.message
+        from allotment.cli.screen import printable_lines
+
+        message = printable_lines(self.message)
+        return f"{message}\n{printable_lines(self.hint)}" if self.hint else message
 
 
 class NoAnswer(Failure):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @click.command(name="fit")
 @click.option(
-    "-f", "--filename", "files", multiple=True, metavar="FILE|DIR",
+    "-f", "--filename", "files", multiple=True, type=click.Path(), metavar="FILE|DIR",
     help="ResourceClaims or ResourceClaimTemplates, and classes that the cluster does not have; - is standard input",
 )  # fmt: skip
 @sight_options(TABLE, WIDE)
@@ -29,7 +29,6 @@ def command(files: tuple[str, ...], sight: Sight, output: str) -> int:
     Examples:  allot fit -f claim.yaml
                allot fit -f claim.yaml --offline cluster.yaml -o json
 
-    \b
     Exit code: 0 one more fits (of each), 1 none, 2 it could not be found out.
     """
     if not files:

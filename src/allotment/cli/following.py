@@ -61,10 +61,13 @@ class _Followed:
 
 
 class Following:
-    """See the module. ``begin``, then ``run``; ``overview`` may be asked at any time between and after."""
+    """See the module. ``begin``, then ``run``; ``overview`` may be asked at any time between and after. ``only`` names the
+    namespaces whose pods are of interest; none: all."""
 
-    def __init__(self, client: Client, namespaces: Sequence[str], *, insist: bool) -> None:
-        self._client, self._namespaces, self._insist = client, namespaces, insist
+    def __init__(
+        self, client: Client, namespaces: Sequence[str], *, insist: bool, only: Sequence[str] = ()
+    ) -> None:
+        self._client, self._namespaces, self._insist, self._only = client, namespaces, insist, only
         self._followed: list[_Followed] = []
         self._lacking: frozenset[Right] = frozenset()
         self._asked: list[Right] = []
@@ -88,7 +91,7 @@ class Following:
         asked += [Right("list", "resource.k8s.io", "resourceclaims")]
         self._lacking = await self._lacks(asked)
         self._seen, self._followed, self._asked = seen, followed, asked
-        self._waiting = WaitingPods(seen)
+        self._waiting = WaitingPods(seen, self._only)
         self._overview, self._listening = None, False
         for each in followed:
             each.informer.on_change(

@@ -32,10 +32,10 @@ class BadInput(click.ClickException):
         self.hint = hint
 
     def show(self, file: object = None) -> None:
-        from allotment.cli.screen import printable
+        from allotment.cli.screen import printable_lines
 
         for complaint in self.complaints[:MAX_COMPLAINTS]:
-            click.echo(printable(complaint), err=True)
+            click.echo(printable_lines(complaint), err=True)
         if len(self.complaints) > MAX_COMPLAINTS:
             click.echo(f"... and {len(self.complaints) - MAX_COMPLAINTS} more", err=True)
         if self.hint:

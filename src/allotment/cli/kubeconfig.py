@@ -30,7 +30,8 @@ def command(
 
     \b
     Example:  allot kubeconfig --user jane --group team-a > jane.kubeconfig
-              kubectl create rolebinding jane --clusterrole=edit --user=jane -n team-a
+              kubectl create rolebinding jane -n team-a \\
+                --clusterrole=edit --user=jane
     """
     from allotment.apiserver.auth.certificates import CertificateError, open_authority
     from allotment.apiserver.auth.keyfile import write_whole

@@ -1,4 +1,6 @@
-"""Logs of long-running commands: one line of JSON for each thing that happened, on standard error."""
+"""Logs of long-running commands, on standard error: a readable line for each thing that happened where a person looks on, a line of
+JSON everywhere else.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ import json
 import logging
 import sys
 import time
+
+from allotment.cli.screen import on_terminal, printable, printable_lines
 
 _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
@@ -27,9 +31,21 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, default=str, ensure_ascii=False)
 
 
+class ReadableLines(logging.Formatter):
+    """Local time, message, and what was passed as ``extra`` behind it; level and logger where something is wrong."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%H:%M:%S", time.localtime(record.created))
+        wrong = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
+        facts = "".join(f" {name}={value}" for name, value in vars(record).items() if name not in _KNOWN)
+        line = f"{moment} {wrong}{record.name.removeprefix('allotment.')}: {record.getMessage()}{facts}"
+        trace = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
+        return printable_lines(printable(line) + trace)
+
+
 def set_up(level: int) -> None:
     """Sends our logs to standard error; other libraries' only when something is wrong."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(ReadableLines() if on_terminal(sys.stderr) else JsonLines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("allotment").setLevel(level)

@@ -11,8 +11,12 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _COMMANDS = {
     "allocate": (
@@ -37,9 +41,12 @@ _COMMANDS = {
         "try steps on a cluster in thought: who moves, who would wait, and why",
     ),
     "up": ("allotment.cli.up", "start a Kubernetes-compatible control plane on this machine"),
+    "status": ("allotment.cli.status", "whether the server that `up` started runs, and where"),
+    "down": ("allotment.cli.down", "stop the server that `up` started"),
     "kubeconfig": ("allotment.cli.kubeconfig", "issue credentials for the server that `up` started"),
     "scheduler": ("allotment.cli.scheduler", "run the scheduler alone, on any Kubernetes cluster"),
     "controllers": ("allotment.cli.controllers", "run controllers alone, on any Kubernetes cluster"),
+    "completion": ("allotment.cli.completion", "print the script that completes commands in your shell"),
     "backup": ("allotment.cli.backup", "copy the server's store, also while it runs"),
     "restore": ("allotment.cli.restore", "put a backup in place of the server's store"),
 }
@@ -56,6 +63,17 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = import_module(_COMMANDS[cmd_name][0]).command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Without loading the commands: Tab is pressed often."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=words)
+            for name, (_, words) in _COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found or click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -89,9 +107,21 @@ def plugin() -> int:
     return main(name="kubectl dra")
 
 
+def complete_plugin() -> int:
+    """Answers kubectl, which runs ``kubectl_complete-dra`` with the words after ``kubectl dra``."""
+    from allotment.cli.completion import words_after
+
+    print("\n".join(words_after(allot, sys.argv[1:])))
+    return 0
+
+
 def main(arguments: list[str] | None = None, *, name: str = "allot") -> int:
     """Runs the command line and returns its exit code."""
     _open_standard_streams()
+    if arguments is None and (asked := os.environ.get("_ALLOT_COMPLETE")):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(allot, {}, name, "_ALLOT_COMPLETE", asked)
     try:
         # Not allot.main(): that would end the process itself when a pipe breaks.
         with allot.make_context(name, list(sys.argv[1:] if arguments is None else arguments)) as context:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from allotment.cli.catalog import catalog_option
+from allotment.cli.data_folder import KUBECONFIG_HELP
+from allotment.cli.sight import NAME, TABLE, WIDE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from allotment.api.manifest import Located
     from allotment.autoscaler.overlays import Evaluation
 
-TABLE, WIDE = "table", "wide"
 Objects = tuple["list[NodeOverlay]", "list[NodePool]", "list[NodeGroup]"]
 
 
@@ -32,17 +33,18 @@ Objects = tuple["list[NodeOverlay]", "list[NodePool]", "list[NodeGroup]"]
     "--kubeconfig",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="default: KUBECONFIG, else ~/.kube/config, else the service account of the pod that this runs in",
+    help=KUBECONFIG_HELP,
 )
 @click.option("--context", metavar="NAME", help="of the kubeconfig; default: its current one")
 @click.option(
     "--offline",
     multiple=True,
+    type=click.Path(),
     metavar="FILE|DIR",
     help="no server: NodeOverlays, NodePools and NodeGroups from manifests; - is standard input; repeatable",
 )
 @click.option(
-    "-o", "--output", type=click.Choice([TABLE, WIDE, "json", "yaml"]), default=TABLE, show_default=True
+    "-o", "--output", type=click.Choice([TABLE, WIDE, NAME, "json", "yaml"]), default=TABLE, show_default=True
 )
 def command(
     catalog: tuple[str, ...],
@@ -59,16 +61,15 @@ def command(
     shown as <1>, <2>, …: equal numbers will be equal values.
 
     \b
-    Examples:  allot overlays --catalog examples/autoscaling/catalogue.yaml --offline examples/autoscaling/overlays.yaml
+    Examples:  allot overlays --catalog types.yaml --offline overlays.yaml
                allot overlays --catalog types.yaml --type gpu-h100-8
 
-    \b
     Exit code: 0 all overlays can be applied, 1 some cannot, 2 it could not be found out.
     """
     from allotment.autoscaler.overlays import evaluate
     from allotment.cli.catalog import read_files
     from allotment.cli.overlay_table import document, show
-    from allotment.cli.screen import open_screen
+    from allotment.cli.screen import open_screen, printable
 
     if offline and (kubeconfig or context):
         raise click.UsageError("--offline reads files and no server: leave out --kubeconfig, --context")
@@ -79,6 +80,9 @@ def command(
         found = _of_type(found, type_)
     if output in (TABLE, WIDE):
         show(found, open_screen(), wide=output == WIDE, each=type_ is not None)
+    elif output == NAME:
+        for name in found.findings:
+            click.echo(printable(f"nodeoverlay/{name}"))
     else:
         from allotment.cli.document import written_out
 

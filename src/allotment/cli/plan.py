@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command(name="plan")
 @click.option(
-    "-f", "--filename", "files", multiple=True, metavar="FILE|DIR",
+    "-f", "--filename", "files", multiple=True, type=click.Path(), metavar="FILE|DIR",
     help="pods to plan for, with claims, templates, classes and groups that the cluster does not have; - is standard input; "
     "default: the pods that wait in the cluster",
 )  # fmt: skip
@@ -57,10 +57,9 @@ def command(
     \b
     Examples:  allot plan -f pods.yaml --catalog types.yaml --empty
                allot plan --catalog types.yaml --compare overlays.yaml
-               allot plan -f pods.yaml --catalog types.yaml --offline cluster.yaml -o json
+               allot plan --catalog types.yaml --offline cluster.yaml -o json
                allot plan --consolidate --catalog types.yaml
 
-    \b
     Exit code: 0 every pod has a place in the plan, 1 some stay pending, 2 it could not be found out.
     """
     if empty and (sight.offline or sight.kubeconfig or sight.context):
@@ -123,11 +122,19 @@ def _consolidate(catalog: Sequence[str], sight: Sight, output: str) -> int:
 
 def _look(files: Sequence[str], sight: Sight, *, empty: bool) -> tuple[Waiting, Sequence[ApiStruct]]:
     """The pods that wait, and the cluster's own overlays, pools and groups of nodes."""
+    from allotment.cli.cluster import name_of
+    from allotment.cli.plan_input import read
+
+    found, own = _read(read(files)[0] if files else [], sight, empty=empty)
+    found.pods = [pod for pod in found.pods if sight.wants(name_of(pod.metadata)[0])]
+    return found, own
+
+
+def _read(mine: Sequence[ApiStruct], sight: Sight, *, empty: bool) -> tuple[Waiting, Sequence[ApiStruct]]:
     from allotment.cli.plan_input import read, waiting
     from allotment.cli.planning import KINDS, SOURCES, waiting_in
     from allotment.cli.seen import look
 
-    mine = read(files)[0] if files else []
     if empty:
         return waiting(mine, (), tainted=True), ()
     if sight.offline:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allotment.cli.sight import TABLE, WIDE, sight_options
+from allotment.cli.sight import NAME, TABLE, WIDE, sight_options
 
 if TYPE_CHECKING:
     from allotment.cli.sight import Sight
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command(name="pools")
 @click.option("--driver", metavar="NAME", help="only pools of this driver")
 @click.option("--node", metavar="NAME", help="only pools of this node")
-@sight_options(TABLE, WIDE)
+@sight_options(TABLE, WIDE, NAME)
 def command(driver: str | None, node: str | None, sight: Sight, output: str) -> int:
     """Shows every pool of devices: how many are allocated, available, unavailable.
 
@@ -26,12 +26,12 @@ def command(driver: str | None, node: str | None, sight: Sight, output: str) -> 
     \b
     Examples:  allot pools
                allot pools --driver gpu.example.com -o wide
-               kubectl get resourceslices,resourceclaims -A -o yaml | allot pools --offline -
+               kubectl get resourceslices,resourceclaims -A -o yaml |
+                 allot pools --offline -
 
-    \b
     Exit code: 0 shown, 1 there is no such driver or node, 2 it could not be found out.
     """
-    from allotment.cli.screen import open_screen
+    from allotment.cli.screen import open_screen, printable
     from allotment.cli.seen import USE, look
     from allotment.cli.usage_document import pool_document
     from allotment.cli.usage_table import show_notes, show_pools
@@ -42,6 +42,9 @@ def command(driver: str | None, node: str | None, sight: Sight, output: str) -> 
         screen = open_screen()
         show_notes(seen.notes)
         show_pools(pools, screen, wide=output == WIDE)
+    elif output == NAME:
+        for pool in pools:
+            click.echo(printable(f"{pool.driver}/{pool.pool_name}"))
     else:
         from allotment.cli.document import written_out
 

@@ -65,7 +65,6 @@ def command(
     Beside the cluster's own scheduler, choose a --name and use it as schedulerName of pods. `allot up` has a scheduler
     already, unless started with --no-scheduler.
 
-    \b
     Exit code: 0 stopped by Ctrl-C or SIGTERM, 1 could not start or failed.
     With --dry-run: 0 every waiting pod fits, 1 some do not, 2 it could not be found out.
     """

@@ -197,11 +197,10 @@ def made_up_nodes(slices: Iterable[ResourceSlice]) -> list[Node]:
 
 
 async def _ask(sight: Sight, kinds: Sequence[type[ApiStruct]]) -> Seen:
-    from allotment.cli.service import connected
-    from allotment.client.connection import load
+    from allotment.cli.service import connected, connection_of
 
     async with connected(sight.kubeconfig, sight.context, "allotment-view") as client:
-        namespaces = sight.namespaces or (load(sight.kubeconfig, sight.context).namespace,)
+        namespaces = sight.namespaces or (connection_of(sight.kubeconfig, sight.context).namespace,)
         return await look_at(client, kinds, namespaces, insist=sight.all_namespaces)
 
 

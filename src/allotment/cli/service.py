@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from allotment.cli.data_folder import KUBECONFIG_HELP
+
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
@@ -58,7 +60,7 @@ def connection_options(function: F) -> F:
         click.option("--context", metavar="NAME", help="of the kubeconfig; default: its current one"),
         click.option(
             "--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-            help="default: KUBECONFIG, else ~/.kube/config, else the service account of the pod that this runs in",
+            help=KUBECONFIG_HELP,
         ),
     ):  # fmt: skip
         function = option(function)
@@ -91,16 +93,17 @@ async def connected(
     ``tell`` hears when the server goes away and comes back; by default, that is printed."""
     from allotment.api.status import Forbidden, StatusError, Unauthorized
     from allotment.cli.failure import Failure
+    from allotment.cli.screen import printable
     from allotment.client.client import Client
     from allotment.client.connection import KubeconfigError
     from allotment.client.outage import OutageTeller
     from allotment.client.over_http import HttpTransport
     from allotment.client.transport import Disconnected
 
-    connection = _connection(kubeconfig, context)
+    connection = connection_of(kubeconfig, context)
     try:
         http = HttpTransport(connection, user_agent=name)
-        tell = tell or (lambda words: click.echo(f"{name}: {words}", err=True))
+        tell = tell or (lambda words: click.echo(printable(f"{name}: {words}"), err=True))
         transport = OutageTeller(http, connection.server, tell)
         async with Client(transport, manager=name) as client:
             yield client
@@ -109,7 +112,8 @@ async def connected(
             f"cannot reach {connection.server}: {exc}", "is it running, and is this the right --context?"
         ) from exc
     except (Unauthorized, KubeconfigError) as exc:
-        raise Failure(f"{connection.server}: {exc}", "the kubeconfig's credentials are not accepted") from exc
+        why = connection.expired() or exc
+        raise Failure(f"{connection.server}: {why}", "the kubeconfig's credentials are not accepted") from exc
     except Forbidden as exc:
         raise Failure(f"{connection.server}: {exc}", _GRANT) from exc
     except StatusError as exc:
@@ -119,12 +123,14 @@ async def connected(
 _GRANT = 'docs/control-plane.md, "Components alone", has a role to grant'
 
 
-def _connection(kubeconfig: Path | None, context: str | None) -> Connection:
+def connection_of(kubeconfig: Path | None, context: str | None) -> Connection:
+    """Where the server is and who asks it. Whoever has no kubeconfig means the server that `allot up` started."""
+    from allotment.cli.data_folder import own_kubeconfig
     from allotment.cli.failure import Failure
     from allotment.client.connection import KubeconfigError, load
 
     try:
-        return load(kubeconfig, context)
+        return load(kubeconfig, context, fallback=own_kubeconfig())
     except KubeconfigError as exc:
         raise Failure(str(exc)) from exc
 

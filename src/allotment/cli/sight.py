@@ -15,7 +15,9 @@ from typing import Any
 
 import click
 
-TABLE, WIDE = "table", "wide"
+from allotment.cli.data_folder import KUBECONFIG_HELP
+
+TABLE, WIDE, NAME = "table", "wide", "name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,25 +30,29 @@ class Sight:
     context: str | None = None
     offline: tuple[str, ...] = ()
 
+    def wants(self, namespace: str) -> bool:
+        """Whether things of a namespace are of interest; those without any always are."""
+        return not namespace or not self.namespaces or namespace in self.namespaces
+
 
 def sight_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Passes ``sight: Sight`` and ``output``, one of the forms, json and yaml; the first is the default."""
     options = (
         click.option(
             "-n", "--namespace", "namespaces", multiple=True, metavar="NAME",
-            help="whose claims to look at where you may not list those of all; repeatable; default: the kubeconfig's",
+            help="only pods and claims of this namespace, and its claims alone where you may not list all; repeatable",
         ),
         click.option(
             "-A", "--all-namespaces", is_flag=True,
-            help="the claims of all namespaces or no answer, in place of an answer from those you may see",
+            help="the claims of all namespaces or no answer, not an answer from those that you may see",
         ),
         click.option(
             "--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-            help="default: KUBECONFIG, else ~/.kube/config, else the service account of the pod that this runs in",
+            help=KUBECONFIG_HELP,
         ),
         click.option("--context", metavar="NAME", help="of the kubeconfig; default: its current one"),
         click.option(
-            "--offline", multiple=True, metavar="FILE|DIR",
+            "--offline", multiple=True, type=click.Path(), metavar="FILE|DIR",
             help="no server: manifests as kubectl get -o yaml prints them; - is standard input; repeatable",
         ),
         click.option(

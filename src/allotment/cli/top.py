@@ -41,7 +41,6 @@ def command(once: bool, interval: float, sight: Sight, output: str) -> int:
                allot top --once -o json | jq '.pending[] | "\\(.pod): \\(.reason)"'
                allot top --offline cluster.yaml
 
-    \b
     Exit code: 0 shown, 2 it could not be found out.
     """
     from allotment.cli.screen import TerminalScreen, open_screen
@@ -54,7 +53,7 @@ def command(once: bool, interval: float, sight: Sight, output: str) -> int:
     from allotment.cli.seen import look
     from allotment.cli.usage_table import show_notes
 
-    overview = _glance(look(sight, KINDS))
+    overview = _glance(look(sight, KINDS), sight)
     if output == TABLE:
         show_notes(overview.notes)
         _print(overview, _name(sight))
@@ -68,12 +67,12 @@ def command(once: bool, interval: float, sight: Sight, output: str) -> int:
 # --- once ---
 
 
-def _glance(seen: Seen) -> Overview:
+def _glance(seen: Seen, sight: Sight) -> Overview:
     from allotment.cli.overview import overview_of
     from allotment.cli.waiting_pods import WaitingPods
 
     end = time.monotonic() + _PATIENCE
-    pending = WaitingPods(seen).told(datetime.now(UTC), lambda: time.monotonic() < end)
+    pending = WaitingPods(seen, sight.namespaces).told(datetime.now(UTC), lambda: time.monotonic() < end)
     return overview_of(seen, pending)
 
 
@@ -92,9 +91,9 @@ def _print(overview: Overview, name: str) -> None:
 
 
 def _name(sight: Sight) -> str:
-    from allotment.client.connection import load
+    from allotment.cli.service import connection_of
 
-    return _SAVED if sight.offline else load(sight.kubeconfig, sight.context).server
+    return _SAVED if sight.offline else connection_of(sight.kubeconfig, sight.context).server
 
 
 # --- live ---
@@ -116,7 +115,7 @@ async def _saved(sight: Sight, interval: float) -> None:
     from allotment.cli.live_view import LiveView
     from allotment.cli.seen import look
 
-    overview = _glance(look(sight, KINDS))
+    overview = _glance(look(sight, KINDS), sight)
     await LiveView(_SAVED, interval, lambda _: overview, lambda: "").run()
 
 
@@ -124,16 +123,18 @@ async def _served(sight: Sight, interval: float) -> None:
     """The first look is taken before the screen is, so that what keeps it from being taken is told as ever."""
     from allotment.cli.following import Following
     from allotment.cli.live_view import LiveView
-    from allotment.cli.service import connected
-    from allotment.client.connection import load
+    from allotment.cli.service import connected, connection_of
     from allotment.client.outage import OutageTeller
 
     words: list[str] = []
     async with connected(sight.kubeconfig, sight.context, "allotment-top", words.append) as client:
-        connection, outages = load(sight.kubeconfig, sight.context), client.transport
+        connection, outages = connection_of(sight.kubeconfig, sight.context), client.transport
         assert isinstance(outages, OutageTeller)
         following = Following(
-            client, sight.namespaces or (connection.namespace,), insist=sight.all_namespaces
+            client,
+            sight.namespaces or (connection.namespace,),
+            insist=sight.all_namespaces,
+            only=sight.namespaces,
         )
         await following.begin()
         _collect_again()

@@ -94,7 +94,6 @@ def command(
 
     Writes a kubeconfig into the folder and prints how to use it. Starting again goes on where it stopped.
 
-    \b
     Exit code: 0 stopped by Ctrl-C, SIGTERM or a closed terminal, 1 could not start, or a part of it failed.
     """
     import uvloop

@@ -64,10 +64,12 @@ class _Answer:
 
 
 class WaitingPods:
-    """See the module. ``seen`` is the caller's, and shows each change before ``change`` is told of it."""
+    """See the module. ``seen`` is the caller's, and shows each change before ``change`` is told of it. ``only`` names the
+    namespaces whose pods are of interest; none: all."""
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: Seen, only: Sequence[str] = ()) -> None:
         self._seen = seen
+        self._only = frozenset(only)
         self._cluster = Cluster()
         # by scheduler, and whether groups are looked at
         self._inquiries: dict[tuple[str, bool], Inquiry] = {}
@@ -89,7 +91,9 @@ class WaitingPods:
     def told(self, now: datetime, go_on: Callable[[], bool], wanted: Sequence[str] = ()) -> list[WaitingPod]:
         """All that wait, those that have waited longest first. Answers for the ``wanted`` ones are renewed before others'."""
         pods = {
-            "/".join(name_of(pod.metadata)): identified(pod) for pod in self._seen.some(Pod) if waits(pod)
+            "/".join(name_of(pod.metadata)): identified(pod)
+            for pod in self._seen.some(Pod)
+            if waits(pod) and (not self._only or name_of(pod.metadata)[0] in self._only)
         }
         self._answers = {key: answer for key, answer in self._answers.items() if key in pods}
         first = set(wanted)

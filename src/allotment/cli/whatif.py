@@ -47,16 +47,17 @@ def command(
       apiVersion: allotment.dev/v1
       kind: Scenario
       steps:
-      - addNodes: {type: gpu-h100-8, zone: zone-a, count: 3}   # or {like: node-1}, or {file: nodes.yaml}
+      - addNodes: {type: gpu-h100-8, zone: zone-a, count: 3}
+    - addNodes: {like: node-1}                       # or {file: nodes.yaml}
       - submit: {file: pods.yaml}
       - drainNode: node-1
         expect: {running: ["team/trainer-*"], counts: {pending: 0}}
-      - taintDevice: {driver: gpu.example.com, pool: node-2, device: gpu-0, effect: NoExecute}
+      - taintDevice: {driver: gpu.example.com, pool: node-2, device: gpu-0,
+                    effect: NoExecute}
     docs/autoscaling.md tells of all verbs.
 
-    \b
     Exit code: 0 all went as it was meant to, 1 a step was refused or came to something else than it expects,
-               2 it could not be found out.
+    2 it could not be found out.
     """
     if empty and (sight.offline or sight.kubeconfig or sight.context):
         raise click.UsageError("--empty is without a cluster: leave out --offline, --kubeconfig, --context")

@@ -1,7 +1,8 @@
 """Where the server is and how we prove who we are: from a kubeconfig, or from the service account of a pod.
 
 ``load()`` finds it as kubectl does: the file named, else the files in ``KUBECONFIG`` (merged, the first to say something
-wins), else ``~/.kube/config``, else the service account that Kubernetes mounts into a pod. Certificates and keys come from
+wins), else ``~/.kube/config``, else the service account that Kubernetes mounts into a pod, else a file that the caller knows of.
+Certificates and keys come from
 files or inline data; a bearer token from the file itself, from another file that is read again every minute, or from an
 exec plugin whose answer is kept until it expires.
 """
@@ -42,6 +43,7 @@ class Connection:
     namespace: str = "default"
     token: Token | None = None
     impersonate: tuple[tuple[str, str], ...] = ()
+    certificate: ClientCertificate | None = None
 
     async def headers(self) -> list[tuple[str, str]]:
         """What each request carries to prove who asks. A name may occur more than once."""
@@ -54,6 +56,41 @@ class Connection:
         """The server did not accept the token: ask for a new one next time."""
         if self.token is not None:
             self.token.forget()
+
+    def expired(self) -> str:
+        """A sentence if the client certificate is out of date, which servers only answer with a broken connection."""
+        return self.certificate.expired(datetime.now(UTC)) if self.certificate is not None else ""
+
+    def good_until(self) -> datetime | None:
+        """When the client certificate expires, if there is one."""
+        return self.certificate.until() if self.certificate is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A certificate that proves who we are, and the kubeconfig that it comes from."""
+
+    pem: bytes
+    file: Path
+
+    def until(self) -> datetime | None:
+        """When it expires; None if only OpenSSL can read it, which then says what is wrong."""
+        from cryptography import x509  # costs a command's start-up, and is rarely needed
+
+        try:
+            return x509.load_pem_x509_certificate(self.pem).not_valid_after_utc
+        except ValueError:
+            return None
+
+    def expired(self, now: datetime) -> str:
+        """Which certificate has expired, when, and what to do; empty while it is good."""
+        until = self.until()
+        if until is None or now <= until:
+            return ""
+        return (
+            f"the client certificate in {self.file} expired on {until:%Y-%m-%d %H:%M} UTC: get a new kubeconfig "
+            "(of an `allot up` server: start it again, or use `allot kubeconfig`)"
+        )
 
 
 class Token:
@@ -162,12 +199,18 @@ def _exec_status(command: str, printed: bytes) -> dict[str, Any]:
     return status
 
 
-def load(path: Path | str | None = None, context: str | None = None) -> Connection:
-    """The connection of a context: the named one, else the current one. Raises :class:`KubeconfigError`."""
+def load(
+    path: Path | str | None = None, context: str | None = None, *, fallback: Path | None = None
+) -> Connection:
+    """The connection of a context: the named one, else the current one. ``fallback`` is a kubeconfig for whoever has named none.
+    Raises :class:`KubeconfigError`."""
     files = _files(None if path is None else Path(path))
     if not files:
+        unnamed = path is None and not os.environ.get("KUBECONFIG")
         if path is None and (SERVICE_ACCOUNT / "token").exists():
             return in_cluster()
+        if unnamed and fallback is not None and fallback.exists():
+            return load(fallback, context)
         named = path or os.environ.get("KUBECONFIG") or "~/.kube/config"
         raise KubeconfigError(
             f"{named} does not exist: name a kubeconfig with --kubeconfig or KUBECONFIG, "
@@ -191,13 +234,16 @@ def load(path: Path | str | None = None, context: str | None = None) -> Connecti
         raise KubeconfigError(
             f"{cluster_file}: clusters[{chosen['cluster']}].cluster.server: {server!r} is no http(s) URL"
         )
-    secure = _ssl_context(cluster, cluster_file, user, user_file) if server.startswith("https") else None
+    secured = server.startswith("https")
+    identity = _identity(user, user_file) if secured else None
+    secure = _ssl_context(cluster, cluster_file, identity) if secured else None
     return Connection(
         server=server,
         ssl=secure,
         namespace=str(chosen.get("namespace") or "default"),
         token=_token(user, user_file, secure),
         impersonate=_impersonation(user),
+        certificate=ClientCertificate(identity[0], user_file) if identity is not None else None,
     )
 
 
@@ -293,19 +339,24 @@ def _impersonation(user: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple(headers)
 
 
-def _ssl_context(
-    cluster: dict[str, Any], cluster_file: Path, user: dict[str, Any], user_file: Path
-) -> ssl.SSLContext:
+_Identity = tuple[bytes, bytes, Path]
+"""Certificate, key, and the file that names them."""
+
+
+def _identity(user: dict[str, Any], file: Path) -> _Identity | None:
+    certificate, key = _material(user, "client-certificate", file), _material(user, "client-key", file)
+    return (certificate, key, file) if certificate and key else None
+
+
+def _ssl_context(cluster: dict[str, Any], cluster_file: Path, identity: _Identity | None) -> ssl.SSLContext:
     if cluster.get("insecure-skip-tls-verify"):
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     else:
         authority = _material(cluster, "certificate-authority", cluster_file)
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
-    certificate = _material(user, "client-certificate", user_file)
-    key = _material(user, "client-key", user_file)
-    if certificate and key:
-        _load_identity(context, certificate, key, user_file)
+    if identity is not None:
+        _load_identity(context, *identity)
     return context
 
 

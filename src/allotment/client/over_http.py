@@ -88,6 +88,8 @@ class HttpTransport:
         why = str(exc) or type(exc).__name__
         if isinstance(exc, asyncio.TimeoutError):
             why = f"no answer within {call.timeout} s"
+        elif expired := self._connection.expired():
+            why = expired
         return Disconnected(f"{call.method} {self._base}{call.path}: {why}")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,13 +56,54 @@ class Lock:
         )
 
     def _held(self, store: Path) -> Locked:
-        text = os.pread(self._file, 100, 0).decode(errors="replace").split()
+        holder = _written(self._file)
         self.release()
-        holder = int(text[0]) if text and text[0].isdigit() else None
-        who = f"process {holder}" if holder else "another process"
-        since = f", started {text[1]}" if len(text) > 1 else ""
+        who = f"process {holder.process}" if holder.process else "another process"
+        since = f", started {holder.since}" if holder.since else ""
         return Locked(
             store,
-            holder,
+            holder.process,
             f"the store in {store.parent} is in use by {who}{since}. Stop it first, or use another folder",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that has a store open, as far as it has said who it is."""
+
+    process: int | None
+    since: str
+
+
+def holder_of(store: Path) -> Holder | None:
+    """Who has the store open now; None if nobody has."""
+    try:
+        file = os.open(Lock.path_of(store), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        holder = _written(file)
+        if holder.process is not None and not _alive(holder.process):
+            return None  # so that a server which starts just now does not meet our own lock below
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return None
+    except BlockingIOError:
+        return holder
+    finally:
+        os.close(file)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _written(file: int) -> Holder:
+    text = os.pread(file, 100, 0).decode(errors="replace").split()
+    process = int(text[0]) if text and text[0].isdigit() else None
+    return Holder(process, text[1] if len(text) > 1 else "")
