@@ -248,8 +248,8 @@ def test_taint_rules_keep_devices_from_being_given(allot: Allot) -> None:
 
 
 def test_other_kinds_are_counted_and_ignored(allot: Allot) -> None:
-    other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}
-    assert "note: ignored: 1 Deployment" in run(allot, other).out
+    other = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}
+    assert "note: ignored: 1 Service" in run(allot, other).out
 
 
 def test_pools_that_cannot_be_used_are_shown_as_such(allot: Allot) -> None:
@@ -391,3 +391,125 @@ def test_of_a_large_cluster_only_nodes_with_something_new_are_drawn(allot: Allot
     assert "  d.example.com/n000: 0 of 1 free" in ran.out
     assert "d.example.com/n001" not in ran.out
     assert "... and 99 more nodes: 99 of 99 devices free" in ran.out
+
+
+# --- extended resources ---
+
+
+def served_class(resource: str = "vendor.com/gpu") -> Json:
+    return {**CLASS, "metadata": {"name": "served"}, "spec": {"extendedResourceName": resource}}
+
+
+def asking(name: str, amount: int, resource: str = "vendor.com/gpu") -> Json:
+    """A pod that asks for an extended resource."""
+    asked = pod(name)
+    asked["spec"]["containers"] = [{"name": "c", "image": "i", "resources": {"limits": {resource: amount}}}]
+    return asked
+
+
+def plugged(name: str, amount: int) -> Json:
+    """A node whose device plugin offers the resource."""
+    return {**node(name), "status": {"allocatable": {"vendor.com/gpu": str(amount)}}}
+
+
+def test_extended_resources_are_served_by_a_claim_for_their_class(allot: Allot) -> None:
+    found = given(allot, node("n"), devices("n", "a", "b", "c"), served_class(), asking("p", 2))
+    assert len(found) == 1
+    (claim_name,) = found
+    assert claim_name.startswith("p-extended-resources-")
+    assert len(found[claim_name]) == 2
+
+
+def test_a_pod_whose_extended_resources_nobody_has_does_not_fit(allot: Allot) -> None:
+    short = run(allot, node("n"), devices("n", "a"), served_class(), asking("p", 2))
+    assert short.code == 1
+    assert "pod default/p: " in short.out
+    unknown = run(allot, node("n"), devices("n", "a"), asking("p", 1))
+    assert unknown.code == 1
+    assert "offers no vendor.com/gpu, and no DeviceClass has it as extendedResourceName" in unknown.out
+
+
+def test_a_class_is_asked_for_by_its_own_name_too(allot: Allot) -> None:
+    name = "deviceclass.resource.kubernetes.io/any"
+    assert run(allot, node("n"), devices("n", "a"), asking("p", 1, name)).code == 0
+    assert run(allot, node("n"), devices("n", "a"), asking("p", 2, name)).code == 1
+
+
+def test_a_device_plugin_serves_before_any_class_does(allot: Allot) -> None:
+    """Nothing is claimed on its node; what pods there have is gone."""
+    there = asking("there", 1)
+    there["spec"]["nodeName"] = "n"
+    objects = (plugged("n", 2), devices("n", "a", "b"), served_class(), there)
+    assert given(allot, *objects, asking("p", 1)) == {}
+    crowded = run(allot, *objects, asking("p", 1), asking("q", 1))
+    assert crowded.code == 1
+    assert "has 0 of 2 vendor.com/gpu left, and 1 are needed" in crowded.out
+
+
+def test_extended_resources_and_claims_of_a_pod_go_to_one_node(allot: Allot) -> None:
+    asked = asking("p", 1)
+    asked["spec"]["resourceClaims"] = [{"name": "x", "resourceClaimName": "c"}]
+    nodes = (node("m"), devices("m", "a"), node("n"), devices("n", "b", "c"))
+    found = given(allot, *nodes, served_class(), claim("c"), asked)
+    assert sorted(device for held in found.values() for device in held) == ["n/b", "n/c"]
+
+
+# --- owners of pods ---
+
+
+def workload(kind: str, version: str, name: str, resource: str, **spec: Any) -> Json:
+    pattern = asking("ignored", 1, resource)["spec"]
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"template": {"metadata": {"labels": {"app": name}}, "spec": pattern}, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "spec", "pods"),
+    [
+        ("Deployment", "apps/v1", {"replicas": 3}, 3),
+        ("ReplicaSet", "apps/v1", {}, 1),
+        ("StatefulSet", "apps/v1", {"replicas": 2}, 2),
+        ("Job", "batch/v1", {"parallelism": 3, "completions": 2}, 2),
+        ("Job", "batch/v1", {"suspend": True}, 0),
+    ],
+)
+def test_owners_of_pods_stand_for_their_pods(
+    allot: Allot, kind: str, version: str, spec: Json, pods: int
+) -> None:
+    owner = workload(kind, version, "w", "vendor.com/gpu", **spec)
+    enough = run(allot, node("n"), devices("n", *"abc"[:pods]), served_class(), owner)
+    assert enough.code == 0
+    if pods:
+        short = run(allot, node("n"), devices("n", *"abc"[: pods - 1]), served_class(), owner)
+        assert short.code == 1
+        assert f"pod default/w-{pods - 1}: " in short.out
+
+
+def test_pods_of_an_owner_that_are_there_are_not_made_again(allot: Allot) -> None:
+    owner = workload("ReplicaSet", "apps/v1", "w", "vendor.com/gpu", replicas=2)
+    mine = asking("w-x7k2p", 1)
+    mine["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "w", "uid": "u", "controller": True}
+    ]
+    found = given(allot, node("n"), devices("n", "a", "b"), served_class(), owner, mine)
+    assert len(found) == 2
+    assert {name.split("-extended")[0] for name in found} == {"w-x7k2p", "w-0"}
+
+
+def test_a_replica_set_of_a_deployment_that_is_there_counts_once(allot: Allot) -> None:
+    deployment = workload("Deployment", "apps/v1", "w", "vendor.com/gpu", replicas=1)
+    owned = workload("ReplicaSet", "apps/v1", "w-5d9f", "vendor.com/gpu", replicas=1)
+    owned["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w", "uid": "u", "controller": True}
+    ]
+    assert len(given(allot, node("n"), devices("n", "a", "b"), served_class(), deployment, owned)) == 1
+
+
+def test_a_broken_template_of_a_workload_is_told_with_its_place(allot: Allot) -> None:
+    ran = run(allot, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}, "spec": {}})
+    assert ran.code == 2
+    assert "spec.template: must have the spec of a pod" in ran.err

@@ -90,6 +90,22 @@ def test_it_prints_the_two_lines_that_a_person_needs_and_stops_on_ctrl_c(tmp_pat
         assert process.wait(PATIENCE) == 0
 
 
+def test_ctrl_c_on_a_terminal_reaches_every_process_and_all_end_without_a_warning(tmp_path: Path) -> None:
+    command = [str(ALLOT), "up", "--demo", "--data-dir", str(tmp_path / "data"), "--port", "0"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        greeting(process)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=PATIENCE)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate(timeout=PATIENCE)
+    assert (process.returncode, said) == (0, "stopping ...\n")
+
+
 def test_the_kubeconfig_is_private_and_works_and_what_was_written_is_there_after_a_restart(
     tmp_path: Path,
 ) -> None:

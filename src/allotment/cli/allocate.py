@@ -37,7 +37,9 @@ def command(
     """Chooses devices for every pending claim and pod.
 
     Reads any mix of Node, ResourceSlice, DeviceClass, ResourceClaim, ResourceClaimTemplate, Pod and DeviceTaintRule,
-    and the v1alpha2 kinds with partitionable resources. Claims that are allocated already keep what they have.
+    and the v1alpha2 kinds with partitionable resources. Deployments, ReplicaSets, StatefulSets and Jobs stand for the pods that
+    they come to. Extended resources are served by the node or by the DeviceClass that names them. Claims that are
+    allocated already keep what they have.
 
     Exit code: 0 all placed, 1 some do not fit, 2 bad input.
     """
@@ -53,7 +55,7 @@ def command(
     from allotment.cli.input import BadInput, read_objects
     from allotment.cli.placement import place
 
-    cluster = gather(read_objects(files), check_expression, lenient=lenient)
+    cluster = gather(read_objects(files), check_expression, lenient=lenient, workloads=True)
     known = [each.metadata.name for each in cluster.nodes]
     if node is not None and node not in known:
         raise BadInput([f"--node {node}: there is no such node; known are {', '.join(known) or 'none'}"])

@@ -7,7 +7,7 @@ names in the slices. Taint rules are applied to the slices here, so that everyth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from allotment.allocator.taint import tainted
@@ -24,7 +24,9 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.api.validation import ExpressionChecker
+from allotment.autoscaler.workload import VERSIONS, Workload, is_workload, owners_of, workload_of
 from allotment.cli.input import BadInput, Reading
+from allotment.scheduler.pod import FINISHED
 
 Name = tuple[str, str]
 """Namespace and name."""
@@ -86,14 +88,23 @@ def name_of(metadata: ObjectMeta) -> Name:
     return metadata.namespace or "default", metadata.name
 
 
-def gather(reading: Reading, check: ExpressionChecker, *, lenient: bool = False) -> Cluster:
-    """The cluster that these objects describe. Raises BadInput with all that is wrong with them."""
+def gather(
+    reading: Reading, check: ExpressionChecker, *, lenient: bool = False, workloads: bool = False
+) -> Cluster:
+    """The cluster that these objects describe. With ``workloads``, Deployments, Jobs and their like come to the pods that their
+    controllers would make and that are not here yet. Raises BadInput with all that is wrong."""
     cluster = Cluster()
     complaints: list[ManifestError] = []
     unknown: list[ManifestError] = []
     ignored: Counter[str] = Counter()
     seen: dict[tuple[str, Name], Located] = {}
+    owners: list[Workload] = []
     for located in reading.found:
+        if workloads and is_workload(located):
+            workload, errors = workload_of(located)
+            complaints += errors
+            owners += [workload] if workload is not None and not _controlled(located) else []
+            continue
         unknown += located.unknown_fields()
         obj, errors = prepared(located, check)
         complaints += errors
@@ -117,7 +128,26 @@ def gather(reading: Reading, check: ExpressionChecker, *, lenient: bool = False)
     cluster.notes += [f"ignored: {_counted(ignored)}"] if +ignored else []
     cluster.slices = [tainted(each, cluster.rules) for each in cluster.slices]
     _complete_nodes(cluster)
+    cluster.pods += _missing_pods(owners, cluster.pods)
     return cluster
+
+
+def _controlled(located: Located) -> bool:
+    """Whether something else makes a workload, which then is counted in its place if it is here."""
+    owners = (located.raw.get("metadata") or {}).get("ownerReferences") or ()
+    return any(
+        isinstance(each, dict) and each.get("controller") and each.get("kind") in VERSIONS for each in owners
+    )
+
+
+def _missing_pods(workloads: Iterable[Workload], pods: Iterable[Pod]) -> list[Pod]:
+    """The pods that workloads come to, without those that are here."""
+    there = Counter(owner for pod in pods for owner in owners_of(pod) if pod.status.phase not in FINISHED)
+    return [
+        workload.pod(number)
+        for workload in workloads
+        for number in range(workload.replicas - there[workload.id])
+    ]
 
 
 def _named(obj: ApiStruct) -> Name:

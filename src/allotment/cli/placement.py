@@ -21,6 +21,7 @@ from allotment.api import alpha2
 from allotment.api.core import Node, NodeSelector, Pod
 from allotment.api.resource import ResourceClaimConsumerReference
 from allotment.cli.cluster import Claim, Cluster, Name, name_of
+from allotment.cli.extended_wants import ExtendedResources
 from allotment.cli.models import DeviceModel, InstanceModel, Model, hold
 from allotment.cli.workload import Need, needs
 
@@ -80,8 +81,9 @@ def place(
                 hold(placement.before, claim)
             except Conflict as exc:
                 cluster.notes.append(f"{exc}; what the claim holds is not counted")
-    desk = _Desk(cluster, devices, instances, only_node, explain)
-    for need in needs(cluster):
+    extended = ExtendedResources(cluster)
+    desk = _Desk(cluster, devices, instances, extended, only_node, explain)
+    for need in needs(cluster, extended):
         settled = need.pod is None and cluster.claims[need.claims[0]].status.allocation is not None
         if not settled:
             placement.decisions.append(desk.decide(need))
@@ -96,6 +98,7 @@ class _Desk:
         cluster: Cluster,
         devices: DeviceModel,
         instances: InstanceModel,
+        extended: ExtendedResources,
         only_node: str | None,
         explain: bool,
     ) -> None:
@@ -104,6 +107,7 @@ class _Desk:
         self._open = only_node is None and not any(node.spec.unschedulable for node in cluster.nodes)
         self._devices = devices
         self._models: Sequence[Model] = (devices, instances)
+        self._extended = extended
         self._explain = explain
 
     def decide(self, need: Need) -> Decision:
@@ -113,16 +117,17 @@ class _Desk:
             return Decision(need, rejections=[Rejection("", hindrance)])
         pending = [claim for claim in claims if claim.status.allocation is None]
         decision = Decision(need)
-        decision.node = self._find(need, claims) or self._try_each(need, claims, pending, decision.rejections)
+        decision.node = self._find(need, claims) or self._try_each(need, claims, pending, decision)
         if decision.node is not None:
-            decision.fresh = [name_of(claim.metadata) for claim in pending]
+            decision.fresh += [name_of(claim.metadata) for claim in pending]
+            self._extended.take(decision.node, need.extended)
             self._reserve(need)
         return decision
 
     def _find(self, need: Need, claims: Sequence[Claim]) -> str | None:
         """The first node that fits, asked of the whole fleet at once where nothing but devices counts."""
         pending = all(claim.status.allocation is None for claim in claims)
-        plain = all(isinstance(claim, self._devices.kind) for claim in claims)
+        plain = not need.extended and all(isinstance(claim, self._devices.kind) for claim in claims)
         if self._explain or not (self._open and pending and plain) or _chooses_nodes(need.pod):
             return None
         found = self._devices.find(claims)
@@ -132,19 +137,31 @@ class _Desk:
         return found.node
 
     def _try_each(
-        self, need: Need, claims: Sequence[Claim], pending: Sequence[Claim], rejections: list[Rejection]
+        self, need: Need, claims: Sequence[Claim], pending: Sequence[Claim], decision: Decision
     ) -> str | None:
-        """The first node that fits, node by node; why the others do not goes into ``rejections``."""
+        """The first node that fits, node by node; why the others do not goes into the decision's rejections."""
         refusals: list[str | Outcome] = []
         for node in self._nodes:
-            refusal = _out_of_bounds(node, need.pod, claims) or self._attempt(node, pending)
+            more = self._extended_claim(need, node)
+            refusal = (
+                _out_of_bounds(node, need.pod, claims)
+                or self._extended.lacking(node, need.extended)
+                or self._attempt(node, [*pending, *more])
+            )
             if refusal is None:
                 if self._explain:
-                    rejections += map(rejection_of, self._nodes, refusals)
+                    decision.rejections += map(rejection_of, self._nodes, refusals)
+                decision.fresh = [name_of(claim.metadata) for claim in more]
+                need.claims += decision.fresh
                 return node.metadata.name
             refusals.append(refusal)
-        rejections += map(rejection_of, self._nodes, refusals)
+        decision.rejections += map(rejection_of, self._nodes, refusals)
         return None
+
+    def _extended_claim(self, need: Need, node: Node) -> list[Claim]:
+        """The claim that serves a pod's extended resources on a node, if there it takes one."""
+        claim = self._extended.claim(need.pod, node, need.extended) if need.pod and need.extended else None
+        return [claim] if claim is not None else []
 
     def _attempt(self, node: Node, pending: Sequence[Claim]) -> Outcome | None:
         """Allocates the claims on the node, all or none; the outcome that speaks against it, or None."""

@@ -125,7 +125,7 @@ def _look(files: Sequence[str], sight: Sight, *, empty: bool) -> tuple[Waiting, 
     from allotment.cli.cluster import name_of
     from allotment.cli.plan_input import read
 
-    found, own = _read(read(files)[0] if files else [], sight, empty=empty)
+    found, own = _read(read(files, workloads=True)[0] if files else [], sight, empty=empty)
     found.pods = [pod for pod in found.pods if sight.wants(name_of(pod.metadata)[0])]
     return found, own
 

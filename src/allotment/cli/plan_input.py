@@ -40,18 +40,19 @@ class Waiting:
     notes: list[str] = field(default_factory=list)
 
 
-def read(files: Sequence[str]) -> tuple[list[ApiStruct], Reading]:
-    """The objects of files, checked and with their defaults; and all that the files hold. Raises BadInput."""
+def read(files: Sequence[str], *, workloads: bool = False) -> tuple[list[ApiStruct], Reading]:
+    """The objects of files, checked and with their defaults; and all that the files hold. With ``workloads``, those stand for the
+    pods that they come to. Raises BadInput."""
     reading = read_objects(files)
     if reading.complaints:
         raise BadInput(reading.complaints)
-    return checked(reading.found), reading
+    return checked(reading.found, workloads=workloads), reading
 
 
-def checked(found: Sequence[Located]) -> list[ApiStruct]:
+def checked(found: Sequence[Located], *, workloads: bool = False) -> list[ApiStruct]:
     """Objects with their defaults, slices tainted as the rules among them say. Raises BadInput with all that is wrong."""
     known = [each for each in found if not isinstance(each.obj, GROUPS)]
-    cluster = gather(Reading(known), check_expression, lenient=True)
+    cluster = gather(Reading(known), check_expression, lenient=True, workloads=workloads)
     others = [each.obj for each in found if isinstance(each.obj, GROUPS)]
     return [*_all(cluster), *others]
 

@@ -1,4 +1,4 @@
-"""What wants devices, one decision at a time: a pod with all its claims, or a claim that no pod uses.
+"""What wants devices, one decision at a time: a pod with all its claims and extended resources, or a claim that no pod uses.
 
 Claims that a pod's templates ask for are made here, named ``<pod>-<entry>`` (a cluster appends random characters).
 The order of decisions is that of a scheduler's queue: higher priority first, then older, then by name. So the answer
@@ -13,24 +13,31 @@ from dataclasses import dataclass, field
 from allotment.api.core import Pod, PodResourceClaim
 from allotment.autoscaler.pending import from_template
 from allotment.cli.cluster import Cluster, Name, name_of
+from allotment.cli.extended_wants import ExtendedResources
+from allotment.scheduler.requests import Amounts
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(slots=True)
 class Need:
-    """Claims that must be usable on one node together. ``missing`` says which objects it refers to in vain."""
+    """Claims that must be usable on one node together. ``extended`` are amounts of extended resources, which take a claim more on
+    some nodes. ``missing`` says which objects it refers to in vain."""
 
     who: str  # ``pod ns/name`` or ``claim ns/name``
     claims: list[Name] = field(default_factory=list)
     pod: Pod | None = None
+    extended: Amounts = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
 
 
-def needs(cluster: Cluster) -> list[Need]:
+def needs(cluster: Cluster, extended: ExtendedResources) -> list[Need]:
     """All decisions, in order. Adds the claims made from templates to the cluster."""
-    pods = [pod for pod in cluster.pods if pod.spec.resource_claims and pod.status.phase not in FINISHED]
-    found = [(_pod_rank(pod), _of_pod(pod, cluster)) for pod in pods]
+    asking = [
+        (pod, _of_pod(pod, cluster, extended)) for pod in cluster.pods if pod.status.phase not in FINISHED
+    ]
+    pods = [(pod, need) for pod, need in asking if need.claims or need.missing or need.extended]
+    found = [(_pod_rank(pod), need) for pod, need in pods]
     used = {claim for _, need in found for claim in need.claims}
     for name, claim in cluster.claims.items():
         if name not in used:
@@ -46,9 +53,13 @@ def _pod_rank(pod: Pod) -> tuple[int, str, str, str]:
     return (-(pod.spec.priority or 0), pod.metadata.creation_timestamp or "", *name_of(pod.metadata))
 
 
-def _of_pod(pod: Pod, cluster: Cluster) -> Need:
+def _of_pod(pod: Pod, cluster: Cluster, extended: ExtendedResources) -> Need:
     namespace, name = name_of(pod.metadata)
-    need = Need(f"pod {namespace}/{name}", pod=pod)
+    need = Need(f"pod {namespace}/{name}", pod=pod, extended=extended.wanted(pod))
+    noted = pod.status.extended_resource_claim_status
+    if noted is not None and (namespace, noted.resource_claim_name) in cluster.claims:
+        need.claims.append((namespace, noted.resource_claim_name))
+        need.extended = {}
     for entry in pod.spec.resource_claims:
         for claim in _claims_of(pod, entry, cluster, need.missing):
             if claim not in need.claims:
