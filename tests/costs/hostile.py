@@ -17,8 +17,9 @@ Obj = dict[str, Any]
 
 DEPTH = 9
 """Steps into an object at which lists and maps are still looked for."""
-ROUND_ROBIN = 8
-"""Places in a list whose elements get a list of their own to grow."""
+TEMPLATES = "io.k8s.api.core.v1.PodTemplateSpec"
+DEPTH_IN_TEMPLATES = 4
+"""The same in templates of pods, which many kinds have: pods themselves are gone through to the ground."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Shape:
 
 def shapes(schema: Schema) -> Iterator[Shape]:
     """All of them for a kind."""
-    for path, part in _collections(schema, (), ()):
+    for path, part in _collections(schema, (), (), DEPTH):
         for alike in (False, True):
             name = f"{'alike' if alike else 'many'} {'.'.join(path)}"
             yield Shape(name, _grown(schema, path, part, alike))
