@@ -44,21 +44,20 @@ def shapes(schema: Schema) -> Iterator[Shape]:
 
 
 def _collections(
-    schema: Schema, path: tuple[str, ...], seen: tuple[str, ...]
+    schema: Schema, path: tuple[str, ...], seen: tuple[str, ...], depth: int
 ) -> Iterator[tuple[tuple[str, ...], Schema]]:
-    if (
-        len(path) > DEPTH
-        or (schema.name and seen.count(schema.name) > 1)
-        or path == ("metadata", "managedFields")
-    ):
+    if schema.name == TEMPLATES:
+        depth = min(depth, len(path) + DEPTH_IN_TEMPLATES)
+    recursive = schema.name != "" and seen.count(schema.name) > 1
+    if len(path) > depth or recursive or path[-1:] == ("managedFields",):
         return
     seen = (*seen, schema.name) if schema.name else seen
     inner = schema.items or schema.additional
     if inner is not None:
         yield path, schema
-        yield from _collections(inner, (*path, "0"), seen)
+        yield from _collections(inner, (*path, "0"), seen, depth)
     for name, field in schema.properties.items():
-        yield from _collections(field, (*path, name), seen)
+        yield from _collections(field, (*path, name), seen, depth)
 
 
 def _grown(schema: Schema, path: tuple[str, ...], part: Schema, alike: bool) -> Callable[[Obj, int], Obj]:
