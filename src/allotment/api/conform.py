@@ -31,6 +31,7 @@ from allotment.api.nesting import MAX_DEPTH
 from allotment.api.schema import Schema
 from allotment.api.status import BadRequest
 from allotment.api.text import shortened
+from allotment.api.trail import Trail, dotted
 
 MAX_REPORTED: Final = 100
 """Unknown or duplicate fields told of one object; upstream's number."""
@@ -57,7 +58,7 @@ def conform(schema: Schema, obj: Obj, known: Obj | None = None) -> Conformed:
             return Conformed(obj, [])
         walk = _Walk(lenient=not schema.name)
         try:
-            return Conformed(walk.value(schema, obj, "", ()), walk.unknown)
+            return Conformed(walk.value(schema, obj, None, ()), walk.unknown)
         except Unreadable as exc:
             raise BadRequest(_cannot_be_handled(schema, obj, str(exc))) from exc
     except RecursionError as exc:
@@ -96,25 +97,24 @@ def _pairs(entries: list[tuple[str, Any]]) -> Any:
 def _duplicates(value: Any, schema: Schema | None) -> list[str]:
     told: dict[str, None] = {}  # each once, in order
 
-    def walk(value: Any, schema: Schema | None, path: str) -> None:
+    def walk(value: Any, schema: Schema | None, path: Trail) -> None:
         if len(told) >= MAX_REPORTED or (schema is not None and schema.type == "any"):
             return
         if isinstance(value, list):
             for index, item in enumerate(value):
-                walk(item, schema and schema.items, f"{path}[{index}]")
+                walk(item, schema and schema.items, (path, index))
         elif isinstance(value, dict | _Repeating):
             seen = set()
             for name, item in value.items() if isinstance(value, dict) else value.entries:
                 inner = schema and (schema.properties.get(name) or schema.additional)
-                there = f"{path}.{name}" if path else name
                 if schema is not None and inner is None:
                     continue
                 if name in seen:
-                    told[f'duplicate field "{there}"'] = None
+                    told[f'duplicate field "{dotted((path, name))}"'] = None
                 seen.add(name)
-                walk(item, inner, there)
+                walk(item, inner, (path, name))
 
-    walk(value, schema, "")
+    walk(value, schema, None)
     return list(told)[:MAX_REPORTED]
 
 
@@ -258,7 +258,7 @@ class _Walk:
         self.unknown: list[str] = []
         self._lenient = lenient
 
-    def value(self, schema: Schema, value: Any, path: str, go: tuple[str, ...]) -> Any:
+    def value(self, schema: Schema, value: Any, path: Trail, go: tuple[str, ...]) -> Any:
         if value is None:
             return None if schema.preserve_unknown or schema.nullable or self._lenient else _zero(schema)
         kind, inner = type(value), schema.items or schema.additional
@@ -269,10 +269,10 @@ class _Walk:
                 self._named(schema, value, path, go) if schema.name else self.object(schema, value, path, go)
             )
         if schema.type == "array" and kind is list and inner is not None:
-            return [self.value(inner, item, f"{path}[{index}]", go) for index, item in enumerate(value)]
+            return [self.value(inner, item, (path, index), go) for index, item in enumerate(value)]
         return value if self._lenient and not schema.name else _scalar(schema, value, go)
 
-    def object(self, schema: Schema, value: Obj, path: str, go: tuple[str, ...]) -> Obj:
+    def object(self, schema: Schema, value: Obj, path: Trail, go: tuple[str, ...]) -> Obj:
         owner = schema.name.rpartition(".")[2]
         made = {}
         for name, item in value.items():
@@ -281,23 +281,21 @@ class _Walk:
                 if schema.preserve_unknown:
                     made[name] = item
                 elif len(self.unknown) < MAX_REPORTED:
-                    self.unknown.append(
-                        f'unknown field "{path}.{name}"' if path else f'unknown field "{name}"'
-                    )
+                    self.unknown.append(f'unknown field "{dotted((path, name))}"')
             elif item is not None or field.preserve_unknown or field.nullable:
                 inner = (owner, *go[1:], name)
-                made[name] = self.value(field, item, f"{path}.{name}" if path else name, inner)
+                made[name] = self.value(field, item, (path, name), inner)
         return made
 
-    def _named(self, schema: Schema, value: Obj, path: str, go: tuple[str, ...]) -> Obj:
+    def _named(self, schema: Schema, value: Obj, path: Trail, go: tuple[str, ...]) -> Obj:
         lenient, self._lenient = self._lenient, False
         made = self.object(schema, value, path, go)
         self._lenient = lenient
         return made
 
-    def _map(self, inner: Schema, value: Obj, path: str, go: tuple[str, ...]) -> Obj:
+    def _map(self, inner: Schema, value: Obj, path: Trail, go: tuple[str, ...]) -> Obj:
         return {
-            name: self.value(inner, item, f"{path}.{name}", go)
+            name: self.value(inner, item, (path, name), go)
             for name, item in value.items()
             if item is not None or not self._lenient or inner.nullable or inner.preserve_unknown
         }

@@ -10,9 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 
 from allotment.api.text import quoted
 from allotment.api.text import shortened as shortened  # shape imports it from here
+
+MOST_ERRORS = 1000
+"""Of one object that are looked for. A body can hold a hundred thousand, and each costs as much as a check."""
+MOST_CHOICES = 100
+"""Supported values that an error lists."""
 
 REQUIRED = "is required"
 """What is said of a required field where there is nothing more to say."""
@@ -119,7 +125,7 @@ class FieldPath:
         )
 
     def not_supported(self, value: object, choices: Iterable[str]) -> FieldError:
-        known = tuple(choices)
+        known = tuple(islice(choices, MOST_CHOICES))
         return FieldError(
             self,
             ErrorKind.NOT_SUPPORTED,
@@ -133,3 +139,8 @@ class FieldPath:
 
     def forbidden(self, message: str) -> FieldError:
         return FieldError(self, ErrorKind.FORBIDDEN, message)
+
+
+def collected(errors: Iterable[FieldError]) -> list[FieldError]:
+    """The errors of an object, made only until there are more than anybody corrects at once."""
+    return list(islice(errors, MOST_ERRORS))

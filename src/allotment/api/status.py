@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, ClassVar
 
-from allotment.api.fields import OMITTED, REQUIRED, ErrorKind, FieldError
+from allotment.api.fields import MOST_ERRORS, OMITTED, REQUIRED, ErrorKind, FieldError
 
 MAX_TOLD = 200
 """Errors of one object that are told; the rest is counted. A body of 3 MiB can hold a hundred thousand."""
@@ -219,8 +219,8 @@ def invalid(kind: str, name: str, errors: Iterable[FieldError], group: str = "")
         length += len(text)
         causes.append({"reason": error.kind.value, "message": text, "field": path})
         told.append(f"{path}: {text}")
-    if more := sum(1 for _ in errors):
-        told.append(f"and {more} more")
+    if more := sum(1 for _ in islice(errors, MOST_ERRORS - MAX_TOLD)):
+        told.append(f"and {more} more" if more < MOST_ERRORS - MAX_TOLD else f"and {more} or more others")
     everything = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
     return Invalid(
         f'{kind}{f".{group}" if group else ""} "{name}" is invalid: {everything}',
@@ -251,12 +251,26 @@ _WITH_VALUE = frozenset(
 )
 
 
+_PIECES = json.JSONEncoder(default=str, ensure_ascii=False, separators=(",", ":")).iterencode
+
+
+def _shown(value: object) -> str:
+    """A value as JSON, written no further than it is told: it may be the whole body, and each error may tell it."""
+    parts: list[str] = []
+    length = 0
+    for part in _PIECES(value[: MAX_VALUE + 1] if isinstance(value, str | list) else value):
+        parts.append(part)
+        length += len(part)
+        if length > MAX_VALUE:
+            return f"{''.join(parts)[:MAX_VALUE]}..."
+    return "".join(parts)
+
+
 def told_as_cause(error: FieldError, *, with_value: bool = True) -> str:
     """One error as Kubernetes words it: the kind of fault, the value where it has one, then what is wrong."""
     parts = [_SPOKEN[error.kind]]
     if with_value and error.kind in _WITH_VALUE and error.value is not OMITTED:
-        value = json.dumps(error.value, default=str, ensure_ascii=False, separators=(",", ":"))
-        parts.append(value if len(value) <= MAX_VALUE else f"{value[:MAX_VALUE]}...")
+        parts.append(_shown(error.value))
     if error.choices:
         parts.append("supported values: " + ", ".join(f'"{choice}"' for choice in error.choices))
     elif error.kind is ErrorKind.TOO_LONG and error.limit is not None:

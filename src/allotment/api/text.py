@@ -4,10 +4,15 @@ Kubernetes counts bytes where Python counts characters, and trims the white spac
 Python also trims some control characters.
 """
 
+from collections.abc import Collection
+from heapq import nsmallest
 from typing import Final
 
 SHOWN: Final = 80
 """Characters of a user's text that a message shows."""
+
+NAMED: Final = 20
+"""Names of a collection that a message lists."""
 
 _SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
@@ -25,14 +30,21 @@ def trimmed(text: str) -> str:
     return text.strip(_SPACE)
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, most: int = SHOWN) -> str:
     """The text, or its two ends if it is too long for a message."""
-    if len(text) <= SHOWN:
+    if len(text) <= most:
         return text
-    half = (SHOWN - 3) // 2
+    half = (most - 3) // 2
     return f"{text[:half]}...{text[-half:]}"
 
 
 def quoted(text: str) -> str:
     """The text in quotation marks, shortened."""
     return repr(shortened(text))
+
+
+def some_of(names: Collection[str], most: int = NAMED) -> str:
+    """Names in order, as a message lists them: each shortened, and no more than ``most`` of them."""
+    listed = [shortened(name) for name in nsmallest(most, names)]
+    more = [f"and {len(names) - most} more"] if len(names) > most else []
+    return ", ".join(listed + more)

@@ -83,7 +83,8 @@ class Rig:
             change(obj)
             return obj
 
-        self.writes.change(self.served(resource), namespace, name, changed, self.call())
+        writes = self.writes
+        writes.commit(writes.prepare_change(self.served(resource), namespace, name, changed, self.call()))
 
     def names(self, resource: str = "configmaps", namespace: str = "ns") -> list[str]:
         return [record.key.name for record in self.store.heads(resource, namespace)]

@@ -5,6 +5,7 @@ in capacity requests are not checked, as in Kubernetes: one that no device can h
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Final
 
 from allotment.api.codec import to_builtins
@@ -23,6 +24,7 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceClaimTemplate,
 )
+from allotment.api.text import some_of
 from allotment.api.validation.configuration import CONFIGURATIONS, check_opaque, check_selectors
 from allotment.api.validation.expressions import (
     EXPRESSION_COST,
@@ -89,12 +91,15 @@ class RequestNames:
             if request.first_available:
                 self._known |= {f"{request.name}/{sub.name}" for sub in request.first_available}
 
+    @cached_property
+    def _told(self) -> str:
+        return some_of(self._known, 8) or "none"
+
     def check(self, reference: str, path: FieldPath) -> Iterable[FieldError]:
         if reference in self._known:
             return ()
-        known = ", ".join(sorted(self._known)[:8]) or "none"
         what = "the name of a request in the claim or the name of a request and a subrequest separated by '/'"
-        return (path.invalid(f"must be {what}; there is {known}", reference),)
+        return (path.invalid(f"must be {what}; there is {self._told}", reference),)
 
     def check_all(self, references: tuple[str, ...], path: FieldPath) -> Iterator[FieldError]:
         return each_once(references, path, REQUESTS, self.check, str)

@@ -4,13 +4,14 @@ A pod's containers may use the volumes and resource claims that the pod names, s
 """
 
 import re
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import dns_label_problem, label_key_problem
 from allotment.api.quantity import Quantity, QuantityError
-from allotment.api.text import trimmed
+from allotment.api.text import some_of, trimmed
 from allotment.api.validation.lists import named
 
 Plain = Mapping[str, Any]
@@ -25,8 +26,25 @@ _STANDARD: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 _WITHOUT_PROBES: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 
 
+class ClaimNames:
+    """The claims that a pod names, put into words once however many containers get them wrong."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = frozenset(names)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    @cached_property
+    def told(self) -> str:
+        return f": {some_of(self._names)}" if self._names else " which is empty"
+
+
+NO_CLAIMS: Final = ClaimNames()
+
+
 def check_containers(
-    spec: Plain, path: FieldPath, volumes: Collection[str], claims: Collection[str]
+    spec: Plain, path: FieldPath, volumes: Collection[str], claims: ClaimNames
 ) -> Iterator[FieldError]:
     """All containers of a pod spec; at least one ordinary one, no two of one name."""
     if not spec.get("containers"):
@@ -46,7 +64,7 @@ def check_containers(
 
 
 def _check_container(
-    container: Plain, path: FieldPath, volumes: Collection[str], claims: Collection[str]
+    container: Plain, path: FieldPath, volumes: Collection[str], claims: ClaimNames
 ) -> Iterator[FieldError]:
     yield from named(container.get("name") or "", path.child("name"), dns_label_problem)
     image = container.get("image") or ""
@@ -127,7 +145,7 @@ def _check_mounts(mounts: Sequence[Plain], path: FieldPath, volumes: Collection[
 
 
 def check_requirements(
-    resources: Plain, path: FieldPath, claims: Collection[str] = ()
+    resources: Plain, path: FieldPath, claims: ClaimNames = NO_CLAIMS
 ) -> Iterator[FieldError]:
     """Requests, limits and claims of a container or a pod."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
@@ -184,8 +202,8 @@ def check_amount(name: str, amount: object, path: FieldPath) -> Generator[FieldE
     return quantity
 
 
-def _check_claims(used: Sequence[Plain], path: FieldPath, claims: Collection[str]) -> Iterator[FieldError]:
-    seen: set[tuple[str, str]] = set()
+def _check_claims(used: Sequence[Plain], path: FieldPath, claims: ClaimNames) -> Iterator[FieldError]:
+    seen: dict[str, set[str]] = {}  # the requests that were named, by claim; "" for the claim as a whole
     for index, use in enumerate(used):
         name, request = use.get("name") or "", use.get("request") or ""
         here = path.index(index)
@@ -194,13 +212,12 @@ def _check_claims(used: Sequence[Plain], path: FieldPath, claims: Collection[str
             continue
         if request and (problem := dns_label_problem(request)):
             yield here.child("request").invalid(problem, request)
-        others = {other for known, other in seen if known == name}
+        others = seen.setdefault(name, set())
         if request in others or "" in others or (others and not request):
             yield here.duplicate(f"{name}/{request}" if request in others and request else name)
-        seen.add((name, request))
+        others.add(request)
         if name not in claims:
-            known = f": {', '.join(sorted(claims))}" if claims else " which is empty"
-            yield here.not_found(f"must be one of the names in pod.spec.resourceClaims{known}", name)
+            yield here.not_found(f"must be one of the names in pod.spec.resourceClaims{claims.told}", name)
 
 
 def one_of(obj: Plain, name: str, choices: Sequence[str], path: FieldPath) -> Iterator[FieldError]:

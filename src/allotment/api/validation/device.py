@@ -123,8 +123,9 @@ def check_binding_conditions(
             types, path.child(name), BINDING_CONDITIONS, lambda text, at: formed(text, at, label_key_problem)
         )
         yield from repeated(types, path.child(name))
+    known = frozenset(conditions)
     for index, failure in enumerate(failures):
-        if failure in conditions:
+        if failure in known:
             yield (
                 path.child("bindingFailureConditions")
                 .index(index)

@@ -5,6 +5,7 @@ suffix, one known model. It states no limits; ours keep a hostile tree from cost
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final
 
 from allotment.api.alpha2 import (
@@ -18,7 +19,7 @@ from allotment.api.alpha2 import (
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import dns_subdomain_problem, driver_problem, word_problem
 from allotment.api.semver import Version, VersionError
-from allotment.api.text import byte_length
+from allotment.api.text import byte_length, quoted, some_of
 from allotment.api.validation.lists import each_once, named, repeated
 from allotment.api.validation.metadata import check_metadata
 
@@ -132,8 +133,12 @@ class _Tree:
 
     def _check_reference(self, name: str, path: FieldPath) -> Iterator[FieldError]:
         if name not in self._groups:
-            known = ", ".join(sorted(self._groups)[:8]) or "none"
-            yield path.not_found(f"{name!r} is not in commonAttributes; there is {known}", name)
+            told = f"{quoted(name)} is not in commonAttributes; there is {self._told}"
+            yield path.not_found(told, name)
+
+    @cached_property
+    def _told(self) -> str:
+        return some_of(self._groups, 8) or "none"
 
 
 def _check_attribute_group(group: AttributeGroup, path: FieldPath) -> Iterator[FieldError]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from allotment.api.codec import decode
 from allotment.api.core import NodeSelector
-from allotment.api.fields import FieldError, FieldPath
+from allotment.api.fields import FieldError, FieldPath, collected
 from allotment.api.label_selector import check_label_map, check_label_selector
 from allotment.api.names import (
     dns_label_problem,
@@ -18,7 +18,7 @@ from allotment.api.names import (
     label_value_problem,
 )
 from allotment.api.remembered import remembered
-from allotment.api.validation.container import check_containers, check_requirements, one_of
+from allotment.api.validation.container import ClaimNames, check_containers, check_requirements, one_of
 from allotment.api.validation.lists import named, repeated
 from allotment.api.validation.node_selector import check_node_selector
 
@@ -46,7 +46,7 @@ def validate_pod(pod: Plain) -> list[FieldError]:
 
 @remembered
 def _spec_errors(spec: Plain) -> tuple[FieldError, ...]:
-    return tuple(check_pod_spec(spec, _SPEC))
+    return tuple(collected(check_pod_spec(spec, _SPEC)))
 
 
 def validate_pod_update(pod: Plain, old: Plain) -> list[FieldError]:
@@ -64,7 +64,7 @@ def check_pod_spec(spec: Plain, path: FieldPath) -> Iterator[FieldError]:
         spec,
         path,
         frozenset(volume.get("name") for volume in volumes),
-        frozenset(claim.get("name") for claim in claims if claim.get("name")),
+        ClaimNames(claim["name"] for claim in claims if claim.get("name")),
     )
     if resources := spec.get("resources"):
         if resources.get("claims"):
@@ -284,10 +284,10 @@ def _check_deadline(deadline: int | None, before: int | None) -> Iterator[FieldE
 
 
 def _check_added_tolerations(tolerations: Sequence[Plain], before: Sequence[Plain]) -> Iterator[FieldError]:
-    def apart_from_seconds(toleration: Plain) -> dict[str, Any]:
-        return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
+    def apart_from_seconds(toleration: Plain) -> frozenset[tuple[str, Any]]:
+        return frozenset(item for item in toleration.items() if item[0] != "tolerationSeconds")
 
-    kept = [apart_from_seconds(toleration) for toleration in tolerations]
+    kept = {apart_from_seconds(toleration) for toleration in tolerations}
     if not all(apart_from_seconds(toleration) in kept for toleration in before):
         yield _SPEC.child("tolerations").forbidden(
             "existing toleration can not be modified except its tolerationSeconds"

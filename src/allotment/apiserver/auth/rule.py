@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from allotment.apiserver.auth.identity import Attributes
 
@@ -82,26 +82,6 @@ class Rule:
             for verb in self.verbs:
                 yield Rule((verb,), paths=(path,))
 
-    def contains(self, atom: Rule) -> bool:
-        """Whether everything that ``atom``, one of ``atoms()``, grants is granted by this rule."""
-        if not _all_in(atom.verbs, self.verbs):
-            return False
-        if atom.paths:
-            return "*" in self.paths or all(
-                any(_path_matches(one, path) for one in self.paths) for path in atom.paths
-            )
-        return (
-            _all_in(atom.groups, self.groups)
-            and all(self._contains_resource(resource) for resource in atom.resources)
-            and (not self.names or (bool(atom.names) and set(atom.names) <= set(self.names)))
-        )
-
-    def _contains_resource(self, resource: str) -> bool:
-        if "*" in self.resources or resource in self.resources:
-            return True
-        _, slash, subresource = resource.partition("/")
-        return bool(slash) and f"*/{subresource}" in self.resources
-
     def __str__(self) -> str:
         """As a refusal to escalate names it."""
         parts = (
@@ -114,18 +94,52 @@ class Rule:
         return "{" + ", ".join(f"{key}:{quoted_list(values)}" for key, values in parts if values) + "}"
 
 
-def uncovered(owned: Iterable[Rule], wanted: Iterable[Rule], limit: int = 10_000) -> list[Rule]:
+MOST_COMPARED: Final = 100_000
+"""Comparisons of one rule with another that a question about rights may take."""
+
+
+class _Holder:
+    """What a rule grants, ready to be compared with many atoms."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._verbs, self._groups, self._resources, self._names = map(
+            frozenset, (rule.verbs, rule.groups, rule.resources, rule.names)
+        )
+        self._paths = frozenset(rule.paths)
+        self._beginnings = tuple(path.rstrip("*") for path in rule.paths if path.endswith("*"))
+
+    def contains(self, atom: Rule) -> bool:
+        """Whether the rule grants what ``atom``, one of ``atoms()``, does."""
+        if not _grants(self._verbs, atom.verbs[0]):
+            return False
+        if atom.paths:
+            return atom.paths[0] in self._paths or atom.paths[0].startswith(self._beginnings)
+        return (
+            _grants(self._groups, atom.groups[0])
+            and self._contains_resource(atom.resources[0])
+            and (not self._names or (bool(atom.names) and atom.names[0] in self._names))
+        )
+
+    def _contains_resource(self, resource: str) -> bool:
+        if _grants(self._resources, resource):
+            return True
+        _, slash, subresource = resource.partition("/")
+        return bool(slash) and f"*/{subresource}" in self._resources
+
+
+def uncovered(owned: Iterable[Rule], wanted: Iterable[Rule], limit: int = MOST_COMPARED) -> list[Rule]:
     """The atoms of ``wanted`` that no rule of ``owned`` contains.
 
-    Rules of others multiply out: past ``limit`` atoms the rest is not looked at and a rule granting everything stands
-    for it, so that a role made to be slow is refused, not evaluated.
+    Rules multiply out, and each atom is compared with all that is owned: past ``limit`` comparisons the rest is not looked at
+    and a rule granting everything stands for it, so that a role made to be slow is refused, not evaluated.
     """
-    holders = tuple(owned)
+    holders = [_Holder(rule) for rule in owned]
     missing: list[Rule] = []
-    for count, atom in enumerate(atom for rule in wanted for atom in rule.atoms()):
-        if count >= limit:
+    for atom in (atom for rule in wanted for atom in rule.atoms()):
+        limit -= len(holders) + 1
+        if limit < 0:
             return [*missing, Rule(("*",), ("*",), ("*",))]
-        if not any(rule.contains(atom) for rule in holders):
+        if not any(holder.contains(atom) for holder in holders):
             missing.append(atom)
     return missing
 
@@ -147,8 +161,8 @@ def quoted_list(values: Sequence[str]) -> str:
     return "[" + " ".join(json.dumps(value, ensure_ascii=False) for value in values) + "]"
 
 
-def _all_in(wanted: tuple[str, ...], owned: tuple[str, ...]) -> bool:
-    return "*" in owned or all(value in owned for value in wanted)
+def _grants(owned: frozenset[str], wanted: str) -> bool:
+    return wanted in owned or "*" in owned
 
 
 def _path_matches(pattern: str, path: str) -> bool:

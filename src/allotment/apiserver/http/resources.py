@@ -8,13 +8,22 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from allotment.api.schema import schema_of
-from allotment.api.status import BadRequest, MethodNotAllowed, UnsupportedMediaType
+from allotment.api.status import BadRequest, MethodNotAllowed, UnsupportedMediaType, conflict
 from allotment.apiserver.auth.authorization import refusal
 from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
 from allotment.apiserver.http.negotiation import Accepted, choose
 from allotment.apiserver.http.options import call_of, list_options
 from allotment.apiserver.http.reply import Reply, Stream, as_yaml, encode, pretty, status_of, warning_headers
-from allotment.apiserver.http.request import JSON, Body, NotJson, Peer, Request, decode_json, decode_yaml
+from allotment.apiserver.http.request import (
+    JSON,
+    Body,
+    NotJson,
+    Peer,
+    Request,
+    check_values,
+    decode_json,
+    decode_yaml,
+)
 from allotment.apiserver.http.route import Target
 from allotment.apiserver.registry.body import accepted, accepted_as
 from allotment.apiserver.registry.call import Call, Written
@@ -32,6 +41,7 @@ from allotment.apiserver.registry.resource import View
 from allotment.apiserver.registry.review import Review, ReviewCall
 from allotment.apiserver.registry.table import IncludeObject
 from allotment.apiserver.registry.watches import Watching
+from allotment.apiserver.registry.writes import Prepared
 from allotment.apiserver.store.record import Record
 
 T = TypeVar("T")
@@ -44,10 +54,12 @@ _NO_STRATEGIC = (
     "application/merge-patch+json, application/apply-patch+yaml"
 )
 """Custom kinds have no strategic merge patch."""
-LARGE = 64 * 1024
-"""Bytes of a body in YAML or protobuf that are read or written at once."""
+LARGE = 32 * 1024
+"""Bytes of a body, and of the object that it changes, that are worked on at once; larger ones in a thread."""
 THREADS = 2
-"""That read and write larger ones, so that they leave most of the processor to others."""
+"""That read and write large bodies in other forms than JSON, so that they leave most of the processor to others."""
+ATTEMPTS = 5
+"""To prepare a large write that others overtake."""
 _PRETTY_AGENTS = ("curl/", "Wget/", "Mozilla/")
 
 
@@ -62,6 +74,9 @@ class Resources:
         self._now = now
         self._clock = clock
         self._threads = asyncio.Semaphore(THREADS)
+        self._heavy = asyncio.Semaphore(
+            1
+        )  # threads share one interpreter with the loop: two would take two thirds of it
 
     async def answer(
         self, request: Request, target: Target, verb: str, served: Served, identity: Identity
@@ -79,22 +94,58 @@ class Resources:
         if verb == "deletecollection":
             return await self._delete_all(request, target, served, identity)
         form, wanted = self._form(request, served)
-        if verb == "patch":
-            written, call = await self._patch(request, target, served, identity)
-        else:
-            call = call_of(request, identity, self._now(), verb)
-            body = await self._body(request, served.resource.kind)
-            obj = accepted(served, body.value, body.duplicates(served.schema), call)
-            writes = self._registry.writes
-            if verb == "create":
-                written = writes.create(served, target.namespace, obj, call)
-            else:
-                if served.resource.create_on_update:
-                    self._require_create(served, target, identity)
-                written = writes.update(served, target.namespace, target.name, obj, call, target.subresource)
+        raw = await request.body()
+        written, call = await self._written(
+            lambda: self._prepared(request, raw, target, verb, served, identity), raw, target, verb, served
+        )
         record = await written.record()
         status = 201 if written.created else 200
         return await self._reply(request, form.one(record), wanted, status, call)
+
+    def _prepared(
+        self, request: Request, raw: bytes, target: Target, verb: str, served: Served, identity: Identity
+    ) -> Prepared:
+        """What a request wants to write, made and checked. Raises StatusError."""
+        registry, namespace, name, subresource = (
+            self._registry,
+            target.namespace,
+            target.name,
+            target.subresource,
+        )
+        if verb == "patch":
+            type_ = _patch_type(request, served)
+            apply = type_ is PatchType.APPLY
+            call = call_of(request, identity, self._now(), verb, apply)
+            patch = decode_yaml(raw) if apply else _patch_of(raw)
+            check_values(patch, raw)
+            if apply:
+                self._require_create(served, target, identity)
+            return registry.patches.prepare(served, namespace, name, type_, patch, call, subresource)
+        call = call_of(request, identity, self._now(), verb)
+        body = Body(raw, request.content_type, served.resource.kind)
+        check_values(body.value, raw)
+        obj = accepted(served, body.value, body.duplicates(served.schema), call)
+        if verb == "create":
+            return registry.writes.prepare_create(served, namespace, obj, call)
+        if served.resource.create_on_update:
+            self._require_create(served, target, identity)
+        return registry.writes.prepare_update(served, namespace, name, obj, call, subresource)
+
+    async def _written(
+        self, prepare: Callable[[], Prepared], raw: bytes, target: Target, verb: str, served: Served
+    ) -> tuple[Written, Call]:
+        """Does a write. A large one is prepared in a thread, and anew if others changed the object meanwhile."""
+        writes = self._registry.writes
+        record = self._registry.store.head(served.key(target.namespace, target.name)) if target.name else None
+        if len(raw) + (len(record.data) if record is not None else 0) <= LARGE:
+            prepared = prepare()
+            return writes.commit(prepared), prepared.call
+        for _ in range(ATTEMPTS):
+            async with self._heavy:
+                prepared = await asyncio.to_thread(prepare)
+            if writes.stands(prepared) or verb == "create":
+                return writes.commit(prepared), prepared.call
+        raise conflict(served.resource.plural, target.name, served.group)
 
     async def review(
         self, request: Request, target: Target, verb: str, review: Review, identity: Identity
@@ -168,21 +219,6 @@ class Resources:
             return await asyncio.to_thread(work, body)
 
     # --- patches ---
-
-    async def _patch(
-        self, request: Request, target: Target, served: Served, identity: Identity
-    ) -> tuple[Written, Call]:
-        type_ = _patch_type(request, served)
-        apply = type_ is PatchType.APPLY
-        call = call_of(request, identity, self._now(), "patch", apply)
-        raw = await request.body()
-        patch = await self._aside(raw, decode_yaml) if apply else _patch_of(raw)
-        if apply:
-            self._require_create(served, target, identity)
-        written = self._registry.patches.patch(
-            served, target.namespace, target.name, type_, patch, call, target.subresource
-        )
-        return written, call
 
     def _require_create(self, served: Served, target: Target, identity: Identity) -> None:
         """A write that makes an object which is not there needs the right to create it, besides its own verb's."""

@@ -40,8 +40,6 @@ from allotment.apiserver.store.record import Obj
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
-MAX_FAULTS: Final = 20
-"""So many of a configuration's faults are told."""
 
 
 def apply(
@@ -106,7 +104,7 @@ def _checked(config: Any, schema: Schema, api_version: str, kind: str) -> Obj:
     if (result.get("metadata") or {}).get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
     if found := faults(result, schema):
-        told_as = found[0] if len(found) == 1 else "\n  ".join(["errors:", *found[:MAX_FAULTS]])
+        told_as = found[0] if len(found) == 1 else "\n  ".join(["errors:", *found])
         raise BadRequest(f"failed to create typed patch object ({_named(result)}): {told_as}")
     return result
 

@@ -8,15 +8,21 @@ configuration's for what it has, and elements that only the object has stay wher
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
 
 from allotment.api.schema import Schema
+from allotment.api.text import shortened
+from allotment.api.trail import LONGEST, Trail, dotted
 from allotment.apiserver.patch.comparison import items, opens, part
 from allotment.apiserver.patch.element import BadElement, of_item, spoken
 from allotment.apiserver.patch.fieldset import FieldSet, Node, owned
 from allotment.apiserver.patch.value import shown
 from allotment.apiserver.store.record import Obj
+
+MAX_FAULTS: Final = 20
+"""So many of a configuration's faults are told."""
 
 
 def merged(live: Obj, config: Obj, schema: Schema) -> Obj:
@@ -83,48 +89,61 @@ _SCALARS: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def faults(config: Any, schema: Schema, path: str = "") -> list[str]:
-    """What is wrong with a configuration: unknown fields, wrong types, elements of lists without a key of their own."""
+def faults(config: Any, schema: Schema) -> list[str]:
+    """What is wrong with a configuration: unknown fields, wrong types, elements of lists without a key of their own.
+
+    No more than ``MAX_FAULTS`` are looked for.
+    """
+    return list(islice(_faults(config, schema, None), MAX_FAULTS))
+
+
+def _faults(config: Any, schema: Schema, trail: Trail) -> Iterator[str]:
     if config is None:
-        return []
+        return
+    types = _SCALARS.get(schema.type)
     if schema.type == "object" and not isinstance(config, dict):
-        return [f"{path}: expected map, got {shown(config)}"]
-    if schema.type == "array" and not isinstance(config, list):
-        return [f"{path}: expected list, got {shown(config)}"]
-    if (types := _SCALARS.get(schema.type)) is not None:
-        fits = isinstance(config, types) and isinstance(config, bool) == (types == (bool,))
-        return [] if fits else [f"{path}: expected {schema.type}, got {shown(config)}"]
-    if isinstance(config, dict):
-        return _faults_of_map(config, schema, path)
-    return _faults_of_list(config, schema, path) if isinstance(config, list) else []
+        yield f"{_path(trail)}: expected map, got {shown(config)}"
+    elif schema.type == "array" and not isinstance(config, list):
+        yield f"{_path(trail)}: expected list, got {shown(config)}"
+    elif types is not None:
+        if not isinstance(config, types) or isinstance(config, bool) != (types == (bool,)):
+            yield f"{_path(trail)}: expected {schema.type}, got {shown(config)}"
+    elif isinstance(config, dict):
+        yield from _faults_of_map(config, schema, trail)
+    elif isinstance(config, list):
+        yield from _faults_of_list(config, schema, trail)
 
 
-def _faults_of_map(config: Obj, schema: Schema, path: str) -> list[str]:
+def _path(trail: Trail) -> str:
+    """A way as messages about configurations have it: with a dot before the first name."""
+    path = dotted(trail)
+    return path if path[:1] in ("[", "") else f".{path}"
+
+
+def _faults_of_map(config: Obj, schema: Schema, trail: Trail) -> Iterator[str]:
     closed = bool(schema.properties) and schema.additional is None and not schema.preserve_unknown
-    found = []
     for name, value in config.items():
         if closed and name not in schema.properties:
-            found.append(f"{path}.{name}: field not declared in schema")
+            yield f"{_path((trail, name))}: field not declared in schema"
         else:
-            found += faults(value, part(schema, name), f"{path}.{name}")
-    return found
+            yield from _faults(value, part(schema, name), (trail, name))
 
 
-def _faults_of_list(config: list[Any], schema: Schema, path: str) -> list[str]:
-    found: list[str] = []
+def _faults_of_list(config: list[Any], schema: Schema, trail: Trail) -> Iterator[str]:
     seen: set[str] = set()
     for index, item in enumerate(config):
-        step = f"i:{index}"
+        here: Trail = (trail, index)
         if schema.list_type != "atomic":
             try:
                 step = of_item(item, schema)
             except BadElement as exc:
-                return [*found, f"{path}: element {index}: {exc}"]
+                yield f"{_path(trail)}: element {index}: {exc}"
+                return
             if step in seen:
-                found.append(f"{path}: duplicate entries for key {spoken(step)}")
+                yield f"{_path(trail)}: duplicate entries for key {shortened(spoken(step), LONGEST)}"
             seen.add(step)
-        found += faults(item, items(schema), path + spoken(step))
-    return found
+            here = (trail, spoken(step))
+        yield from _faults(item, items(schema), here)
 
 
 def without(obj: Obj, fields: FieldSet, schema: Schema) -> Obj:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from allotment.api.fields import ErrorKind, FieldError, FieldPath
+from allotment.api.fields import ErrorKind, FieldError, FieldPath, collected
 from allotment.api.names import (
     LABEL_LENGTH,
     SUBDOMAIN_LENGTH,
@@ -20,6 +20,7 @@ from allotment.api.names import (
     label_value_problem,
 )
 from allotment.api.selection import key_messages, value_messages
+from allotment.api.text import shortened, some_of
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.store.record import Obj
 
@@ -56,7 +57,7 @@ _SUBDOMAIN_RULE = (
 
 def metadata_errors(resource: Resource, metadata: Obj) -> list[FieldError]:
     """Everything that is wrong with the metadata of an object, new or changed."""
-    return [*_name_errors(resource, metadata), *_content_errors(resource, metadata)]
+    return [*_name_errors(resource, metadata), *collected(_content_errors(resource, metadata))]
 
 
 def metadata_change_errors(resource: Resource, new: Obj, old: Obj) -> list[FieldError]:
@@ -70,7 +71,7 @@ def metadata_change_errors(resource: Resource, new: Obj, old: Obj) -> list[Field
             errors.append(_META.child(field).invalid(_IMMUTABLE, value))
     for name in _CONTENT:
         if new.get(name) != old.get(name):
-            return [*errors, *_content_errors(resource, new)]
+            return [*errors, *collected(_content_errors(resource, new))]
     return errors
 
 
@@ -178,7 +179,7 @@ def _owner_errors(owners: list[Obj]) -> Iterator[FieldError]:
         if version == "v1" and owner.get("kind") == "Event":
             yield at.invalid("/v1, Kind=Event is disallowed from being an owner", owner)
         if owner.get("controller"):
-            named = f"{owner.get('kind')}/{owner.get('name')}"
+            named = shortened(f"{owner.get('kind')}/{owner.get('name')}")
             if controller:
                 yield _OWNERS.invalid(
                     'Only one reference can have Controller set to true. Found "true" in references for '
@@ -202,9 +203,9 @@ def _finalizer_errors(finalizers: list[str], qualified: bool) -> Iterator[FieldE
 
 def _finalizer_additions(new: Obj, old: Obj) -> Iterator[FieldError]:
     """That an object which is being deleted gets no more of them."""
-    added = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+    added = set(new.get("finalizers") or ()) - set(old.get("finalizers") or ())
     if added:
-        listed = ", ".join(json.dumps(finalizer) for finalizer in added)
+        listed = some_of([json.dumps(shortened(finalizer)) for finalizer in added])
         yield _META.child("finalizers").forbidden(
             "no new finalizers can be added if the object is being deleted, found new finalizers "
             f"[]string{{{listed}}}"

@@ -20,7 +20,7 @@ from allotment.apiserver.registry.body import report
 from allotment.apiserver.registry.call import Call, Written
 from allotment.apiserver.registry.catalogue import Served
 from allotment.apiserver.registry.ownership import applied
-from allotment.apiserver.registry.writes import Writes, check_name, match_namespace, own_metadata
+from allotment.apiserver.registry.writes import Prepared, Writes, check_name, match_namespace, own_metadata
 from allotment.apiserver.store.record import Obj
 
 
@@ -50,6 +50,19 @@ class Patches:
         subresource: str = "",
     ) -> Written:
         """Stores what the patch makes of the object. Raises StatusError."""
+        return self._writes.commit(self.prepare(served, namespace, name, type_, patch, call, subresource))
+
+    def prepare(
+        self,
+        served: Served,
+        namespace: str,
+        name: str,
+        type_: PatchType,
+        patch: Any,
+        call: Call,
+        subresource: str = "",
+    ) -> Prepared:
+        """What the patch makes of the object. Raises StatusError."""
         if type_ is PatchType.APPLY:
             return self._apply(served, namespace, name, patch, call, subresource)
 
@@ -59,7 +72,7 @@ class Patches:
             check_name(made, namespace, name)
             return served.to_hub(made)
 
-        return self._writes.change(served, namespace, name, change, call, subresource)
+        return self._writes.prepare_change(served, namespace, name, change, call, subresource)
 
     def patched(self, served: Served, obj: Obj, type_: PatchType, patch: Any, call: Call, name: str) -> Obj:
         """The object (in the served version) after a patch that is no apply."""
@@ -86,7 +99,7 @@ class Patches:
 
     def _apply(
         self, served: Served, namespace: str, name: str, config: Any, call: Call, subresource: str
-    ) -> Written:
+    ) -> Prepared:
         if not isinstance(config, dict):
             raise BadRequest("error decoding patch: an applied configuration is an object")
         wanted: Obj = config
@@ -106,7 +119,7 @@ class Patches:
                 )
                 raise conflict(served.resource.plural, name, served.group, why)
             metadata.pop("resourceVersion", None)
-            return self._writes.create(
+            return self._writes.prepare_create(
                 served,
                 namespace,
                 served.conform(applied(served, None, wanted, call, "")).obj,
@@ -121,7 +134,7 @@ class Patches:
             merged_metadata["resourceVersion"] = version
         if uid := metadata.get("uid"):
             merged_metadata["uid"] = uid
-        return self._writes.replace(
+        return self._writes.prepare_replace(
             served, record, old, served.to_hub(merged), call, subresource, tracked=True
         )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from allotment.api.fields import FieldError, FieldPath
+from allotment.api.fields import FieldError, FieldPath, collected
 from allotment.apiserver.registry.strategy import Strategy, Write
 from allotment.apiserver.store.record import Obj
 
@@ -67,17 +67,17 @@ class Rules(Strategy):
             keep(obj["metadata"], old["metadata"], name)
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        return list(self.check(obj)) if self.check is not None else []
+        return collected(self.check(obj)) if self.check is not None else []
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         errors = self.validate(obj)
         errors += [error for path in self.immutable for error in unchanged(obj, old, path)]
         if self.check_change is not None:
-            errors += self.check_change(obj, old)
+            errors += collected(self.check_change(obj, old))
         return errors
 
     def validate_status(self, obj: Obj, old: Obj) -> list[FieldError]:
-        return list(self.check_status(obj, old)) if self.check_status is not None else []
+        return collected(self.check_status(obj, old)) if self.check_status is not None else []
 
 
 def keep(new: Obj, old: Obj, name: str) -> None:

@@ -5,6 +5,10 @@ Everything happens at once on the head of the store: the old object is read, the
 in between. So nothing that was checked can have changed, and there is nothing to retry. A dry run is the same without the last
 step. The reply waits until the write is durable (``Written.record``).
 
+A large object takes longer to make than anybody may hold the loop. So a write has two halves: ``prepare_…`` makes the object and
+judges it by its kind's rules, ``commit`` admits and stores it. Preparing reads the head and changes nothing, so it may be
+done in a thread; whoever does that asks ``stands`` before the commit, and prepares anew where the head has moved.
+
 Objects arrive in the version of the request and are taken to the hub version first; field ownership is tracked in the
 request's version, as its paths are that version's.
 """
@@ -13,6 +17,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from random import Random
 
 import msgspec
@@ -33,7 +38,7 @@ from allotment.apiserver.registry.catalogue import Served
 from allotment.apiserver.registry.metadata import metadata_change_errors, metadata_errors
 from allotment.apiserver.registry.ownership import track_fields
 from allotment.apiserver.registry.resource import Resource
-from allotment.apiserver.registry.strategy import Operation
+from allotment.apiserver.registry.strategy import Operation, Write
 from allotment.apiserver.store.pending import Pending
 from allotment.apiserver.store.record import Key, Obj, Record
 from allotment.apiserver.store.store import Store, check_size
@@ -56,6 +61,21 @@ Change = Callable[[Obj], Obj]
 share parts of it. Raises StatusError."""
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A write that is made and found right, but not admitted yet."""
+
+    served: Served
+    key: Key
+    record: Record | None  # the head that it was made of; None: there was none
+    obj: Obj
+    old: Obj | None
+    call: Call
+    write: Write
+    accounted: object = None
+    nothing: bool = False  # it changes nothing
+
+
 class Writes:
     """Creates, updates and removes objects. ``admissions`` are asked in their order."""
 
@@ -63,10 +83,35 @@ class Writes:
         self.store = store
         self._admissions = Admissions(admissions)
 
+    def stands(self, prepared: Prepared) -> bool:
+        """Whether the head is still what a write was made of. Raises StatusError for a namespace that went."""
+        if prepared.record is None:
+            self._check_namespace(prepared.served.resource, prepared.obj["metadata"])
+        return self.store.head(prepared.key) is prepared.record
+
+    def commit(self, prepared: Prepared) -> Written:
+        """Admits and stores what was prepared. Raises StatusError."""
+        resource, key, obj, call = prepared.served.resource, prepared.key, prepared.obj, prepared.call
+        if prepared.record is None:
+            if self.store.head(key) is not None:
+                raise already_exists(resource.plural, key.name, prepared.served.group)
+        elif prepared.nothing:
+            return self.unchanged(prepared.record)
+        self._admissions.admit(resource, obj, prepared.old, prepared.write)
+        if prepared.record is not None and may_go(resource, obj):
+            return self.remove(key, obj, call)
+        return Written(self.put(key, obj, call, prepared.accounted), created=prepared.record is None)
+
     # --- create ---
 
-    def create(self, served: Served, namespace: str, obj: Obj, call: Call, tracked: bool = False) -> Written:
-        """Stores a new object, sent in the served version; ``tracked`` if field ownership is settled. Raises StatusError."""
+    def create(self, served: Served, namespace: str, obj: Obj, call: Call) -> Written:
+        """Stores a new object, sent in the served version. Raises StatusError."""
+        return self.commit(self.prepare_create(served, namespace, obj, call))
+
+    def prepare_create(
+        self, served: Served, namespace: str, obj: Obj, call: Call, tracked: bool = False
+    ) -> Prepared:
+        """A new object; ``tracked`` if field ownership is settled. Raises StatusError."""
         resource = served.resource
         hub = served.to_hub(obj)
         metadata = own_metadata(hub)
@@ -92,10 +137,7 @@ class Writes:
         for warning in resource.strategy.warnings(hub):
             call.warn(warning)
         key = Key(resource.id, metadata.get("namespace", ""), metadata["name"])
-        if self.store.head(key) is not None:
-            raise already_exists(resource.plural, key.name, served.group)
-        self._admissions.admit(resource, hub, None, write)
-        return Written(self.put(key, hub, call, accounted), created=True)
+        return Prepared(served, key, None, hub, None, call, write, accounted)
 
     def _free_name(self, resource: Resource, metadata: Obj) -> str:
         stem = str(metadata["generateName"])[:_LONGEST_PREFIX]
@@ -133,7 +175,12 @@ class Writes:
     def update(
         self, served: Served, namespace: str, name: str, obj: Obj, call: Call, subresource: str = ""
     ) -> Written:
-        """Replaces an object by the one sent in the served version; of /status, only its status."""
+        """Replaces an object by the one sent in the served version; of /status, only its status. Raises StatusError."""
+        return self.commit(self.prepare_update(served, namespace, name, obj, call, subresource))
+
+    def prepare_update(
+        self, served: Served, namespace: str, name: str, obj: Obj, call: Call, subresource: str = ""
+    ) -> Prepared:
         check_name(obj, namespace, name)
         wanted = served.to_hub(obj)
         metadata = own_metadata(wanted)
@@ -144,17 +191,17 @@ class Writes:
             if not served.resource.create_on_update or subresource:
                 raise not_found(served.resource.plural, name, served.group)
             metadata.pop("resourceVersion", None)
-            return self.create(served, namespace, obj, call)
+            return self.prepare_create(served, namespace, obj, call)
         old = record.load()
         _check_uid(served, key, metadata, old)
         if not metadata.get("resourceVersion") and served.resource.unconditional_update:
             metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
-        return self.replace(served, record, old, wanted, call, subresource)
+        return self.prepare_replace(served, record, old, wanted, call, subresource)
 
-    def change(
+    def prepare_change(
         self, served: Served, namespace: str, name: str, change: Change, call: Call, subresource: str = ""
-    ) -> Written:
-        """Stores what ``change`` makes of the object there is: patches and views."""
+    ) -> Prepared:
+        """What ``change`` makes of the object there is: patches and views."""
         record = self.store.head(served.key(namespace, name))
         if record is None:
             raise not_found(served.resource.plural, name, served.group)
@@ -166,7 +213,7 @@ class Writes:
             for part in ("metadata", "status"):
                 if wanted.get(part) is (there := old.get(part)) and isinstance(there, dict):
                     wanted[part] = there.copy()
-        return self.replace(served, record, old, wanted, call, subresource)
+        return self.prepare_replace(served, record, old, wanted, call, subresource)
 
     def replace(
         self,
@@ -176,10 +223,23 @@ class Writes:
         new: Obj,
         call: Call,
         subresource: str = "",
-        tracked: bool = False,
         check: Comparison | None = None,
     ) -> Written:
-        """Stores ``new`` over ``old``, both in the hub version.
+        """Stores ``new`` over ``old``, both in the hub version. Raises StatusError."""
+        return self.commit(self.prepare_replace(served, record, old, new, call, subresource, check=check))
+
+    def prepare_replace(
+        self,
+        served: Served,
+        record: Record,
+        old: Obj,
+        new: Obj,
+        call: Call,
+        subresource: str = "",
+        tracked: bool = False,
+        check: Comparison | None = None,
+    ) -> Prepared:
+        """``new`` in place of ``old``, both in the hub version.
 
         ``tracked`` if field ownership is settled already; ``check`` judges in place of the strategy's validation.
         """
@@ -202,7 +262,7 @@ class Writes:
             strategy.prepare_update(new, old, write)
         metadata = new["metadata"]
         if same(new, old):
-            return self.unchanged(record)
+            return Prepared(served, record.key, record, new, old, call, write, nothing=True)
         errors = metadata_change_errors(resource, metadata, old["metadata"])
         if check is not None:
             errors += check(new, old)
@@ -214,10 +274,7 @@ class Writes:
             raise invalid(resource.kind, record.key.name, errors, resource.group)
         for warning in strategy.warnings(new):
             call.warn(warning)
-        self._admissions.admit(resource, new, old, write)
-        if may_go(resource, new):
-            return self.remove(record.key, new, call)
-        return Written(self.put(record.key, new, call, accounted))
+        return Prepared(served, record.key, record, new, old, call, write, accounted)
 
     def store_changed(
         self, served: Served, record: Record, old: Obj, new: Obj, call: Call, subresource: str

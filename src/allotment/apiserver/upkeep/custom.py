@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from allotment.api.status import StatusError
@@ -54,6 +54,7 @@ class CustomKinds(Upkeep[str]):
             (group, version) for group, versions in catalogue.groups().items() for version in versions
         }
         self._shown: dict[str, Any] = {}  # of each definition, what its kind was made of
+        self._named: dict[str, dict[str, Obj]] = {}  # by group and name, what each definition calls its kind
         self._going: dict[str, str] = {}  # the kinds whose definition is being deleted, and its name
         self._due: OrderedDict[str, None] = OrderedDict()
         self._store.follow(DEFINITIONS, self._definition_changed)
@@ -80,11 +81,15 @@ class CustomKinds(Upkeep[str]):
         if current is None:
             self._stop_serving(name)
             self._going.pop(name, None)
+            self._named.get(name.partition(".")[2], {}).pop(name, None)
             group = name.partition(".")[2]
             for other in self._in_group(group):
                 self._mark(other["metadata"]["name"])
             return
         crd = current.load()
+        accepted = (crd.get("status") or {}).get("acceptedNames")
+        known = {"metadata": {"name": name}, "status": {"acceptedNames": accepted}}
+        self._named.setdefault(name.partition(".")[2], {})[name] = known
         if crd["metadata"].get("deletionTimestamp"):
             self._going[name] = name
         self._serve(name, crd)
@@ -201,11 +206,10 @@ class CustomKinds(Upkeep[str]):
         if new != old:
             self._writes.replace(self._served(), record, old, new, self.call(), "status")
 
-    def _in_group(self, group: str) -> Iterator[Obj]:
-        for record in self._store.heads(DEFINITIONS):
-            crd = record.load()
-            if crd["spec"]["group"] == group:
-                yield crd
+    def _in_group(self, group: str) -> list[Obj]:
+        """The definitions of a group, as far as their names go: with their schemas, reading them all would take a while."""
+        named = self._named.get(group, {})
+        return [named[name] for name in sorted(named)]
 
     def _served(self) -> Served:
         resource = self._catalogue.resource(DEFINITIONS)

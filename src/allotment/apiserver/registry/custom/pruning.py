@@ -9,15 +9,18 @@ Pruning builds new containers and never changes what it was given; :func:`fill` 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from allotment.api.conform import MAX_REPORTED, Conformed, conform
 from allotment.api.schema import definition
-from allotment.api.status import BadRequest
+from allotment.api.status import BadRequest, TooLarge
+from allotment.api.text import shortened
+from allotment.api.trail import LONGEST, Trail, dotted
 from allotment.apiserver.registry.custom.structural import META_FIELDS, Structural
 from allotment.apiserver.store.record import Obj
+from allotment.apiserver.store.store import MAX_OBJECT
 
 _META = definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 
@@ -26,9 +29,9 @@ def pruned(structural: Structural, obj: Obj) -> Conformed:
     """The object as its schema has it, without defaults. Raises BadRequest for metadata of the wrong type."""
     walk, head = _Walk(), _Walk()
     try:
-        whole = head.whole(obj, "")
+        whole = head.whole(obj, None)
         content = {name: value for name, value in whole.items() if name not in META_FIELDS}
-        made = walk.object(structural, content, "", structural.preserve)
+        made = walk.object(structural, content, None, structural.preserve)
     except Misshapen as exc:
         kind, version = obj.get("kind"), str(obj.get("apiVersion")).rpartition("/")[2]
         raise BadRequest(f'{kind} in version "{version}" cannot be handled as a {kind}: {exc}') from exc
@@ -39,30 +42,53 @@ def pruned(structural: Structural, obj: Obj) -> Conformed:
 
 def pruned_value(structural: Structural, value: Any) -> Any:
     """A value inside an object, as its schema has it."""
-    return _Walk().value(structural, value, "")
+    return _Walk().value(structural, value, None)
+
+
+MOST_FILLED: Final = MAX_OBJECT
+"""Bytes of defaults that one object can be given: a default may be large, and be filled into each element of a list."""
 
 
 def fill(structural: Structural | None, value: Any) -> None:
-    """Fills in what is absent, or null where null may not stand, from the defaults."""
-    if structural is None:
-        return
-    if isinstance(value, dict):
-        for name, field in structural.properties.items():
-            if field.default is not None and (
-                name not in value or (value[name] is None and not field.nullable)
-            ):
-                value[name] = copied(field.default)
-        for name, item in value.items():
-            field_ = structural.field(name)
-            if item is None and field_ is not None and not field_.nullable:
-                item = value[name] = copied(field_.default)
-            fill(field_, item)
-    elif isinstance(value, list):
-        items = structural.items
-        for index, item in enumerate(value):
-            if item is None and items is not None and not items.nullable:
-                item = value[index] = copied(items.default)
-            fill(items, item)
+    """Fills in what is absent, or null where null may not stand, from the defaults. Raises TooLarge."""
+    _Filling().fill(structural, value)
+
+
+class _Filling:
+    """One object's defaults, and how many bytes more they may take."""
+
+    def __init__(self) -> None:
+        self._left = MOST_FILLED
+
+    def fill(self, structural: Structural | None, value: Any) -> None:
+        if structural is None:
+            return
+        if isinstance(value, dict):
+            for name, field in structural.properties.items():
+                if field.default is not None and (
+                    name not in value or (value[name] is None and not field.nullable)
+                ):
+                    value[name] = self._copied(field)
+            for name, item in value.items():
+                field_ = structural.field(name)
+                if item is None and field_ is not None and not field_.nullable:
+                    item = value[name] = self._copied(field_)
+                self.fill(field_, item)
+        elif isinstance(value, list):
+            items = structural.items
+            for index, item in enumerate(value):
+                if item is None and items is not None and not items.nullable:
+                    item = value[index] = self._copied(items)
+                self.fill(items, item)
+
+    def _copied(self, structural: Structural) -> Any:
+        default = structural.default
+        self._left -= structural.default_size
+        if self._left < 0:
+            raise TooLarge(
+                f"Request entity too large: the defaults of this kind would add more than {MOST_FILLED} bytes to the object"
+            )
+        return copied(default)
 
 
 def copied(value: Any) -> Any:
@@ -72,8 +98,9 @@ def copied(value: Any) -> Any:
 class Misshapen(ValueError):
     """The head of an object inside an object is not readable."""
 
-    def __init__(self, path: str, name: str, value: Any, why: str) -> None:
-        where = f"{path}.{name}: Invalid value: {msgspec.json.encode(value).decode()}: " if path else ""
+    def __init__(self, path: Trail, name: str, value: Any, why: str) -> None:
+        given = shortened(msgspec.json.encode(value).decode(), LONGEST)
+        where = f"{dotted((path, name))}: Invalid value: {given}: " if path else ""
         super().__init__(f"{where}{why}")
 
 
@@ -83,12 +110,12 @@ class _Walk:
     def __init__(self) -> None:
         self.unknown: list[str] = []
 
-    def object(self, structural: Structural, value: Obj, path: str, keep: bool) -> Obj:
+    def object(self, structural: Structural, value: Obj, path: Trail, keep: bool) -> Obj:
         if structural.embedded:
             value = self.whole(value, path)
         made = {}
         for name, item in value.items():
-            here = f"{path}.{name}" if path else name
+            here = (path, name)
             if structural.embedded and name in META_FIELDS:
                 made[name] = item
                 continue
@@ -105,22 +132,22 @@ class _Walk:
             made[name] = self.value(known, item, here)
         return made
 
-    def value(self, structural: Structural | None, value: Any, path: str, keep: bool = False) -> Any:
+    def value(self, structural: Structural | None, value: Any, path: Trail, keep: bool = False) -> Any:
         if isinstance(value, dict):
             if structural is not None:
                 return self.object(structural, value, path, keep or structural.preserve)
             for name in value:
-                self._report(f"{path}.{name}")
+                self._report((path, name))
             return {}
         if isinstance(value, list):
             items = structural.items if structural is not None else None
             keep = keep or (structural is not None and structural.preserve)
             if keep and items is None:
                 return value
-            return [self.value(items, item, f"{path}[{index}]", keep) for index, item in enumerate(value)]
+            return [self.value(items, item, (path, index), keep) for index, item in enumerate(value)]
         return value
 
-    def whole(self, value: Obj, path: str) -> Obj:
+    def whole(self, value: Obj, path: Trail) -> Obj:
         """A whole object: its metadata is read as metadata."""
         for name in ("apiVersion", "kind"):
             if name in value and not isinstance(value[name], str):
@@ -132,11 +159,10 @@ class _Walk:
         except BadRequest as exc:
             why = exc.message[max(exc.message.find("json: "), 0) :]
             raise Misshapen(path, "metadata", value["metadata"], why) from exc
-        where = f"{path}.metadata" if path else "metadata"
         for told in metadata.unknown:
-            self._report(f"{where}.{told[len('unknown field ') + 1 : -1]}")
+            self._report(((path, "metadata"), told[len("unknown field ") + 1 : -1]))
         return {**value, "metadata": metadata.obj}
 
-    def _report(self, path: str) -> None:
+    def _report(self, path: Trail) -> None:
         if len(self.unknown) < MAX_REPORTED:
-            self.unknown.append(path)
+            self.unknown.append(dotted(path))

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from allotment.api.schema import SCALARS, Schema, definition
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -22,6 +24,7 @@ class Structural:
     __slots__ = (
         "additional",
         "default",
+        "default_size",
         "embedded",
         "int_or_string",
         "items",
@@ -41,6 +44,7 @@ class Structural:
         self.type: str = raw.get("type") or ""
         self.nullable = bool(raw.get("nullable"))
         self.default: Any = raw.get("default")
+        self.default_size = 0 if self.default is None else len(msgspec.json.encode(self.default))
         self.int_or_string = bool(raw.get("x-kubernetes-int-or-string"))
         self.preserve = bool(raw.get("x-kubernetes-preserve-unknown-fields"))
         self.embedded = bool(raw.get("x-kubernetes-embedded-resource"))

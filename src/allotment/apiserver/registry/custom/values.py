@@ -16,11 +16,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
 from typing import Any, Final
 
 import re2
 
-from allotment.api.fields import OMITTED, ErrorKind, FieldError, FieldPath
+from allotment.api.fields import MOST_CHOICES, MOST_ERRORS, OMITTED, ErrorKind, FieldError, FieldPath
+from allotment.api.text import shortened
+from allotment.api.trail import LONGEST
 from allotment.apiserver.registry.custom.formats import format_check, supported
 from allotment.apiserver.registry.custom.lists import map_key
 from allotment.apiserver.registry.custom.numbers import is_whole, range_error, told
@@ -53,17 +57,21 @@ def compiled_pattern(pattern: str) -> Any:
 
 @dataclass(slots=True)
 class Found:
-    """What came of checking a value: errors by their message (each is told once), and how many checks passed."""
+    """What came of checking a value: errors by their message (each is told once), and how many checks passed.
+
+    So many errors as nobody would correct at once are not kept.
+    """
 
     errors: dict[str, FieldError] = field(default_factory=dict)
     passed: int = 0
 
     def add(self, error: FieldError, message: str) -> None:
-        self.errors.setdefault(message, error)
+        if len(self.errors) < MOST_ERRORS:
+            self.errors.setdefault(message, error)
 
     def merge(self, other: Found) -> None:
         for message, error in other.errors.items():
-            self.errors.setdefault(message, error)
+            self.add(error, message)
         self.passed += other.passed
 
 
@@ -80,6 +88,7 @@ class ValueSchema:
         self._check_format = format_check(self._format) if self._format else None
         self._nullable = bool(raw.get("nullable"))
         self._enum: list[Any] = raw.get("enum") or []
+        self._texts = frozenset(each for each in self._enum if isinstance(each, str))
         pattern = raw.get("pattern")
         self._pattern = compiled_pattern(pattern) if pattern else None
         self._properties = {name: ValueSchema(each) for name, each in (raw.get("properties") or {}).items()}
@@ -243,7 +252,7 @@ class ValueSchema:
             before = self._old_items(old)
             for index, item in enumerate(value):
                 earlier = before.get(map_key(self.raw, item), UNCORRELATED) if before else UNCORRELATED
-                found.merge(self._items.check(place, item, f"{path}[{index}]", earlier))
+                found.merge(self._items.check(place, item, _inside(path, f"[{index}]"), earlier))
         fewest, most = self.raw.get("minItems"), self.raw.get("maxItems")
         if fewest is not None and len(value) < fewest:
             place.invalid(found, path, len(value), f"should have at least {fewest} items")
@@ -260,12 +269,25 @@ class ValueSchema:
 
     def _check_enum(self, found: Found, place: _Place, value: Any, path: str) -> None:
         found.passed += 1
-        if self._enum and not any(_chosen(value, choice) for choice in self._enum):
+        if not self._enum:
+            return
+        if isinstance(value, str):
+            chosen = value in self._texts
+        else:  # one after the other, which counts as so many checks
+            place.count(len(self._enum))
+            chosen = any(_chosen(value, choice) for choice in self._enum)
+        if not chosen:
             self._refuse_choice(found, place, value, path)
 
     def _refuse_choice(self, found: Found, place: _Place, value: Any, path: str) -> None:
-        choices = [each if isinstance(each, str) else json.dumps(each) for each in self._enum]
-        found.add(place.at(path).not_supported(value, choices), f"{path} in body should be one of {choices}")
+        message = f"{path} in body should be one of {self._choices}"
+        found.add(place.at(path).not_supported(value, self._choices), message)
+
+    @cached_property
+    def _choices(self) -> list[str]:
+        """As errors list them."""
+        choices = (each if isinstance(each, str) else json.dumps(each) for each in self._enum)
+        return [shortened(each, LONGEST) for each in islice(choices, MOST_CHOICES)]
 
     def _check_object(
         self, found: Found, place: _Place, value: Mapping[str, Any], path: str, old: Any
@@ -282,16 +304,16 @@ class ValueSchema:
             if schema is not None:
                 hidden = path == "" and place.root is None and name in ("apiVersion", "kind")
                 earlier = UNCORRELATED if hidden else before.get(name, UNCORRELATED)
-                found.merge(schema.check(place, item, f"{path}.{name}" if path else name, earlier))
+                found.merge(schema.check(place, item, _inside(path, f".{name}"), earlier))
             elif self._additional is not None:
                 earlier = before.get(name, UNCORRELATED)
-                found.merge(self._additional.check(place, item, f"{path}.{name}", earlier))
+                found.merge(self._additional.check(place, item, _inside(path, f".{name}", "."), earlier))
             elif self._closed:
-                message = f"{path}.{name} in body is a forbidden property"
+                message = f"{_inside(path, f'.{name}', '.')} in body is a forbidden property"
                 found.add(place.at(path).invalid(message, name), message)
         for name in self.raw.get("required") or ():
             if name not in value:
-                here = f"{path}.{name}"
+                here = _inside(path, f".{name}", ".")
                 found.add(place.at(here).required(), f"{here} in body is required")
         found.passed += 1
 
@@ -307,8 +329,8 @@ class _Place:
     root: FieldPath | None
     checks: int = 0
 
-    def count(self) -> None:
-        self.checks += 1
+    def count(self, checks: int = 1) -> None:
+        self.checks += checks
         if self.checks > MOST_CHECKS:
             raise _TooMuch
 
@@ -330,6 +352,13 @@ class _Place:
         if self.root is None:
             return FieldPath(path) if path else NOWHERE
         return self.root.child(path) if path else self.root
+
+
+def _inside(path: str, step: str, root: str = "") -> str:
+    """The way to a value inside another, cut where keys make it longer than anybody reads. ``root`` replaces the dot there."""
+    if not path:
+        step = root + step[1:] if step[0] == "." else step
+    return shortened(path + step, LONGEST) if len(path) + len(step) > LONGEST else path + step
 
 
 def _multiple(value: float, factor: float, exclusive: bool) -> str | None:

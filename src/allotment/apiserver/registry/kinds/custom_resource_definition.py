@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.api.fields import FieldError
+from allotment.api.fields import FieldError, collected
 from allotment.apiserver.registry.columns import CREATED_AT
 from allotment.apiserver.registry.custom.definition import (
     change_errors,
@@ -66,13 +66,13 @@ class _Definitions(Strategy):
         keep(obj["metadata"], old["metadata"], "generation")
 
     def validate(self, obj: Obj) -> list[FieldError]:
-        return list(definition_errors(obj))
+        return collected(definition_errors(obj))
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
-        return list(change_errors(obj, old))
+        return collected(change_errors(obj, old))
 
     def validate_status(self, obj: Obj, old: Obj) -> list[FieldError]:
-        return list(status_errors(obj))
+        return collected(status_errors(obj))
 
     def warnings(self, obj: Obj) -> list[str]:
         return definition_warnings(obj)

@@ -1,0 +1,1 @@
+"""What the most expensive request of each kind costs: `python -m tests.costs`."""

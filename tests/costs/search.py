@@ -1,0 +1,185 @@
+"""The slowest request of each kind: every shape is tried as a create at a moderate size, the worst of them at full size with every verb.
+
+The server runs in the process, without its network: what is measured is the longest step that its loop does, whether in the
+request or afterwards (followers, watches, upkeep).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from allotment.apiserver.http.request import MAX_BODY, MAX_VALUES
+from allotment.apiserver.registry.catalogue import Served
+from tests.apiserver.http.serving import Reply, Serving, serving
+from tests.costs.hostile import Shape, shapes
+from tests.costs.kinds import WIDGETS, kinds, path_of, smallest
+from tests.costs.steps import longest_step
+
+Obj = dict[str, Any]
+
+LARGEST = MAX_BODY - 16 * 1024
+MODERATE = 200 * 1024
+FINALISTS = 3
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One request: how long it held the loop, and what it took in all, both in seconds of the processor."""
+
+    kind: str
+    verb: str
+    shape: str
+    size: int
+    status: int
+    seconds: float
+    work: float  # of all threads
+
+
+JSON, MERGE, STRATEGIC, APPLY = (
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """How a body gets to the server. ``there`` tells that the small object is stored before."""
+
+    name: str
+    method: str
+    body: Callable[[Obj, Obj], Any]  # of the large object and the small one
+    content_type: str = "application/json"
+    there: bool = True
+    subresource: str = ""
+
+
+def _replacements(large: Obj, small: Obj) -> list[Obj]:
+    return [{"op": "add", "path": f"/{name}", "value": value} for name, value in large.items()]
+
+
+def _whole(large: Obj, small: Obj) -> Obj:
+    return large
+
+
+VERBS = (
+    Verb("create", "POST", _whole, there=False),
+    Verb("update", "PUT", _whole),
+    Verb("json", "PATCH", _replacements, JSON),
+    Verb("merge", "PATCH", _whole, MERGE),
+    Verb("strategic", "PATCH", _whole, STRATEGIC),
+    Verb("apply", "PATCH", _whole, APPLY, there=False),
+    Verb("apply to it", "PATCH", _whole, APPLY),
+    Verb("status", "PUT", _whole, subresource="/status"),
+)
+
+
+@asynccontextmanager
+async def searching(folder: Path) -> AsyncIterator[Search]:
+    """A search on a server of its own, with a custom kind."""
+    async with serving(folder) as server:
+        await server.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", WIDGETS)
+        path = "/apis/example.com/v1/namespaces/default/widgets"
+        while (await server.call("GET", path)).status != 200:
+            await asyncio.sleep(0.01)
+        yield Search(server)
+
+
+class Search:
+    """Requests to one server."""
+
+    def __init__(self, server: Serving) -> None:
+        self._server = server
+        self.kinds = kinds(server.server.catalogue)
+
+    async def candidates(self, served: Served) -> list[tuple[Attempt, Shape]]:
+        """Every shape of a kind at a moderate size, the slowest first."""
+        found = [
+            (await self.attempt(served, VERBS[0], shape, MODERATE), shape) for shape in shapes(served.schema)
+        ]
+        return sorted(found, key=lambda each: -each[0].work)
+
+    async def slowest(self, served: Served, log: Callable[[Attempt], None]) -> Attempt | None:
+        """The slowest request of a kind."""
+        attempts = []
+        for _, shape in (await self.candidates(served))[:FINALISTS]:
+            for verb in VERBS:
+                if verb.subresource and not served.resource.status:
+                    continue
+                attempts.append(await self.attempt(served, verb, shape, LARGEST))
+                log(attempts[-1])
+        return max(attempts, key=lambda each: each.seconds, default=None)
+
+    async def attempt(self, served: Served, verb: Verb, shape: Shape, size: int) -> Attempt:
+        small = smallest(served)
+        path = path_of(served)
+        name = small["metadata"]["name"]
+        if verb.there:
+            await self._server.call("POST", path, small)
+        raw = _fitted(shape, small, size, lambda large: verb.body(large, small))
+        await self._rest()
+        gc.collect()
+        where = path if verb.method == "POST" else f"{path}/{name}{verb.subresource}"
+        query = {"fieldManager": "fuzz", "force": "true"} if verb.content_type == APPLY else {}
+        begun = time.process_time()
+        with longest_step() as longest:
+            call = self._server.call(verb.method, where, raw, {"content-type": verb.content_type}, **query)
+            reply = await asyncio.create_task(call)  # steps of its own
+            work = time.process_time() - begun
+            await self._rest()
+        await self._gone(f"{path}/{name}")
+        said = f"{served.resource.kind} {served.version}"
+        return Attempt(said, verb.name, shape.name, len(raw), reply.status, longest.seconds, work)
+
+    async def _rest(self) -> None:
+        """Until what the request set off is done."""
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+
+    async def _gone(self, path: str) -> Reply:
+        release = {"metadata": {"finalizers": None}}
+        await self._server.call("DELETE", path, gracePeriodSeconds="0")
+        reply = await self._server.call("PATCH", path, release, {"content-type": MERGE})
+        for _ in range(200):
+            reply = await self._server.call("GET", path)
+            if reply.status == 404:
+                break
+            await asyncio.sleep(0.01)
+        return reply
+
+
+def _fitted(shape: Shape, small: Obj, size: int, body: Callable[[Obj], Any]) -> bytes:
+    """The body of a shape, with no more than ``size`` bytes and the values that a body may have."""
+    wanted = size
+    for _ in range(12):
+        made = body(shape.make(small, wanted))
+        raw = json.dumps(made, separators=(",", ":")).encode()
+        scale = min(size / len(raw), MAX_VALUES / _values(made))
+        if scale >= 1:
+            return raw
+        wanted = int(wanted * min(scale, 0.97) * 0.99)
+    raise AssertionError(f"{shape.name} cannot be made small enough")
+
+
+def _values(value: Any) -> int:
+    if not isinstance(value, dict | list):
+        return 1
+    return 1 + sum(map(_values, value.values() if isinstance(value, dict) else value))
+
+
+def table(attempts: list[Attempt]) -> Iterator[str]:
+    yield f"{'kind':34} {'request':11} {'shape':64} {'KiB':>5} {'status':>6} {'held ms':>8} {'work ms':>8}"
+    for each in sorted(attempts, key=lambda each: -each.seconds):
+        yield (
+            f"{each.kind:34} {each.verb:11} {each.shape[:64]:64} {each.size // 1024:5} "
+            f"{each.status:6} {each.seconds * 1000:8.0f} {each.work * 1000:8.0f}"
+        )
