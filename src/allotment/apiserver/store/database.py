@@ -233,7 +233,12 @@ class Database:
 def examine(path: Path, expected: Path | None = None) -> Progress | None:
     """Checks a store that is not open, and compares it with its mark, which it returns. Nothing is changed: what SQLite
     takes for the end of a damaged log it would cut off. Raises :class:`OpenError`."""
-    progress = read_mark(path)
+    progress, damaged = None, None
+    try:
+        progress = read_mark(path)
+    except Corrupt as exc:  # perhaps it was being made, beside a store that never used it
+        damaged = exc
+    used = damaged is not None
     last = progress.acknowledged if progress is not None else 0
     found = FIRST_REVISION
     try:
@@ -249,9 +254,10 @@ def examine(path: Path, expected: Path | None = None) -> Progress | None:
                     meta = check(path, db)
                     check_pages(path, db)
                     found = newest(db)
-                    if meta.marked and progress is None:
-                        what = f"{mark_path(path).name} is not beside it, so nobody can tell whether writes are missing"
-                        raise Corrupt(path, what)
+                    used = meta.marked
+        if used and progress is None:
+            what = f"{mark_path(path).name} is not beside it, so nobody can tell whether writes are missing"
+            raise damaged or Corrupt(path, what)
         wal = path.with_name(path.name + "-wal")
         if found < last:
             state = "is damaged, or was cut" if wal.exists() and wal.stat().st_size else "is missing"

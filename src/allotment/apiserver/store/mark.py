@@ -88,7 +88,7 @@ class Mark:
 
     def sync(self) -> None:
         """Raises ``OSError``."""
-        _datasync(self._file)
+        getattr(os, "fdatasync", os.fsync)(self._file)  # macOS has only the latter
         self._synced_at = time.monotonic()
         self.unsynced = False
 
@@ -174,6 +174,3 @@ def sync(path: Path) -> None:
         os.fsync(file)
     finally:
         os.close(file)
-
-
-_datasync = getattr(os, "fdatasync", os.fsync)
