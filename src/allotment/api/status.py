@@ -11,7 +11,8 @@ The server raises them and writes them out with :meth:`StatusError.to_status`; t
     ├── Forbidden 403           ├── Gone 410            ├── TooManyRequests 429 (retry_after)
     ├── NotFound 404            │   └── Expired         ├── InternalError 500
     ├── MethodNotAllowed 405    ├── TooLarge 413        ├── Unavailable 503
-    └── NotAcceptable 406                               └── Timeout 504
+    └── NotAcceptable 406                               ├── Timeout 504
+                                                        └── InsufficientStorage 507
 """
 
 from __future__ import annotations
@@ -139,6 +140,10 @@ class Timeout(StatusError):
     code, reason = 504, "Timeout"
 
 
+class InsufficientStorage(StatusError):
+    code, reason = 507, "InsufficientStorage"
+
+
 _CLASSES: tuple[type[StatusError], ...] = (
     BadRequest,
     Unauthorized,
@@ -157,6 +162,7 @@ _CLASSES: tuple[type[StatusError], ...] = (
     InternalError,
     Unavailable,
     Timeout,
+    InsufficientStorage,
 )
 _BY_REASON = {known.reason: known for known in _CLASSES}
 _BY_CODE = {known.code: known for known in reversed(_CLASSES)}  # of two with one code, the first

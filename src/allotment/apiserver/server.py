@@ -20,7 +20,7 @@ from typing import Any
 from allotment.apiserver.auth.authentication import Authentication
 from allotment.apiserver.auth.authorization import Authorization
 from allotment.apiserver.auth.bootstrap import bring_defaults
-from allotment.apiserver.auth.certificates import Certificates
+from allotment.apiserver.auth.certificates import SERVICE_ACCOUNT_KEY, Certificates
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
 from allotment.apiserver.auth.jwt import SigningKey
 from allotment.apiserver.auth.keyfile import write_whole
@@ -75,6 +75,7 @@ class Options:
     port: int | None = None
     names: Sequence[str] = ()  # host names and addresses for the server's certificate, besides the usual ones
     tokens: Mapping[bytes, Identity] = field(default_factory=dict)
+    accept_loss: bool = False  # go on with what can be read of a damaged store
 
 
 class ApiServer:
@@ -90,7 +91,12 @@ class ApiServer:
 
     async def start(self) -> None:
         """Raises the store's OpenError, CertificateError, or OSError for a port that cannot be had."""
-        self.store = Store.open(self.folder.store)  # nothing to stop if this fails
+        # nothing to stop if this fails
+        self.store = Store.open(
+            self.folder.store,
+            expected=self.folder.certificates / SERVICE_ACCOUNT_KEY,
+            accept_loss=self.options.accept_loss,
+        )
         try:
             await self._start()
         except BaseException:
@@ -195,6 +201,8 @@ class ApiServer:
 
     def _store_trouble(self) -> str | None:
         """What /readyz says of the store. After a while it is given another chance: only a write shows that it is well."""
+        if self.store.full:
+            return "the disk is full: only deletions are accepted"
         failed_at = self.store.failed_at
         if failed_at is None or time.monotonic() - failed_at > TROUBLE_SECONDS:
             return None

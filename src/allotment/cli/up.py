@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from allotment.cli.components import Wanted
     from allotment.cli.failure import Failure
 
+log = logging.getLogger(__name__)
+
 PORT = 6443
 SWITCH_SECONDS = 0.0005
 """How long the event loop may keep the store's thread from running; Python's 5 ms would be most of a write's time."""
@@ -73,6 +75,11 @@ _EVERYWHERE = ("0.0.0.0", "::")
     help="launch simulated machines of the catalogue for pods that find no place, and let go what is not needed; part of --demo",
 )
 @feature_gates_option
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="start although the store is damaged or incomplete, with what can be read of it; what was there is kept beside it",
+)
 @click.option("--verbose", is_flag=True, help="log every request, not only what goes wrong")
 def command(
     data_dir: Path | None,
@@ -87,6 +94,7 @@ def command(
     catalog: tuple[str, ...],
     autoscale: bool,
     switched_off: frozenset[str],
+    accept_loss: bool,
     verbose: bool,
 ) -> int:
     """Starts a Kubernetes-compatible control plane (API server, scheduler, controllers) with everything in one folder,
@@ -130,7 +138,7 @@ def command(
     ]
     catalogue = read_files(catalog)  # what is wrong with them is told before anything runs
     tokens = _tokens(token_file) if token_file is not None else {}
-    options = Options(folder_of(data_dir).path.resolve(), host, port, names, tokens)
+    options = Options(folder_of(data_dir).path.resolve(), host, port, names, tokens, accept_loss)
     set_up(logging.INFO if verbose else logging.WARNING)
     sys.setswitchinterval(SWITCH_SECONDS)
     return_large_memory()
@@ -191,12 +199,12 @@ async def _serve(options: Options, wanted: Sequence[Wanted], catalogue: Catalogu
 async def _start(server: ApiServer, options: Options) -> None:
     """Starts it, or says why not in words for a person."""
     from allotment.apiserver.auth.certificates import CertificateError
-    from allotment.apiserver.store.errors import OpenError
+    from allotment.apiserver.store.errors import StoreError
     from allotment.cli.failure import Failure
 
     try:
         await server.start()
-    except (OpenError, CertificateError) as exc:
+    except (StoreError, CertificateError) as exc:
         raise Failure(str(exc)) from exc
     except OSError as exc:
         raise _cannot_listen(exc, options) from exc
@@ -218,24 +226,28 @@ def _cannot_listen(exc: OSError, options: Options) -> Failure:
 
 
 async def _prepare(server: ApiServer, demo: bool) -> None:
-    """Writes what a person goes on with, or says why it cannot be written: a full disk, mostly."""
+    """Writes what a person goes on with, or says why it cannot be written."""
     from allotment.cli.embedded import bring_fleet
     from allotment.cli.failure import Failure
 
     try:
         server.write_kubeconfig()
     except OSError as exc:
-        raise Failure(f"{server.folder.kubeconfig} cannot be written: {exc.strerror or exc}") from exc
+        if exc.errno != errno.ENOSPC or not server.folder.kubeconfig.exists():
+            raise Failure(f"{server.folder.kubeconfig} cannot be written: {exc.strerror or exc}") from exc
+        log.warning("%s stays as it was: its disk is full", server.folder.kubeconfig)
     if demo:
         await _demo_objects(bring_fleet(server))
 
 
 async def _demo_objects(brought: Coroutine[Any, Any, None]) -> None:
-    from allotment.api.status import StatusError
+    from allotment.api.status import InsufficientStorage, StatusError
     from allotment.cli.failure import Failure
 
     try:
         await brought
+    except InsufficientStorage as exc:  # what the demo brings is not at fault
+        log.error("the demo's objects are not complete: %s", exc)
     except StatusError as exc:
         raise Failure(f"the demo's objects cannot be written: {exc}", "start without --demo") from exc
 

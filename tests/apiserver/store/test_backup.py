@@ -155,6 +155,10 @@ def test_a_broken_backup_is_refused_and_the_store_left_as_it_is(file: Path, tmp_
             assert file.read_bytes() == before
         with pytest.raises(Unwritable, match="no backup at"):
             restore(tmp_path / "nothing", file)
-        assert sorted(path.name for path in file.parent.iterdir()) == ["store.db", "store.db.lock"]
+        assert sorted(path.name for path in file.parent.iterdir()) == [
+            "store.db",
+            "store.db.lock",
+            "store.db.mark",
+        ]
 
     asyncio.run(run())

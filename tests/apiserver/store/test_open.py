@@ -133,11 +133,11 @@ def test_a_damaged_store_is_refused(statements: tuple[str, ...], what: str, writ
 
 
 def test_a_store_of_a_newer_version_is_refused_and_left_alone(written: Path) -> None:
-    execute(written, "UPDATE meta SET value = 2 WHERE name = 'schema'")
+    execute(written, "UPDATE meta SET value = 3 WHERE name = 'schema'")
     before = written.read_bytes()
     refused = refusal(written)
     assert isinstance(refused, TooNew)
-    assert "form 2" in str(refused)
+    assert "form 3" in str(refused)
     assert written.read_bytes() == before
 
 

@@ -25,6 +25,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from allotment.apiserver.auth.keyfile import PUBLIC, private_folder, restrict, write_whole
 
+SERVICE_ACCOUNT_KEY = "service-account.key"
+"""In the folder from the first start of a server on."""
+
 AUTHORITY_LIFETIME = datetime.timedelta(days=3650)
 LIFETIME = datetime.timedelta(days=365)
 RENEW_BEFORE = datetime.timedelta(days=30)
@@ -138,7 +141,7 @@ class Certificates:
             private_folder(folder)
             authority = open_authority(folder, now)
             _server(folder, authority, {*SERVER_NAMES, *names}, now)
-            key = _service_account_key(folder / "service-account.key")
+            key = _service_account_key(folder / SERVICE_ACCOUNT_KEY)
         except OSError as exc:
             raise CertificateError(
                 f"cannot use {exc.filename or folder} for certificates: {exc.strerror}"

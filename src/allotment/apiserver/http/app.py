@@ -21,6 +21,7 @@ import msgspec
 
 from allotment.api.selection import SelectorError, parse_fields
 from allotment.api.status import (
+    InsufficientStorage,
     InternalError,
     MethodNotAllowed,
     NotFound,
@@ -44,7 +45,7 @@ from allotment.apiserver.http.resources import Resources, attributes_of
 from allotment.apiserver.http.route import Target, target_of
 from allotment.apiserver.registry.catalogue import Catalogue, Served
 from allotment.apiserver.registry.review import Review
-from allotment.apiserver.store.errors import CommitFailed, ObjectTooLarge, Overloaded, StoreError
+from allotment.apiserver.store.errors import CommitFailed, DiskFull, ObjectTooLarge, Overloaded, StoreError
 
 log = logging.getLogger("allotment.apiserver")
 
@@ -375,6 +376,8 @@ def _as_status(exc: Exception, request: Request) -> StatusError:
         return _too_many()
     if isinstance(exc, ObjectTooLarge):
         return TooLarge(f"Request entity too large: {exc}")
+    if isinstance(exc, DiskFull):
+        return InsufficientStorage(str(exc))
     if isinstance(exc, CommitFailed):
         return InternalError(f"Internal error occurred: {exc}")
     if isinstance(exc, StoreError):

@@ -11,8 +11,11 @@
     pending     a write on its way to disk
     writer      the thread that commits, everything that is waiting in one transaction
     database    the SQLite file: schema, checks, transactions
+    mark        how far the log must reach, in a file beside it
+    reserve     room on the disk for deletions
     lock        one process at a time
     backup      a consistent copy, and the way back
+    salvage     what can still be read of a damaged store, in its place
 
 Errors::
 
@@ -20,9 +23,11 @@ Errors::
     ├── OpenError           the store cannot be opened; the message says what to do
     │   ├── Locked          another process has it (holder)
     │   ├── Corrupt         the file is damaged, or is no store
+    │   ├── Lost            writes that were acknowledged are missing (first, last)
     │   ├── TooNew          a newer Allotment wrote it
     │   └── Unwritable      the folder or file cannot be created, read or written
     ├── CommitFailed        a write did not reach the disk and did not happen; a later one may succeed
+    │   └── DiskFull        there is room for deletions only; nothing was done
     ├── Overloaded          too much is on its way to disk; nothing was done, try again soon
     ├── ObjectTooLarge      an object grew beyond what one may have; nothing was done
     ├── Compacted           the revision asked for is older than the history (revision, compacted)

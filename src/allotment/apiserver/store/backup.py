@@ -10,17 +10,27 @@ history: every watch and continued list from before is told 410 Gone and lists a
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from allotment.apiserver.store.database import check, connect, forget, read, translate
-from allotment.apiserver.store.errors import Unwritable
+from allotment.apiserver.store import mark
+from allotment.apiserver.store.database import (
+    begin_anew,
+    check,
+    check_pages,
+    connect,
+    connect_to_read,
+    newest,
+    translate,
+    upgrade,
+)
+from allotment.apiserver.store.errors import Corrupt, Lost, Unwritable
 from allotment.apiserver.store.lock import Lock
-from allotment.apiserver.store.record import ChangeType, Key
 
 REVISION_STEP = 1_000_000_000
 """How far above all known revisions a restored store goes on: more than any client can have seen since the backup."""
@@ -32,7 +42,7 @@ def copy(source: Path, target: Path) -> None:
         raise Unwritable(source, f"there is no store at {source}")
     if Lock.path_of(target).exists():
         raise Unwritable(target, f"{target} is a store, not a backup; choose another name")
-    with _replacing(target) as temporary:
+    with replacing(target) as temporary:
         _copy(source, temporary)
 
 
@@ -45,25 +55,32 @@ def restore(backup: Path, target: Path) -> int:
     """
     if not backup.is_file():
         raise Unwritable(backup, f"there is no backup at {backup}")
+    used = Lock.path_of(target).exists()
     lock = Lock(target)
     try:
-        with _replacing(target) as temporary:
+        with replacing(target) as temporary:
             _copy(backup, temporary)
-            revision = _renumber(backup, temporary, _newest(target))
-            _set_aside(target)
+            revision = _renumber(backup, temporary, highest(target, used))
+            set_aside(target, ".replaced")
         return revision
     finally:
         lock.release()
 
 
 def _copy(source: Path, target: Path) -> None:
+    """Of all that is acknowledged when it begins. The copy is complete by itself and needs no mark."""
+    progress = mark.read(source)
     try:
-        with (
-            contextlib.closing(connect(source)) as origin,
-            contextlib.closing(sqlite3.connect(target)) as copied,
-        ):
+        with closing(connect_to_read(source)) as origin, closing(sqlite3.connect(target)) as copied:
             check(source, origin)
+            check_pages(source, origin)
             origin.backup(copied)
+            copied.execute("PRAGMA journal_mode = DELETE")
+            copied.execute("UPDATE meta SET value = 0 WHERE name = 'marked'")
+            copied.commit()
+            found = newest(copied)
+        if progress is not None and found < progress.acknowledged:
+            raise Lost(source, found + 1, progress.acknowledged, "its write-ahead log is damaged or missing")
     except sqlite3.Error as exc:
         raise translate(source, exc) from exc
 
@@ -71,51 +88,38 @@ def _copy(source: Path, target: Path) -> None:
 def _renumber(backup: Path, path: Path, known: int) -> int:
     """Checks a copy of a backup, and moves it beyond every known revision, without history."""
     try:
-        with contextlib.closing(connect(path)) as db:
-            db.execute("PRAGMA journal_mode = DELETE")  # so that the file is complete by itself
-            newest = compacted = check(backup, db)
-            current: dict[Key, int] = {}
-            outdated: list[int] = []
-            for row in read(backup, db, compacted):
-                newest = max(newest, row.record.revision)
-                superseded = current.pop(row.record.key, None)
-                if superseded is not None:
-                    outdated.append(superseded)
-                if row.type is ChangeType.DELETED:
-                    outdated.append(row.record.revision)
-                else:
-                    current[row.record.key] = row.record.revision
-            revision = max(newest, known) + REVISION_STEP
-            db.execute("BEGIN IMMEDIATE")
-            forget(db, outdated, revision)
-            db.execute("COMMIT")
+        with closing(connect(path)) as db:
+            upgrade(db)
+            revision = max(newest(db), known) + REVISION_STEP
+            begin_anew(backup, db, revision)
             return revision
     except sqlite3.Error as exc:
         raise translate(backup, exc) from exc
 
 
-def _newest(target: Path) -> int:
-    """The newest revision of the store that is about to be replaced, as far as it can be read."""
-    if not target.is_file():
-        return 0
-    newest = 0
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(connect(target)) as db:
-        newest = db.execute("SELECT max(revision) FROM revisions").fetchone()[0] or 0
-        compacted = db.execute("SELECT value FROM meta WHERE name = 'compacted'").fetchone()[0]
-        newest = max(newest, compacted)
-    return newest
+def highest(store: Path, used: bool) -> int:
+    """The highest revision that a store may have given out, as far as can be told: it may be damaged, or missing. For one
+    that was used and says nothing the time stands in, in milliseconds: revisions come more slowly."""
+    known = 0
+    with suppress(Corrupt):
+        progress = mark.read(store)
+        if progress is not None:
+            known = progress.acknowledged if progress.closed else progress.reserved
+    with suppress(OSError, sqlite3.Error), closing(connect_to_read(store)) as db:
+        known = max(known, newest(db))
+    return known or (int(time.time() * 1000) if used else 0)
 
 
-def _set_aside(target: Path) -> None:
-    """Keeps the old store under another name; its write-ahead log must not meet the new file."""
-    if target.exists():
-        name = _free_name(target.with_name(target.name + ".replaced"))
-        for suffix in ("", "-wal"):
-            old = target.with_name(target.name + suffix)
-            if old.exists():
-                os.link(old, name.with_name(name.name + suffix))
-    for suffix in ("-wal", "-shm"):
+def set_aside(target: Path, ending: str) -> Path:
+    """Keeps the old store under another name; its write-ahead log and mark must not meet the new file."""
+    name = _free_name(target.with_name(target.name + ending))
+    for suffix in ("", "-wal", ".mark"):
+        old = target.with_name(target.name + suffix)
+        if old.exists():
+            os.link(old, name.with_name(name.name + suffix))
+    for suffix in (".mark", "-wal", "-shm"):
         target.with_name(target.name + suffix).unlink(missing_ok=True)
+    return name
 
 
 def _free_name(path: Path) -> Path:
@@ -126,28 +130,20 @@ def _free_name(path: Path) -> Path:
     return next(name for name in names if not name.exists())
 
 
-@contextlib.contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
     """A temporary file that takes the target's place when all went well, on disk before its name is."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         temporary.unlink(missing_ok=True)
         os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         yield temporary
-        _sync(temporary)
+        mark.sync(temporary)
         os.replace(temporary, target)
-        _sync(target.parent)
+        mark.sync(target.parent)
     except OSError as exc:
         raise Unwritable(target, f"{target} cannot be written: {exc.strerror or exc}") from exc
     finally:
         for suffix in ("", "-wal", "-shm", "-journal"):
-            with contextlib.suppress(OSError):  # where nothing could be written there is nothing to remove
+            with suppress(OSError):  # where nothing could be written there is nothing to remove
                 temporary.with_name(temporary.name + suffix).unlink()
-
-
-def _sync(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

@@ -5,7 +5,12 @@ schema's version and the compacted revision C. Compaction removes rows up to C t
 deletions up to C; so for every change after C the state before it is known, and rows after C have no gap.
 
 Journal mode WAL with synchronous=FULL: a transaction that returned is on disk, one that did not leaves no trace, whenever
-the process or the machine stops. A checksum in each row finds what SQLite does not: bytes that changed on disk.
+the process or the machine stops. Disks lose and change bytes all the same, and SQLite does not notice. So each row has a
+checksum, rows that may have gaps between them are counted and summed up in ``meta``, and the mark (see there) says how far the
+log must reach: :func:`examine` compares them before the file is opened for writing.
+
+A machine that stopped may have lost what its disk only claimed to have. Then the store goes on above every revision that
+can have been given out, without history.
 
 Not thread safe: whoever opened it hands it to the writer's thread.
 """
@@ -13,21 +18,31 @@ Not thread safe: whoever opened it hands it to the writer's thread.
 from __future__ import annotations
 
 import json
+import logging
+import math
 import os
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 from zlib import crc32
 
-from allotment.apiserver.store.errors import Corrupt, OpenError, TooNew, Unwritable
+from allotment.apiserver.store.errors import Corrupt, Lost, OpenError, TooNew, Unwritable
 from allotment.apiserver.store.history import Evicted
+from allotment.apiserver.store.mark import Mark, Progress
+from allotment.apiserver.store.mark import path_of as mark_path
+from allotment.apiserver.store.mark import read as read_mark
 from allotment.apiserver.store.pending import Pending
 from allotment.apiserver.store.record import ChangeType, Key, Record
+from allotment.apiserver.store.reserve import Reserve
 
-SCHEMA = 1
-"""Version of the file's form. A file with a higher one is refused; one with a lower one would be migrated here."""
+log = logging.getLogger(__name__)
+
+SCHEMA = 2
+"""Version of the file's form. A file with a higher one is refused; see :func:`upgrade` for a lower one."""
 
 FIRST_REVISION = 1
 """Of an empty store; clients take 0 for "any"."""
@@ -45,9 +60,14 @@ CREATE TABLE revisions (
     type TEXT NOT NULL, created REAL NOT NULL, checksum INTEGER NOT NULL, data BLOB NOT NULL
 );
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-INSERT INTO meta VALUES ('schema', {SCHEMA}), ('compacted', {FIRST_REVISION});
+INSERT INTO meta VALUES ('schema', {SCHEMA}), ('compacted', {FIRST_REVISION}),
+    ('marked', 0), ('count', 0), ('checksums', 0);
 COMMIT;
 """
+
+SELECT = "SELECT revision, resource, namespace, name, type, created, checksum, data FROM revisions"
+
+_FREE = ("freelist_count", "page_size")
 
 _TYPES = {type_.value: type_ for type_ in ChangeType}
 
@@ -63,58 +83,97 @@ class Row:
         self.created = created
 
 
-class Database:
-    """An open file, and in ``compacted`` the revision up to which its log was forgotten."""
+class Meta(NamedTuple):
+    """What the file says of itself. The rows up to ``compacted`` have no numbers to miss, so they are counted."""
 
-    def __init__(self, path: Path) -> None:
-        """Opens or creates the file and checks it. Raises :class:`OpenError`."""
+    compacted: int
+    marked: bool  # whether a mark belongs beside it
+    rows: int | None  # up to ``compacted``; none in a file of the first form
+    checksums: int  # their sum
+
+
+class Database:
+    """An open file, and in ``compacted`` the revision up to which its log was forgotten.
+
+    ``full`` once the disk is: then the room that was kept for deletions is being used.
+    """
+
+    def __init__(self, path: Path, expected: Path | None = None) -> None:
+        """Opens or creates the file and checks it, and its log against its mark. Raises :class:`OpenError`."""
         self.path = path
+        self.full = False
+        progress = examine(path, expected)
+        self.reserve = Reserve(path)
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # objects hold secrets
-            if 0 < path.stat().st_size < SMALLEST:
-                raise Corrupt(path, "it is not a database")
             self.connection = connect(path)
         except OSError as exc:
             raise Unwritable(path, f"the store {path} cannot be opened for writing: {exc.strerror}") from exc
         try:
-            self.compacted = self._prepare()
+            self._prepare(progress)
         except sqlite3.Error as exc:
             self.connection.close()
             raise translate(path, exc) from exc
         except OpenError:
             self.connection.close()
             raise
+        self.full = not self.reserve.take()
 
-    def _prepare(self) -> int:
+    def _prepare(self, progress: Progress | None) -> None:
         db = self.connection
         if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-            db.execute("PRAGMA journal_mode = WAL")
-            db.executescript(_CREATE)
-        compacted = check(self.path, db)
+            create(db)
+        upgrade(db)
+        meta = check(self.path, db)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA wal_autocheckpoint = 2000")  # pages: fewer, longer pauses than SQLite's 1000
         db.execute("PRAGMA journal_size_limit = 67108864")
-        return compacted
+        if progress is not None and not progress.certain:
+            begin_anew(self.path, db, progress.reserved)
+            meta = check(self.path, db)
+        self.compacted = meta.compacted
+        self._mark = Mark(self.path, newest(db))
+        if not meta.marked:
+            db.execute("UPDATE meta SET value = 1 WHERE name = 'marked'")
 
     def rows(self) -> Iterator[Row]:
         """The whole log in order. Raises :class:`Corrupt` at a row that is damaged, or missing."""
         try:
-            yield from read(self.path, self.connection, self.compacted)
+            yield from read(self.path, self.connection, check(self.path, self.connection))
         except sqlite3.Error as exc:
             raise translate(self.path, exc) from exc
 
     def commit(self, writes: Sequence[Pending], evicted: Sequence[Evicted] = ()) -> None:
-        """Makes writes durable and forgets what left the history, all or nothing. Raises ``sqlite3.Error``.
+        """Makes writes durable and forgets what left the history, all or nothing. Raises ``sqlite3.Error`` or ``OSError``.
 
-        Every call into SQLite gives up the interpreter and may wait for a busy event loop to get it back, so the usual
+        A commit for which the disk has no room is tried once more with the room that was kept for deletions.
+        """
+        if writes:
+            self._mark.reserve(writes[-1].record.revision)
+        try:
+            self._commit(writes, evicted)
+        except sqlite3.OperationalError as exc:
+            if not no_room(exc):
+                raise
+            self.full = True
+            if not self.reserve.release():
+                raise
+            self._commit(writes, evicted)
+        if writes:
+            self._note(writes[-1].record.revision)
+        if not self.reserve.held:
+            self.find_room()
+
+    def _commit(self, writes: Sequence[Pending], evicted: Sequence[Evicted]) -> None:
+        """Every call into SQLite gives up the interpreter and may wait for a busy event loop to get it back, so the usual
         commit is a single statement. A revision that is already there is refused by the primary key: should a commit
         that SQLite reported as failed be found on disk after all, nothing is written over it.
         """
         db = self.connection
         if db.in_transaction:  # left by a commit that failed; in it nothing would become durable
             db.execute("ROLLBACK")
-        rows = [_values(write) for write in writes]
+        rows = [_values(write.record, write.change.type, write.created) for write in writes]
         large = sum(len(write.record.data) for write in writes) > LARGE
         if not evicted and not large:
             db.execute(_insert(len(rows)), [value for row in rows for value in row])
@@ -127,76 +186,276 @@ class Database:
         if evicted:
             self.compacted = evicted[-1].revision
 
+    def _note(self, revision: int) -> None:
+        """The commit is on disk, so to report a failure would be wrong."""
+        try:
+            self._mark.note(revision)
+        except OSError as exc:
+            log.warning("a write was committed, but %s could not be written: %s", self._mark.path, exc)
+
+    def find_room(self) -> None:
+        """Looks whether there is room for more than deletions: on the disk, or in pages of the file that were freed."""
+        self.full = not self.reserve.take() and self._free() < self.reserve.size
+
+    def _free(self) -> int:
+        try:
+            return math.prod(self.connection.execute(f"PRAGMA {name}").fetchone()[0] for name in _FREE)
+        except sqlite3.Error:
+            return 0
+
+    @property
+    def restless(self) -> bool:
+        """Whether :meth:`rest` has something to do."""
+        return self._mark.unsynced
+
+    def rest(self) -> None:
+        """Nobody has written for a moment."""
+        try:
+            self._mark.sync()
+        except OSError as exc:
+            log.warning("%s could not be synced: %s", self._mark.path, exc)
+
+    def abandon(self) -> None:
+        """Closes the file, in which something is wrong; the mark goes on saying so."""
+        self.connection.close()
+        self.reserve.release()
+
     def close(self) -> None:
         """Also moves the write-ahead log into the file, which then is complete by itself."""
         self.connection.close()
+        try:
+            self._mark.close()
+        except OSError as exc:
+            log.warning("%s could not be written: %s", self._mark.path, exc)
+        self.reserve.release()
+
+
+def examine(path: Path, expected: Path | None = None) -> Progress | None:
+    """Checks a store that is not open, and compares it with its mark, which it returns. Nothing is changed: what SQLite
+    takes for the end of a damaged log it would cut off. Raises :class:`OpenError`."""
+    progress, damaged = None, None
+    try:
+        progress = read_mark(path)
+    except Corrupt as exc:  # perhaps it was being made, beside a store that never used it
+        damaged = exc
+    used = damaged is not None
+    last = progress.acknowledged if progress is not None else 0
+    found = FIRST_REVISION
+    try:
+        if expected is not None and expected.exists() and not path.exists() and progress is None:
+            raise Corrupt(path, f"it is not there, although {expected} shows that a server has run here")
+        if path.exists():
+            os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+        if path.exists() and path.stat().st_size:
+            if path.stat().st_size < SMALLEST:
+                raise Corrupt(path, "it is not a database")
+            with closing(connect_to_read(path)) as db:
+                if db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+                    meta = check(path, db)
+                    check_pages(path, db)
+                    found = newest(db)
+                    used = meta.marked
+        if used and progress is None:
+            what = f"{mark_path(path).name} is not beside it, so nobody can tell whether writes are missing"
+            raise damaged or Corrupt(path, what)
+        wal = path.with_name(path.name + "-wal")
+        if found < last:
+            state = "is damaged, or was cut" if wal.exists() and wal.stat().st_size else "is missing"
+            culprit = wal if path.exists() else path
+            raise Lost(path, found + 1, last, f"{culprit.name} {state}")
+    except sqlite3.Error as exc:
+        raise translate(path, exc) from exc
+    except OSError as exc:
+        raise Unwritable(path, f"the store {path} cannot be opened for writing: {exc.strerror}") from exc
+    return progress
+
+
+def create(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA journal_mode = WAL")
+    db.executescript(_CREATE)
 
 
 def connect(path: Path) -> sqlite3.Connection:
     """A connection whose transactions are the caller's. The file must exist."""
-    uri = f"{path.absolute().as_uri()}?mode=rw"
+    return _connect(path, "mode=rw")
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """A connection that changes nothing, neither while it is open nor when it is closed, and leaves no files behind."""
+    wal = path.with_name(path.name + "-wal")
+    return _connect(path, "mode=ro" if wal.exists() else "mode=ro&immutable=1")
+
+
+def _connect(path: Path, how: str) -> sqlite3.Connection:
     return sqlite3.connect(
-        uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=64, timeout=5
+        f"{path.absolute().as_uri()}?{how}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=64,
+        timeout=5,
     )
 
 
-def check(path: Path, db: sqlite3.Connection) -> int:
-    """The compacted revision of a file that is a sound store of a known version. Raises :class:`OpenError`."""
+def check(path: Path, db: sqlite3.Connection) -> Meta:
+    """What a file says of itself that is a store of a known version. Raises :class:`OpenError`."""
     tables = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if not {"meta", "revisions"} <= tables:
         raise Corrupt(path, "it is a database of something else")
     meta = dict(db.execute("SELECT name, value FROM meta"))
-    schema, compacted = meta.get("schema"), meta.get("compacted")
-    if not isinstance(schema, int) or not isinstance(compacted, int) or compacted < FIRST_REVISION:
-        raise Corrupt(path, f"its meta table is damaged ({meta})")
-    if schema > SCHEMA:
+    schema = meta.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA:
         raise TooNew(
             path,
             f"the store {path} has form {schema} and this version of Allotment knows forms up to {SCHEMA}. "
             f"Use the version that wrote it, or a newer one",
         )
+    wanted = ("compacted",) if schema == 1 else ("compacted", "marked", "count", "checksums")
+    sound = isinstance(schema, int) and all(isinstance(meta.get(name), int) for name in wanted)
+    if not sound or meta["compacted"] < FIRST_REVISION:
+        raise Corrupt(path, f"its meta table is damaged ({meta})")
+    return Meta(
+        meta["compacted"], bool(meta.get("marked")), meta.get("count"), int(meta.get("checksums") or 0)
+    )
+
+
+def check_pages(path: Path, db: sqlite3.Connection) -> None:
+    """Whether SQLite finds its way through the file. Raises :class:`Corrupt`."""
     verdict = db.execute("PRAGMA quick_check(1)").fetchone()[0]
     if verdict != "ok":
         raise Corrupt(path, f"it is damaged ({' '.join(verdict.split())})")
-    return compacted
 
 
-def read(path: Path, db: sqlite3.Connection, compacted: int) -> Iterator[Row]:
-    """The rows of a log, each checked. After the compacted revision none may be missing."""
-    expected = compacted
-    for revision, resource, namespace, name, type_, created, checksum, data in db.execute(
-        "SELECT revision, resource, namespace, name, type, created, checksum, data FROM revisions ORDER BY revision"
-    ):
-        if revision > compacted:
+def newest(db: sqlite3.Connection) -> int:
+    """The newest revision."""
+    found: int = db.execute(
+        "SELECT max(value) FROM (SELECT max(revision) AS value FROM revisions UNION SELECT value FROM meta WHERE name = 'compacted')"
+    ).fetchone()[0]
+    return found
+
+
+def read(path: Path, db: sqlite3.Connection, meta: Meta) -> Iterator[Row]:
+    """The rows of a log, each checked. Up to the compacted revision they are counted; after it none may be missing."""
+    expected = meta.compacted
+    count = checksums = 0
+    for values in db.execute(SELECT + " ORDER BY revision"):
+        revision = values[0]
+        if revision > meta.compacted:
             expected += 1
             if revision != expected:
                 raise Corrupt(path, f"revision {expected} is missing")
-        try:
-            key = Key(sys.intern(resource), sys.intern(namespace), name)
-            sound = checksum == _checksum(key, revision, type_, data) and isinstance(created, float)
-        except (TypeError, ValueError):  # a damaged row may have values of any type
-            sound = False
-        if not sound:
-            raise Corrupt(path, f"revision {revision} ({resource} {namespace}/{name}) is damaged")
-        yield Row(_TYPES[type_], Record(key, revision, data), created)
+        row = row_of(values)
+        if row is None:
+            raise Corrupt(path, f"revision {revision} ({values[1]} {values[2]}/{values[3]}) is damaged")
+        if revision <= meta.compacted:
+            count += 1
+            checksums += values[6]
+        yield row
+    if meta.rows is not None and (count, checksums) != (meta.rows, meta.checksums):
+        raise Corrupt(
+            path,
+            f"of {meta.rows} objects written up to revision {meta.compacted} it has {count}"
+            + ("" if count != meta.rows else ", and they are not those"),
+        )
+
+
+def row_of(values: tuple[Any, ...]) -> Row | None:
+    """A row as it was selected; none if it is damaged: then it may have values of any type."""
+    revision, resource, namespace, name, type_, created, checksum, data = values
+    try:
+        key = Key(sys.intern(resource), sys.intern(namespace), name)
+        if checksum != _checksum(key, revision, type_, data) or not isinstance(created, float):
+            return None
+        return Row(_TYPES[type_], Record(key, revision, data), created)
+    except (TypeError, ValueError, KeyError):
+        return None
 
 
 def forget(db: sqlite3.Connection, rows: Iterable[int], compacted: int) -> None:
     """Removes rows and moves the compacted revision, inside the caller's transaction."""
-    db.execute(
-        "DELETE FROM revisions WHERE revision IN (SELECT value FROM json_each(?))", (json.dumps(list(rows)),)
-    )
+    doomed = json.dumps(list(rows))
+    among = "revision IN (SELECT value FROM json_each(?))"
+    new = "revision > (SELECT value FROM meta WHERE name = 'compacted') AND revision <= ?"
+    more = _summed(db, new, compacted)
+    less = _summed(db, among, doomed)
+    db.execute(f"DELETE FROM revisions WHERE {among}", (doomed,))
+    for name, change in zip(
+        ("count", "checksums"), (m - n for m, n in zip(more, less, strict=True)), strict=True
+    ):
+        db.execute("UPDATE meta SET value = value + ? WHERE name = ?", (change, name))
     db.execute("UPDATE meta SET value = ? WHERE name = 'compacted'", (compacted,))
+
+
+def _summed(db: sqlite3.Connection, which: str, value: int | str) -> tuple[int, int]:
+    """How many rows there are, and the sum of their checksums."""
+    count, checksums = db.execute(
+        f"SELECT count(*), coalesce(sum(checksum), 0) FROM revisions WHERE {which}", (value,)
+    ).fetchone()
+    return count, checksums
+
+
+def begin_anew(path: Path, db: sqlite3.Connection, revision: int) -> None:
+    """Goes on at a revision above all that are known, without history: every watch and continued list from before is
+    told 410 Gone, and lists anew. Raises :class:`Corrupt`."""
+    current: dict[Key, int] = {}
+    outdated: list[int] = []
+    for row in read(path, db, check(path, db)):
+        superseded = current.pop(row.record.key, None)
+        if superseded is not None:
+            outdated.append(superseded)
+        if row.type is ChangeType.DELETED:
+            outdated.append(row.record.revision)
+        else:
+            current[row.record.key] = row.record.revision
+    db.execute("BEGIN IMMEDIATE")
+    forget(db, outdated, revision)
+    db.execute("COMMIT")
+
+
+def fill(db: sqlite3.Connection, rows: Iterable[Row], revision: int) -> None:
+    """Writes the newest rows of objects into an empty store, which goes on at a revision above theirs."""
+    db.execute("BEGIN IMMEDIATE")
+    db.executemany(_insert(1), [_values(row.record, row.type, row.created) for row in rows])
+    forget(db, (), revision)
+    db.execute("COMMIT")
+
+
+def upgrade(db: sqlite3.Connection) -> None:
+    """Brings a file of the first form, which counted nothing, to the present one."""
+    if db.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone() != (1,):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    counted = _summed(
+        db, "revision <= (SELECT value FROM meta WHERE name = 'compacted') AND ? IS NOT NULL", 0
+    )
+    db.executemany(
+        "INSERT OR REPLACE INTO meta VALUES (?, ?)",
+        [("schema", SCHEMA), ("marked", 0), ("count", counted[0]), ("checksums", counted[1])],
+    )
+    db.execute("COMMIT")
 
 
 def translate(path: Path, exc: sqlite3.Error) -> OpenError:
     """What SQLite says when a file is opened and read, as ours."""
-    code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
+    code = _code(exc)
     if code == sqlite3.SQLITE_NOTADB:
         return Corrupt(path, "it is not a database")
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_FULL):
+    if no_room(exc):
+        return Unwritable(path, f"the store {path} cannot be opened: its disk is full. Free some space on it")
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
         return Unwritable(path, f"the store {path} cannot be opened for writing: {exc}")
     return Corrupt(path, f"it is damaged ({exc})")
+
+
+def _code(exc: sqlite3.Error) -> int:
+    code: int = getattr(exc, "sqlite_errorcode", 0) & 0xFF
+    return code
+
+
+def no_room(exc: sqlite3.Error) -> bool:
+    """Whether an error means that the disk is full."""
+    code = getattr(exc, "sqlite_errorcode", 0)
+    return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
 
 
 @cache
@@ -204,10 +463,9 @@ def _insert(rows: int) -> str:
     return "INSERT INTO revisions VALUES " + ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * rows)
 
 
-def _values(write: Pending) -> tuple[object, ...]:
-    key, revision, data = write.record.key, write.record.revision, write.record.data
-    type_ = write.change.type.value
-    return (revision, *key, type_, write.created, _checksum(key, revision, type_, data), data)
+def _values(record: Record, type_: ChangeType, created: float) -> tuple[object, ...]:
+    key, revision, data = record.key, record.revision, record.data
+    return (revision, *key, type_.value, created, _checksum(key, revision, type_.value, data), data)
 
 
 def _checksum(key: Key, revision: int, type_: str, data: bytes) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+HOW_TO_GO_ON = "Restore a backup of it (allot restore FILE), or go on with what can still be read (allot up --accept-loss)"
+
 
 class StoreError(Exception):
     """Something that the store cannot do."""
@@ -31,10 +33,23 @@ class Corrupt(OpenError):
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(
             path,
-            f"the store {path} cannot be used: {what}. Restore a backup of it (allot restore), "
-            f"or move the file away to start with an empty store",
+            f"the store {path} cannot be used: {what}. {HOW_TO_GO_ON}",
         )
         self.what = what
+
+
+class Lost(OpenError):
+    """Writes that were acknowledged are not there, from revision ``first`` to ``last``."""
+
+    def __init__(self, path: Path, first: int, last: int, what: str) -> None:
+        count = last - first + 1
+        lost = (
+            f"{count:,} writes, revisions {first} to {last}," if count > 1 else f"one write, revision {last},"
+        )
+        self.what = f"{lost} that it had acknowledged {'are' if count > 1 else 'is'} missing, as {what}"
+        super().__init__(path, f"the store {path} is incomplete: {self.what}. {HOW_TO_GO_ON}")
+        self.first = first
+        self.last = last
 
 
 class TooNew(OpenError):
@@ -47,6 +62,16 @@ class Unwritable(OpenError):
 
 class CommitFailed(StoreError):
     """A write did not reach the disk (full, broken): it did not happen, and nobody has seen it. Later ones may succeed."""
+
+
+class DiskFull(CommitFailed):
+    """There is no room for more than deletions. Nothing was done."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"the disk that holds the store {path} is full, so only deletions are accepted: "
+            "free some space on it, or delete objects that nobody needs"
+        )
 
 
 class Overloaded(StoreError):

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import sqlite3
 import sys
 import time
 from collections import deque
@@ -28,12 +30,14 @@ from pathlib import Path
 import msgspec
 
 from allotment.apiserver.store import backup
-from allotment.apiserver.store.database import Database, check, connect, read
+from allotment.apiserver.store.database import Database, check, check_pages, connect, no_room, read
 from allotment.apiserver.store.errors import (
     Closed,
     CommitFailed,
     Compacted,
     Corrupt,
+    DiskFull,
+    Lost,
     ObjectTooLarge,
     Overloaded,
 )
@@ -41,11 +45,12 @@ from allotment.apiserver.store.history import Evicted, History, Window, supersed
 from allotment.apiserver.store.lock import Lock
 from allotment.apiserver.store.pending import Pending
 from allotment.apiserver.store.record import Change, ChangeType, Key, Obj, Record
+from allotment.apiserver.store.salvage import salvage
 from allotment.apiserver.store.scope import Scope, covers
 from allotment.apiserver.store.state import State
 from allotment.apiserver.store.stats import Stats
 from allotment.apiserver.store.watch import Buffer, Watch, Watches
-from allotment.apiserver.store.writer import Barrier, Stop, Trim, Writer
+from allotment.apiserver.store.writer import Barrier, FindRoom, Stop, Trim, Writer
 
 Follower = Callable[[Record | None, Record | None], None]
 """Told the record before and after each write on the head. Must not raise, await or write."""
@@ -62,6 +67,11 @@ TRIM_AT = 250
 
 TRIM_MOST = 1000
 """Evicted changes that one transaction forgets, so that no write waits long for it."""
+
+ROOM_SECONDS = 1.0
+"""On a full disk, how long after one look for room the next refused write causes another."""
+
+log = logging.getLogger(__name__)
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -97,6 +107,8 @@ class Store:
         self._garbage: list[Evicted] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
+        self.full = database.full  # only deletions are accepted
+        self._looked_for_room = 0.0  # in monotonic seconds
         self.failed_at: float | None = None  # when the newest commit failed, if it did, in monotonic seconds
         self._commits = self._writes = self._failures = self._last_writes = 0
         self._seconds = self._last_seconds = 0.0
@@ -110,19 +122,40 @@ class Store:
         window: Window | None = None,
         buffer: Buffer | None = None,
         clock: Callable[[], float] = time.time,
+        expected: Path | None = None,
+        accept_loss: bool = False,
     ) -> Store:
         """The store in a file, which is created with its folder if it is not there. Raises :class:`OpenError`.
 
-        Reads the whole file. Needs no event loop; everything after it does.
+        ``expected`` names a file beside which there must be a store, if that file exists. With ``accept_loss`` a store that is
+        damaged or incomplete goes on with what can be read of it. Reads the whole file. Needs no event loop; everything after
+        it does.
         """
         lock = Lock(path)
-        try:
-            database = Database(path)
+
+        def load() -> Store:
+            database = Database(path, expected)
             try:
-                store = cls(lock, database, window or Window(), buffer or Buffer(), clock)
+                return cls(lock, database, window or Window(), buffer or Buffer(), clock)
             except BaseException:
-                database.close()
+                database.abandon()
                 raise
+
+        try:
+            try:
+                store = load()
+            except (Corrupt, Lost) as exc:
+                if not accept_loss:
+                    raise
+                saved = salvage(path)
+                log.warning(
+                    "%s: it goes on at revision %d with the %d objects that could be read; what was there is kept as %s",
+                    exc.what,
+                    saved.revision,
+                    saved.objects,
+                    saved.kept,
+                )
+                store = load()
         except BaseException:
             lock.release()
             raise
@@ -230,6 +263,9 @@ class Store:
         if self._in_flight_bytes > MAX_PENDING_BYTES or len(self._in_flight) >= MAX_PENDING_WRITES:
             raise Overloaded(f"{len(self._in_flight)} writes wait for the disk")
         loop = self._bind()
+        if self.full and not _makes_room(type_, obj):
+            self._look_for_room()
+            raise DiskFull(self.path)
         revision = self._head_revision + 1
         obj["metadata"]["resourceVersion"] = str(revision)
         key = previous.key if previous else Key(sys.intern(key.resource), sys.intern(key.namespace), key.name)
@@ -248,6 +284,11 @@ class Store:
         self._tell(key.resource, previous, None if type_ is ChangeType.DELETED else record)
         record.at_hand = None
         return pending
+
+    def _look_for_room(self) -> None:
+        if time.monotonic() - self._looked_for_room > ROOM_SECONDS:
+            self._looked_for_room = time.monotonic()
+            self._writer.submit(FindRoom())
 
     def _send(self) -> None:
         """Hands writes to the writer: all of a turn at once, as a commit for each would cost more than the writes."""
@@ -275,6 +316,9 @@ class Store:
     def failed(self, epoch: int, error: Exception) -> None:
         self._call(lambda: self._take_back(epoch, error))
 
+    def filled(self, full: bool) -> None:
+        self._call(lambda: self._become_full(full))
+
     def ended(self) -> None:
         self._lock.release()
 
@@ -296,8 +340,23 @@ class Store:
         for pending in writes:
             pending.settle()
         self._trim(self._history.trim(self._clock()))
+        if self.full:
+            self._forget_all()
         if self.on_commit is not None:
             self.on_commit(seconds, len(writes))
+
+    def _become_full(self, full: bool) -> None:
+        self.full = full
+        if full:
+            log.error("%s", DiskFull(self.path))
+            self._forget_all()
+        else:
+            log.warning("there is room again on the disk that holds the store %s", self.path)
+
+    def _forget_all(self) -> None:
+        """On a full disk there is no room for history: what is deleted makes room at once."""
+        self._trim(self._history.compact(self.revision))
+        self._collect(at_least=1)
 
     def _become_durable(self, pending: Pending) -> None:
         change = pending.change
@@ -327,7 +386,11 @@ class Store:
             change = pending.change
             self._tell(change.record.key.resource, _after(change), change.previous)
         for pending in failed:
-            failure = CommitFailed(f"the store {self.path} could not be written: {error}")
+            failure = (
+                DiskFull(self.path)
+                if isinstance(error, sqlite3.Error) and no_room(error)
+                else CommitFailed(f"the store {self.path} could not be written: {error}")
+            )
             failure.__cause__ = error
             pending.settle(failure)
 
@@ -437,6 +500,7 @@ class Store:
     def _validate_file(self) -> None:
         with contextlib.closing(connect(self.path)) as db:
             db.execute("BEGIN")  # one snapshot, as the writer may be removing rows
+            check_pages(self.path, db)
             rows = list(read(self.path, db, check(self.path, db)))
         replayed: dict[Key, Record] = {}
         for row in rows:
@@ -460,6 +524,11 @@ def check_size(record: Record, previous: Record | None) -> None:
     before = len(previous.data) if previous is not None else 0
     if len(record.data) > max(MAX_OBJECT, before):
         raise ObjectTooLarge(MAX_OBJECT)
+
+
+def _makes_room(type_: ChangeType, obj: Obj) -> bool:
+    """A deletion, or a step on the way to one: finalizers are removed one by one."""
+    return type_ is ChangeType.DELETED or "deletionTimestamp" in obj["metadata"]
 
 
 def _after(change: Change) -> Record | None:

@@ -25,12 +25,19 @@ MAX_WRITES = 500
 MAX_BYTES = 16 * 1024 * 1024
 """Of one transaction."""
 
+REST_SECONDS = 1.0
+"""After so long without a write, the database does what it put off."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trim:
     """Changes that left the history: their rows can go. Oldest first."""
 
     evicted: list[Evicted]
+
+
+class FindRoom:
+    """Whether there is room on the disk again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ class Turn:
     """What is done at once: any number of writes, then at most one item of another sort."""
 
     writes: list[Pending] = field(default_factory=list)
-    then: Trim | Barrier | Stop | None = None
+    then: Trim | FindRoom | Barrier | Stop | None = None
 
 
 class Listener(Protocol):
@@ -59,6 +66,9 @@ class Listener(Protocol):
 
     def failed(self, epoch: int, error: Exception) -> None:
         """Nothing of this epoch that was not yet reported as committed will be."""
+
+    def filled(self, full: bool) -> None:
+        """The disk has room for deletions only, or for everything again."""
 
     def ended(self) -> None:
         """The file is closed."""
@@ -70,16 +80,17 @@ class Writer:
     def __init__(self, database: Database, listener: Listener) -> None:
         self._database = database
         self._listener = listener
-        self._queue: SimpleQueue[list[Pending] | Trim | Barrier | Stop] = SimpleQueue()
+        self._queue: SimpleQueue[list[Pending] | Trim | FindRoom | Barrier | Stop] = SimpleQueue()
         self._left: deque[Pending] = deque()  # of what was taken from the queue, for the next turns
         self._failed_epoch = -1
         self._evicted: list[Evicted] = []  # not yet forgotten on disk, as the commit failed
+        self._full = False  # as the listener was told
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, item: list[Pending] | Trim | Barrier | Stop) -> None:
+    def submit(self, item: list[Pending] | Trim | FindRoom | Barrier | Stop) -> None:
         """Writes come many at a time: each call wakes the thread, which costs more than most of what it is told."""
         self._queue.put(item)
 
@@ -92,6 +103,11 @@ class Writer:
             if isinstance(turn.then, Trim):
                 self._evicted += turn.then.evicted
             self._commit([write for write in turn.writes if write.epoch > self._failed_epoch])
+            if isinstance(turn.then, FindRoom):
+                self._database.find_room()
+            if self._database.full is not self._full:
+                self._full = self._database.full
+                self._listener.filled(self._full)
             if isinstance(turn.then, Barrier):
                 turn.then.passed()
             elif isinstance(turn.then, Stop):
@@ -108,9 +124,14 @@ class Writer:
                 size += len(turn.writes[-1].record.data)
                 continue
             try:
-                item = self._queue.get(block=not turn.writes)
+                item = self._queue.get(
+                    block=not turn.writes, timeout=REST_SECONDS if self._database.restless else None
+                )
             except Empty:
-                break
+                if turn.writes:
+                    break
+                self._database.rest()
+                continue
             if not isinstance(item, list):
                 turn.then = item
                 break
@@ -122,12 +143,21 @@ class Writer:
             return
         started = perf_counter()
         try:
-            self._database.commit(writes, self._evicted)
+            self._write(writes)
         except Exception as exc:  # whatever it is: a writer that died would leave everybody waiting
             if writes:
                 self._failed_epoch = writes[-1].epoch
                 self._listener.failed(self._failed_epoch, exc)
             return
-        self._evicted = []
         if writes:
             self._listener.committed(writes, perf_counter() - started)
+
+    def _write(self, writes: list[Pending]) -> None:
+        try:
+            self._database.commit(writes, self._evicted)
+        except Exception:
+            if not (writes and self._evicted):
+                raise
+            self._database.commit(writes)  # perhaps the disk has room for as much
+        else:
+            self._evicted = []

@@ -1,0 +1,60 @@
+"""A damaged store goes on with what can be read of it, because somebody said so.
+
+What can be read is written into a new file, which goes on far above every revision that can have been given out, without
+history, as a restored one does. The damaged files are kept beside it. An object whose newest state cannot be read is there in
+an older one, or is not there; one whose deletion cannot be read is there again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from allotment.apiserver.store.backup import REVISION_STEP, highest, replacing, set_aside
+from allotment.apiserver.store.database import SELECT, Row, connect, connect_to_read, create, fill, row_of
+from allotment.apiserver.store.record import ChangeType, Key
+
+
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """How many objects were found, at which revision the store goes on, and where the damaged one is."""
+
+    objects: int
+    revision: int
+    kept: Path
+
+
+def salvage(path: Path) -> Salvaged:
+    """Puts a sound store in the place of a damaged or missing one, of which the caller has the lock. Raises
+    :class:`OpenError` if the file cannot be written."""
+    newest: dict[Key, Row] = {}
+    with suppress(sqlite3.Error, OSError), closing(connect_to_read(path)) as db:
+        for row in _readable(db):
+            known = newest.get(row.record.key)
+            if known is None or known.record.revision < row.record.revision:
+                newest[row.record.key] = row
+    rows = [row for row in newest.values() if row.type is not ChangeType.DELETED]
+    revision = highest(path, used=True) + REVISION_STEP
+    with replacing(path) as temporary:
+        with closing(connect(temporary)) as db:
+            create(db)
+            fill(db, rows, revision)
+            db.execute("PRAGMA journal_mode = DELETE")  # so that the file is complete by itself
+        kept = set_aside(path, ".damaged")
+    return Salvaged(len(rows), revision, kept)
+
+
+def _readable(db: sqlite3.Connection) -> Iterator[Row]:
+    """The rows that are sound, from both ends up to where SQLite cannot go on."""
+    for order in ("", " DESC"):
+        try:
+            for values in db.execute(f"{SELECT} ORDER BY revision{order}"):
+                row = row_of(values)
+                if row is not None:
+                    yield row
+            return
+        except sqlite3.Error:
+            continue

@@ -1,0 +1,262 @@
+"""Files that lost what was acknowledged: the store says what is missing, changes nothing, and goes on when it may."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from allotment.apiserver.store import mark
+from allotment.apiserver.store.backup import copy
+from allotment.apiserver.store.errors import Corrupt, Lost, OpenError
+from allotment.apiserver.store.mark import AHEAD
+from allotment.apiserver.store.store import Store
+from tests.apiserver.store.build import delete, opened, put, values
+from tests.apiserver.store.test_open import execute
+from tests.thoroughness import examples
+
+NEWEST = 42
+"""The revision that was acknowledged last."""
+
+
+async def _fill_and_stop_dead(path: Path, left: Path) -> None:
+    """What a killed process leaves: the last half of the writes is in the write-ahead log only."""
+    async with opened(path) as store:
+        for i in range(2, 22):
+            await put(store, f"p{i % 7}", str(i) * 300)
+        await delete(store, "p1")
+        await store.compact(10)
+        store._database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        for i in range(23, NEWEST + 1):
+            await put(store, f"q{i % 5}", str(i) * 300)
+        left.mkdir()
+        for suffix in ("", "-wal", ".mark"):
+            shutil.copy(path.with_name(path.name + suffix), left)
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    asyncio.run(_fill_and_stop_dead(tmp_path / "lived" / "store.db", tmp_path / "left"))
+    return tmp_path / "left" / "store.db"
+
+
+def wal(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def contents(path: Path, *, accept_loss: bool = False) -> tuple[int, dict[str, object]]:
+    async def look() -> tuple[int, dict[str, object]]:
+        store = Store.open(path, accept_loss=accept_loss)
+        try:
+            store.validate()
+            return store.revision, values(store.list("pods"))
+        finally:
+            await store.close()
+
+    return asyncio.run(look())
+
+
+def refusal(path: Path) -> OpenError:
+    with pytest.raises(OpenError) as refused:
+        Store.open(path)
+    return refused.value
+
+
+def flip(path: Path, where: float) -> None:
+    data = bytearray(path.read_bytes())
+    data[int(where * len(data))] ^= 1
+    path.write_bytes(data)
+
+
+def zero(path: Path, where: float) -> None:
+    data = bytearray(path.read_bytes())
+    start = int(where * len(data))
+    data[start : start + 4096] = bytes(4096)
+    path.write_bytes(data)
+
+
+def cut(path: Path, where: float) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: int(where * len(data))])
+
+
+def test_what_a_killed_process_left_is_complete(killed: Path) -> None:
+    revision, found = contents(killed)
+    assert revision == NEWEST
+    assert found["q2"] == "42" * 300
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "a bit flipped in the header": lambda path: flip(wal(path), 0.0001),
+    "a bit flipped in the middle": lambda path: flip(wal(path), 0.5),
+    "a bit flipped at the end": lambda path: flip(wal(path), 0.9999),
+    "zeros in the middle": lambda path: zero(wal(path), 0.5),
+    "zeros at the end": lambda path: zero(wal(path), 0.98),
+    "cut in the middle": lambda path: cut(wal(path), 0.5),
+    "the last byte cut off": lambda path: cut(wal(path), 0.9999),
+    "emptied": lambda path: cut(wal(path), 0),
+    "removed": lambda path: wal(path).unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_write_ahead_log_that_lost_acknowledged_writes_is_refused_and_left_alone(
+    damage: Callable[[Path], None], killed: Path
+) -> None:
+    damage(killed)
+    before = {path.name: path.read_bytes() for path in killed.parent.iterdir()}
+    for _ in range(2):
+        refused = refusal(killed)
+        assert isinstance(refused, Lost)
+        assert 22 < refused.first <= refused.last == NEWEST
+        assert "store.db-wal" in str(refused)
+        assert f"revision {NEWEST}," in str(refused) or f"{refused.first} to {NEWEST}" in str(refused)
+        assert "allot restore FILE" in str(refused)
+        assert "--accept-loss" in str(refused)
+    after = {path.name: path.read_bytes() for path in killed.parent.iterdir()}
+    assert {name: after[name] for name in before} == before
+
+    revision, found = contents(killed, accept_loss=True)
+    assert revision > NEWEST + AHEAD, "a revision that was given out would be given out again"
+    assert found["p0"] == "21" * 300
+    assert contents(killed) == (revision, found)
+    assert wal(killed.with_name("store.db.damaged")).exists() == ("store.db-wal" in before)
+
+
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(where=st.floats(0, 1, exclude_max=True), damage=st.sampled_from([flip, zero, cut]))
+def test_whatever_happens_to_the_write_ahead_log_nothing_is_lost_in_silence(
+    where: float, damage: Callable[[Path, float], None], killed: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "damaged"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(killed.parent, folder)
+    damage(wal(folder / "store.db"), where)
+    with suppress(Lost):
+        assert contents(folder / "store.db") == contents(killed)
+
+
+def test_a_store_that_is_missing_beside_its_mark_or_keys_is_refused(killed: Path) -> None:
+    killed.unlink()
+    wal(killed).unlink()
+    refused = refusal(killed)
+    assert isinstance(refused, Lost)
+    assert (refused.first, refused.last) == (2, NEWEST)
+    assert "store.db is missing" in str(refused)
+
+    mark.path_of(killed).unlink()
+    keys = killed.parent / "service-account.key"
+    keys.touch()
+    with pytest.raises(Corrupt, match=r"not there, although .*service-account\.key .*--accept-loss"):
+        Store.open(killed, expected=keys)
+
+    async def run() -> None:
+        store = Store.open(killed, expected=keys, accept_loss=True)
+        assert store.revision > NEWEST + AHEAD
+        assert store.list("pods") == []
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_an_empty_store_that_is_missing_is_made_again(tmp_path: Path) -> None:
+    """Nothing was acknowledged, so nothing is lost."""
+    path = tmp_path / "store.db"
+    asyncio.run(Store.open(path).close())
+    path.unlink()
+    assert contents(path) == (1, {})
+
+
+def test_a_mark_that_is_missing_or_damaged_is_refused_as_it_can_vouch_for_nothing(killed: Path) -> None:
+    mark.path_of(killed).write_bytes(b"rubbish")
+    assert "store.db.mark beside it is damaged" in str(refusal(killed))
+    mark.path_of(killed).unlink()
+    assert "store.db.mark is not beside it" in str(refusal(killed))
+    revision, found = contents(killed, accept_loss=True)
+    assert revision > NEWEST + AHEAD
+    assert found["q2"] == "42" * 300
+
+
+@pytest.mark.parametrize("block", [0, 4096])
+def test_one_torn_block_of_the_mark_does_no_harm(block: int, killed: Path) -> None:
+    path = mark.path_of(killed)
+    data = bytearray(path.read_bytes())
+    data[block + 20] ^= 1
+    path.write_bytes(data)
+    assert contents(killed)[0] == NEWEST
+
+
+def test_an_old_object_that_vanished_from_the_file_is_noticed(killed: Path) -> None:
+    """Compaction leaves gaps, so no number is missing where a page went back to what it was before."""
+    contents(killed)
+    execute(
+        killed,
+        "DELETE FROM revisions WHERE revision = (SELECT min(revision) FROM revisions WHERE revision <= 10)",
+    )
+    refused = refusal(killed)
+    assert isinstance(refused, Corrupt)
+    execute(killed, "UPDATE meta SET value = value - 1 WHERE name = 'count'")
+    assert "and they are not those" in str(refusal(killed)) or "is missing" in str(refusal(killed))
+
+
+def test_a_store_damaged_in_the_middle_goes_on_with_what_can_be_read(killed: Path) -> None:
+    contents(killed)  # closes it, so that all is in the file
+    whole = bytearray(killed.read_bytes())
+    pages = [at for at in range(4096, len(whole), 4096) if b"3030303030" in whole[at : at + 4096]]
+    for at in pages[:1]:
+        whole[at : at + 4096] = bytes(4096)
+    killed.write_bytes(whole)
+    assert isinstance(refusal(killed), Corrupt)
+    revision, found = contents(killed, accept_loss=True)
+    assert revision > NEWEST
+    assert {"p0", "p6", "q2"} <= set(found)
+    assert killed.with_name("store.db.damaged").read_bytes() == whole
+
+
+def test_a_file_that_is_no_database_makes_way_for_an_empty_store(killed: Path) -> None:
+    contents(killed)  # closes it, so that all is in the file
+    killed.write_bytes(b"no database at all, but long enough to be looked at" * 100)
+    assert isinstance(refusal(killed), Corrupt)
+    revision, found = contents(killed, accept_loss=True)
+    assert (revision > NEWEST + AHEAD, found) == (True, {})
+
+
+def test_no_backup_is_made_of_a_store_that_lost_something(killed: Path, tmp_path: Path) -> None:
+    cut(wal(killed), 0.5)
+    with pytest.raises(Lost):
+        copy(killed, tmp_path / "backup")
+    assert not (tmp_path / "backup").exists()
+
+
+def test_after_a_power_loss_it_goes_on_above_all_that_was_given_out(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk may have claimed to have what it lost. Nobody can tell, so no revision is used that may have been seen."""
+    monkeypatch.setattr(mark, "this_boot", lambda: b"another run of it")
+
+    async def run() -> None:
+        async with opened(killed) as store:
+            assert store.revision == store.compacted > AHEAD
+            assert values(store.list("pods"))["q2"] == "42" * 300
+
+    asyncio.run(run())
+    revision, _ = contents(killed)
+    assert revision < NEWEST + 2 * AHEAD, "it was closed in good order, and goes on where it was"
+
+
+def test_a_store_of_the_first_form_is_brought_to_the_present_one(killed: Path) -> None:
+    found = contents(killed)
+    mark.path_of(killed).unlink()
+    execute(
+        killed,
+        "UPDATE meta SET value = 1 WHERE name = 'schema'",
+        "DELETE FROM meta WHERE name IN ('marked', 'count', 'checksums')",
+    )
+    assert contents(killed) == found
+    assert mark.path_of(killed).exists()
