@@ -65,7 +65,9 @@ def change_errors(crd: Obj, old: Obj) -> Iterator[FieldError]:
         if not (approved and APPROVED in str(error.path)):
             yield error
     conditions = at(old, "status", "conditions") or ()
-    established = any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+    established = any(
+        each.get("type") == "Established" and each.get("status") == "True" for each in conditions
+    )
     fixed = [("scope",), ("names", "kind")] if established else []
     for path in [*fixed, ("group",), ("names", "plural")]:
         value = at(crd, "spec", *path)

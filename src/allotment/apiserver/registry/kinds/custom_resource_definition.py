@@ -107,14 +107,14 @@ def _count_stored(obj: Obj) -> None:
 def condition(crd: Obj, type_: str) -> Obj | None:
     """A condition of a definition, if it is there."""
     for each in (crd.get("status") or {}).get("conditions") or ():
-        if each["type"] == type_:
+        if each.get("type") == type_:
             return each  # type: ignore[no-any-return]  # conditions are objects
     return None
 
 
 def is_true(crd: Obj, type_: str) -> bool:
     found = condition(crd, type_)
-    return found is not None and found["status"] == "True"
+    return found is not None and found.get("status") == "True"
 
 
 def set_condition(crd: Obj, type_: str, status: str, reason: str, message: str, now: str) -> None:
@@ -123,8 +123,8 @@ def set_condition(crd: Obj, type_: str, status: str, reason: str, message: str, 
     before = crd.setdefault("status", {}).get("conditions")
     conditions = crd["status"]["conditions"] = before or []
     for number, each in enumerate(conditions):
-        if each["type"] == type_:
-            if each["status"] == status:
+        if each.get("type") == type_:
+            if each.get("status") == status:
                 told["lastTransitionTime"] = each.get("lastTransitionTime") or now
             conditions[number] = {**each, **told}
             return
