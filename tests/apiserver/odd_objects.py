@@ -21,6 +21,8 @@ from tests.apiserver.registry.kinds.record import NAMESPACE, cases
 from tests.contract import objects
 
 _TRIES = 4
+_HOW_MANY, _MOST = {"replicas", "parallelism", "completions", "max"}, 5
+"""What would keep controllers at work for ever if it were large."""
 
 WORDS = (
     "",
@@ -97,6 +99,8 @@ def odd_objects(resources: dict[str, Resource], dice: Random, namespace: str) ->
         for name, inner in schema.properties.items():
             if name not in ("apiVersion", "kind", "metadata", "status") and dice.random() < 0.3:
                 obj[name] = mixed(obj.get(name), inner, dice)
+        for name in _HOW_MANY & obj.get("spec", {}).keys():
+            obj["spec"][name] = min(obj["spec"][name], _MOST)
         status = schema.properties.get("status") if resource.status else None
         tries = _TRIES if status is not None else 0
         yield Odd(resource, obj, tuple(value(status, dice, 6) for _ in range(tries) if status is not None))

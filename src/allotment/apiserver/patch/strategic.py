@@ -211,7 +211,8 @@ def _merge_ordered(live: Obj, patch: Obj, directive: str, schema: Schema) -> Non
         raise BadRequest(_BAD_ORDER)
     field = _field(schema, name)
     _require_one_type(current or [], change or [])
-    key_of = live_key_of = identity
+    key_of: _Identify = identity
+    live_key_of: _Identify = identity
     if field.patch_key:
         key_of, live_key_of = _by_merge_key(field.patch_key), _by_merge_key(field.patch_key, stored=True)
     _require_order(change or [], order, key_of)
