@@ -80,8 +80,8 @@ class ServiceAddresses:
             wanted = addresses[index] if index < len(addresses) else ""
             if not wanted:
                 addresses[index:] = [str(ip_address(_one_of(self._addresses.free(), "a serviceIP")))]
-            elif wanted in (before.get("clusterIPs") or ()):
-                continue
+            elif index < len(before.get("clusterIPs") or ()):
+                continue  # it keeps what it has; the rules say so
             elif problem := self._address_problem(wanted, owner):
                 told = f"failed to allocate IP {wanted}: {problem}"
                 yield SPEC.child("clusterIPs").invalid(told, addresses)
@@ -247,19 +247,20 @@ def _family_errors(spec: Obj, before: Obj) -> Iterator[FieldError]:
         other = REQUIRE_DUAL if free_of_pods else SINGLE
         spec["ipFamilyPolicy"] = before.get("ipFamilyPolicy") or other
     policy, where = spec["ipFamilyPolicy"], SPEC.child("ipFamilyPolicy")
-    errors = list(address_errors(spec))
-    yield from errors
-    if errors:
+    if errors := list(address_errors(spec)):
+        yield from errors
         return
     families, addresses = list(spec.get("ipFamilies") or ()), spec.get("clusterIPs") or []
     if policy == SINGLE and families == before.get("ipFamilies"):
         families = families[:1]
-    if policy == SINGLE and len(addresses) > 1:
-        yield where.invalid(_ONE_ONLY.format("cluster IPs"), policy)
-    if policy == SINGLE and len(families) > 1:
-        yield where.invalid(_ONE_ONLY.format("IP families"), policy)
-    elif policy != SINGLE and before and 0 < len(families) < len(before.get("ipFamilies") or ()):
-        yield where.invalid("must be 'SingleStack' to release the secondary IP family", policy)
+    for names, what in ((addresses, "cluster IPs"), (families, "IP families")):
+        if policy == SINGLE and len(names) > 1:
+            errors.append(where.invalid(_ONE_ONLY.format(what), policy))
+    if policy != SINGLE and 0 < len(families) < len(before.get("ipFamilies") or ()):
+        errors.append(where.invalid("must be 'SingleStack' to release the secondary IP family", policy))
+    if errors:
+        yield from errors
+        return
     families = families or [family_of(each) for each in addresses if each != NONE] or [_FAMILY]
     if free_of_pods:
         if policy != SINGLE:
