@@ -84,7 +84,8 @@ class Resources:
         else:
             call = call_of(request, identity, self._now(), verb)
             body = await self._body(request, served.resource.kind)
-            obj = accepted(served, body.value, body.duplicates(served.schema), call)
+            of_ours = None if served.resource.readers else served.schema  # custom kinds are read as they come
+            obj = accepted(served, body.value, body.duplicates(of_ours), call)
             writes = self._registry.writes
             if verb == "create":
                 written = writes.create(served, target.namespace, obj, call)
