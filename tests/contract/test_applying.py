@@ -247,3 +247,31 @@ def test_what_is_applied_to_what_is_being_made_by_hand(api: Api, configmaps: str
 def test_an_empty_patch_after_apply_is_no_change(api: Api, configmaps: str) -> None:
     made = api.apply(f"{configmaps}/a", cm(k="1"), "one").must(201)
     assert api.patch(f"{configmaps}/a?fieldManager=other", {"data": {"k": "1"}}, MERGE).must(200) == made
+
+
+def test_owned_fields_are_sorted(api: Api, pods: str) -> None:
+    """However they were sent; those who compare texts of objects go by it."""
+    ports = [{"containerPort": 9}, {"containerPort": 80, "name": "web"}, {"containerPort": 8080}]
+    env = [{"name": "Z", "value": "1"}, {"name": "A", "value": "2"}]
+    main = {"ports": ports, "name": "main", "image": "example.com/main:1", "env": env}
+    labels = {"z": "1", "a": "2"}
+    sent = {"spec": {"containers": [main]}, "metadata": {"name": "a", "labels": labels}}
+    fields = api.post(pods, {"kind": "Pod", "apiVersion": "v1", **sent}).must(201)["metadata"][
+        "managedFields"
+    ][0]["fieldsV1"]
+    assert list(fields["f:metadata"]["f:labels"]) == [".", "f:a", "f:z"]
+    container = fields["f:spec"]["f:containers"]['k:{"name":"main"}']
+    assert list(container)[:4] == [".", "f:env", "f:image", "f:imagePullPolicy"]
+    assert list(container["f:env"]) == [".", 'k:{"name":"A"}', 'k:{"name":"Z"}']
+    assert list(container["f:ports"]) == [
+        ".",
+        'k:{"containerPort":9,"protocol":"TCP"}',
+        'k:{"containerPort":80,"protocol":"TCP"}',
+        'k:{"containerPort":8080,"protocol":"TCP"}',
+    ]
+
+
+def test_a_changed_share_is_sorted_too(api: Api, configmaps: str) -> None:
+    api.post(configmaps, configmap("a", z="1")).must(201)
+    changed = api.put(f"{configmaps}/a", configmap("a", z="1", a="2")).must()
+    assert list(changed["metadata"]["managedFields"][0]["fieldsV1"]["f:data"]) == [".", "f:a", "f:z"]

@@ -17,6 +17,16 @@ TWICE = b'{"metadata":{"name":"a","name":"a"},"data":{"k":"v","k":"w"}}'
 CASES: dict[str, tuple[Any, list[str]]] = {
     "an unknown field": (TYPO, ['unknown field "dta"']),
     "an unknown field within": (NESTED, ['unknown field "metadata.nme"']),
+    "both, as they come": (
+        b'{"dta":1,"metadata":{"name":"a","nme":1,"name":"a","nme":2},"dta":2,"data":{"k":"v","k":"w","k":"x"},"zz":{"a":1,"a":2}}',
+        [
+            'unknown field "dta"',
+            'unknown field "metadata.nme"',
+            'duplicate field "metadata.name"',
+            'duplicate field "data.k"',
+            'unknown field "zz"',
+        ],
+    ),
     "repeated fields": (TWICE, ['duplicate field "metadata.name"', 'duplicate field "data.k"']),
 }
 
@@ -104,3 +114,36 @@ def test_in_deployments(api: Api, namespace: str) -> None:
     body["spec"]["replica"] = 3
     reply = api.post(f"/apis/apps/v1/namespaces/{namespace}/deployments?fieldValidation=Strict", body)
     assert reply.message.endswith('strict decoding error: unknown field "spec.replica"')
+
+
+def test_in_custom_objects(api: Api, namespace: str, fresh: str) -> None:
+    """Repeated fields as they come, then unknown ones by name."""
+    group = f"{fresh}.example.com"
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}},
+    }
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "widgets", "kind": "Widget"}
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
+    api.post(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        {"metadata": {"name": f"widgets.{group}"}, "spec": spec},
+    ).must(201)
+    path = f"/apis/{group}/v1/namespaces/{namespace}/widgets"
+    api.eventually(lambda: api.get(path).status == 200 or None, "the kind is served")
+    body = (
+        f'{{"apiVersion":"{group}/v1","kind":"Widget","z":{{"a":1,"a":2}},"spec":{{"y":1,"size":1,"size":2,"x":1}},'
+        '"metadata":{"name":"a","name":"a"}}'
+    ).encode()
+    reply = api.post(f"{path}?fieldValidation=Strict", body)
+    assert reply.status == 400
+    told = reply.message.partition("strict decoding error: ")[2].split(", ")
+    assert told == [
+        'duplicate field "z.a"',
+        'duplicate field "spec.size"',
+        'duplicate field "metadata.name"',
+        'unknown field "spec.x"',
+        'unknown field "spec.y"',
+        'unknown field "z"',
+    ]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract.api import JSON, MERGE, STRATEGIC, Api
 from tests.contract.conftest import Allocated
-from tests.contract.objects import claim, configmap, deployment, pod
+from tests.contract.objects import claim, configmap, deployment, node, pod
 
 MEANINGLESS = "the server rejected our request due to an error in our request"
 
@@ -274,3 +274,16 @@ def test_force_is_for_apply_only(api: Api, configmaps: str) -> None:
         422,
         'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be specified for non-apply patch',
     )
+
+
+def test_a_stored_condition_without_a_type_hinders_no_patch(api: Api, fresh: str) -> None:
+    """Whoever may write a status may leave a condition's type out; a kubelet's next patch of another one is taken."""
+    odd = {"status": "True", "message": "whatever"}
+    api.post("/api/v1/nodes", node(fresh)).must(201)
+    path = f"/api/v1/nodes/{fresh}/status"
+    api.patch(path, {"status": {"conditions": [odd]}}, MERGE).must()
+    ready = {"type": "Ready", "status": "True"}
+    patched = api.patch(path, {"status": {"conditions": [ready]}}, STRATEGIC).must()
+    told = [(each.get("type") or "", each["status"]) for each in patched["status"]["conditions"]]
+    assert sorted(told) == [("", "True"), ("Ready", "True")]
+    api.delete(f"/api/v1/nodes/{fresh}").must()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.contract.api import JSON, MERGE, STRATEGIC, Api
-from tests.contract.objects import claim, configmap, lease, node
+from tests.contract.objects import claim, configmap, deployment, lease, node, pod
 
 
 def version(obj: dict[str, Any]) -> int:
@@ -105,3 +105,60 @@ def test_what_is_no_number_is_refused(api: Api, configmaps: str) -> None:
         reply.message
         == 'invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax'
     )
+
+
+def workload(name: str) -> Any:
+    group = {"name": "g", "schedulingPolicy": {"basic": {}}}
+    return {"metadata": {"name": name}, "spec": {"podGroupTemplates": [group]}}
+
+
+def budget(name: str) -> Any:
+    return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "minAvailable": 1}}
+
+
+@pytest.mark.parametrize("version", ["0", "", "00", None])
+@pytest.mark.parametrize(
+    ("path", "made", "status"),
+    [
+        pytest.param("/api/v1/namespaces/{}/configmaps", configmap, 200, id="configmaps"),
+        pytest.param("/api/v1/namespaces/{}/pods", pod, 200, id="pods"),
+        pytest.param("/apis/apps/v1/namespaces/{}/deployments", deployment, 200, id="deployments"),
+        pytest.param("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims", claim, 200, id="resourceclaims"),
+        pytest.param("/apis/coordination.k8s.io/v1/namespaces/{}/leases", lease, 422, id="leases"),
+        pytest.param("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", budget, 422, id="budgets"),
+    ],
+)  # fmt: skip
+def test_a_write_may_leave_it_open_where_the_kind_allows(
+    api: Api, namespace: str, path: str, made: Any, status: int, version: str | None
+) -> None:
+    """Zero and nothing are the same: whatever there is, is replaced. Some kinds insist on a version."""
+    path = path.format(namespace)
+    sent = api.post(path, made("a")).must(201)
+    wanted = {**sent, "metadata": {**sent["metadata"], "labels": {"x": "y"}, "resourceVersion": version}}
+    if version is None:
+        del wanted["metadata"]["resourceVersion"]
+    reply = api.put(f"{path}/a", wanted)
+    assert reply.status == status
+    if status == 422:
+        assert "metadata.resourceVersion: Invalid value" in reply.message
+        assert "must be specified for an update" in reply.message
+
+
+@pytest.mark.parametrize("version", ["0", "", None])
+@pytest.mark.parametrize(("kind", "status"), [("configmaps", 200), ("leases", 422)])
+def test_a_patch_may_leave_it_open_too(
+    api: Api, namespace: str, kind: str, status: int, version: str | None
+) -> None:
+    path = {
+        "configmaps": f"/api/v1/namespaces/{namespace}/configmaps",
+        "leases": f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases",
+    }[kind]
+    api.post(path, {"configmaps": configmap, "leases": lease}[kind]("a")).must(201)
+    reply = api.patch(f"{path}/a", {"metadata": {"labels": {"x": "y"}, "resourceVersion": version}})
+    assert reply.status == status
+
+
+def test_what_is_created_may_say_zero(api: Api, configmaps: str) -> None:
+    zero = configmap("a")
+    zero["metadata"]["resourceVersion"] = "0"
+    api.post(configmaps, zero).must(201)

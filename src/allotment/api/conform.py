@@ -66,18 +66,24 @@ def conform(schema: Schema, obj: Obj, known: Obj | None = None) -> Conformed:
 
 
 def duplicate_fields(raw: bytes, obj: Any, schema: Schema | None = None) -> list[str]:
-    """``duplicate field "metadata.name"`` for each key that stands twice in one JSON object of ``raw``.
+    """``duplicate field "metadata.name"`` for each key that stands twice in one JSON object of ``raw``; nothing if none does.
+
+    With a schema, and if there are any, the fields that it does not have are among them: upstream tells both as they come
+    in the text, and looks into neither what the schema leaves open nor what it does not have. Without one, all is looked into.
 
     ``obj`` is what ``raw`` decodes to, not changed since. Written out again it has as many quotation marks as
     ``raw``, unless a key was dropped or characters were escaped; only then is ``raw`` parsed a second time.
-    What the schema leaves open or does not know is not looked into, as upstream does not.
     """
     try:
         if b"\\u" not in raw and raw.count(b'"') == msgspec.json.encode(obj).count(b'"'):
             return []
-        return _duplicates(json.loads(raw, object_pairs_hook=_pairs), schema)
+        found = _faults(json.loads(raw, object_pairs_hook=_pairs), schema)
+        return found if any(each.startswith(_DUPLICATE) for each in found) else []
     except RecursionError as exc:
         raise BadRequest(f"the object is nested too deeply; at most {MAX_DEPTH} levels are read") from exc
+
+
+_DUPLICATE: Final = "duplicate field "
 
 
 class _Repeating:
@@ -94,7 +100,7 @@ def _pairs(entries: list[tuple[str, Any]]) -> Any:
     return made if len(made) == len(entries) else _Repeating(entries)
 
 
-def _duplicates(value: Any, schema: Schema | None) -> list[str]:
+def _faults(value: Any, schema: Schema | None) -> list[str]:
     told: dict[str, None] = {}  # each once, in order
 
     def walk(value: Any, schema: Schema | None, path: Trail) -> None:
@@ -108,9 +114,11 @@ def _duplicates(value: Any, schema: Schema | None) -> list[str]:
             for name, item in value.items() if isinstance(value, dict) else value.entries:
                 inner = schema and (schema.properties.get(name) or schema.additional)
                 if schema is not None and inner is None:
+                    if not schema.preserve_unknown:
+                        told[f'unknown field "{dotted((path, name))}"'] = None
                     continue
                 if name in seen:
-                    told[f'duplicate field "{dotted((path, name))}"'] = None
+                    told[f'{_DUPLICATE}"{dotted((path, name))}"'] = None
                 seen.add(name)
                 walk(item, inner, (path, name))
 

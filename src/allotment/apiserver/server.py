@@ -14,6 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ from allotment.apiserver.registry.admissions.priority import Priorities
 from allotment.apiserver.registry.admissions.quota import Quotas
 from allotment.apiserver.registry.admissions.role_escalation import RoleEscalation
 from allotment.apiserver.registry.admissions.service_account import ServiceAccounts
+from allotment.apiserver.registry.admissions.service_addresses import RANGE, ServiceAddresses
 from allotment.apiserver.registry.call import Call
 from allotment.apiserver.registry.catalogue import Catalogue, found_in
 from allotment.apiserver.registry.registry import Registry
@@ -76,6 +78,7 @@ class Options:
     names: Sequence[str] = ()  # host names and addresses for the server's certificate, besides the usual ones
     tokens: Mapping[bytes, Identity] = field(default_factory=dict)
     accept_loss: bool = False  # go on with what can be read of a damaged store
+    service_range: IPv4Network = RANGE  # of which services get their addresses
 
 
 class ApiServer:
@@ -165,6 +168,7 @@ class ApiServer:
             ServiceAccounts(store),
             Priorities(store),
             PodTolerations(),
+            ServiceAddresses(store, self.options.service_range),
             NodeSlices(store),
             NodeRestriction(store),
             RoleEscalation(authorization),

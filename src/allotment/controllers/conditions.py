@@ -1,4 +1,7 @@
-"""Conditions of an object as plain JSON: what is observed of it, one entry a type."""
+"""Conditions of an object as plain JSON: what is observed of it, one entry a type.
+
+Whoever may write a status may leave out any member of a condition that is there already; so none is taken for granted.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,14 @@ def found(conditions: Iterable[Obj] | None, type_: str) -> Obj | None:
     return next((each for each in conditions or () if each.get("type") == type_), None)
 
 
-def holds(conditions: Iterable[Obj] | None, type_: str) -> bool:
+def true(conditions: Iterable[Obj] | None, type_: str) -> Obj | None:
+    """The condition of this type, if it is there and true."""
     condition = found(conditions, type_)
-    return condition is not None and condition.get("status") == "True"
+    return condition if condition is not None and condition.get("status") == "True" else None
+
+
+def holds(conditions: Iterable[Obj] | None, type_: str) -> bool:
+    return true(conditions, type_) is not None
 
 
 def without(conditions: Iterable[Obj], type_: str) -> list[Obj]:

@@ -20,7 +20,7 @@ _ENDS = ("Complete", "Failed")
 def end_of(job: Obj) -> Obj | None:
     """The condition that says that the job is over; None if it is not."""
     told = (job.get("status") or {}).get("conditions")
-    return next((each for each in told or () if each["type"] in _ENDS and each["status"] == "True"), None)
+    return next((each for type_ in _ENDS if (each := conditions.true(told, type_)) is not None), None)
 
 
 def says(status: Obj, wanted: Obj) -> bool:

@@ -6,6 +6,7 @@ template that comes back gets its old set back, with a new number.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -22,6 +23,8 @@ REVISION, HISTORY = f"{_PREFIX}revision", f"{_PREFIX}revision-history"
 DESIRED, _MOST = f"{_PREFIX}desired-replicas", f"{_PREFIX}max-replicas"
 _OWN = (_PREFIX, "kubectl.kubernetes.io/last-applied-configuration", "deprecated.deployment.rollback.to")
 """How annotations begin that a set does not inherit from its deployment."""
+_NUMBER = re.compile(r"\+?0*[0-9]{1,19}", re.ASCII)
+_HIGHEST = 2**63 - 1
 _LONGEST_HISTORY = 100
 _LONGEST_NAME = 253
 
@@ -80,12 +83,15 @@ def _inherited(deployment: Obj) -> dict[str, str]:
 
 
 def _next_revision(old: list[Obj]) -> int:
-    return max((revision_of(each) for each in old), default=0) + 1
+    """One more than any, unless that is as large as a number can be: another attempt would find no room either."""
+    return min(max((revision_of(each) for each in old), default=0) + 1, _HIGHEST)
 
 
 def revision_of(replica_set: Obj) -> int:
+    """The number in the annotation, which anybody may write: 0 for what is no positive number of 64 bits."""
     text = annotations_of(replica_set).get(REVISION, "")
-    return int(text) if text.isdecimal() and len(text) < 19 else 0
+    number = int(text) if _NUMBER.fullmatch(text) else 0
+    return number if number <= _HIGHEST else 0
 
 
 def annotations_of(obj: Obj) -> dict[str, str]:

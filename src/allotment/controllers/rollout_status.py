@@ -81,7 +81,7 @@ class Standing:
         if failure is None:
             return conditions.without(told, "ReplicaFailure")
         reason, message = failure.get("reason", ""), failure.get("message", "")
-        return self._put(told, "ReplicaFailure", failure["status"], reason, message)
+        return self._put(told, "ReplicaFailure", failure.get("status", ""), reason, message)
 
     def _progress(self, told: list[Obj]) -> list[Obj]:
         spec = self.deployment["spec"]
@@ -126,7 +126,7 @@ class Standing:
     ) -> list[Obj]:
         """Says something unless it has been said; ``moved`` says it again, with a new time."""
         old, now = conditions.found(told, type_), stamp(self.now)
-        if old is not None and not moved and (old["status"], old.get("reason")) == (status, reason):
+        if old is not None and not moved and (old.get("status"), old.get("reason")) == (status, reason):
             return told
         condition = {"type": type_, "status": status, "lastUpdateTime": now, "reason": reason}
         return conditions.put(told, {**condition, "message": message}, now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -127,3 +128,22 @@ def test_paths_come_in_order() -> None:
     assert [told(path) for path in fields] == [
         ".c", "[port=80]", "[port=443]", "[=2]", "[=true]", ".b.a", "[port=80].x",
     ]  # fmt: skip
+
+
+@given(PATH_SETS, st.randoms())
+def test_json_is_in_order_whatever_the_order_of_the_parts(paths: set[Path], random: Any) -> None:
+    shuffled = list(paths)
+    random.shuffle(shuffled)
+    one, other = of(paths), FieldSet.of_paths(shuffled)
+    assert json.dumps(one.to_json()) == json.dumps(other.to_json())
+    assert one.to_json() == one.fields
+    assert FieldSet(one.to_json()).to_json() == one.to_json()
+
+
+def test_the_order_of_json() -> None:
+    steps = ['v:"b"', "i:10", "i:9", 'k:{"port":80}', 'k:{"port":9}', "f:b", "f:a", "v:2"]
+    fields = {**{step: {"f:y": {}, "f:x": {}, ".": {}} for step in steps}, ".": {}}
+    expected = ["f:a", "f:b", 'k:{"port":9}', 'k:{"port":80}', "v:2", 'v:"b"', "i:9", "i:10"]
+    made = FieldSet(fields).to_json()
+    assert list(made) == [".", *expected]
+    assert all(list(part) == [".", "f:x", "f:y"] for part in made.values() if part)

@@ -12,7 +12,8 @@ import pytest
 from allotment.api.status import Forbidden, Invalid
 from allotment.apiserver.registry import kinds as package
 from allotment.apiserver.registry.catalogue import Catalogue, Served, found_in
-from allotment.apiserver.registry.kinds.custom_resource_definition import CLEANUP, DEFINITIONS, condition
+from allotment.apiserver.registry.conditions import condition
+from allotment.apiserver.registry.kinds.custom_resource_definition import CLEANUP, DEFINITIONS
 from allotment.apiserver.registry.writes import Writes
 from allotment.apiserver.store.record import Obj
 from allotment.apiserver.store.store import Store
@@ -248,5 +249,38 @@ def test_sets_and_maps_hold_nothing_twice(tmp_path: Path) -> None:
             widget(rig, tags=["a", "b", "a", "a"])
         with pytest.raises(Invalid, match=r'spec.parts\[1\]: Duplicate value: \{"id":"x"\}'):
             widget(rig, parts=[{"id": "x"}, {"id": "x"}])
+
+    with_rig(tmp_path, scenario)
+
+
+ODD_STATUSES: dict[str, Obj] = {
+    "a condition without a type": {"conditions": [{"status": "True"}, {}]},
+    "no conditions": {"conditions": None},
+    "names of another kind": {
+        "conditions": [{"type": "Established", "status": "True"}],
+        "acceptedNames": {"plural": "configmaps", "kind": "ConfigMap"},
+    },
+    "established without names": {"conditions": [{"type": "Established", "status": "True"}]},
+    "nothing": {},
+}
+
+
+@pytest.mark.parametrize("status", ODD_STATUSES.values(), ids=ODD_STATUSES)
+def test_a_definition_goes_whatever_its_status_says(status: Obj, tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        job = kinds(rig)
+        define(rig, job)
+        widget(rig, size=1)
+        served_as = rig.served(DEFINITIONS)
+        rig.writes.change(
+            served_as, "", WIDGETS, lambda crd: {**crd, "status": deepcopy(status)}, rig.call(), "status"
+        )
+        assert rig.served("configmaps").resource.kind == "ConfigMap"
+        job.settle()
+        assert served(rig).resource.kind == "Widget", "the names are given again"
+        rig.delete(DEFINITIONS, "", WIDGETS)
+        job.settle()
+        assert rig.find(DEFINITIONS, "", WIDGETS) is None
+        assert not rig.names(WIDGETS)
 
     with_rig(tmp_path, scenario)

@@ -12,7 +12,7 @@ def emptier(rig: Rig) -> NamespaceEmptier:
 
 
 def condition(namespace: Obj, type_: str) -> Obj:
-    found: Obj = next(each for each in namespace["status"]["conditions"] if each["type"] == type_)
+    found: Obj = next(each for each in namespace["status"]["conditions"] if each.get("type") == type_)
     return found
 
 
@@ -41,12 +41,49 @@ def test_it_says_what_keeps_it_and_goes_when_that_is_gone(tmp_path: Path) -> Non
         remaining = condition(namespace, "NamespaceContentRemaining")
         assert (remaining["status"], remaining["message"]) == (
             "True",
-            "Some resources are remaining: configmaps has 1 resource instances",
+            "Some resources are remaining: configmaps. has 1 resource instances",
         )
         assert "example.com/hold in 1" in condition(namespace, "NamespaceFinalizersRemaining")["message"]
         rig.edit("configmaps", "ns", "held", lambda obj: obj["metadata"].pop("finalizers"))
         job.settle()
         assert rig.find("namespaces", "", "ns") is None
+
+    with_rig(tmp_path, scenario)
+
+
+def test_pods_go_before_anything_else(tmp_path: Path) -> None:
+    """What a pod that still ends stands on, its policies and secrets, stays until it is gone."""
+
+    async def scenario(rig: Rig) -> None:
+        job = emptier(rig)
+        rig.config_map("needed")
+        held: Obj = {"name": "p", "finalizers": ["example.com/hold"]}
+        containers = [{"name": "main", "image": "one", "terminationMessagePolicy": "File"}]
+        rig.create("pods", "ns", {"metadata": held, "spec": {"containers": containers}})
+        rig.delete("namespaces", "", "ns")
+        job.settle()
+        assert rig.names("configmaps") == ["needed"]
+        told = condition(rig.get("namespaces", "", "ns"), "NamespaceContentRemaining")
+        assert told["message"] == "Some resources are remaining: pods. has 1 resource instances"
+        rig.edit("pods", "ns", "p", lambda obj: obj["metadata"].pop("finalizers"))
+        job.settle()
+        assert rig.find("namespaces", "", "ns") is None
+
+    with_rig(tmp_path, scenario)
+
+
+def test_conditions_of_others_stay_and_odd_ones_do_no_harm(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        job = emptier(rig)
+        rig.config_map("held", finalizers=["example.com/hold"])
+        odd: list[Obj] = [{"type": "Own", "status": "True"}, {}, {"type": "NamespaceContentRemaining"}]
+        served, change = rig.served("namespaces"), {"phase": "Active", "conditions": odd}
+        rig.writes.change(served, "", "ns", lambda old: {**old, "status": change}, rig.call(), "status")
+        rig.delete("namespaces", "", "ns")
+        job.settle()
+        namespace = rig.get("namespaces", "", "ns")
+        assert namespace["status"]["conditions"][:2] == odd[:2]
+        assert condition(namespace, "NamespaceContentRemaining")["lastTransitionTime"]
 
     with_rig(tmp_path, scenario)
 

@@ -124,7 +124,8 @@ class Resources:
         call = call_of(request, identity, self._now(), verb)
         body = Body(raw, request.content_type, served.resource.kind)
         check_values(body.value, raw)
-        obj = accepted(served, body.value, body.duplicates(served.schema), call)
+        of_ours = None if served.resource.readers else served.schema  # custom kinds are read as they come
+        obj = accepted(served, body.value, body.duplicates(of_ours), call)
         if verb == "create":
             return registry.writes.prepare_create(served, namespace, obj, call)
         if served.resource.create_on_update:

@@ -11,6 +11,7 @@ Membership says nothing of what is above or below: a set may hold a list and not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from allotment.api.nesting import MAX_DEPTH
@@ -27,11 +28,13 @@ SELF: Final = "."
 class FieldSet:
     """A set of fields. Immutable; false if it is empty."""
 
-    __slots__ = ("fields",)
+    __slots__ = ("_stored", "fields")
 
-    def __init__(self, fields: Node | None = None) -> None:
-        """``fields`` is the canonical form, which :meth:`parse` makes from what somebody sent."""
+    def __init__(self, fields: Node | None = None, *, stored: bool = False) -> None:
+        """``fields`` is the canonical form, which :meth:`parse` makes from what somebody sent; its order matters only once
+        it is ``stored``, and so sorted."""
         self.fields: Node = fields if fields is not None else {}
+        self._stored = stored
 
     @classmethod
     def parse(cls, fields: Any) -> FieldSet:
@@ -49,6 +52,10 @@ class FieldSet:
     def of_names(cls, *paths: str) -> FieldSet:
         """The set of fields named with dots: ``of_names("status", "metadata.labels")``."""
         return cls.of_paths(tuple(f"f:{name}" for name in path.split(".")) for path in paths)
+
+    def to_json(self) -> Node:
+        """The fields in Kubernetes' order: at each level the set itself, then names, keys, values and indexes."""
+        return self.fields if self._stored else _in_order(self.fields)
 
     def __bool__(self) -> bool:
         return bool(self.fields)
@@ -100,6 +107,28 @@ EMPTY: Final = FieldSet()
 def told(path: Path) -> str:
     """A path as messages have it: ``.spec.containers[name="web"].image``."""
     return "".join(spoken(step) for step in path)
+
+
+def _in_order(node: Node) -> Node:
+    """The same node with its parts sorted, at every depth; one that is sorted already is returned as it is."""
+    parts, sorted_, before = node, True, " "
+    for step, below in node.items():
+        if below and (inner := _in_order(below)) is not below:
+            parts = node.copy() if parts is node else parts
+            parts[step] = inner
+        sorted_ = sorted_ and _precedes(before, step)
+        before = step
+    return parts if sorted_ else {step: parts[step] for step in sorted(parts, key=_place)}
+
+
+def _precedes(one: str, other: str) -> bool:
+    """Whether a step comes before another. Nothing, the set itself and names compare as they are."""
+    return one < other if one[0] in " .f" and other[0] in ".f" else _place(one) < _place(other)
+
+
+@lru_cache(maxsize=4096)
+def _place(step: str) -> tuple[int, tuple[Any, ...]]:
+    return (0, ()) if step in (" ", SELF) else (1, order(step))
 
 
 def owned(node: Node) -> bool:

@@ -75,7 +75,7 @@ class Entry(NamedTuple):
         if self.time:
             entry["time"] = self.time
         entry["fieldsType"] = "FieldsV1"
-        entry["fieldsV1"] = self.fields.fields
+        entry["fieldsV1"] = self.fields.to_json()
         if self.subresource:
             entry["subresource"] = self.subresource
         return entry
@@ -303,7 +303,7 @@ def _stored_entry(given: Obj) -> Entry:
         given["apiVersion"],
         given.get("subresource", ""),
         given.get("time", ""),
-        FieldSet(given["fieldsV1"]),
+        FieldSet(given["fieldsV1"], stored=True),
     )
 
 

@@ -154,7 +154,7 @@ def _merge_list(live: list[Any], patch: list[Any], schema: Schema) -> list[Any]:
         return live
     if _require_one_type(live, patch) is not dict:
         merged = _unique([*live, *patch])
-        return _ordered(merged, live, patch, identity)
+        return _ordered(merged, live, patch, identity, identity)
     if not schema.patch_key:
         raise BadRequest(f"cannot merge lists without merge key for {(schema.items or schema).name}")
     return _merge_objects(live, patch, schema)
@@ -179,7 +179,7 @@ def _merge_objects(live: list[Obj], patch: list[Obj], schema: Schema) -> list[Ob
         else:
             places[key] = len(merged)
             merged.append(plain(element))
-    return _ordered(merged, kept, additions, key_of)
+    return _ordered(merged, kept, additions, key_of, _by_merge_key(schema.patch_key, stored=True))
 
 
 def _special_elements(patch: list[Obj], key_of: _Identify) -> tuple[set[Any], bool]:
@@ -211,7 +211,10 @@ def _merge_ordered(live: Obj, patch: Obj, directive: str, schema: Schema) -> Non
         raise BadRequest(_BAD_ORDER)
     field = _field(schema, name)
     _require_one_type(current or [], change or [])
-    key_of = _by_merge_key(field.patch_key) if field.patch_key else identity
+    key_of: _Identify = identity
+    live_key_of: _Identify = identity
+    if field.patch_key:
+        key_of, live_key_of = _by_merge_key(field.patch_key), _by_merge_key(field.patch_key, stored=True)
     _require_order(change or [], order, key_of)
     if change is None:
         merged = current or []
@@ -220,7 +223,7 @@ def _merge_ordered(live: Obj, patch: Obj, directive: str, schema: Schema) -> Non
     else:
         merged = _merge_list(list(current), change, field)
     if merged or current is not None or change is not None:
-        live[name] = _ordered(merged, current or [], order, key_of)
+        live[name] = _ordered(merged, current or [], order, key_of, live_key_of)
 
 
 def _require_order(change: list[Any], order: list[Any], key_of: _Identify) -> None:
@@ -238,12 +241,16 @@ def _require_order(change: list[Any], order: list[Any], key_of: _Identify) -> No
 
 
 def _ordered(
-    merged: Iterable[Any], live: Sequence[Any], order: Sequence[Any], key_of: _Identify
+    merged: Iterable[Any],
+    live: Sequence[Any],
+    order: Sequence[Any],
+    key_of: _Identify,
+    live_key_of: _Identify,
 ) -> list[Any]:
     """``merged`` with the elements in ``order`` first sorted by it, then the others woven in as ``live`` has them."""
     wanted = _places(order, key_of)
-    lived = _places(live, key_of)
-    keyed = [(_scalar(key_of, element), element) for element in merged]
+    lived = _places(live, live_key_of)
+    keyed = [(_scalar(live_key_of, element), element) for element in merged]
     named = sorted((pair for pair in keyed if pair[0] in wanted), key=lambda pair: wanted[pair[0]])
     others = [pair for pair in keyed if pair[0] not in wanted]
     others.sort(key=lambda pair: lived.get(pair[0], len(lived)))
@@ -279,11 +286,15 @@ def _scalar(key_of: _Identify, element: Any) -> Any:
         raise BadRequest(f"expected a scalar, but received {shown(element)}") from None
 
 
-def _by_merge_key(merge_key: str) -> _Identify:
+def _by_merge_key(merge_key: str, *, stored: bool = False) -> _Identify:
+    """The key of an element; what is ``stored`` may lack it, and is then like no element of a patch."""
+
     def key_of(element: Any) -> Any:
         if not isinstance(element, dict):
             raise BadRequest(f"expected a map, but received {shown(element)}")
         if merge_key not in element:
+            if stored:
+                return _NO_KEY
             raise BadRequest(f"map: {shown(element)} does not contain declared merge key: {merge_key}")
         try:
             return identity(element[merge_key])
@@ -291,6 +302,9 @@ def _by_merge_key(merge_key: str) -> _Identify:
             raise BadRequest(f"the merge key {merge_key} of {shown(element)} is no scalar") from None
 
     return key_of
+
+
+_NO_KEY = object()
 
 
 def _require_one_type(*lists: list[Any]) -> type | None:

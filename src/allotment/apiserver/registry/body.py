@@ -51,7 +51,7 @@ def _accepted(
         )
     sent = of_kind(api_version, kind, sent)
     conformed = read(sent)
-    problems = duplicates + conformed.unknown
+    problems = duplicates + [each for each in conformed.unknown if each not in duplicates]
     if problems:
         report(
             problems,

@@ -116,7 +116,7 @@ class Writes:
         hub = served.to_hub(obj)
         metadata = own_metadata(hub)
         match_namespace(resource, metadata, namespace)
-        if metadata.get("resourceVersion"):
+        if _named_version(metadata):
             raise StatusError("resourceVersion should not be set on objects to be created")
         self._check_namespace(resource, metadata)
         _begin(metadata, call)
@@ -194,8 +194,6 @@ class Writes:
             return self.prepare_create(served, namespace, obj, call)
         old = record.load()
         _check_uid(served, key, metadata, old)
-        if not metadata.get("resourceVersion") and served.resource.unconditional_update:
-            metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
         return self.prepare_replace(served, record, old, wanted, call, subresource)
 
     def prepare_change(
@@ -430,11 +428,22 @@ def _check_uid(served: Served, key: Key, metadata: Obj, old: Obj) -> None:
         raise conflict(served.resource.plural, key.name, served.group, why)
 
 
+def _named_version(metadata: Obj) -> str:
+    """The state of an object on which a client says that its write is based; empty, or zero, when it does not say."""
+    version: str = metadata.get("resourceVersion") or ""
+    return version if version.strip("0") else ""
+
+
 def _check_version(served: Served, record: Record, metadata: Obj) -> None:
-    """A write is based on the state it was made from: its resourceVersion must be the stored one."""
+    """A write is based on the state it was made from: its resourceVersion must be the stored one.
+
+    Of most kinds a client may leave it open, and then replaces whatever there is."""
     resource, name = served.resource, record.key.name
-    version = metadata.get("resourceVersion")
-    if not version or version == "0":
+    version = _named_version(metadata)
+    if not version:
+        if resource.unconditional_update:
+            metadata["resourceVersion"] = str(record.revision)
+            return
         path = FieldPath("metadata", "resourceVersion")
         raise invalid(
             resource.plural, name, [path.invalid("must be specified for an update", 0)], served.group

@@ -14,15 +14,11 @@ from typing import Any
 
 from allotment.api.status import StatusError
 from allotment.apiserver.registry.catalogue import Catalogue, Served
+from allotment.apiserver.registry.conditions import is_true, set_condition
 from allotment.apiserver.registry.custom.kind import resource_of
 from allotment.apiserver.registry.custom.naming import named
 from allotment.apiserver.registry.deletion import DeleteOptions, Deletion
-from allotment.apiserver.registry.kinds.custom_resource_definition import (
-    CLEANUP,
-    DEFINITIONS,
-    is_true,
-    set_condition,
-)
+from allotment.apiserver.registry.kinds.custom_resource_definition import CLEANUP, DEFINITIONS
 from allotment.apiserver.registry.writes import Writes
 from allotment.apiserver.store.record import Key, Obj, Record
 from allotment.apiserver.upkeep.task import Clock, Upkeep, utc_now
@@ -106,16 +102,13 @@ class CustomKinds(Upkeep[str]):
 
     def _serve(self, name: str, crd: Obj) -> None:
         """Serves a definition's kind as it is now. Its name is the plural with the group, which is the kind's id, too."""
-        if name in self._built_in or not is_true(crd, "Established"):
+        metadata, spec = crd["metadata"], crd["spec"]
+        names = (crd.get("status") or {}).get("acceptedNames") or {}
+        named = names.get("kind") and names.get("plural") == spec["names"].get("plural")
+        if name in self._built_in or not named or not is_true(crd, "Established"):
             self._stop_serving(name)
             return
-        metadata, spec = crd["metadata"], crd["spec"]
-        made_of = (
-            metadata["uid"],
-            bool(metadata.get("deletionTimestamp")),
-            spec,
-            crd["status"]["acceptedNames"],
-        )
+        made_of = (metadata["uid"], bool(metadata.get("deletionTimestamp")), spec, names)
         if self._shown.get(name) == made_of:
             return
         hidden = frozenset(version for group, version in self._versions_taken if group == spec["group"])

@@ -1,5 +1,8 @@
 """Empties namespaces that are being deleted, then lets them go; and gives each new one its service account.
 
+Pods go first, and the rest only when the last of them is gone: a pod that still ends must not lose the policies, secrets
+and claims that it stands on.
+
 A namespace says in its conditions what still keeps it, as Kubernetes does, since that is what a person who waits for it looks at.
 """
 
@@ -11,16 +14,18 @@ from datetime import UTC, datetime, timedelta
 
 from allotment.api.status import StatusError
 from allotment.apiserver.registry.catalogue import Catalogue, Served
+from allotment.apiserver.registry.conditions import set_condition
 from allotment.apiserver.registry.deletion import DeleteOptions, Deletion
 from allotment.apiserver.registry.writes import Writes
 from allotment.apiserver.store.record import Key, Obj, Record
 from allotment.apiserver.upkeep.task import Clock, Upkeep, utc_now
 
-NAMESPACES = "namespaces"
+NAMESPACES, PODS = "namespaces", "pods"
 FINALIZER = "kubernetes"
 PER_TURN = 100
 """Objects deleted before requests get their turn."""
 
+_MOST_TOLD = 5
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _TELL_EVERY = timedelta(seconds=1)
 
@@ -41,6 +46,7 @@ class NamespaceEmptier(Upkeep[str]):
         self._going: dict[str, datetime] = {}  # and when it was last told what keeps it
         self._due: dict[str, datetime] = {}  # and not before when
         self._content_count: Counter[str] = Counter()  # objects in each namespace
+        self._pod_count: Counter[str] = Counter()  # those that are pods
         self._store.follow(NAMESPACES, self._namespace_changed)
         self._store.follow("", self._content_changed)
 
@@ -79,11 +85,13 @@ class NamespaceEmptier(Upkeep[str]):
         namespace = record.key.namespace
         if current is not None and previous is not None and namespace not in self._going:
             return  # as most changes are: nothing came or went
-        self._content_count[namespace] += (current is not None) - (previous is not None)
-        if not self._content_count[namespace]:
-            del self._content_count[namespace]
+        of_its_sort = self._content_count
+        if record.key.resource == PODS:
+            of_its_sort = self._pod_count
+            _count(self._pod_count, namespace, previous, current)
+        _count(self._content_count, namespace, previous, current)
         if namespace in self._going:
-            soon = namespace not in self._content_count
+            soon = namespace not in of_its_sort  # which the rest waited for
             self._mark(namespace, _NEVER if soon else self._going[namespace] + _TELL_EVERY)
 
     def _mark(self, namespace: str, when: datetime) -> None:
@@ -99,11 +107,13 @@ class NamespaceEmptier(Upkeep[str]):
         record = self._store.head(Key(NAMESPACES, "", namespace))
         if record is None or not _terminating(record.load()):
             return
-        staying = [record for record in self._content(namespace) if not _is_going(record)]
-        failed = [message for record in staying[:PER_TURN] if (message := self._delete(record))]
-        if len(staying) > PER_TURN:
+        pods = list(self._store.heads(PODS, namespace))
+        staying = [each for each in pods or self._content(namespace) if not _is_going(each)]
+        failed = [message for each in staying[:PER_TURN] if (message := self._delete(each))]
+        pods_left = list(self._store.heads(PODS, namespace))
+        if len(staying) > PER_TURN or (pods and not pods_left):
             self._mark(namespace, _NEVER)
-        elif left := list(self._content(namespace)):
+        elif left := pods_left or list(self._content(namespace)):
             self._going[namespace] = self._clock()
             self._tell(record, left, failed)
         else:
@@ -124,7 +134,7 @@ class NamespaceEmptier(Upkeep[str]):
         """Writes into the namespace's conditions what keeps it, unless they say so already."""
         record = self._store.head(record.key) or record
         old, new = record.load(), record.load()
-        new.setdefault("status", {})["conditions"] = _conditions(old, list(left), failed, self.call().now)
+        _tell_state(new, list(left), failed, self.call().now)
         if new != old:
             self._writes.replace(self._served(), record, old, new, self.call(), "status")
 
@@ -142,6 +152,12 @@ class NamespaceEmptier(Upkeep[str]):
         return self._catalogue.hub(resource)
 
 
+def _count(counter: Counter[str], namespace: str, previous: Record | None, current: Record | None) -> None:
+    counter[namespace] += (current is not None) - (previous is not None)
+    if not counter[namespace]:
+        del counter[namespace]
+
+
 def _is_going(record: Record) -> bool:
     return b'"deletionTimestamp"' in record.data and bool(record.load()["metadata"].get("deletionTimestamp"))
 
@@ -151,37 +167,29 @@ def _terminating(namespace: Obj) -> bool:
     return bool(namespace["metadata"].get("deletionTimestamp")) and FINALIZER in finalizers
 
 
-def _conditions(namespace: Obj, left: list[Record], failed: list[str], now: str) -> list[Obj]:
-    kinds = Counter(record.key.resource for record in left)
+def _tell_state(namespace: Obj, left: list[Record], failed: list[str], now: str) -> None:
+    """Sets the five conditions of a namespace that goes; what others said of it stays."""
+    kinds = Counter(
+        f"{kind}.{group}" for kind, _, group in (each.key.resource.partition(".") for each in left)
+    )
     finalizers = Counter(
         finalizer for record in left for finalizer in record.load()["metadata"].get("finalizers") or ()
     )
     remaining = ", ".join(f"{kind} has {count} resource instances" for kind, count in sorted(kinds.items()))
     waiting = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
+    failures = ", ".join(sorted(failed)[:_MOST_TOLD])
     facts = [
         ("NamespaceDeletionDiscoveryFailure", False, "ResourcesDiscovered", "All resources successfully discovered"),
         ("NamespaceDeletionGroupVersionParsingFailure", False, "ParsedGroupVersions", "All legacy kube types successfully parsed"),
         ("NamespaceDeletionContentFailure", bool(failed), "ContentDeletionFailed" if failed else "ContentDeleted",
-         "; ".join(failed[:5]) or "All content successfully deleted, may be waiting on finalization"),
+         f"Failed to delete all resource types, {len(failed)} remaining: {failures}" if failed
+         else "All content successfully deleted, may be waiting on finalization"),
         ("NamespaceContentRemaining", True, "SomeResourcesRemain", f"Some resources are remaining: {remaining}"),
         ("NamespaceFinalizersRemaining", bool(finalizers), "SomeFinalizersRemain" if finalizers else "ContentHasNoFinalizers",
          f"Some content in the namespace has finalizers remaining: {waiting}" if finalizers else "All content-preserving finalizers finished"),
     ]  # fmt: skip
-    before = {each["type"]: each for each in (namespace.get("status") or {}).get("conditions") or ()}
-    return [_condition(before.get(type_), type_, "True" if true else "False", reason, message, now)
-            for type_, true, reason, message in facts]  # fmt: skip
-
-
-def _condition(before: Obj | None, type_: str, status: str, reason: str, message: str, now: str) -> Obj:
-    unchanged = before is not None and before.get("status") == status
-    since = before["lastTransitionTime"] if before is not None and unchanged else now
-    return {
-        "type": type_,
-        "status": status,
-        "lastTransitionTime": since,
-        "reason": reason,
-        "message": message,
-    }
+    for type_, true, reason, message in facts:
+        set_condition(namespace, type_, "True" if true else "False", reason, message, now)
 
 
 class ServiceAccountGiver(Upkeep[str]):

@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from allotment.api.fields import FieldError, FieldPath
+from allotment.apiserver.registry.conditions import is_true
 from allotment.apiserver.registry.custom.field_path import BadPath, field_path
 from allotment.apiserver.registry.custom.formats import supported
 from allotment.apiserver.registry.custom.labels import dns_1035_problems, subdomain_problems
@@ -64,9 +65,7 @@ def change_errors(crd: Obj, old: Obj) -> Iterator[FieldError]:
     for error in _content_errors(crd):
         if not (approved and APPROVED in str(error.path)):
             yield error
-    conditions = at(old, "status", "conditions") or ()
-    established = any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
-    fixed = [("scope",), ("names", "kind")] if established else []
+    fixed = [("scope",), ("names", "kind")] if is_true(old, "Established") else []
     for path in [*fixed, ("group",), ("names", "plural")]:
         value = at(crd, "spec", *path)
         if value != at(old, "spec", *path):

@@ -8,6 +8,7 @@ from typing import Any
 
 from allotment.api.fields import FieldError, collected
 from allotment.apiserver.registry.columns import CREATED_AT
+from allotment.apiserver.registry.conditions import condition, set_condition
 from allotment.apiserver.registry.custom.definition import (
     change_errors,
     definition_errors,
@@ -102,33 +103,6 @@ def _count_stored(obj: Obj) -> None:
             if version.get("name") not in stored:
                 obj["status"]["storedVersions"] = [*stored, version.get("name")]
             break
-
-
-def condition(crd: Obj, type_: str) -> Obj | None:
-    """A condition of a definition, if it is there."""
-    for each in (crd.get("status") or {}).get("conditions") or ():
-        if each["type"] == type_:
-            return each  # type: ignore[no-any-return]  # conditions are objects
-    return None
-
-
-def is_true(crd: Obj, type_: str) -> bool:
-    found = condition(crd, type_)
-    return found is not None and found["status"] == "True"
-
-
-def set_condition(crd: Obj, type_: str, status: str, reason: str, message: str, now: str) -> None:
-    """Sets a condition; the time of its last change is kept as long as its status is."""
-    told = {"type": type_, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}
-    before = crd.setdefault("status", {}).get("conditions")
-    conditions = crd["status"]["conditions"] = before or []
-    for number, each in enumerate(conditions):
-        if each["type"] == type_:
-            if each["status"] == status:
-                told["lastTransitionTime"] = each.get("lastTransitionTime") or now
-            conditions[number] = {**each, **told}
-            return
-    conditions.append(told)
 
 
 RESOURCES = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import ip_network
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import label_key_problem, label_value_problem
@@ -29,8 +30,11 @@ _INFO = (
 
 def _complete(node: Obj) -> None:
     spec, status = node["spec"], node["status"]
-    if spec.get("podCIDR") and not spec.get("podCIDRs"):
-        spec["podCIDRs"] = [spec["podCIDR"]]
+    ranges = spec.get("podCIDRs") or []
+    if (first := spec.get("podCIDR")) and first != (ranges[0] if ranges else ""):
+        spec["podCIDRs"] = [first]
+    elif ranges:
+        spec["podCIDR"] = ranges[0]
     status["nodeInfo"] = {**dict.fromkeys(_INFO, ""), **(status.get("nodeInfo") or {})}
     status.setdefault("daemonEndpoints", {}).setdefault("kubeletEndpoint", {"Port": 0})
     if status.get("capacity") and not status.get("allocatable"):
@@ -54,12 +58,25 @@ def _check(node: Obj) -> Iterator[FieldError]:
             yield here.duplicate(f"{key}:{effect}")
         seen.add((key, effect))
 
+    yield from _range_errors(node["spec"].get("podCIDRs") or [])
+
+
+def _range_errors(ranges: list[str]) -> Iterator[FieldError]:
+    """At most one range for each family of addresses."""
+    path, families = FieldPath("spec", "podCIDRs"), set()
+    for index, text in enumerate(ranges[:3]):
+        try:
+            families.add(ip_network(text, strict=False).version)
+        except ValueError:
+            yield path.index(index).invalid("must be a valid CIDR value, (e.g. 10.9.8.0/24)", text)
+            return
+    if len(ranges) != len(families):
+        yield path.invalid("may specify no more than one CIDR for each IP family", ranges[:3])
+
 
 def _check_change(node: Obj, old: Obj) -> Iterator[FieldError]:
     spec, before = node["spec"], old["spec"]
-    if before.get("podCIDRs") and (
-        spec.get("podCIDRs") != before["podCIDRs"] or spec.get("podCIDR") != before["podCIDRs"][0]
-    ):
+    if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
         yield FieldPath("spec", "podCIDRs").forbidden(
             'node updates may not change podCIDR except from "" to valid'
         )

@@ -1,62 +1,22 @@
-"""Services and endpoints: kept for what reads them (kube-scheduler spreads pods by services). No addresses are given out."""
+"""Services and endpoints. Services get their addresses and ports as on a cluster; nobody routes to them, and endpoints are kept
+as they are sent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from allotment.api.fields import FieldError
 from allotment.api.label_selector import told_labels
-from allotment.api.validation.container import MAX_PORT
+from allotment.api.names import dns_label_problem
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import text
 from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.service_rules import ServiceRules, check, check_change, complete
 from allotment.apiserver.registry.strategies import Rules, at
-from allotment.apiserver.registry.templated import SPEC
 from allotment.apiserver.store.record import Obj
-
-_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-
-
-def _complete(service: Obj) -> None:
-    spec = service["spec"]
-    spec.setdefault("type", "ClusterIP")
-    spec.setdefault("sessionAffinity", "None")
-    if spec["type"] != "ExternalName":
-        spec.setdefault("internalTrafficPolicy", "Cluster")
-        spec.setdefault("ipFamilies", ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
-    if spec.get("clusterIP") and not spec.get("clusterIPs"):
-        spec["clusterIPs"] = [spec["clusterIP"]]
-    for port in spec.get("ports") or ():
-        port.setdefault("protocol", "TCP")
-        if not port.get("targetPort"):
-            port["targetPort"] = port.get("port", 0)
 
 
 def _complete_endpoints(endpoints: Obj) -> None:
     for subset in endpoints.get("subsets") or ():
         for port in subset.get("ports") or ():
             port.setdefault("protocol", "TCP")
-
-
-def _check(service: Obj) -> Iterator[FieldError]:
-    spec = service["spec"]
-    if spec["type"] not in _TYPES:
-        yield SPEC.child("type").not_supported(spec["type"], _TYPES)
-    headless = spec.get("clusterIP") == "None" or spec["type"] == "ExternalName"
-    ports = spec.get("ports") or ()
-    if not ports and not headless:
-        yield SPEC.child("ports").required("")
-    for index, port in enumerate(ports):
-        here = SPEC.child("ports").index(index)
-        if len(ports) > 1 and not port.get("name"):
-            yield here.child("name").required("")
-        for name in ("port", "targetPort"):
-            number = port.get(name) or 0
-            if isinstance(number, int) and not 1 <= number <= MAX_PORT:
-                yield here.child(name).invalid(f"must be between 1 and {MAX_PORT}, inclusive", number)
-    if spec["type"] == "ExternalName" and not spec.get("externalName"):
-        yield SPEC.child("externalName").required("")
 
 
 def _external(service: Obj, now: str) -> str:
@@ -126,10 +86,15 @@ RESOURCES = (
         },
         status=True,
         create_on_update=True,
-        strategy=Rules(
-            stated=("spec", "status"), complete=_complete, status={"loadBalancer": {}}, check=_check
+        name_problem=dns_label_problem,
+        strategy=ServiceRules(
+            stated=("spec", "status"),
+            complete=complete,
+            status={"loadBalancer": {}},
+            check=check,
+            check_change=check_change,
         ),
-        doc="A name and address for a set of pods; kept, no address is given out.",
+        doc="A name and address for a set of pods; nobody routes to it.",
     ),
     Resource(
         group="",

@@ -1,0 +1,150 @@
+"""Whatever the server let in, everything that reads it later copes with: all controllers, and the server's own upkeep.
+
+Conditions without a type, owners that never were, annotations that are no numbers: each was written by somebody who may.
+None of it may stop a controller, a deletion, or the end of a namespace or of a definition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from allotment.api.status import NotFound, StatusError
+from allotment.apiserver.registry import kinds
+from allotment.apiserver.registry.catalogue import found_in
+from allotment.client.form import Obj
+from allotment.controllers import suite
+from allotment.controllers.controller import Controller
+from tests.apiserver.odd_objects import Odd, odd_objects
+from tests.apiserver.registry.custom.schemas import definition
+from tests.controllers.cluster import Cluster, in_cluster
+
+HERE = "odd"
+RESOURCES = {resource.id: resource for resource in found_in(kinds) if resource.plural != "resourcequotas"}
+"""All but quotas, which would rightly refuse most of what controllers make."""
+CUSTOM = "widgets.example.com"
+
+
+@pytest.mark.parametrize(
+    "throw", [1, pytest.param(range(2, 42), marks=pytest.mark.soak)], ids=["once", "often"]
+)
+def test_odd_objects_stop_nobody(
+    throw: int | range, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in [throw] if isinstance(throw, int) else throw:
+        caplog.clear()
+        in_cluster(tmp_path / str(number), partial(_live_through, Random(number)))
+        told = [record.getMessage() + str(record.exc_info) for record in caplog.records if record.exc_info]
+        assert not told, f"throw {number}: {told}"
+
+
+async def _live_through(dice: Random, cluster: Cluster) -> None:
+    await cluster.admin.plain("v1", "namespaces").create({"metadata": {"name": HERE}})
+    stored = [odd for odd in odd_objects(RESOURCES, dice, HERE) if await _stored(cluster, odd)]
+    assert len(stored) > 20, "most are refused"
+    await _start_all(cluster)
+    await cluster.quiet()
+    await _define_and_empty(cluster, dice)
+    await cluster.admin.plain("v1", "namespaces").delete(HERE)
+    for odd in stored:
+        await _let_go(cluster, odd)
+    await cluster.quiet()
+    await _gone(cluster, "v1", "namespaces", HERE)
+
+
+async def _stored(cluster: Cluster, odd: Odd) -> bool:
+    """Whether the server took it, with the first of its statuses that it took."""
+    kind, name = _kind(cluster, odd), odd.obj["metadata"]["name"]
+    if not await _taken(kind.create(odd.obj, _namespace(odd)), odd):
+        return False
+    for status in odd.statuses:
+        if await _taken(kind.patch(name, {"status": status}, _namespace(odd), subresource="status"), odd):
+            break
+    return True
+
+
+async def _taken(asked: Awaitable[Any], odd: Odd) -> bool:
+    try:
+        await asked
+    except StatusError as refusal:
+        if refusal.code >= 500:
+            raise AssertionError(f"{odd.resource.id}: {refusal} for {odd}") from refusal
+        return False
+    return True
+
+
+async def _start_all(cluster: Cluster) -> None:
+    part = cluster.component()
+    names = (*suite.NAMES, *suite.ON_REQUEST)
+    made = await suite.controllers(names, part.client, part.informers, part.recorder, CollectorRegistry())
+    await part.start(*(each.reconciler for each in made if isinstance(each, Controller)))
+
+
+async def _define_and_empty(cluster: Cluster, dice: Random) -> None:
+    """A definition whose status is odd as well, with an object that is held: it goes when that does."""
+    definitions = cluster.admin.plain("apiextensions.k8s.io/v1", "customresourcedefinitions")
+    await definitions.create(definition())
+    widgets = cluster.admin.plain("example.com/v1", "widgets")
+    held = {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": "w", "finalizers": ["a.io/x"]},
+    }
+    await _accepted(widgets.create, held, HERE)
+    odd: list[Obj] = [
+        {"status": "True"},
+        {},
+        {"type": "Terminating"},
+        *([{"type": "Established"}] * dice.randrange(2)),
+    ]
+    await definitions.patch(CUSTOM, {"status": {"conditions": odd}}, subresource="status")
+    await _accepted(definitions.delete, CUSTOM)
+    await _accepted(widgets.patch, "w", {"metadata": {"finalizers": None}}, HERE)
+    await _gone(cluster, "apiextensions.k8s.io/v1", "customresourcedefinitions", CUSTOM)
+
+
+async def _accepted(ask: Any, *what: Any) -> None:
+    """Asks until the server has served the kind, which takes a turn of its upkeep."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await ask(*what)
+            except NotFound:
+                await asyncio.sleep(0)
+            else:
+                return
+
+
+async def _let_go(cluster: Cluster, odd: Odd) -> None:
+    """Deletes an object, and takes away what holds it."""
+    kind, name, namespace = _kind(cluster, odd), odd.obj["metadata"]["name"], _namespace(odd)
+    with suppress(NotFound):
+        await kind.delete(name, namespace, grace_seconds=0)
+        await kind.patch(name, {"metadata": {"finalizers": None}}, namespace)
+    await _gone(cluster, odd.resource.api_version, odd.resource.plural, name, namespace)
+
+
+async def _gone(cluster: Cluster, api_version: str, plural: str, name: str, namespace: str = "") -> None:
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await cluster.admin.plain(api_version, plural).get(name, namespace)
+            except NotFound:
+                return
+            await asyncio.sleep(0.01)
+
+
+def _kind(cluster: Cluster, odd: Odd) -> Any:
+    return cluster.admin.plain(odd.resource.api_version, odd.resource.plural)
+
+
+def _namespace(odd: Odd) -> str:
+    return HERE if odd.resource.namespaced else ""
