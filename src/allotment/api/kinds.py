@@ -111,7 +111,13 @@ def _all_kinds() -> list[Kind]:
         Kind(storage.API_VERSION, "StorageClass", storage.StorageClass, "storageclasses", False),
         Kind(storage.API_VERSION, "CSINode", storage.CSINode, "csinodes", False),
         Kind(storage.API_VERSION, "CSIDriver", storage.CSIDriver, "csidrivers", False),
-        Kind(storage.API_VERSION, "CSIStorageCapacity", storage.CSIStorageCapacity, "csistoragecapacities", True),
+        Kind(
+            storage.API_VERSION,
+            "CSIStorageCapacity",
+            storage.CSIStorageCapacity,
+            "csistoragecapacities",
+            True,
+        ),
         Kind(storage.API_VERSION, "VolumeAttachment", storage.VolumeAttachment, "volumeattachments", False),
     ]
     return kinds

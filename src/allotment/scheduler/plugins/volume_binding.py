@@ -8,7 +8,7 @@ claim a volume goes, for which node one is to be made; and then to await that th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node
@@ -41,7 +41,7 @@ _COME = frozenset((Action.ADD, Action.UPDATE))
 @dataclass(slots=True)
 class _State:
     needs: Needs
-    choice: Choice = Choice()
+    choice: Choice = field(default_factory=Choice)
 
 
 class VolumeBinding:
@@ -109,7 +109,9 @@ class VolumeBinding:
         state: _State | None = cycle.state.get(NAME)
         if state is None or not (state.choice.given or state.choice.made):
             return []
-        given = [BindVolume(volume, key_of(claim), claim.metadata.uid) for claim, volume in state.choice.given]
+        given = [
+            BindVolume(volume, key_of(claim), claim.metadata.uid) for claim, volume in state.choice.given
+        ]
         made = [SelectNode(key_of(claim), claim.metadata.uid, node.name) for claim in state.choice.made]
         return [*given, *made, AwaitVolumes(node.name, tuple(given), tuple(made), self._binding_seconds)]
 

@@ -60,11 +60,7 @@ class Needs:
 
     def on(self, node: Node) -> Choice | str:
         """What the claims get on a node, or why they get nothing there."""
-        problem = self._reach(node)
-        if problem == VOLUME_GONE:
-            return problem
-        choice = self._choice(node)
-        return problem or choice
+        return self._reach(node) or self._choice(node)
 
     def _reach(self, node: Node) -> str:
         for claim in self.bound:
@@ -171,7 +167,9 @@ def usable(pod: Pod, named: NamedClaim, storage: Storage) -> PersistentVolumeCla
     if claim.metadata.deletion_timestamp is not None:
         raise Unusable(f'persistentvolumeclaim "{named.name}" is being deleted')
     if named.ephemeral and not controlled_by(claim.metadata, pod.metadata.uid):
-        raise Unusable(f"PVC {named.key} was not created for pod {pod.metadata.namespace}/{pod.metadata.name}")
+        raise Unusable(
+            f"PVC {named.key} was not created for pod {pod.metadata.namespace}/{pod.metadata.name}"
+        )
     return claim
 
 

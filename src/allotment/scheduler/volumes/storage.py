@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
 
 HOSTNAME = "kubernetes.io/hostname"
+ZONE_LABELS = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+"""Labels of zones and regions as they were called once, and as they are called today."""
 
 KINDS: tuple[type[ApiStruct], ...] = (
     PersistentVolume,
@@ -61,6 +66,15 @@ class Volume:
         self.reach = _reach(required) if required is not None else None
         # the only values of the hostname label that can be right; None: any may
         self.hosts = _hosts(required) if required is not None else None
+
+    @property
+    def labels_read(self) -> set[str]:
+        """The labels of nodes that decide which of them reach it."""
+        affinity = self.pv.spec.node_affinity
+        terms = affinity.required.node_selector_terms if affinity is not None and affinity.required else ()
+        zones = {*ZONE_LABELS, *ZONE_LABELS.values()}
+        own = {label for label in self.pv.metadata.labels if label in zones}
+        return {test.key for term in terms for test in term.match_expressions} | (zones if own else set())
 
     def reached_from(self, node: Node) -> bool:
         return self.reach is None or self.reach(node)
@@ -154,11 +168,7 @@ class Storage:
     def selected_node(self, claim: PersistentVolumeClaim) -> str:
         """The node that a claim's volume is to be made for; empty: none yet."""
         assumed = self._placed.get(key_of(claim))
-        return (
-            assumed.value[0]
-            if assumed is not None
-            else claim.metadata.annotations.get(SELECTED_NODE, "")
-        )
+        return assumed.value[0] if assumed is not None else claim.metadata.annotations.get(SELECTED_NODE, "")
 
     def meant_for(self, volume: Volume, claim: PersistentVolumeClaim) -> bool | None:
         """Whether a volume is, or is to be, this claim's; None: it is nobody's."""
@@ -254,4 +264,3 @@ def _group(groups: dict[str, dict[str, Any]], old: Any, new: Any, by: Callable[[
             groups.pop(by(each), None)
     if new is not None:
         groups.setdefault(by(new), {})[key_of(new)] = new
-
