@@ -1,6 +1,6 @@
 """The parts of core/v1 that scheduling reads: nodes, pods, namespaces, and the selectors on them.
 
-These are views: a pod's volumes or probes are of no interest here and stay in the stored JSON. Such fields
+These are views: a pod's probes or the content of its volumes are of no interest here and stay in the stored JSON. Such fields
 are listed in ``NOT_READ``, so that a field which is in neither list is truly unknown.
 """
 
@@ -10,6 +10,7 @@ import msgspec
 
 from allotment.api.meta import ApiStruct, Int64, LabelSelector, ObjectMeta, stated
 from allotment.api.quantity import Quantity
+from allotment.api.volumes import Volume
 
 # --- selectors and tolerations ---
 
@@ -231,6 +232,32 @@ class ResourceRequirements(ApiStruct, frozen=True, kw_only=True):
     claims: tuple[ContainerClaim, ...] = ()
 
 
+class ContainerRestartRule(ApiStruct, frozen=True, kw_only=True):
+    """What happens when a container ends in a certain way."""
+
+    NOT_READ: ClassVar[frozenset[str]] = frozenset({"exitCodes"})
+
+    action: str = stated("")  # Restart or RestartAllContainers
+
+
+class VolumeMount(ApiStruct, frozen=True, kw_only=True):
+    """Where a container sees a volume; read for what not every node can do."""
+
+    NOT_READ: ClassVar[frozenset[str]] = frozenset(
+        {
+            "mountPath",
+            "mountPropagation",
+            "name",
+            "readOnly",
+            "recursiveReadOnly",
+            "subPath",
+            "subPathExpr",
+        }
+    )
+
+    bind_mount_options: tuple[str, ...] = ()
+
+
 class Container(ApiStruct, frozen=True, kw_only=True):
     """A program that runs in a pod."""  # the fields here are those that decide where the pod fits
 
@@ -245,7 +272,6 @@ class Container(ApiStruct, frozen=True, kw_only=True):
             "livenessProbe",
             "readinessProbe",
             "resizePolicy",
-            "restartPolicyRules",
             "securityContext",
             "startupProbe",
             "stdin",
@@ -254,7 +280,6 @@ class Container(ApiStruct, frozen=True, kw_only=True):
             "terminationMessagePolicy",
             "tty",
             "volumeDevices",
-            "volumeMounts",
             "workingDir",
         }
     )
@@ -264,6 +289,8 @@ class Container(ApiStruct, frozen=True, kw_only=True):
     ports: tuple[ContainerPort, ...] = ()
     resources: ResourceRequirements = ResourceRequirements()
     restart_policy: str | None = None  # Always on an init container makes it a sidecar
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
+    volume_mounts: tuple[VolumeMount, ...] = ()
 
 
 class PodResourceClaim(ApiStruct, frozen=True, kw_only=True):
@@ -301,7 +328,6 @@ class PodSpec(ApiStruct, frozen=True, kw_only=True):
             "hostAliases",
             "hostIPC",
             "hostPID",
-            "hostUsers",
             "hostname",
             "hostnameOverride",
             "imagePullSecrets",
@@ -313,7 +339,6 @@ class PodSpec(ApiStruct, frozen=True, kw_only=True):
             "setHostnameAsFQDN",
             "shareProcessNamespace",
             "subdomain",
-            "volumes",
         }
     )
 
@@ -338,6 +363,8 @@ class PodSpec(ApiStruct, frozen=True, kw_only=True):
     runtime_class_name: str | None = None
     restart_policy: str | None = None
     host_network: bool | None = None
+    host_users: bool | None = None  # false: in a user namespace of its own
+    volumes: tuple[Volume, ...] = ()
     termination_grace_period_seconds: Int64 | None = None
 
 

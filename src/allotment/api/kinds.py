@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from allotment.api import alpha2, autoscaling, batch, core, pools, resource, scenario
+from allotment.api import alpha2, autoscaling, batch, core, pools, resource, scenario, storage
 from allotment.api.conversion import renamed, v1beta1
 from allotment.api.meta import ApiStruct
 
@@ -104,6 +104,21 @@ def _all_kinds() -> list[Kind]:
         Kind(batch.VOLCANO, "PodGroup", batch.VolcanoPodGroup, "podgroups", True),
         Kind(batch.VOLCANO, "Queue", batch.Queue, "queues", False),
         Kind(batch.POLICY, "PodDisruptionBudget", batch.PodDisruptionBudget, "poddisruptionbudgets", True),
+    ]
+    kinds += [
+        Kind("v1", "PersistentVolume", storage.PersistentVolume, "persistentvolumes", False),
+        Kind("v1", "PersistentVolumeClaim", storage.PersistentVolumeClaim, "persistentvolumeclaims", True),
+        Kind(storage.API_VERSION, "StorageClass", storage.StorageClass, "storageclasses", False),
+        Kind(storage.API_VERSION, "CSINode", storage.CSINode, "csinodes", False),
+        Kind(storage.API_VERSION, "CSIDriver", storage.CSIDriver, "csidrivers", False),
+        Kind(
+            storage.API_VERSION,
+            "CSIStorageCapacity",
+            storage.CSIStorageCapacity,
+            "csistoragecapacities",
+            True,
+        ),
+        Kind(storage.API_VERSION, "VolumeAttachment", storage.VolumeAttachment, "volumeattachments", False),
     ]
     return kinds
 

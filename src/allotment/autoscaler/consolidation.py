@@ -328,7 +328,9 @@ class _Search:
     def _look(self, nodes: Unit) -> Hashable:
         """Equal for nodes of one price with the same pods on them."""
         infos = [self._simulation.cluster.nodes[name] for name in nodes]
-        pods = [tuple(sorted(id(pod.asks) for pod in info.pods.values())) for info in infos]
+        pods = [
+            tuple(sorted((id(pod.asks), hash(pod.volumes)) for pod in info.pods.values())) for info in infos
+        ]
         return tuple(sorted(zip(map(self._price_of, nodes), pods, strict=True), key=repr))
 
     def _pods(self, nodes: Unit) -> int:

@@ -239,6 +239,7 @@ class ForkableCluster:
         self.cluster.validate()
         assert not self.cluster.assumed, "pods are decided about and not shown"
         assert not self.cluster.claims.flights, "claims are decided about and not shown"
+        assert not self.cluster.storage.assumptions, "volumes are decided about and not shown"
         assert self._forks == sorted(self._forks), "forks"
         assert self._forks or not self._changes, "changes are remembered that nothing can revert"
         fresh = ForkableCluster(self.cluster.fleet.features)

@@ -27,6 +27,7 @@ from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import gang_of
 from allotment.scheduler.pod import PodInfo, group_key
 from allotment.scheduler.selector import pods_selected
+from allotment.scheduler.volumes.likeness import labels_read
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod, PodSpec, TopologySpreadConstraint
@@ -156,11 +157,12 @@ def lots_of(bundles: Iterable[Bundle], simulation: Simulation) -> tuple[list[Lot
 def _unnamed(shape: Hashable, pod: Pod) -> tuple[Hashable, ...]:
     """The scheduler's shape, whatever the pod's claims and its gang are called."""
     assert isinstance(shape, tuple)
-    profile, asks, seen, _ = shape
+    profile, asks, seen, _, *volumes = shape
     if not pod.spec.resource_claims and pod.spec.scheduling_group is None:
-        return profile, asks, seen
+        return profile, asks, seen, *volumes
     claims = tuple([replace(each, resource_claim_name=None) for each in pod.spec.resource_claims])
-    return profile, encode(replace(pod.spec, resource_claims=claims, scheduling_group=None)), seen
+    spec = replace(pod.spec, resource_claims=claims, scheduling_group=None, volumes=())
+    return profile, encode(spec), seen, *volumes
 
 
 def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
@@ -173,9 +175,15 @@ def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
         for name, amount in info.requests.items():
             requests[name] = requests.get(name, 0) + amount
         reads |= _labels_read(pod.spec)
+        if info.volumes is not None:
+            reads |= labels_read(info.volumes, simulation.cluster.storage) - {HOSTNAME}
         extended = any(name in simulation.cluster.extended for name in info.requests)
         plain = plain and not (
-            pod.spec.resource_claims or info.ports or extended or _has_neighbours(pod.spec)
+            pod.spec.resource_claims
+            or info.ports
+            or info.volumes is not None
+            or extended
+            or _has_neighbours(pod.spec)
         )
         if not (info.ports or extended or _has_neighbours(alone(pod).spec)):
             outlines.append(_outline(pod, simulation))
@@ -203,7 +211,7 @@ def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
 def _outline(pod: Pod, simulation: Simulation) -> Hashable:
     shape = simulation.shape(pod)
     assert isinstance(shape, tuple)
-    profile, _, seen, _ = shape
+    profile, _, seen, _, *volumes = shape
     claims = tuple(
         [
             replace(each, resource_claim_name=None, resource_claim_template_name=None)
@@ -218,8 +226,9 @@ def _outline(pod: Pod, simulation: Simulation) -> Hashable:
         overhead={},
         resource_claims=claims,
         scheduling_group=None,
+        volumes=(),
     )
-    return profile, encode(spec), seen
+    return profile, encode(spec), seen, *volumes
 
 
 def _dealt_by(pod: Pod) -> list[TopologySpreadConstraint]:

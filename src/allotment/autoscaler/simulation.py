@@ -23,6 +23,7 @@ from allotment.api.claim_marks import EXTENDED
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct, OwnerReference
 from allotment.api.resource import ResourceClaim
+from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.autoscaler.errors import (
     NodeExists,
     NodeInUse,
@@ -31,7 +32,7 @@ from allotment.autoscaler.errors import (
     SimulationError,
 )
 from allotment.autoscaler.forkable_cluster import ForkableCluster, Slice, key_of, publisher
-from allotment.autoscaler.written import bound, evicted, left, made, written
+from allotment.autoscaler.written import bound, evicted, given, left, made, placed_volume, written
 from allotment.scheduler.actions import Actions
 from allotment.scheduler.carried_claim import IMMEDIATE, carried
 from allotment.scheduler.configuration import DEFAULT, DEFAULT_SCHEDULER, Configuration
@@ -42,7 +43,7 @@ from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.plugins.nominated_nodes import NAME as NOMINATED
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.session import Session
-from allotment.scheduler.step import MakeClaim, WriteClaim
+from allotment.scheduler.step import BindVolume, MakeClaim, SelectNode, WriteClaim
 
 _NAMED = 3
 """Pods that a message names."""
@@ -276,14 +277,20 @@ class Simulation(ForkableCluster):
 
     def _write(self, placed: Placement) -> Bound:
         """Shows what the placement's steps write, and the pod on its node."""
-        claims = []
+        claims: list[ResourceClaim] = []
+        volumes: list[ApiStruct] = []
         for step in placed.steps:
-            if isinstance(step, MakeClaim):
+            if isinstance(step, BindVolume):
+                volume = self.objects(PersistentVolume)[step.volume]
+                volumes += given(volume, self.objects(PersistentVolumeClaim)[step.claim])
+            elif isinstance(step, SelectNode):
+                volumes.append(placed_volume(self.objects(PersistentVolumeClaim)[step.claim], step.node))
+            elif isinstance(step, MakeClaim):
                 claims.append(made(step))
             elif isinstance(step, WriteClaim):
                 claims.append(written(self.objects(ResourceClaim)[step.claim], step))
         pod = bound(placed.cycle.pod.pod, placed.node, placed.steps)
-        self.put_all((*claims, pod))
+        self.put_all((*claims, *volumes, pod))
         return Bound(pod, placed.node, tuple(claims))
 
     def simulate_evict_pod(self, pod: Pod, node: str) -> Evicted:

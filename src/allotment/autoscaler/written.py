@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from allotment.api.codec import decode
-from allotment.api.core import PodStatus
+from allotment.api.core import ObjectReference, PodStatus
 from allotment.api.resource import AllocationResult, ResourceClaim
+from allotment.api.storage import BIND_COMPLETED, SELECTED_NODE
 from allotment.scheduler.step import MakeClaim, PatchStatus, WriteClaim
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from allotment.api.core import Pod
+    from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
     from allotment.scheduler.step import Step
 
 _PATCHED = {
@@ -61,6 +63,34 @@ def bound(pod: Pod, node: str, steps: Sequence[Step]) -> Pod:
             told = decode(PodStatus, patch)
             status = replace(status, **{_PATCHED[name]: getattr(told, _PATCHED[name]) for name in patch})
     return replace(pod, spec=replace(pod.spec, node_name=node), status=status)
+
+
+def given(
+    volume: PersistentVolume, claim: PersistentVolumeClaim
+) -> tuple[PersistentVolume, PersistentVolumeClaim]:
+    """A volume and a claim that are bound to each other."""
+    meta = claim.metadata
+    ref = ObjectReference(
+        kind="PersistentVolumeClaim", api_version="v1", namespace=meta.namespace, name=meta.name, uid=meta.uid
+    )
+    bound_volume = replace(
+        volume,
+        spec=replace(volume.spec, claim_ref=ref),
+        status=replace(volume.status, phase="Bound"),
+    )
+    bound_claim = replace(
+        claim,
+        metadata=replace(meta, annotations={**meta.annotations, BIND_COMPLETED: "yes"}),
+        spec=replace(claim.spec, volume_name=volume.metadata.name),
+        status=replace(claim.status, phase="Bound"),
+    )
+    return bound_volume, bound_claim
+
+
+def placed_volume(claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
+    """A claim whose volume is to be made for a node. Which others will reach it, only its provisioner knows."""
+    meta = claim.metadata
+    return replace(claim, metadata=replace(meta, annotations={**meta.annotations, SELECTED_NODE: node}))
 
 
 def evicted(pod: Pod) -> Pod:

@@ -21,6 +21,15 @@ from allotment.api.batch import (
 from allotment.api.meta import ApiStruct
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceTaintRule
+from allotment.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from allotment.client.discovery import Discovery
 from allotment.client.form import Resource, resource_of
 
@@ -40,6 +49,18 @@ PLACES: dict[type[ApiStruct], tuple[Resource, ...]] = {
     PodDisruptionBudget: (Resource(POLICY, "poddisruptionbudgets", True),),
     VolcanoPodGroup: (Resource(VOLCANO, "podgroups", True),),
     Queue: (Resource(VOLCANO, "queues", False),),
+    **{
+        type_: (resource_of(type_),)
+        for type_ in (
+            StorageClass,
+            CSIDriver,
+            CSINode,
+            CSIStorageCapacity,
+            PersistentVolume,
+            PersistentVolumeClaim,
+            VolumeAttachment,
+        )
+    },
     **{
         type_: _also(type_, "allotment.dev/v1alpha2")
         for type_ in (

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.gang import Gang
     from allotment.scheduler.pod import PodInfo
     from allotment.scheduler.step import Step
+    from allotment.scheduler.volumes.writer import VolumeWriter
 
 
 class Stage(Enum):
@@ -55,8 +56,8 @@ class Binding:
         self.steps = steps
         self.started = started
         self.party = party
-        self.writers: list[ClaimWriter] = []  # of all claims, in order
-        self.followed: dict[str, None] = {}  # claims that it is to be told about
+        self.writers: list[ClaimWriter | VolumeWriter] = []  # of all claims and volumes, in order
+        self.followed: dict[str, None] = {}  # claims and volumes that it is to be told about
 
 
 @dataclass(slots=True, eq=False)

@@ -2,7 +2,7 @@
 
 A binding is a state of a pod, driven by events; nothing waits.
 
-    WRITING ──► AWAITING (binding conditions, until a deadline) ──► READY (a gang: until its minimum is) ──► BINDING ──► bound
+    WRITING ──► AWAITING (binding conditions, volumes, until a deadline) ──► READY (a gang: until its minimum is) ──► BINDING ──► bound
        └────────────┴───────────────────────────────────────────────────┴──── failure ──► UNDOING ──► given up
 
 Invariant: no member of a gang is bound before the claims of its whole minimum are written and reserved (``Party``).
@@ -21,7 +21,17 @@ from allotment.scheduler.binding_conditions import Readiness, readiness
 from allotment.scheduler.claim_writer import FIRST_REST, LONGEST_REST, ClaimWriter, Draft
 from allotment.scheduler.event import Done, Failed, Failure
 from allotment.scheduler.instruction import Bind, PatchPod
-from allotment.scheduler.step import AwaitConditions, MakeClaim, PatchStatus, WriteClaim
+from allotment.scheduler.step import (
+    AwaitConditions,
+    AwaitVolumes,
+    BindVolume,
+    MakeClaim,
+    PatchStatus,
+    SelectNode,
+    WriteClaim,
+)
+from allotment.scheduler.volumes.progress import Lost, are_bound
+from allotment.scheduler.volumes.writer import CLAIM, VOLUME, VolumeWriter
 
 if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
@@ -31,12 +41,20 @@ if TYPE_CHECKING:
 MOST_SILENCES = 16
 """So often is a binding repeated that may have taken effect without an answer, when it is refused since."""
 
-_OF_CLAIMS = (WriteClaim, MakeClaim)
-
+_WRITTEN = (WriteClaim, MakeClaim, BindVolume, SelectNode)
+_Writer = ClaimWriter | VolumeWriter
 
 _STEPPING = (Stage.WRITING, Stage.AWAITING)
 _READY = (Stage.READY, Stage.BINDING)
 _POSSIBLE = (*_STEPPING, *_READY)
+
+
+def _awaited(step: AwaitConditions | AwaitVolumes) -> list[str]:
+    """The keys of what decides whether a wait is over."""
+    if isinstance(step, AwaitConditions):
+        return list(step.claims)
+    claims = [each.claim for each in step.given] + [each.claim for each in step.made]
+    return [*(CLAIM + claim for claim in claims), *(VOLUME + each.volume for each in step.given)]
 
 
 class Verdicts(Protocol):
@@ -63,7 +81,7 @@ class Bindings:
         self._send = send
         self._verdicts = verdicts
         self._of_pod: dict[str, Binding] = {}
-        self._of_write: dict[int, tuple[Binding, ClaimWriter | None]] = {}
+        self._of_write: dict[int, tuple[Binding, _Writer | None]] = {}
         self._of_claim: dict[str, dict[Binding, None]] = {}
         self._timed: dict[Binding, None] = {}  # those for whom time matters
         self.now = 0.0
@@ -138,7 +156,7 @@ class Bindings:
         return True
 
     def claim_changed(self, key: str) -> None:
-        """A claim changed: those who write it, or wait for its devices, look again."""
+        """A claim changed, or something else that is followed: those who write it, or wait for what becomes of it, look again."""
         followers = self._of_claim.get(key)
         if followers:
             for binding in list(followers):
@@ -204,9 +222,9 @@ class Bindings:
 
     def _look_again(self, binding: Binding) -> None:
         """A member that waits for its gang must still have what was written for it."""
-        lost = next((writer.claim for writer in binding.writers if not writer.stands()), "")
+        lost = next((writer.subject for writer in binding.writers if not writer.stands()), "")
         if lost:
-            self._fail(binding, f"claim {lost} was taken back meanwhile")
+            self._fail(binding, f"{lost} was taken back meanwhile")
 
     def _one_step(self, binding: Binding) -> bool:
         """Works on the present step; True if the next may begin."""
@@ -214,22 +232,22 @@ class Bindings:
             self._ready(binding)
             return False
         step = binding.steps[binding.position]
-        if isinstance(step, _OF_CLAIMS):
-            return self._write_claims(binding)
+        if isinstance(step, _WRITTEN):
+            return self._write(binding)
         if isinstance(step, PatchStatus):
             self._patch_pod(binding, step)
             return False
-        return self._await_conditions(binding, step)
+        return self._await(binding, step)
 
-    def _write_claims(self, binding: Binding) -> bool:
-        """All claims, side by side: they are the first steps."""
+    def _write(self, binding: Binding) -> bool:
+        """All claims and volumes, side by side: they are the first steps."""
         if not binding.writers:
             for step in binding.steps:
-                if not isinstance(step, _OF_CLAIMS):
+                if not isinstance(step, _WRITTEN):
                     break
-                writer = ClaimWriter(step, self._cluster.claims)
+                writer = self._writer(step)
                 binding.writers.append(writer)
-                self._follow(binding, writer.claim)
+                self._follow(binding, writer.follows)
         finished = True
         for writer in binding.writers:
             if writer.finished:
@@ -241,18 +259,23 @@ class Bindings:
             if writer.patience > self.now:
                 self._timed[binding] = None
             if writer.error:
-                self._fail(binding, f"claim {writer.claim} {writer.error}")
+                self._fail(binding, f"{writer.subject} {writer.error}")
                 return False
         if finished:
             binding.position = len(binding.writers)
         return finished
 
+    def _writer(self, step: WriteClaim | MakeClaim | BindVolume | SelectNode) -> _Writer:
+        if isinstance(step, BindVolume | SelectNode):
+            return VolumeWriter(step, self._cluster.storage)
+        return ClaimWriter(step, self._cluster.claims)
+
     def _follow(self, binding: Binding, claim: str) -> None:
-        """Has a binding look again whenever a claim changes."""
+        """Has a binding look again whenever a claim, or a volume, changes."""
         binding.followed[claim] = None
         self._of_claim.setdefault(claim, {})[binding] = None
 
-    def _advance_writer(self, binding: Binding, writer: ClaimWriter) -> None:
+    def _advance_writer(self, binding: Binding, writer: _Writer) -> None:
         draft = writer.advance(self.now)
         if draft is not None:
             self._of_write[self._send(draft)] = (binding, writer)
@@ -262,30 +285,41 @@ class Bindings:
             pod = binding.pod
             self._send_own(binding, lambda id: PatchPod(id, pod.namespace, pod.name, pod.uid, step.patch))
 
-    def _await_conditions(self, binding: Binding, step: AwaitConditions) -> bool:
+    def _await(self, binding: Binding, step: AwaitConditions | AwaitVolumes) -> bool:
         if binding.stage is not Stage.AWAITING:
             binding.stage, binding.deadline = Stage.AWAITING, self.now + step.seconds
             self._timed[binding] = None
-            for key in step.claims:
+            for key in _awaited(step):
                 self._follow(binding, key)
-        ready = True
-        for key in step.claims:
-            claim = self._cluster.claims.objects.get(key)
-            if claim is None or claim.status.allocation is None:
-                self._fail(binding, f"claim {key} was taken back meanwhile")
-                return False
-            state = readiness(claim, self.now, inf)
-            if state is Readiness.FAILED:
-                self._fail(binding, "a device reported that it does not get ready")
-                return False
-            ready = ready and state is Readiness.READY
+        try:
+            ready = self._has_come(step)
+        except Lost as exc:
+            self._fail(binding, str(exc))
+            return False
         if ready:
             binding.stage = Stage.WRITING
             binding.position += 1
             return True
         if self.now >= binding.deadline:
-            self._fail(binding, f"devices did not get ready within {step.seconds:g} s")
+            what = "volumes were not bound" if isinstance(step, AwaitVolumes) else "devices did not get ready"
+            self._fail(binding, f"{what} within {step.seconds:g} s")
         return False
+
+    def _has_come(self, step: AwaitConditions | AwaitVolumes) -> bool:
+        """Whether what is awaited is so. Raises Lost if it will not be."""
+        if isinstance(step, AwaitVolumes):
+            info = self._cluster.nodes.get(step.node)
+            return are_bound(step, info.node if info is not None else None, self._cluster.storage)
+        ready = True
+        for key in step.claims:
+            claim = self._cluster.claims.objects.get(key)
+            if claim is None or claim.status.allocation is None:
+                raise Lost(f"claim {key} was taken back meanwhile")
+            state = readiness(claim, self.now, inf)
+            if state is Readiness.FAILED:
+                raise Lost("a device reported that it does not get ready")
+            ready = ready and state is Readiness.READY
+        return ready
 
     def _ready(self, binding: Binding) -> None:
         binding.stage = Stage.READY
@@ -411,7 +445,7 @@ class Bindings:
         if binding.sent or self._of_pod.get(binding.pod.key) is not binding:
             return  # its outcome decides what there is to undo; or it is over
         for writer in reversed(binding.writers):
-            if self._shared_in_group(binding, writer):
+            if self._shared_in_group(binding, writer) or self._needed_by_others(binding, writer):
                 writer.finished = True
             self._advance_writer(binding, writer)
             if writer.rests_until > self.now:
@@ -422,9 +456,16 @@ class Bindings:
         self._end(binding)
         self._verdicts.given_up(binding)
         for writer in binding.writers:
-            self.claim_changed(writer.claim)  # others of its gang may have waited for it to write a claim
+            self.claim_changed(writer.follows)  # others of its gang may have waited for it to write a claim
 
-    def _shared_in_group(self, binding: Binding, writer: ClaimWriter) -> bool:
+    def _needed_by_others(self, binding: Binding, writer: _Writer) -> bool:
+        """Whether another pod that shares a volume's claim counts on what was written."""
+        if not isinstance(writer, VolumeWriter):
+            return False
+        followers = self._of_claim.get(writer.follows, {})
+        return any(each is not binding and each.stage is not Stage.UNDOING for each in followers)
+
+    def _shared_in_group(self, binding: Binding, writer: _Writer) -> bool:
         """Whether the claim is reserved for a whole group of which others are placed."""
         if not writer.for_group:
             return False
@@ -448,7 +489,7 @@ class Bindings:
         """Raises AssertionError where a binding is not known where it should be, or a gang is bound too early."""
         for key, binding in self._of_pod.items():
             assert binding.pod.key == key, f"binding of {key}"
-            assert {writer.claim for writer in binding.writers} <= binding.followed.keys()
+            assert {writer.follows for writer in binding.writers} <= binding.followed.keys()
             for claim in binding.followed:
                 assert binding in self._of_claim[claim], f"{key} is not told about {claim}"
             party = binding.party

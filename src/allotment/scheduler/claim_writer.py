@@ -71,7 +71,8 @@ class ClaimWriter:
         self._make = step if isinstance(step, MakeClaim) else None
         self._step = step.write if isinstance(step, MakeClaim) else step
         self._claims = claims
-        self.claim = self._step.claim
+        self.claim = self.follows = self._step.claim
+        self.subject = f"claim {self.claim}"
         self.for_group = self._step.consumer.resource != "pods"
 
     # --- what happened ---

@@ -32,6 +32,7 @@ from allotment.scheduler.node import NodeInfo
 from allotment.scheduler.node_allocatable import costs_told
 from allotment.scheduler.pod import FINISHED, VOLCANO, PodInfo, claims_named, group_key
 from allotment.scheduler.semantic_fleet import SemanticFleet
+from allotment.scheduler.volumes import storage
 
 if TYPE_CHECKING:
     from allotment.scheduler.device_score import Sizes
@@ -50,6 +51,7 @@ class Cluster:
         self.log = ChangeLog()
         self.semantic = SemanticFleet(self.fleet.ledger, self.log.note)
         self.claims = Claims(self.fleet.ledger, self.semantic.holdings)
+        self.storage = storage.Storage()
         self.nodes: dict[str, NodeInfo] = {}
         self.known = 0  # how many of the nodes have an object
         self.pods: dict[str, PodInfo] = {}  # those that are not finished
@@ -89,6 +91,7 @@ class Cluster:
             alpha2.ResourceClass: self._semantic,
             alpha2.ResourceClassParameters: self._semantic,
             alpha2.ResourceClaimParameters: self._semantic,
+            **dict.fromkeys(storage.KINDS, self.storage.change),
         }
 
     def change(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
@@ -132,7 +135,7 @@ class Cluster:
             self._pod_gone(key, before, new)
             return None
         info = PodInfo(new, before)
-        if before is None or before.claims is not info.claims:
+        if before is None or before.claims is not info.claims or before.volumes is not info.volumes:
             self._note_users(key, before, info)
         if before is None or before.priority != info.priority:
             self._count_priority(info.priority, 1)
@@ -182,6 +185,8 @@ class Cluster:
         self.neighbours.wishful.discard(key)
 
     def _note_users(self, key: str, old: PodInfo | None, new: PodInfo | None) -> None:
+        if (old is not None and old.volumes) or (new is not None and new.volumes):
+            self.storage.note_users(key, _volume_claims(old), _volume_claims(new))
         before = old.claims if old is not None else ()
         after = new.claims if new is not None else ()
         if before == after:
@@ -345,6 +350,7 @@ class Cluster:
         """Re-derives sums, holdings and indexes. Raises AssertionError where they differ."""
         self.fleet.validate()
         self.claims.validate()
+        self.storage.validate()
         self.semantic.validate()
         self.neighbours.validate()
         assert self.known == sum(info.node is not None for info in self.nodes.values()), (
@@ -370,6 +376,11 @@ class Cluster:
             for claim in claims_named(pod.pod):
                 users.setdefault(claim, set()).add(pod.key)
         assert users == self.users, "users of claims"
+        users = {}
+        for pod in self.pods.values():
+            for claim in _volume_claims(pod):
+                users.setdefault(claim, set()).add(pod.key)
+        assert users == self.storage.users, "users of volumes' claims"
         members: dict[str, dict[str, PodInfo]] = {}
         for pod in self.pods.values():
             if group := pod.group:
@@ -377,6 +388,10 @@ class Cluster:
         assert members == self.members, "members of groups"
         for key, node in self.assumed.items():
             assert self.pods[key].node == node, f"pod {key} is assumed elsewhere"
+
+
+def _volume_claims(pod: PodInfo | None) -> frozenset[str]:
+    return pod.volumes.named if pod is not None and pod.volumes is not None else frozenset()
 
 
 def _other_for_devices(old: Node, new: Node) -> bool:

@@ -22,14 +22,19 @@ from allotment.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from allotment.scheduler.plugins.least_allocated import CPU_AND_MEMORY, LeastAllocated
 from allotment.scheduler.plugins.most_allocated import MostAllocated
 from allotment.scheduler.plugins.node_affinity import NodeAffinity
+from allotment.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from allotment.scheduler.plugins.node_name import NodeName
 from allotment.scheduler.plugins.node_ports import NodePorts
 from allotment.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from allotment.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from allotment.scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from allotment.scheduler.plugins.nominated_nodes import NominatedNodes
 from allotment.scheduler.plugins.pod_topology_spread import PodTopologySpread
 from allotment.scheduler.plugins.scheduling_gates import SchedulingGates
 from allotment.scheduler.plugins.taint_toleration import TaintToleration
+from allotment.scheduler.plugins.volume_binding import VolumeBinding
+from allotment.scheduler.plugins.volume_restrictions import VolumeRestrictions
+from allotment.scheduler.plugins.volume_zone import VolumeZone
 from allotment.scheduler.queue import Backoff
 from allotment.scheduler.roster import Profile
 
@@ -69,6 +74,7 @@ class ProfileSpec:
     resources: Mapping[str, int] = field(default_factory=lambda: CPU_AND_MEMORY)
     balanced: Mapping[str, int] | None = None  # for BalancedAllocation, if it looks at other resources
     device_strategy: str = "keep-whole"
+    volume_seconds: float | None = None  # for volumes that must be bound; None: as for devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +107,15 @@ PLUGINS: Mapping[str, Callable[[ProfileSpec, Configuration], Plugin]] = {
     "NodeUnschedulable": lambda spec, configuration: NodeUnschedulable(),
     "TaintToleration": lambda spec, configuration: TaintToleration(),
     "NodeAffinity": lambda spec, configuration: NodeAffinity(),
+    "NodeDeclaredFeatures": lambda spec, configuration: NodeDeclaredFeatures(),
     "NodePorts": lambda spec, configuration: NodePorts(),
     "NodeResourcesFit": lambda spec, configuration: NodeResourcesFit(),
+    "VolumeRestrictions": lambda spec, configuration: VolumeRestrictions(),
+    "NodeVolumeLimits": lambda spec, configuration: NodeVolumeLimits(),
+    "VolumeBinding": lambda spec, configuration: VolumeBinding(
+        configuration.binding_seconds if spec.volume_seconds is None else spec.volume_seconds
+    ),
+    "VolumeZone": lambda spec, configuration: VolumeZone(),
     "NominatedNodes": lambda spec, configuration: NominatedNodes(),
     "PodTopologySpread": lambda spec, configuration: PodTopologySpread(),
     "InterPodAffinity": lambda spec, configuration: InterPodAffinity(),

@@ -20,6 +20,7 @@ from allotment.api.batch import Queue as VolcanoQueue
 from allotment.api.claim_marks import EXTENDED
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
+from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.scheduler.actions import Actions
 from allotment.scheduler.binding import Binding, Party
 from allotment.scheduler.bindings import Bindings
@@ -39,7 +40,8 @@ from allotment.scheduler.queue import GATED, PARKED, Backoff, Entry, Queue
 from allotment.scheduler.queue_status import QueueStatuses
 from allotment.scheduler.queues import Quota, unread
 from allotment.scheduler.session import Session
-from allotment.scheduler.step import MakeClaim, WriteClaim
+from allotment.scheduler.step import BindVolume, MakeClaim, SelectNode, WriteClaim
+from allotment.scheduler.volumes.writer import CLAIM, followed
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -152,7 +154,9 @@ class Scheduler:
             self._claim_changed(old, new)
             return
         self.cluster.change(old, new)
-        if kind is PodGroup or kind is VolcanoPodGroup:
+        if kind is PersistentVolume or kind is PersistentVolumeClaim:
+            self._volume_changed(new if new is not None else old)
+        elif kind is PodGroup or kind is VolcanoPodGroup:
             self._group_changed(old, new)
         elif kind is VolcanoQueue:
             self.statuses.stir()
@@ -160,6 +164,12 @@ class Scheduler:
             if new is not None:
                 self._say_unread(old, new)
         self._wake(old, new)
+
+    def _volume_changed(self, shown: PersistentVolume | PersistentVolumeClaim) -> None:
+        self.bindings.claim_changed(followed(shown))
+        claim = shown.spec.claim_ref if isinstance(shown, PersistentVolume) else None
+        if claim is not None:  # who waits for a volume that is made for a claim knows the claim alone
+            self.bindings.claim_changed(f"{CLAIM}{claim.namespace}/{claim.name}")
 
     def _say_unread(self, old: VolcanoQueue | None, queue: VolcanoQueue) -> None:
         words = unread(queue)
@@ -425,11 +435,21 @@ class Scheduler:
         pod = binding.pod.pod
         self._wake(replace(pod, spec=replace(pod.spec, node_name=binding.node)), None)
         for step in binding.steps:
+            if isinstance(step, BindVolume | SelectNode):
+                self._wake_by_volume(step)
+                continue
             write = step.write if isinstance(step, MakeClaim) else step
             if isinstance(write, WriteClaim) and write.allocation is not None:
                 claim = self.cluster.claims.objects.get(write.claim)
                 shown = claim if claim is not None else ResourceClaim()  # gone before it was ever allocated
                 self._wake(replace(shown, status=replace(shown.status, allocation=write.allocation)), claim)
+
+    def _wake_by_volume(self, step: BindVolume | SelectNode) -> None:
+        storage = self.cluster.storage
+        if isinstance(step, BindVolume) and (volume := storage.volumes.get(step.volume)) is not None:
+            self._wake(volume.pv, volume.pv)
+        if (claim := storage.claims.get(step.claim)) is not None:
+            self._wake(claim, claim)
 
     def _wake(self, old: ApiStruct | None, new: ApiStruct | None) -> None:
         shown = new if new is not None else old

@@ -10,7 +10,13 @@ from allotment.scheduler.framework import Code, Status
 MOST_REASONS = 8
 _NODES = frozenset(("NodeAffinity", "DynamicResources"))
 """The plugins that hear of new nodes, and of claims that are free to be had elsewhere."""
-_SINGULAR = (("have ", "has "), ("are ", "is "), ("do not ", "does not "), ("were ", "was "))
+_SINGULAR = (
+    ("have ", "has "),
+    ("are ", "is "),
+    ("do not ", "does not "),
+    ("were ", "was "),
+    ("exceed ", "exceeds "),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from allotment.api.status import (
     NotFound,
     StatusError,
 )
+from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.client.client import Client, Collection, PatchType
 from allotment.client.discovery import Discovery, discover
 from allotment.client.form import Resource, Typed, resource_of
@@ -47,6 +48,8 @@ from allotment.scheduler.instruction import (
     PatchGroup,
     PatchPod,
     PatchQueue,
+    PatchVolume,
+    PatchVolumeClaim,
     Tell,
     Write,
 )
@@ -93,6 +96,8 @@ class Driver:
         self._tasks: asyncio.TaskGroup | None = None
         self._pods = client.of(Pod)
         self._claims = client.of(ResourceClaim)
+        self._volumes = client.of(PersistentVolume)
+        self._volume_claims = client.of(PersistentVolumeClaim)
         self._plain_claims = client.plain("resource.k8s.io/v1", "resourceclaims")
         self._watched: set[type[ApiStruct]] = set()
 
@@ -240,6 +245,8 @@ class Driver:
                     version=write.version,
                 )
                 return Done(write.id, claim.version, claim.uid)
+            case PatchVolume() | PatchVolumeClaim():
+                return await self._patch_volume(write)
             case Bind():
                 target = {"apiVersion": "v1", "kind": "Node", "name": write.node}
                 meta = {"name": write.name, "namespace": write.namespace, "uid": write.uid}
@@ -263,6 +270,16 @@ class Driver:
                 )
                 return Done(write.id, made.version)
         return Done(write.id)
+
+    async def _patch_volume(self, write: PatchVolume | PatchVolumeClaim) -> Done:
+        made = (
+            await self._volumes.amend(write.name, write.patch, uid=write.uid, version=write.version)
+            if isinstance(write, PatchVolume)
+            else await self._volume_claims.amend(
+                write.name, write.patch, write.namespace, uid=write.uid, version=write.version
+            )
+        )
+        return Done(write.id, made.version)
 
     async def _patch_group(self, write: PatchGroup) -> Done:
         """Volcano's own CRD has no separate status: there it is a part of the group like others."""

@@ -1,8 +1,8 @@
 """What a scheduler would do with a cluster as it stands, without writing anything.
 
 The core decides as always; each write that it asks for is carried out on the objects in its memory and echoed, as a server would
-do, so that later decisions see earlier ones. Two things are not played: pods that would have to make room stay (their devices
-come back only when others clean up), and devices that must get ready first do not. Time is whatever the core waits for next, up
+do, so that later decisions see earlier ones. Three things are not played: pods that would have to make room stay (their devices
+come back only when others clean up), devices that must get ready first do not, and no volume is bound or made. Time is whatever the core waits for next, up
 to ``HORIZON``, so the answer comes at once.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -18,6 +18,7 @@ from allotment.api import codec
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim
+from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
 from allotment.scheduler.instruction import (
@@ -27,10 +28,15 @@ from allotment.scheduler.instruction import (
     Instruction,
     PatchClaim,
     PatchPod,
+    PatchVolume,
+    PatchVolumeClaim,
     Tell,
     Write,
 )
 from allotment.scheduler.pod import PodInfo
+from allotment.scheduler.step import AwaitVolumes
+
+S = TypeVar("S", bound=ApiStruct)
 
 HORIZON = 30.0
 """Seconds of the core's time: pods that wait for a claim have been told so by then, failing ones were tried a few times."""
@@ -77,7 +83,7 @@ class DryRun:
         return [self._decision(key, pod) for key, pod in sorted(self._asked.items())]
 
     def _take_in(self, obj: ApiStruct) -> None:
-        if isinstance(obj, ResourceClaim | Pod):
+        if isinstance(obj, ResourceClaim | Pod | PersistentVolume | PersistentVolumeClaim):
             self._version = max(self._version, int(obj.metadata.resource_version or 0))
         if isinstance(obj, ResourceClaim):
             self._claims[f"{obj.metadata.namespace}/{obj.metadata.name}"] = obj
@@ -135,6 +141,8 @@ class DryRun:
             case Bind():
                 pod = self._core.cluster.pods[f"{write.namespace}/{write.name}"].pod
                 return [Changed(pod, _bound(pod, write.node, str(self._version))), Done(write.id)]
+            case PatchVolume() | PatchVolumeClaim():
+                return self._patch_volume(write)
         return [Done(write.id)]  # what pods and groups say of themselves does not matter here
 
     def _patch(self, write: PatchClaim) -> list[Event]:
@@ -144,15 +152,31 @@ class DryRun:
             return [Failed(write.id, Failure.GONE)]
         if old.metadata.resource_version != write.version:
             return [Failed(write.id, Failure.CONFLICT)]
-        new = self._claims[key] = _patched(old, write, str(self._version))
+        new = self._claims[key] = _patched(old, write.patch, str(self._version))
         return [Changed(old, new), Done(write.id, self._version, new.metadata.uid)]
+
+    def _patch_volume(self, write: PatchVolume | PatchVolumeClaim) -> list[Event]:
+        storage = self._core.cluster.storage
+        old: Any
+        if isinstance(write, PatchVolume):
+            volume = storage.volumes.get(write.name)
+            old = volume.pv if volume is not None else None
+        else:
+            old = storage.claims.get(f"{write.namespace}/{write.name}")
+        if old is None:
+            return [Failed(write.id, Failure.GONE)]
+        if old.metadata.resource_version != write.version:
+            return [Failed(write.id, Failure.CONFLICT)]
+        new = _patched(old, write.patch, str(self._version))
+        return [Changed(old, new), Done(write.id, self._version)]
 
     def _decision(self, key: str, pod: PodInfo) -> Decision:
         binding = self._core.bindings.get(key)
         node = self._nodes.get(key, "") or (binding.node if binding is not None else "")
         why = "" if key in self._nodes else self._why.get(key, "") or _condition(pod.pod)
         if binding is not None and not why:
-            why = "waits until its devices are ready"
+            waits = any(isinstance(step, AwaitVolumes) for step in binding.steps)
+            why = f"waits until its {'volumes are bound' if waits else 'devices are ready'}"
         devices = tuple(self._devices(self._core.cluster.pods.get(key, pod))) if node else ()
         return Decision(pod.namespace, pod.name, node, devices, why)
 
@@ -174,10 +198,10 @@ class DryRun:
                     )
 
 
-def _patched(claim: ResourceClaim, write: PatchClaim, version: str) -> ResourceClaim:
-    obj = _merged(codec.to_builtins(claim), write.patch)
+def _patched(old: S, patch: dict[str, Any], version: str) -> S:
+    obj = _merged(codec.to_builtins(old), patch)
     obj["metadata"]["resourceVersion"] = version
-    return codec.decode(ResourceClaim, obj)
+    return codec.decode(type(old), obj)
 
 
 def _made(write: CreateClaim, version: str) -> ResourceClaim:

@@ -41,6 +41,27 @@ class DeleteClaim(msgspec.Struct, frozen=True, gc=False):
     uid: str
 
 
+class PatchVolume(msgspec.Struct, frozen=True, gc=False):
+    """Change a persistent volume, if it is still at ``version``."""
+
+    id: int
+    name: str
+    uid: str
+    version: str
+    patch: Json
+
+
+class PatchVolumeClaim(msgspec.Struct, frozen=True, gc=False):
+    """Change a persistent volume claim, if it is still at ``version``."""
+
+    id: int
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    patch: Json
+
+
 class Bind(msgspec.Struct, frozen=True, gc=False):
     """Bind a pod to a node. Cannot be undone."""
 
@@ -106,5 +127,16 @@ class Tell(msgspec.Struct, frozen=True, gc=False):
     message: str
 
 
-Write = CreateClaim | PatchClaim | DeleteClaim | Bind | PatchPod | DeletePod | PatchGroup | PatchQueue
+Write = (
+    CreateClaim
+    | PatchClaim
+    | DeleteClaim
+    | PatchVolume
+    | PatchVolumeClaim
+    | Bind
+    | PatchPod
+    | DeletePod
+    | PatchGroup
+    | PatchQueue
+)
 Instruction = Write | Tell

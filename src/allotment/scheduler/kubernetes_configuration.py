@@ -1,6 +1,6 @@
 """Kubernetes' own KubeSchedulerConfiguration, as far as it means something here.
 
-Read are profiles, backoff, plugins that are switched off (``multiPoint``, or ``score`` for their score alone), weights of scores,
+Read are profiles, backoff, how long volumes may take, plugins that are switched off (``multiPoint``, or ``score`` for their score alone), weights of scores,
 and the resources and the strategy (LeastAllocated, MostAllocated) of NodeResourcesFit and NodeResourcesBalancedAllocation.
 What says how the process runs (connections, leader election, parallelism) is ignored, and told as such. What would change
 decisions and does not exist here, such as extenders or plugins at single extension points, is an error: a scheduler that
@@ -48,20 +48,16 @@ ABSENT = frozenset(
         "DefaultBinder",
         "GangScheduling",
         "ImageLocality",
-        "NodeDeclaredFeatures",
-        "NodeVolumeLimits",
         "PrioritySort",
-        "VolumeBinding",
-        "VolumeRestrictions",
-        "VolumeZone",
     }
 )
-"""Kubernetes' plugins that are none here: either nobody can switch them, or there are no volumes and images."""
+"""Kubernetes' plugins that are none here: either nobody can switch them, or nothing is known of what they score by."""
 
 EVERY = "*"
 _BALANCED = "NodeResourcesBalancedAllocation"
 _FIT = "NodeResourcesFit"
 _PREEMPTION = "DefaultPreemption"
+_VOLUMES = "VolumeBinding"
 
 _ALWAYS: Mapping[str, Mapping[str, Any]] = {
     "InterPodAffinity": {"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": False},
@@ -145,6 +141,15 @@ class _BalancedArgs(FileStruct, frozen=True, kw_only=True):
     resources: tuple[_Resource, ...] = ()
 
 
+class _VolumeArgs(FileStruct, frozen=True, kw_only=True):
+    """``shape`` is for a score by the storage that is left, which there is none of here."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    bind_timeout_seconds: Annotated[int, msgspec.Meta(gt=0, le=86400)] | None = None
+    shape: Any = None
+
+
 class _PreemptionArgs(FileStruct, frozen=True, kw_only=True):
     """How many nodes are looked at, which is a matter of speed and none of ours."""
 
@@ -184,6 +189,7 @@ class _Reading:
         self._scores: dict[str, int] = {}
         self._strategy = _Strategy()
         self._balanced: Mapping[str, int] | None = None
+        self._volume_seconds: int | None = None
 
     def spec(self) -> ProfileSpec:
         self._refuse_single_points()
@@ -202,6 +208,7 @@ class _Reading:
             scores=self._scores,
             resources=self._resources(self._strategy.resources, f"{self._path}: scoringStrategy.resources"),
             balanced=self._balanced,
+            volume_seconds=self._volume_seconds,
         )
 
     def _refuse_single_points(self) -> None:
@@ -273,6 +280,8 @@ class _Reading:
         elif entry.name == _BALANCED:
             given = read(entry.args, _BalancedArgs, self._source, here).resources
             self._balanced = self._resources(given, f"{here}.resources")
+        elif entry.name == _VOLUMES:
+            self._volume_seconds = read(entry.args, _VolumeArgs, self._source, here).bind_timeout_seconds
         elif entry.name == _PREEMPTION:
             read(entry.args, _PreemptionArgs, self._source, here)
         elif entry.name not in ABSENT and not self._says_what_is(entry):

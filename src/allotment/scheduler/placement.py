@@ -12,6 +12,8 @@ from allotment.scheduler.diagnosis import Refusal, refused_by, refused_everywher
 from allotment.scheduler.framework import Code, Cycle, Filter, Status
 from allotment.scheduler.index import Index
 from allotment.scheduler.node import NodeInfo
+from allotment.scheduler.step import in_order
+from allotment.scheduler.volumes.likeness import likeness
 
 if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
@@ -97,8 +99,10 @@ class Placer:
                 return refused_by(status)
             seen = profile.devices.shape(cycle)
         group = pod.group if self._cluster.nominated else ""  # whose room is kept for whom
-        shape = (profile.name, pod.asks, seen, group)
+        shape: tuple[Hashable, ...] = (profile.name, pod.asks, seen, group)
         index = self._index(shape, profile, cycle)
+        if pod.volumes is not None:  # of which what one node says is not all
+            shape = (*shape, likeness(pod.volumes, self._cluster.storage))
         if index.refusal is not None:
             return refused_by(index.refusal)
         if index.cycle.names is not None:
@@ -274,7 +278,7 @@ class Placer:
                     undone.unreserve(cycle, node)
                 return refused_by(status)
         steps = [step for plugin in attempt.profile.pre_bind for step in plugin.pre_bind(cycle, node)]
-        return Placement(cycle, name, steps)
+        return Placement(cycle, name, in_order(steps))
 
     def unreserve(self, cycle: Cycle, name: str) -> None:
         """Gives back what ``reserve`` took, in reverse order."""

@@ -13,9 +13,11 @@ from msgspec.structs import replace
 
 from allotment.api.codec import encode
 from allotment.scheduler.requests import Amounts, requests_of
+from allotment.scheduler.volumes.pod_volumes import volumes_of
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod, PodSpec, PodStatus
+    from allotment.scheduler.volumes.pod_volumes import PodVolumes
 
 GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 """Volcano's: each names the PodGroup that a pod belongs to."""
@@ -33,8 +35,8 @@ class HostPort(NamedTuple):
 
 
 class Asks:
-    """What pods of one spec ask for, wherever they are. The same object means: the same to every plugin that looks at the
-    pod's spec alone."""
+    """What pods of one spec ask for, wherever they are, volumes aside. The same object means: the same to every plugin that looks at
+    the pod's spec alone."""
 
     __slots__ = ("__weakref__", "ports", "requests", "spec")
 
@@ -53,8 +55,8 @@ class _Asked:
 
     def by(self, spec: PodSpec) -> Asks:
         """What a spec asks for; the same object as long as any pod has it."""
-        if spec.node_name is not None:
-            spec = replace(spec, node_name=None)
+        if spec.node_name is not None or spec.volumes:  # volumes have names of their own in every pod
+            spec = replace(spec, node_name=None, volumes=())
         if self._latest is None or self._latest.spec != spec:
             wording = encode(spec)
             self._latest = self._known.get(wording) or Asks(spec)
@@ -66,9 +68,22 @@ _asked = _Asked()
 
 
 class PodInfo:
-    """See the module. ``group`` is the key of the group that it names, empty if it names none."""
+    """See the module. ``group`` is the key of the group that it names, empty if it names none. ``volumes`` are None if those that
+    the pod has do not matter to where it runs."""
 
-    __slots__ = ("asks", "claims", "group", "key", "node", "pod", "ports", "priority", "requests", "uid")
+    __slots__ = (
+        "asks",
+        "claims",
+        "group",
+        "key",
+        "node",
+        "pod",
+        "ports",
+        "priority",
+        "requests",
+        "uid",
+        "volumes",
+    )
 
     def __init__(self, pod: Pod, before: PodInfo | None = None) -> None:
         meta, spec = pod.metadata, pod.spec
@@ -80,12 +95,14 @@ class PodInfo:
         self.key: str
         self.claims: tuple[str, ...]
         self.asks: Asks
+        self.volumes: PodVolumes | None
         if before is not None and _same_asks(before.pod.spec, spec):
-            self.key, self.asks = before.key, before.asks
+            self.key, self.asks, self.volumes = before.key, before.asks, before.volumes
             self.claims = before.claims if _same_notes(before.pod.status, pod.status) else claims_named(pod)
         else:
             self.key, self.asks = f"{meta.namespace}/{meta.name}", _asked.by(spec)
             self.claims = claims_named(pod)
+            self.volumes = volumes_of(pod) if spec.volumes else None
         self.requests: Amounts = self.asks.requests
         self.ports: tuple[HostPort, ...] = self.asks.ports
 

@@ -12,7 +12,7 @@
       resources: {cpu: 1, memory: 1}  # what LeastAllocated, MostAllocated and BalancedAllocation look at, with weights
       deviceStrategy: keep-whole    # keep scarce and large devices whole; or first-fit, as Kubernetes does
     backoff: {initialSeconds: 0.1, maxSeconds: 10}
-    bindingTimeoutSeconds: 600      # for devices that must be made ready before a pod is bound
+    bindingTimeoutSeconds: 600      # for devices and volumes that must be made ready before a pod is bound
     gangs: true                     # place pods of a group together
 
 Whatever is unknown, of the wrong type, out of range or given twice is an error that names the field. Kubernetes' own

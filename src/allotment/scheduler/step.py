@@ -1,11 +1,12 @@
 """What must happen before a pod is bound, as data: PreBind plugins list it, the binding stage (``bindings``) does it.
 
-Steps run in their order, each when the one before is done; claims come first, and are written side by side. When
-one fails for good, every step is undone in reverse order, the failing one too: an undo is safe where its step never ran.
+Steps run in their order, each when the one before is done; what writes claims and volumes comes first (``in_order``), and is
+written side by side. When one fails for good, every step is undone in reverse order, the failing one too: an undo is safe where its step never ran.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -50,4 +51,47 @@ class AwaitConditions(msgspec.Struct, frozen=True, gc=False):
     seconds: float
 
 
-Step = WriteClaim | MakeClaim | PatchStatus | AwaitConditions
+class BindVolume(msgspec.Struct, frozen=True, gc=False):
+    """Write into a volume whose it is. Undone, as long as the volume controller has not bound the two, by taking that out again."""
+
+    volume: str
+    claim: str  # namespace/name
+    uid: str  # of the claim
+
+
+class SelectNode(msgspec.Struct, frozen=True, gc=False):
+    """Write into a claim for which node its volume is to be made. Undone, as long as it is not bound, by taking that out again."""
+
+    claim: str  # namespace/name
+    uid: str
+    node: str
+
+
+class AwaitVolumes(msgspec.Struct, frozen=True, gc=False):
+    """Wait until the volume controller and provisioners have bound the claims, or that cannot be any more, or time is up."""
+
+    node: str
+    given: tuple[BindVolume, ...]
+    made: tuple[SelectNode, ...]
+    seconds: float
+
+
+Step = WriteClaim | MakeClaim | BindVolume | SelectNode | PatchStatus | AwaitConditions | AwaitVolumes
+
+_ORDER: tuple[type[Any], ...] = (
+    WriteClaim,
+    MakeClaim,
+    BindVolume,
+    SelectNode,
+    PatchStatus,
+    AwaitConditions,
+    AwaitVolumes,
+)
+
+
+def in_order(steps: Iterable[Step]) -> list[Step]:
+    """Steps of several plugins in the order in which they are to run: writes of claims and volumes, then of the pod, then waiting."""
+    return sorted(steps, key=lambda step: max(_ORDER.index(type(step)), _LAST_WRITE))
+
+
+_LAST_WRITE = _ORDER.index(SelectNode)

@@ -1,0 +1,93 @@
+"""VolumeRestrictions: a claim with ReadWriteOncePod is one pod's at a time, and no two pods of a node have one disk in use that only
+one can have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from allotment.api.core import Node, Pod
+from allotment.api.storage import PersistentVolumeClaim
+from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Status, Wake
+from allotment.scheduler.volumes.matching import exclusive
+from allotment.scheduler.volumes.pod_volumes import volumes_of
+from allotment.scheduler.volumes.storage import key_of
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.framework import Cycle
+    from allotment.scheduler.node import NodeInfo
+    from allotment.scheduler.pod import PodInfo
+
+NAME = "VolumeRestrictions"
+_DISK_TAKEN = Status(Code.UNSCHEDULABLE, NAME, "had no available disk")
+_CLAIM_TAKEN = Status(
+    Code.UNSCHEDULABLE,
+    NAME,
+    "are unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+)
+
+
+class VolumeRestrictions:
+    """See the module."""
+
+    name = NAME
+    local = False
+    wakes: Sequence[Wake] = (
+        Wake(Pod, frozenset((Action.DELETE,))),
+        Wake(Node, frozenset((Action.ADD,))),
+        Wake(PersistentVolumeClaim, frozenset((Action.ADD, Action.UPDATE))),
+    )
+
+    def indifferent(self, pod: PodInfo, cluster: Cluster) -> bool:
+        return pod.volumes is None
+
+    def pre_filter(self, cycle: Cycle) -> Status:
+        pod, cluster = cycle.pod, cycle.cluster
+        taken = next(_users(pod, cluster), None) is not None
+        if pod.volumes is None or not (taken or pod.volumes.disks):
+            return SKIP
+        cycle.state[NAME] = taken
+        return SUCCESS
+
+    def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
+        pod = cycle.pod
+        if NAME not in cycle.state or pod.volumes is None:
+            return SUCCESS
+        for disk in pod.volumes.disks:
+            for other in node.pods.values():
+                theirs = other.volumes.disks if other.volumes is not None else ()
+                if any(disk.conflicts(each) for each in theirs):
+                    return _DISK_TAKEN
+        return _CLAIM_TAKEN if cycle.state[NAME] else SUCCESS
+
+    def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+        if pod.volumes is None:
+            return False
+        if isinstance(new, PersistentVolumeClaim):
+            return key_of(new) in pod.volumes.named
+        if isinstance(old, Pod):
+            theirs = volumes_of(old)
+            return theirs is not None and bool(
+                pod.volumes.named & theirs.named
+                or any(mine.conflicts(each) for mine in pod.volumes.disks for each in theirs.disks)
+            )
+        return True
+
+    def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:
+        return not isinstance(old, Pod) or bool(old.spec.volumes)
+
+
+def _users(pod: PodInfo, cluster: Cluster) -> Iterator[str]:
+    """Pods with a node that use a claim which only one pod may use, and which is this pod's too."""
+    storage = cluster.storage
+    for named in pod.volumes.claims if pod.volumes is not None else ():
+        claim = storage.claims.get(named.key)
+        if claim is not None and not named.ephemeral and exclusive(claim):
+            yield from (
+                user
+                for user in storage.users.get(named.key, ())
+                if user != pod.key and cluster.pods[user].node
+            )

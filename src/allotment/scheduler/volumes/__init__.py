@@ -1,0 +1,1 @@
+"""Volumes of pods: what they ask for, what there is, what fits, and what has to be written."""

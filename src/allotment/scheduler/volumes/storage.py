@@ -1,0 +1,266 @@
+"""All volumes and claims, with what was decided about them and is not shown yet.
+
+A decision is an *assumption*: a volume is to be some claim's, or a claim's volume is to be made for some node. It lies over what
+the server shows until the server shows the same, or the pod that brought it gives it back. Several pods may hold one
+assumption, when they share a claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from allotment.api.core import Node, NodeSelector
+from allotment.api.storage import (
+    SELECTED_NODE,
+    STORAGE,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+    belongs_to,
+    class_of,
+)
+from allotment.scheduler.selector import nodes_selected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from allotment.api.meta import ApiStruct
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE_LABELS = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+"""Labels of zones and regions as they were called once, and as they are called today."""
+
+KINDS: tuple[type[ApiStruct], ...] = (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    CSINode,
+    CSIDriver,
+    CSIStorageCapacity,
+    VolumeAttachment,
+)
+"""What ``Storage`` takes in."""
+
+
+class Volume:
+    """A volume with what its spec means: how large it is, of which class, and which nodes reach it."""
+
+    __slots__ = ("hosts", "name", "pv", "reach", "size", "storage_class")
+
+    def __init__(self, pv: PersistentVolume) -> None:
+        self.pv = pv
+        self.name = pv.metadata.name
+        self.size = nanos(pv.spec.capacity.get(STORAGE))
+        self.storage_class = class_of(pv)
+        affinity = pv.spec.node_affinity
+        required = affinity.required if affinity is not None else None
+        self.reach = _reach(required) if required is not None else None
+        # the only values of the hostname label that can be right; None: any may
+        self.hosts = _hosts(required) if required is not None else None
+
+    @property
+    def labels_read(self) -> set[str]:
+        """The labels of nodes that decide which of them reach it."""
+        affinity = self.pv.spec.node_affinity
+        terms = affinity.required.node_selector_terms if affinity is not None and affinity.required else ()
+        zones = {*ZONE_LABELS, *ZONE_LABELS.values()}
+        own = {label for label in self.pv.metadata.labels if label in zones}
+        return {test.key for term in terms for test in term.match_expressions} | (zones if own else set())
+
+    def reached_from(self, node: Node) -> bool:
+        return self.reach is None or self.reach(node)
+
+
+@dataclass(slots=True)
+class Assumed:
+    """A decision, and the pods (by uid) that stand behind it. ``value`` is a claim (key, uid) or the name of a node."""
+
+    value: tuple[str, str]
+    pods: set[str] = field(default_factory=set)
+
+
+class Storage:
+    """See the module. Keys of claims are ``namespace/name``."""
+
+    def __init__(self) -> None:
+        self.volumes: dict[str, Volume] = {}
+        self.of_class: dict[str, dict[str, Volume]] = {}  # class → its volumes
+        self.claims: dict[str, PersistentVolumeClaim] = {}
+        self.classes: dict[str, StorageClass] = {}
+        self.nodes: dict[str, CSINode] = {}
+        self.drivers: dict[str, CSIDriver] = {}
+        self.capacities: dict[str, dict[str, CSIStorageCapacity]] = {}  # class → those about it
+        self.attachments: dict[str, dict[str, VolumeAttachment]] = {}  # node → those to it
+        self.users: dict[str, set[str]] = {}  # claim → pods that name it and are not finished
+        self._given: dict[str, Assumed] = {}  # volume → the claim that is to have it
+        self._placed: dict[str, Assumed] = {}  # claim → the node that its volume is to be made for
+
+    # --- what the server shows ---
+
+    def change(self, old: Any, new: Any) -> None:
+        """Takes in an object of one of ``KINDS``."""
+        shown = new if new is not None else old
+        match shown:
+            case PersistentVolume():
+                self._volume(old, new)
+            case PersistentVolumeClaim():
+                self._claim(old, new)
+            case StorageClass():
+                _keep(self.classes, old, new)
+            case CSINode():
+                _keep(self.nodes, old, new)
+            case CSIDriver():
+                _keep(self.drivers, old, new)
+            case CSIStorageCapacity():
+                _group(self.capacities, old, new, lambda each: each.storage_class_name)
+            case VolumeAttachment():
+                _group(self.attachments, old, new, lambda each: each.spec.node_name)
+
+    def _volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        name = (new or old).metadata.name  # type: ignore[union-attr]  # one of the two is there
+        before = self.volumes.pop(name, None)
+        if before is not None:
+            mine = self.of_class[before.storage_class]
+            del mine[name]
+            if not mine:
+                del self.of_class[before.storage_class]
+        if new is None:
+            return
+        volume = self.volumes[name] = Volume(new)
+        self.of_class.setdefault(volume.storage_class, {})[name] = volume
+        assumed, ref = self._given.get(name), new.spec.claim_ref
+        if assumed is not None and ref is not None:
+            key, uid = assumed.value
+            if (f"{ref.namespace}/{ref.name}", ref.uid) == (key, uid):
+                del self._given[name]
+
+    def _claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        key = key_of(new if new is not None else old)
+        if new is None:
+            self.claims.pop(key, None)
+            return
+        self.claims[key] = new
+        assumed = self._placed.get(key)
+        if assumed is not None and new.metadata.annotations.get(SELECTED_NODE) == assumed.value[0]:
+            del self._placed[key]
+
+    def note_users(self, pod: str, before: Iterable[str], after: Iterable[str]) -> None:
+        """The claims that a pod names."""
+        for claim in before:
+            users = self.users.get(claim, set())
+            users.discard(pod)
+            if not users:
+                self.users.pop(claim, None)
+        for claim in after:
+            self.users.setdefault(claim, set()).add(pod)
+
+    # --- with what was decided ---
+
+    def selected_node(self, claim: PersistentVolumeClaim) -> str:
+        """The node that a claim's volume is to be made for; empty: none yet."""
+        assumed = self._placed.get(key_of(claim))
+        return assumed.value[0] if assumed is not None else claim.metadata.annotations.get(SELECTED_NODE, "")
+
+    def meant_for(self, volume: Volume, claim: PersistentVolumeClaim) -> bool | None:
+        """Whether a volume is, or is to be, this claim's; None: it is nobody's."""
+        assumed = self._given.get(volume.name)
+        if assumed is not None:
+            return assumed.value == (key_of(claim), claim.metadata.uid)
+        if volume.pv.spec.claim_ref is None:
+            return None
+        return belongs_to(volume.pv, claim)
+
+    # --- deciding ---
+
+    def give(self, volume: str, claim: PersistentVolumeClaim, pod: str) -> None:
+        """A volume is to be a claim's, for the sake of a pod (its uid)."""
+        value = (key_of(claim), claim.metadata.uid)
+        assumed = self._given.setdefault(volume, Assumed(value))
+        assert assumed.value == value, f"volume {volume} is promised to {assumed.value[0]}"
+        assumed.pods.add(pod)
+
+    def place(self, claim: str, node: str, pod: str) -> None:
+        """A claim's volume is to be made for a node."""
+        assumed = self._placed.setdefault(claim, Assumed((node, "")))
+        assert assumed.value[0] == node, f"the volume of {claim} is to be made for {assumed.value[0]}"
+        assumed.pods.add(pod)
+
+    def take_back(self, pod: str) -> None:
+        """A pod stands behind nothing any more."""
+        for decisions in (self._given, self._placed):
+            for key, assumed in list(decisions.items()):
+                assumed.pods.discard(pod)
+                if not assumed.pods:
+                    del decisions[key]
+
+    @property
+    def assumptions(self) -> int:
+        return len(self._given) + len(self._placed)
+
+    def validate(self) -> None:
+        """Raises AssertionError where an index is not that of the objects, or nobody stands behind a decision."""
+        classes: dict[str, dict[str, Volume]] = {}
+        for name, volume in self.volumes.items():
+            classes.setdefault(volume.storage_class, {})[name] = volume
+        assert classes == self.of_class, "volumes of classes"
+        for key, assumed in (*self._given.items(), *self._placed.items()):
+            assert assumed.pods, f"nobody stands behind what was decided about {key}"
+
+
+def key_of(obj: Any) -> str:
+    meta = obj.metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
+
+
+def nanos(quantity: Any) -> int:
+    return 0 if quantity is None else int(quantity.nanos)
+
+
+def _reach(required: NodeSelector) -> Callable[[Node], bool]:
+    """By labels alone: to kube-scheduler, terms that select by a node's fields match no node."""
+    terms = tuple([term for term in required.node_selector_terms if not term.match_fields])
+    return nodes_selected(NodeSelector(node_selector_terms=terms))
+
+
+def _hosts(required: NodeSelector) -> frozenset[str] | None:
+    found: set[str] = set()
+    for term in required.node_selector_terms:
+        values = next(
+            (
+                test.values
+                for test in term.match_expressions
+                if test.key == HOSTNAME and test.operator == "In"
+            ),
+            None,
+        )
+        if values is None:
+            return None
+        found.update(values)
+    return frozenset(found)
+
+
+def _keep(objects: dict[str, Any], old: Any, new: Any) -> None:
+    key = key_of(new if new is not None else old)
+    if new is None:
+        objects.pop(key, None)
+    else:
+        objects[key] = new
+
+
+def _group(groups: dict[str, dict[str, Any]], old: Any, new: Any, by: Callable[[Any], str]) -> None:
+    for each in filter(None, (old,)):
+        mine = groups.get(by(each), {})
+        mine.pop(key_of(each), None)
+        if not mine:
+            groups.pop(by(each), None)
+    if new is not None:
+        groups.setdefault(by(new), {})[key_of(new)] = new
