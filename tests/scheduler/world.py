@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from allotment.allocator.ledger import Conflict as Twice
 from allotment.allocator.ledger import Ledger, holding
+from allotment.api import alpha2
 from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.codec import decode, to_builtins
@@ -66,6 +67,9 @@ KINDS: tuple[type[ApiStruct], ...] = (
     Queue,
     PodGroup,
     VolcanoPodGroup,
+    alpha2.ResourceClass,
+    alpha2.ResourceClaimParameters,
+    alpha2.NodeResourceSlice,
     ResourceClaim,
     Pod,
 )
@@ -393,6 +397,11 @@ class World:
         for key, claim in self.claims.items():
             users = {user.uid for user in claim.status.reserved_for}
             assert users <= living, f"{key} is reserved for somebody who is gone"
+            for pod in self.pods.values():
+                waits = not pod.spec.node_name and pod.status.phase not in FINISHED
+                assert not waits or pod.metadata.uid not in users, (
+                    f"{key} is kept for {key_of(pod)}, which waits"
+                )
             if claim.status.allocation is not None:
                 assert users or AHEAD in claim.metadata.annotations, f"{key} is allocated, and nobody uses it"
 
@@ -557,6 +566,8 @@ class Seat:
             return
         if fate is Fate.CONFLICT:
             self.world.disturb(write)
+        if isinstance(write, PatchClaim) and write.id in self.core.outbox._insisted:
+            self.world.given_back.add(write.uid)
         reply: Done | Failed
         try:
             reply = self.world.perform(write)

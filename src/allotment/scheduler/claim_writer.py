@@ -265,7 +265,7 @@ class ClaimWriter:
     def _release(self, claim: ResourceClaim) -> Draft:
         left = [user for user in claim.status.reserved_for if user.uid != self._step.consumer.uid]
         status: dict[str, Any] = {"reservedFor": [_written(user) for user in left]}
-        if self._brings and not left and not self._step.keep:
+        if (self._brings or self._step.joins) and not left and not self._step.keep:
             status |= {"allocation": None, "devices": None}
         return self._patch("release", claim, {"status": status}, status=True)
 

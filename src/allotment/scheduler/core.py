@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.batch import Queue as VolcanoQueue
 from allotment.api.claim_marks import EXTENDED
+from allotment.api.codec import to_builtins
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.actions import Actions
@@ -35,10 +36,11 @@ from allotment.scheduler.instruction import DeleteClaim, DeletePod, Instruction,
 from allotment.scheduler.outbox import Outbox
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.pod import PodInfo, group_key
-from allotment.scheduler.queue import GATED, PARKED, Backoff, Entry, Queue
+from allotment.scheduler.queue import ACTIVE, GATED, PARKED, Backoff, Entry, Queue
 from allotment.scheduler.queue_status import QueueStatuses
 from allotment.scheduler.queues import Quota, unread
 from allotment.scheduler.session import Session
+from allotment.scheduler.stale_reservations import Stale, StaleReservations, Standing
 from allotment.scheduler.step import MakeClaim, WriteClaim
 
 if TYPE_CHECKING:
@@ -84,6 +86,7 @@ class Scheduler:
             on=gangs,
         )
         self._disputes = Disputes(cluster, self.waits)
+        self._stale = StaleReservations(cluster, self._standing)
         self.now = 0.0
         self.decided = 0  # how many attempts there were
         self.profile = ""  # by which the last one was
@@ -122,6 +125,7 @@ class Scheduler:
             self.queue_statuses,
             self._gate,
             self.outbox,
+            self._stale,
         )
         times = [part.next_time() for part in parts]
         return min((time for time in times if time is not None), default=None)
@@ -169,6 +173,7 @@ class Scheduler:
     def _claim_changed(self, old: Any, new: Any) -> None:
         key = self.cluster.claims.change(old, new)
         self.bindings.claim_changed(key)
+        self._stale.claim_changed(key, self.now)
         if old is None:
             self._gate.claim_came(self.now)
         if (old is None or old.status.allocation is None) != (new is None or new.status.allocation is None):
@@ -295,6 +300,8 @@ class Scheduler:
         self.queue_statuses.update(self.now)
         for claim in self._disputes.left_over():
             self._deallocate(claim)
+        for stale in self._stale.found(self.now):
+            self._give_back(stale)
         while pods > 0:
             entry = self.queue.pop(self.now)
             if entry is None:
@@ -381,6 +388,31 @@ class Scheduler:
             )
         )
 
+    def _give_back(self, stale: Stale) -> None:
+        """Removes reservations that nobody will use, and the allocation if no others are left."""
+        meta, status = stale.claim.metadata, stale.claim.status
+        if not status.reserved_for:
+            self._deallocate(f"{meta.namespace}/{meta.name}")
+            return
+        given: dict[str, Any] = {"reservedFor": to_builtins(stale.left) or None}
+        if stale.deallocate:
+            given |= {"allocation": None, "devices": None}
+        version, patch = meta.resource_version, {"status": given}
+        self.outbox.insist(
+            lambda id: PatchClaim(id, meta.namespace, meta.name, meta.uid, version, patch, status=True)
+        )
+
+    def _standing(self, pod: PodInfo) -> Standing:
+        """Whether a pod that a claim is reserved for still counts on that."""
+        ours = (pod.pod.spec.scheduler_name or "") in self.profiles
+        if not ours or pod.pod.spec.node_name:
+            return Standing.OTHER
+        if pod.node or pod.key in self.bindings:
+            return Standing.BUSY
+        entry = self.queue.get(pod.key) or self.queue.get(GANG_PREFIX + pod.group)
+        first_try = entry is not None and entry.place == ACTIVE and not entry.attempts
+        return Standing.BUSY if first_try and not pod.leaving else Standing.WAITS
+
     def _preempt(self, pod: PodInfo, room: Room) -> None:
         self.nominate(pod, room.node)
         for victim in room.victims:
@@ -411,7 +443,9 @@ class Scheduler:
     def bound(self, binding: Binding) -> None:
         self.queue.forgive(binding.pod.key)
         self.gangs.bound(binding)
-        self.outbox.tell(binding.pod, "Scheduled", f"Assigned {binding.pod.key} to {binding.node}")
+        self.outbox.tell(
+            binding.pod, "Scheduled", f"Successfully assigned {binding.pod.key} to {binding.node}"
+        )
 
     def unreserve(self, binding: Binding) -> None:
         current = self.cluster.pods.get(binding.pod.key)
