@@ -394,7 +394,7 @@ class Scheduler:
         if not status.reserved_for:
             self._deallocate(f"{meta.namespace}/{meta.name}")
             return
-        given: dict[str, Any] = {"reservedFor": to_builtins(stale.left) or None}
+        given: dict[str, Any] = {"reservedFor": [to_builtins(user) for user in stale.left] or None}
         if stale.deallocate:
             given |= {"allocation": None, "devices": None}
         version, patch = meta.resource_version, {"status": given}
