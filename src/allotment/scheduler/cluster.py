@@ -48,7 +48,7 @@ class Cluster:
         self.fleet = Fleet(features=features)
         self.sizes = DeviceSizes()
         self.log = ChangeLog()
-        self.semantic = SemanticFleet(self.fleet.ledger, self.log.note)
+        self.semantic = SemanticFleet(self.fleet.ledger, self.log.note, self.fleet.effort)
         self.claims = Claims(self.fleet.ledger, self.semantic.holdings)
         self.nodes: dict[str, NodeInfo] = {}
         self.known = 0  # how many of the nodes have an object

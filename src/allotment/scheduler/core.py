@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from allotment.allocator.effort import Paused
 from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.batch import Queue as VolcanoQueue
 from allotment.api.claim_marks import EXTENDED
@@ -48,6 +49,14 @@ if TYPE_CHECKING:
     from allotment.scheduler.roster import Profile
 
 REVISIT_EVERY = 10.0
+TURN_STEPS = 1_000
+"""How far a decision may go in its first turn; in each further one twice as far, since a part of that may be going over the same
+ground again."""
+MOST_DOUBLINGS = 5
+STEPS_A_MEMBER = 4
+"""Besides, for each pod of a gang: whatever a turn allows, it must do for placing all of them one by one."""
+MOST_STEPS = 1_000_000
+"""After so many in all, the decision is given up for now."""
 
 
 class Scheduler:
@@ -88,7 +97,9 @@ class Scheduler:
         self._disputes = Disputes(cluster, self.waits)
         self._stale = StaleReservations(cluster, self._standing)
         self.now = 0.0
-        self.decided = 0  # how many attempts there were
+        self.decided = 0  # how many attempts there were, or parts of such
+        self.paused = False  # the last one goes on in another turn
+        self.steps = 0  # how many all of them took
         self.profile = ""  # by which the last one was
         self.unbound: dict[str, int] = {}  # how many bindings failed, by profile
         self._revisited = 0.0
@@ -302,7 +313,8 @@ class Scheduler:
             self._deallocate(claim)
         for stale in self._stale.found(self.now):
             self._give_back(stale)
-        while pods > 0:
+        last = self.steps + TURN_STEPS
+        while pods > 0 and self.steps < last:
             entry = self.queue.pop(self.now)
             if entry is None:
                 return
@@ -310,8 +322,37 @@ class Scheduler:
             self._decide(entry)
 
     def _decide(self, entry: Entry) -> None:
+        """Decides about an entry, or goes on with that, as far as one turn allows."""
         self.decided += 1
         self.profile = entry.pods[0].pod.spec.scheduler_name or ""
+        effort, members = self.cluster.fleet.effort, len(entry.pods)
+        allowed = (TURN_STEPS << min(entry.pauses, MOST_DOUBLINGS)) + STEPS_A_MEMBER * members
+        effort.begin(allowed)
+        try:
+            self._try(entry)
+            self.paused = False
+        except Paused:
+            self.paused = True
+        steps = effort.spent + 1
+        effort.begin()
+        self.steps += steps
+        given_up = self.paused and entry.spent + steps > MOST_STEPS
+        self.queue.charge(entry, steps, done=given_up or not self.paused)
+        if given_up:
+            self._give_up(entry)
+        elif self.paused:
+            self.queue.pause(entry.key)
+
+    def _give_up(self, entry: Entry) -> None:
+        """The decision took more than anybody's may; after a rest it goes on with what is known by then."""
+        words = f"gave up after {MOST_STEPS} steps, before it was known whether the claims fit; this is tried again"
+        self.queue.park(entry.key, None, (), self.now)
+        for pod in entry.pods:
+            self.outbox.say_unschedulable(pod, Refusal(words, frozenset()))
+        if entry.key.startswith(GANG_PREFIX):
+            self.statuses.refused(entry.key.removeprefix(GANG_PREFIX), Verdict(words))
+
+    def _try(self, entry: Entry) -> None:
         if entry.key.startswith(GANG_PREFIX):
             self.gangs.decide(entry)
             return
