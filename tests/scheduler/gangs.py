@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from allotment.api.batch import (
     DeviceQuota,
     DeviceQuotas,
+    DisruptionMode,
     GangSchedulingPolicy,
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
@@ -56,8 +57,9 @@ def group(
     topology: Sequence[str] = (),
     claims: Iterable[Any] = (),
     policy: str | None = None,
+    mode: str = "",
 ) -> PodGroup:
-    """A gang of Kubernetes; without a minimum its pods go on their own."""
+    """A gang of Kubernetes; without a minimum its pods go on their own. ``mode`` is its disruptionMode."""
     gang = GangSchedulingPolicy(min_count=minimum) if minimum is not None else None
     constraints = PodGroupSchedulingConstraints(
         topology=tuple(TopologyConstraint(key=key) for key in topology)
@@ -70,6 +72,7 @@ def group(
             resource_claims=tuple(claims),
             priority=priority,
             preemption_policy=policy,
+            disruption_mode=DisruptionMode(**{mode: {}} if mode else {}),
         ),
     )
 

@@ -100,7 +100,8 @@ def test_the_way_of_a_pod() -> None:
     assert step(seat) == "Bind"
 
     assert seat.world.pod("p").spec.node_name == "n"
-    assert [tell.reason for tell in seat.told] == ["Scheduled"]
+    (told,) = seat.told
+    assert (told.reason, told.message) == ("Scheduled", "Successfully assigned default/p to n")
     at_rest(seat)
 
 
@@ -115,6 +116,33 @@ def test_nothing_is_bound_before_the_claim_is_seen_written() -> None:
     hear(seat)
 
     assert isinstance(seat.writes[0], Bind)
+
+
+def test_a_pod_is_not_bound_before_its_status_names_its_claims() -> None:
+    """The claim controller makes the claim first and names it then; a kubelet finds it only by that name."""
+    seat = place(pod())
+    named = seat.world.pod("p")
+    seat.world.put(replace(named, status=replace(named.status, resource_claim_statuses=())))
+    hear(seat)
+    seat.turn()
+    assert [step(seat), step(seat)] == ["PatchClaim", "PatchClaim"]
+    assert not seat.writes
+
+    unnamed = seat.world.pod("p")
+    seat.world.put(replace(unnamed, status=named.status))
+    hear(seat)
+
+    assert [type(write).__name__ for write in seat.writes] == ["Bind"]
+
+
+def test_the_status_of_a_pod_names_the_claim_for_its_extended_resources_before_it_is_bound() -> None:
+    seat = place(pod(templates={}, more={GPU: 1}))
+    seat.turn()
+    while not isinstance(seat.writes[0], Bind):
+        step(seat)
+    told = seat.world.pod("p").status.extended_resource_claim_status
+    assert told is not None
+    assert f"default/{told.resource_claim_name}" in allocated(seat)
 
 
 @pytest.mark.parametrize("fate", [Fate.CONFLICT, Fate.LOST, Fate.TIMEOUT])
@@ -323,7 +351,7 @@ def test_a_device_that_failed_to_get_ready_is_given_back() -> None:
 
 def test_devices_are_waited_for_until_a_deadline() -> None:
     seat = waiting()
-    due = seat.core.next_time()
+    due = seat.core.bindings.next_time()
     assert due == seat.world.now + 30.0
     seat.tell(Tick(due - 1))
     assert not seat.writes

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from allotment.allocator.ledger import Conflict as Twice
 from allotment.allocator.ledger import Ledger, holding
+from allotment.api import alpha2
 from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.codec import decode, to_builtins
@@ -66,6 +67,9 @@ KINDS: tuple[type[ApiStruct], ...] = (
     Queue,
     PodGroup,
     VolcanoPodGroup,
+    alpha2.ResourceClass,
+    alpha2.ResourceClaimParameters,
+    alpha2.NodeResourceSlice,
     ResourceClaim,
     Pod,
 )
@@ -308,11 +312,27 @@ class World:
             gone = pod.spec.node_name and pod.spec.node_name not in self.of(Node)
             if pod.metadata.deletion_timestamp is not None or gone:
                 found.append(lambda pod=pod: self.remove(pod))  # type: ignore[misc]  # bound early on purpose
+            elif shared := self._unnamed(pod):
+                found.append(lambda pod=pod, shared=shared: self._name_claims(pod, shared))  # type: ignore[misc]  # as above
         for claim in self.claims.values():
             chore = self._claim_chore(claim, living)
             if chore is not None:
                 found.append(chore)
         return found
+
+    def _unnamed(self, pod: Pod) -> tuple[PodResourceClaimStatus, ...]:
+        """What the status of a pod is to say of its group's claims, and does not yet."""
+        group = self.of(PodGroup).get(group_key(pod))
+        if group is None:
+            return ()
+        named = {status.name for status in pod.status.resource_claim_statuses}
+        entries = {entry.name for entry in pod.spec.resource_claims if entry in group.spec.resource_claims}
+        statuses = group.status.resource_claim_statuses
+        return tuple([each for each in statuses if each.name in entries - named])
+
+    def _name_claims(self, pod: Pod, more: tuple[PodResourceClaimStatus, ...]) -> None:
+        there = pod.status.resource_claim_statuses
+        self._store(replace(pod, status=replace(pod.status, resource_claim_statuses=(*there, *more))))
 
     def _groups_in_use(self) -> Iterator[str]:
         """Reservations of groups that are gone last as long as their pods."""
@@ -365,6 +385,9 @@ class World:
         """
         for pod in self.pods.values():
             if pod.spec.node_name and pod.status.phase not in FINISHED:
+                named = {status.name for status in pod.status.resource_claim_statuses}
+                made = {each.name for each in pod.spec.resource_claims if each.resource_claim_template_name}
+                assert made <= named, f"{key_of(pod)} is bound, and its status lacks {made - named}"
                 for claim in self.claims_of(pod):
                     taken = len(self.seats) > 1 and claim.metadata.uid in self.given_back
                     assert taken or claim.metadata.deletion_timestamp is not None or self.has(pod, claim), (
@@ -393,6 +416,11 @@ class World:
         for key, claim in self.claims.items():
             users = {user.uid for user in claim.status.reserved_for}
             assert users <= living, f"{key} is reserved for somebody who is gone"
+            for pod in self.pods.values():
+                waits = not pod.spec.node_name and pod.status.phase not in FINISHED
+                assert not waits or pod.metadata.uid not in users, (
+                    f"{key} is kept for {key_of(pod)}, which waits"
+                )
             if claim.status.allocation is not None:
                 assert users or AHEAD in claim.metadata.annotations, f"{key} is allocated, and nobody uses it"
 
@@ -557,6 +585,8 @@ class Seat:
             return
         if fate is Fate.CONFLICT:
             self.world.disturb(write)
+        if isinstance(write, PatchClaim) and write.id in self.core.outbox._insisted:
+            self.world.given_back.add(write.uid)
         reply: Done | Failed
         try:
             reply = self.world.perform(write)

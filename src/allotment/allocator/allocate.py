@@ -20,7 +20,7 @@ from allotment.allocator.pool import Pool, by_pool, gather_pools
 from allotment.allocator.problem import Problem
 from allotment.allocator.request import Book, Demand
 from allotment.allocator.result import Draft, ShareIDs
-from allotment.allocator.search import DEFAULT_BUDGET, Search, Verdict
+from allotment.allocator.search import DEFAULT_BUDGET, Answer, Search, Verdict
 from allotment.allocator.site import Site, Use
 from allotment.allocator.strategy import FIRST_FIT, arrange, in_order
 from allotment.allocator.terms import Terms
@@ -108,8 +108,10 @@ def solve(
     strategy: str = FIRST_FIT,
     budget: int = DEFAULT_BUDGET,
     share_id: ShareIDs = numbered_shares,
+    run: Callable[[Search], Answer] = Search.run,
 ) -> Outcome:
-    """One demand on one node, from its devices in upstream's order to the outcome."""
+    """One demand on one node, from its devices in upstream's order to the outcome. ``run`` may interrupt the search by raising
+    Paused."""
     name = node.metadata.name
     steps = 0
     try:
@@ -121,7 +123,7 @@ def solve(
             site = Site(node, site.pools, arrange(site.pools, strategy, held), site.features)
             terms = Terms(site, demand)
         problem = Problem(terms, Use.of(site, held), held)
-        answer = Search(problem, budget).run()
+        answer = run(Search(problem, budget))
         steps = answer.steps
         if answer.verdict is Verdict.GAVE_UP:
             return GaveUp(name, steps)

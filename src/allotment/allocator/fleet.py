@@ -18,6 +18,7 @@ from uuid import NAMESPACE_OID, uuid5
 from msgspec.structs import replace
 
 from allotment.allocator.counters import Counters
+from allotment.allocator.effort import Effort
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.features import ALL, Features
 from allotment.allocator.fingerprint import Numbers, Prints
@@ -33,6 +34,7 @@ from allotment.allocator.view import Group, View
 from allotment.api.codec import encode
 from allotment.api.meta import ObjectMeta
 from allotment.api.resource import (
+    AllocationResult,
     DeviceClaim,
     DeviceRequest,
     ExactDeviceRequest,
@@ -121,6 +123,7 @@ class Fleet:
         features: Features = ALL,
     ) -> None:
         self.features = features
+        self.effort = Effort()
         self.ledger = Ledger(self._use_changed)
         self.places: dict[str, Place] = {}
         self.log: list[str | None] = []  # names of nodes that changed; None: a pool that several nodes reach
@@ -357,6 +360,14 @@ class Fleet:
             raise AllocationError(f"there is no node {node!r} among the {len(self.places)} of the fleet")
         view = self.view(claims, strategy, DEFAULT_BUDGET)
         return view.ask(self.places[node], claims, named_shares(claims))
+
+    def fit(self, node: str, claims: Sequence[ResourceClaim]) -> list[AllocationResult] | None:
+        """As ``allocate``, but only whether the claims fit and how, which is remembered by the state of the node; None if not."""
+        place = self.places[node]
+        draft = self.view(claims, FIRST_FIT, DEFAULT_BUDGET).draft(place)
+        return (
+            draft.write(self.site(place).devices, node, named_shares(claims)) if draft is not None else None
+        )
 
     def commit(self, claims: Sequence[ResourceClaim], allocated: Allocated) -> None:
         """Writes an answer of ``find`` or ``allocate`` into the ledger: all claims or, on a conflict, none."""

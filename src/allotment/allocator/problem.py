@@ -42,6 +42,10 @@ class Problem:
             in_use = self.used | self.shared
             self.counters = Counters(site.plan, in_use, held, grouped=site.features.CompatibilityGroups)
 
+    def detach(self) -> None:
+        """Keeps what is in use as it is now, for a search that goes on when that may have changed and changed back."""
+        self.consumed = {position: dict(amounts) for position, amounts in self.consumed.items()}
+
     def amounts(self, shape: int, position: int) -> dict[str, int]:
         """What an ask of this shape takes of a device's capacity, in billionths. The device must be judged."""
         amounts = self.suits[shape].amounts.get(position)

@@ -120,10 +120,11 @@ class Search:
     """A single run. State that changes while searching is saved in the slots as the ints it consists of."""
 
     def __init__(self, problem: Problem, budget: int = DEFAULT_BUDGET) -> None:
-        self._problem = problem
+        self.problem = self._problem = problem
         self._requests = problem.demand.requests
         self._budget = budget
         self._steps = 0
+        self._step: _Step | None = None  # what comes next; None: it has not begun
         self._taken = 0  # whole devices chosen so far
         self._by_claim = [0] * len(problem.demand.claims)  # the same, per claim (for admin access)
         self._count = [0] * len(problem.demand.claims)  # results per claim
@@ -141,12 +142,27 @@ class Search:
         self._distinct_classes: list[int] = []
         self._any_admin = any(ask.admin for request in self._requests for ask in request.asks)
 
+    @property
+    def steps(self) -> int:
+        """How many were taken so far."""
+        return self._steps
+
     def run(self) -> Answer:
         """Raises AllocationError if the order of the search meets an error."""
-        step = self._enter(0)
+        answer = self.go_on(None)
+        assert answer is not None, "a search without a limit comes to an end"
+        return answer
+
+    def go_on(self, most: int | None) -> Answer | None:
+        """As ``run``, but stops after about so many steps and returns None; the next call goes on from there."""
+        until = self._budget if most is None else min(self._budget, self._steps + most)
+        step = self._enter(0) if self._step is None else self._step
         while step is not _Step.DONE:
-            if self._steps > self._budget:
-                return Answer(Verdict.GAVE_UP, self._steps)
+            if self._steps > until:
+                if self._steps > self._budget:
+                    return Answer(Verdict.GAVE_UP, self._steps)
+                self._step = step
+                return None
             if step is _Step.DOWN:
                 step = self._advance()
             elif not self._stack:

@@ -33,7 +33,7 @@ from allotment.allocator.outcome import Invalid
 from allotment.allocator.partition import Instance, TypedMaps, partition_pools
 from allotment.allocator.pool import Device, DeviceID
 from allotment.allocator.request import Ask, Book, Demand, Request, full_name
-from allotment.allocator.search import DEFAULT_BUDGET
+from allotment.allocator.search import DEFAULT_BUDGET, Answer, Search
 from allotment.allocator.selector import Criterion, Part
 from allotment.allocator.site import Site
 from allotment.allocator.strategy import FIRST_FIT, in_order
@@ -389,6 +389,7 @@ def allocate_semantic(
     holdings: Holdings | None = None,
     strategy: str = FIRST_FIT,
     budget: int = DEFAULT_BUDGET,
+    run: Callable[[Search], Answer] = Search.run,
 ) -> Outcome:
     """Chooses instances for all claims, or for none.
 
@@ -413,6 +414,7 @@ def allocate_semantic(
         Book({}, ALL),
         strategy=strategy,
         budget=budget,
+        run=run,
     )
 
 

@@ -17,6 +17,7 @@ from allotment.allocator.errors import AllocationError
 from allotment.allocator.fingerprint import Lens, Numbers
 from allotment.allocator.held import NOTHING_HELD
 from allotment.allocator.outcome import Outcome
+from allotment.allocator.paused_searches import PausedSearches
 from allotment.allocator.pool import DeviceID
 from allotment.allocator.problem import Problem
 from allotment.allocator.result import Draft, ShareIDs
@@ -120,6 +121,7 @@ class View:
         self._static: dict[str, tuple[int, _Sight]] = {}  # node → (its version, what is seen of it)
         self._sights: dict[tuple[int, ...], _Sight] = {}
         self._answers: dict[object, Draft | _No] = {}
+        self._searches = PausedSearches(fleet.effort)
         self._heap = list(fleet.places)
         heapify(self._heap)
         self._waiting: set[str] = set(self._heap)  # nodes in the heap
@@ -273,10 +275,10 @@ class View:
         if answer is None:
             if len(self._answers) >= _ANSWERS_KEPT:
                 self._answers.clear()
-            answer = self._answers[key] = self._solve(place)
+            answer = self._answers[key] = self._solve(place, key)
         return answer
 
-    def _solve(self, place: Place) -> Draft | _No:
+    def _solve(self, place: Place, key: object) -> Draft | _No:
         fleet = self._fleet
         try:
             site = fleet.site(place)
@@ -285,10 +287,10 @@ class View:
                 raise self._demand.fault
             sight = self._static[place.name][1]
             if sight.plain or sight.terms is None:
-                found = self._search(sight, use)
+                found = self._search(sight, use, key)
             else:
                 order = self._order(sight, site, use)
-                found = self._search(_Sight(0, 0, order.terms), order.use(use))
+                found = self._search(_Sight(0, 0, order.terms), order.use(use), key)
                 if isinstance(found, Draft):
                     found = found.renumbered(order.positions.__getitem__)
             if place.reaches and isinstance(found, Draft):
@@ -298,11 +300,14 @@ class View:
         except AllocationError as exc:
             return _No(str(exc))
 
-    def _search(self, sight: _Sight, use: Use) -> Draft | _No:
+    def _search(self, sight: _Sight, use: Use, key: object) -> Draft | _No:
+        """Raises Paused where the steps of this turn do not do; the search goes on when this state is asked about again."""
         if sight.terms is None:
             return _No(sight.words)
-        problem = Problem(sight.terms, use, self._fleet.ledger)
-        answer = Search(problem, self._budget).run()
+        terms = sight.terms
+        problem, answer = self._searches.run(
+            key, lambda: Search(Problem(terms, use, self._fleet.ledger), self._budget)
+        )
         if answer.verdict is Verdict.FOUND:
             return Draft(problem, answer, self._fleet.book.classes)
         if answer.verdict is Verdict.GAVE_UP:

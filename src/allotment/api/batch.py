@@ -44,12 +44,17 @@ class PodGroupSchedulingConstraints(ApiStruct, frozen=True, kw_only=True):
     topology: tuple[TopologyConstraint, ...] = ()
 
 
+class DisruptionMode(ApiStruct, frozen=True, kw_only=True):
+    """One of: each pod can be disrupted on its own (single), or all only together. Which of them is set is all that counts."""
+
+    single: Any = None
+    all: Any = None
+
+
 class PodGroupSpec(ApiStruct, frozen=True, kw_only=True):
     """What the group's author asks for."""
 
-    NOT_READ: ClassVar[frozenset[str]] = frozenset(
-        {"disruptionMode", "parentCompositePodGroupName", "workloadRef"}
-    )
+    NOT_READ: ClassVar[frozenset[str]] = frozenset({"parentCompositePodGroupName", "workloadRef"})
 
     scheduling_policy: PodGroupSchedulingPolicy = PodGroupSchedulingPolicy()
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
@@ -57,6 +62,7 @@ class PodGroupSpec(ApiStruct, frozen=True, kw_only=True):
     priority: Int64 | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
+    disruption_mode: DisruptionMode = DisruptionMode()
 
 
 class PodGroupStatus(ApiStruct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@
 Who goes is found in thought: the least important are taken away until the gang fits; everybody comes back for whom there is still
 room beside it; and of the rest, the most important first, everybody without whose going the gang finds another way. So nobody goes
 whose going frees nothing that the gang needs. A gang's members above its minimum go one by one; the others only all together, and
-with them those above.
+with them those above, unless the group's ``disruptionMode`` says otherwise.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from allotment.scheduler.absence import Absence, claims_of, freed_by, without
 from allotment.scheduler.budgets import Budgets
 from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.disruption_mode import each_alone, only_together
 from allotment.scheduler.gang import gang_of
 from allotment.scheduler.node import PODS
 from allotment.scheduler.pod import VOLCANO
@@ -227,7 +228,8 @@ class Actions:
         for other in filter(may, cluster.pods.values()):
             key = other.group
             group = cluster.groups.get(key) if key else None
-            if group is not None and gang_of(key, group) is not None:
+            whole = group is not None and (only_together(group) or gang_of(key, group) is not None)
+            if whole and not each_alone(group):
                 groups.setdefault(key, []).append(other)
             else:
                 alone.append(other)
@@ -238,10 +240,12 @@ class Actions:
         return self._affordable(units, Budgets(cluster) if case.budgeted else None)
 
     def _units_of(self, key: str, members: list[PodInfo]) -> list[Unit]:
-        """The units of a gang of which these members may go."""
-        gang = gang_of(key, self._cluster.groups[key])
-        assert gang is not None
+        """The units of a group of which these members may go."""
+        group = self._cluster.groups[key]
+        gang = gang_of(key, group)
         placed = [pod for pod in self._cluster.members[key].values() if pod.node]
+        if gang is None or only_together(group):
+            return [Unit(tuple(members), key, core=True)] if len(members) == len(placed) else []
         surplus = max(0, len(placed) - gang.minimum) if not gang.tasks else 0
         members.sort(key=lambda pod: (pod.priority, pod.key))
         units = [Unit((pod,), key) for pod in members[:surplus]]

@@ -5,7 +5,8 @@ A binding is a state of a pod, driven by events; nothing waits.
     WRITING ──► AWAITING (binding conditions, volumes, until a deadline) ──► READY (a gang: until its minimum is) ──► BINDING ──► bound
        └────────────┴───────────────────────────────────────────────────┴──── failure ──► UNDOING ──► given up
 
-Invariant: no member of a gang is bound before the claims of its whole minimum are written and reserved (``Party``).
+Invariants: no member of a gang is bound before the claims of its whole minimum are written and reserved (``Party``), and no pod
+before its status names the claims that were made for it.
 A failed write is repeated as long as it can still succeed. When it cannot, or the pod goes, every step is undone in reverse
 order, the failing one too, and only when the server has shown that is the pod given back to the queue.
 """
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from allotment.scheduler.binding import Binding, Party, Stage
 from allotment.scheduler.binding_conditions import Readiness, readiness
+from allotment.scheduler.claim_references import names_its_claims
 from allotment.scheduler.claim_writer import FIRST_REST, LONGEST_REST, ClaimWriter, Draft
 from allotment.scheduler.event import Done, Failed, Failure
 from allotment.scheduler.instruction import Bind, PatchPod
@@ -169,6 +171,8 @@ class Bindings:
             binding.pod = pod
             if pod.leaving:
                 self._lose(binding, "the pod is being deleted")
+            elif binding.stage is Stage.BINDING:
+                self._bind(binding)
 
     def pod_bound(self, key: str, node: str) -> None:
         """The server shows the pod on a node, whoever put it there."""
@@ -361,7 +365,8 @@ class Bindings:
             self._break(party, why, evicts=False)
 
     def _bind(self, binding: Binding) -> None:
-        if not binding.sent and self.now >= binding.rests_until:
+        """Binds a pod, once its status names the claims that were made for it: a kubelet finds them only there."""
+        if not binding.sent and self.now >= binding.rests_until and names_its_claims(binding.pod):
             pod, node = binding.pod, binding.node
             self._send_own(binding, lambda id: Bind(id, pod.namespace, pod.name, pod.uid, node))
 

@@ -68,6 +68,14 @@ def _owner(entry: PodResourceClaim, group: PodGroup | None) -> PodGroup | None:
     return group if group is not None and entry in group.spec.resource_claims else None
 
 
+def names_its_claims(pod: PodInfo) -> bool:
+    """Whether the pod's status says of each of its templates which claim was made from it, its group's claims included."""
+    spec, named = pod.pod.spec, {status.name for status in pod.pod.status.resource_claim_statuses}
+    return all(
+        entry.resource_claim_template_name is None or entry.name in named for entry in spec.resource_claims
+    )
+
+
 def own_reference(pod: PodInfo) -> ResourceClaimConsumerReference:
     """A pod as the user of a claim."""
     return ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)

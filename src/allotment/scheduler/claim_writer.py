@@ -205,12 +205,8 @@ class ClaimWriter:
         if self.claim in self._claims.disputed:
             return "was promised a device that another claim had first"
         if mine:
-            same = wanted is None or shown is None or shown.devices.results == wanted.devices.results
-            return (
-                ""
-                if shown is not None and (same or self._step.document)
-                else "was allocated differently meanwhile"
-            )
+            as_decided = shown is not None and self._as_decided(claim)
+            return "" if as_decided else "was allocated differently meanwhile"
         if wanted is not None and shown is not None and shown.devices.results != wanted.devices.results:
             return "was allocated by somebody else meanwhile"
         if wanted is None and shown is None:
@@ -227,6 +223,13 @@ class ClaimWriter:
     def _mine(self, claim: ResourceClaim) -> bool:
         users = claim.status.reserved_for
         return bool(users) and self._step.consumer.uid in [user.uid for user in users]
+
+    def _as_decided(self, claim: ResourceClaim) -> bool:
+        """Whether what a claim shows may be what this writer wrote."""
+        shown, wanted = claim.status.allocation, self._step.allocation
+        if shown is None or wanted is None or self._step.document is not None:
+            return True
+        return shown.devices.results == wanted.devices.results
 
     def _status(self, claim: ResourceClaim) -> Draft:
         step = self._step
@@ -252,7 +255,8 @@ class ClaimWriter:
             if _mark(claim) != self._mark:  # it is another's by now, to whom it is left
                 self.finished = True
                 return None
-            wrote = self._written or self._unsure or (self._taken_over and self._brings)
+            unsure = self._unsure and self._as_decided(claim)
+            wrote = self._written or unsure or (self._taken_over and self._brings)
             if (self._mine(claim) and wrote) or self._unsure >= version_of(claim):
                 return self._release(claim)
         uid = self._uid if claim is None else claim.metadata.uid
@@ -266,7 +270,7 @@ class ClaimWriter:
     def _release(self, claim: ResourceClaim) -> Draft:
         left = [user for user in claim.status.reserved_for if user.uid != self._step.consumer.uid]
         status: dict[str, Any] = {"reservedFor": [_written(user) for user in left]}
-        if self._brings and not left and not self._step.keep:
+        if (self._brings or self._step.joins) and not left and not self._step.keep:
             status |= {"allocation": None, "devices": None}
         return self._patch("release", claim, {"status": status}, status=True)
 

@@ -49,7 +49,7 @@ class Cluster:
         self.fleet = Fleet(features=features)
         self.sizes = DeviceSizes()
         self.log = ChangeLog()
-        self.semantic = SemanticFleet(self.fleet.ledger, self.log.note)
+        self.semantic = SemanticFleet(self.fleet.ledger, self.log.note, self.fleet.effort)
         self.claims = Claims(self.fleet.ledger, self.semantic.holdings)
         self.storage = storage.Storage()
         self.nodes: dict[str, NodeInfo] = {}

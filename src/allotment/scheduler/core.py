@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from allotment.allocator.effort import Paused
 from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.batch import Queue as VolcanoQueue
 from allotment.api.claim_marks import EXTENDED
+from allotment.api.codec import to_builtins
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
@@ -36,10 +38,11 @@ from allotment.scheduler.instruction import DeleteClaim, DeletePod, Instruction,
 from allotment.scheduler.outbox import Outbox
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.pod import PodInfo, group_key
-from allotment.scheduler.queue import GATED, PARKED, Backoff, Entry, Queue
+from allotment.scheduler.queue import ACTIVE, GATED, PARKED, Backoff, Entry, Queue
 from allotment.scheduler.queue_status import QueueStatuses
 from allotment.scheduler.queues import Quota, unread
 from allotment.scheduler.session import Session
+from allotment.scheduler.stale_reservations import Stale, StaleReservations, Standing
 from allotment.scheduler.step import BindVolume, MakeClaim, SelectNode, WriteClaim
 from allotment.scheduler.volumes.writer import CLAIM, followed
 
@@ -48,6 +51,14 @@ if TYPE_CHECKING:
     from allotment.scheduler.roster import Profile
 
 REVISIT_EVERY = 10.0
+TURN_STEPS = 1_000
+"""How far a decision may go in its first turn; in each further one twice as far, since a part of that may be going over the same
+ground again."""
+MOST_DOUBLINGS = 5
+STEPS_A_MEMBER = 4
+"""Besides, for each pod of a gang: whatever a turn allows, it must do for placing all of them one by one."""
+MOST_STEPS = 1_000_000
+"""After so many in all, the decision is given up for now."""
 
 
 class Scheduler:
@@ -86,8 +97,11 @@ class Scheduler:
             on=gangs,
         )
         self._disputes = Disputes(cluster, self.waits)
+        self._stale = StaleReservations(cluster, self._standing)
         self.now = 0.0
-        self.decided = 0  # how many attempts there were
+        self.decided = 0  # how many attempts there were, or parts of such
+        self.paused = False  # the last one goes on in another turn
+        self.steps = 0  # how many all of them took
         self.profile = ""  # by which the last one was
         self.unbound: dict[str, int] = {}  # how many bindings failed, by profile
         self._revisited = 0.0
@@ -124,6 +138,7 @@ class Scheduler:
             self.queue_statuses,
             self._gate,
             self.outbox,
+            self._stale,
         )
         times = [part.next_time() for part in parts]
         return min((time for time in times if time is not None), default=None)
@@ -179,6 +194,7 @@ class Scheduler:
     def _claim_changed(self, old: Any, new: Any) -> None:
         key = self.cluster.claims.change(old, new)
         self.bindings.claim_changed(key)
+        self._stale.claim_changed(key, self.now)
         if old is None:
             self._gate.claim_came(self.now)
         if (old is None or old.status.allocation is None) != (new is None or new.status.allocation is None):
@@ -305,7 +321,10 @@ class Scheduler:
         self.queue_statuses.update(self.now)
         for claim in self._disputes.left_over():
             self._deallocate(claim)
-        while pods > 0:
+        for stale in self._stale.found(self.now):
+            self._give_back(stale)
+        last = self.steps + TURN_STEPS
+        while pods > 0 and self.steps < last:
             entry = self.queue.pop(self.now)
             if entry is None:
                 return
@@ -313,8 +332,37 @@ class Scheduler:
             self._decide(entry)
 
     def _decide(self, entry: Entry) -> None:
+        """Decides about an entry, or goes on with that, as far as one turn allows."""
         self.decided += 1
         self.profile = entry.pods[0].pod.spec.scheduler_name or ""
+        effort, members = self.cluster.fleet.effort, len(entry.pods)
+        allowed = (TURN_STEPS << min(entry.pauses, MOST_DOUBLINGS)) + STEPS_A_MEMBER * members
+        effort.begin(allowed)
+        try:
+            self._try(entry)
+            self.paused = False
+        except Paused:
+            self.paused = True
+        steps = effort.spent + 1
+        effort.begin()
+        self.steps += steps
+        given_up = self.paused and entry.spent + steps > MOST_STEPS
+        self.queue.charge(entry, steps, done=given_up or not self.paused)
+        if given_up:
+            self._give_up(entry)
+        elif self.paused:
+            self.queue.pause(entry.key)
+
+    def _give_up(self, entry: Entry) -> None:
+        """The decision took more than anybody's may; after a rest it goes on with what is known by then."""
+        words = f"gave up after {MOST_STEPS} steps, before it was known whether the claims fit; this is tried again"
+        self.queue.park(entry.key, None, (), self.now)
+        for pod in entry.pods:
+            self.outbox.say_unschedulable(pod, Refusal(words, frozenset()))
+        if entry.key.startswith(GANG_PREFIX):
+            self.statuses.refused(entry.key.removeprefix(GANG_PREFIX), Verdict(words))
+
+    def _try(self, entry: Entry) -> None:
         if entry.key.startswith(GANG_PREFIX):
             self.gangs.decide(entry)
             return
@@ -391,6 +439,31 @@ class Scheduler:
             )
         )
 
+    def _give_back(self, stale: Stale) -> None:
+        """Removes reservations that nobody will use, and the allocation if no others are left."""
+        meta, status = stale.claim.metadata, stale.claim.status
+        if not status.reserved_for:
+            self._deallocate(f"{meta.namespace}/{meta.name}")
+            return
+        given: dict[str, Any] = {"reservedFor": [to_builtins(user) for user in stale.left] or None}
+        if stale.deallocate:
+            given |= {"allocation": None, "devices": None}
+        version, patch = meta.resource_version, {"status": given}
+        self.outbox.insist(
+            lambda id: PatchClaim(id, meta.namespace, meta.name, meta.uid, version, patch, status=True)
+        )
+
+    def _standing(self, pod: PodInfo) -> Standing:
+        """Whether a pod that a claim is reserved for still counts on that."""
+        ours = (pod.pod.spec.scheduler_name or "") in self.profiles
+        if not ours or pod.pod.spec.node_name:
+            return Standing.OTHER
+        if pod.node or pod.key in self.bindings:
+            return Standing.BUSY
+        entry = self.queue.get(pod.key) or self.queue.get(GANG_PREFIX + pod.group)
+        first_try = entry is not None and entry.place == ACTIVE and not entry.attempts
+        return Standing.BUSY if first_try and not pod.leaving else Standing.WAITS
+
     def _preempt(self, pod: PodInfo, room: Room) -> None:
         self.nominate(pod, room.node)
         for victim in room.victims:
@@ -421,7 +494,9 @@ class Scheduler:
     def bound(self, binding: Binding) -> None:
         self.queue.forgive(binding.pod.key)
         self.gangs.bound(binding)
-        self.outbox.tell(binding.pod, "Scheduled", f"Assigned {binding.pod.key} to {binding.node}")
+        self.outbox.tell(
+            binding.pod, "Scheduled", f"Successfully assigned {binding.pod.key} to {binding.node}"
+        )
 
     def unreserve(self, binding: Binding) -> None:
         current = self.cluster.pods.get(binding.pod.key)

@@ -36,7 +36,7 @@ from allotment.client.places import DEFINITIONS, PLACES, place_of
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.transport import Disconnected
 from allotment.scheduler.binding_conditions import timestamp
-from allotment.scheduler.core import Scheduler
+from allotment.scheduler.core import TURN_STEPS, Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
 from allotment.scheduler.instruction import (
     Bind,
@@ -163,12 +163,15 @@ class Driver:
 
     def _decide(self) -> bool:
         """Has a few attempts made, one by one so that each can be timed; False if there was nothing to try."""
+        last = self.core.steps + TURN_STEPS
         for attempt in range(PODS_A_TURN):
+            if self.core.steps >= last:
+                return True
             decided, binding, began = self.core.decided, len(self.core.bindings), time.perf_counter()
             self._handle(Turn(1))
             if self.core.decided == decided:
                 return attempt > 0
-            if self._metrics is not None:
+            if self._metrics is not None and not self.core.paused:
                 placed = len(self.core.bindings) > binding
                 self._metrics.attempted(time.perf_counter() - began, placed=placed)
         return True

@@ -10,8 +10,9 @@ are of each status is counted along, for the explanation.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from allotment.scheduler.framework import Code, Cycle, Filter, Plugin, PreFilter, Score, Sees, Sight, Status
@@ -46,6 +47,7 @@ class Index:
         self._heap: list[tuple[int, str]] = []
         self.rejections: dict[Status, int] = {}
         self._read = self._fleet_read = -1
+        self._pending: dict[str, None] = {}  # nodes that changed and are not judged again yet
 
     def _enlist(self, plugin: Plugin, weight: int) -> None:
         if (
@@ -110,6 +112,7 @@ class Index:
         """Why a node does not fit; None: it does. As ``judge``, for who does not need the score."""
         if node.node is None:
             return UNKNOWN_NODE
+        self._cluster.fleet.effort.take()
         for judge in self._filters:
             status = judge.filter(self.cycle, node)
             if status.code is not Code.SUCCESS and (not without or status.plugin != without):
@@ -119,23 +122,37 @@ class Index:
     # --- keeping up ---
 
     def catch_up(self) -> None:
-        """Asks about the nodes that changed."""
-        nodes, places, lasting = self._cluster.nodes, self._cluster.fleet.places, self._lasting
-        for name in self._stale():
-            info = nodes.get(name)
-            node = info.node if info is not None else None
-            for_good = lasting.get(name)
-            if for_good is not None and for_good[0] is node and for_good[1] is places.get(name):
-                continue
-            verdict = None if info is None or node is None else self._judge_alike(info)
-            self._set(name, verdict)
-            if node is not None and isinstance(verdict, Status) and verdict.lasting:
-                lasting[name] = node, places.get(name)
-            elif for_good is not None:
-                del lasting[name]
+        """Asks about the nodes that changed. Raises Paused when the steps of a turn are used up; what is judged stays so."""
+        names, judged = self._stale(), 0
+        if self._pending:
+            names = {**self._pending, **dict.fromkeys(names)}
+        try:
+            for name in names:
+                self._look_again(name)
+                judged += 1
+        finally:
+            self._pending = dict.fromkeys(islice(names, judged, None)) if judged < len(names) else {}
         if len(self._heap) > 64 + 4 * len(self._verdicts):
             self._heap = [(-v, name) for name, v in self._verdicts.items() if isinstance(v, int)]
             heapify(self._heap)
+
+    def _look_again(self, name: str) -> None:
+        """Asks about a node, unless it is still what it was rejected for good as."""
+        info, place, lasting = (
+            self._cluster.nodes.get(name),
+            self._cluster.fleet.places.get(name),
+            self._lasting,
+        )
+        node = info.node if info is not None else None
+        for_good = lasting.get(name)
+        if for_good is not None and for_good[0] is node and for_good[1] is place:
+            return
+        verdict = None if info is None or node is None else self._judge_alike(info)
+        self._set(name, verdict)
+        if node is not None and isinstance(verdict, Status) and verdict.lasting:
+            lasting[name] = node, self._cluster.fleet.places.get(name)
+        elif for_good is not None:
+            del lasting[name]
 
     def _judge_alike(self, node: NodeInfo) -> int | Status:
         """As ``judge``, but nodes that are alike to all plugins are judged once."""
@@ -151,7 +168,7 @@ class Index:
                 self._alike[look] = verdict
         return verdict
 
-    def _stale(self) -> Iterable[str]:
+    def _stale(self) -> dict[str, object]:
         log, fleet = self._cluster.log, self._cluster.fleet
         changed = log.since(self._read) if self._read >= 0 else None
         behind = self._fleet_read < fleet.log_start

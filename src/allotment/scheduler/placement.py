@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from allotment.allocator.effort import Paused
 from allotment.scheduler.diagnosis import Refusal, refused_by, refused_everywhere
 from allotment.scheduler.framework import Code, Cycle, Filter, Status
 from allotment.scheduler.index import Index
@@ -271,8 +272,14 @@ class Placer:
     def take(self, attempt: Attempt, name: str) -> Placement | Refusal:
         """As ``reserve``, for a pod whose binding is shown at once: what it takes beside its claims is counted then."""
         cycle, node = attempt.cycle, self._cluster.nodes[name]
+        self._cluster.fleet.effort.take()
         for number, plugin in enumerate(attempt.profile.reserve):
-            status = plugin.reserve(cycle, node)
+            try:
+                status = plugin.reserve(cycle, node)
+            except Paused:
+                for undone in reversed(attempt.profile.reserve[: number + 1]):
+                    undone.unreserve(cycle, node)
+                raise
             if not status.ok:
                 for undone in reversed(attempt.profile.reserve[: number + 1]):
                     undone.unreserve(cycle, node)

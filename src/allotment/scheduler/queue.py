@@ -2,7 +2,8 @@
 
 An *entry* is a pod or a whole gang. It is in exactly one place:
 
-* **active**: ready; the highest priority first, then who has waited longest, but *lanes* (Volcano's queues) take turns;
+* **active**: ready; the highest priority first, then the namespace whose pods cost least so far (``fair_order``), then who has
+  waited longest; *lanes* (Volcano's queues) take turns;
 * **backoff**: ready again after a delay that doubles with each failed attempt;
 * **parked**: turned away by plugins, until an event arrives that can help;
 * **gated**: not to be tried at all until its gate opens (PreEnqueue);
@@ -13,6 +14,11 @@ goes as a *scout*, the one that would be tried first anyway. If it is placed, th
 the others stay where they are. So ten thousand equal pods that do not fit cost one attempt per event, not ten thousand.
 Where all nodes rejected them *for good* (``Status.lasting``), pods and claims that come and go help nobody but themselves,
 and cost nothing.
+
+A decision that takes more steps than one turn has is *paused* (``pause``) and goes on in a later turn, from the slow lane, and
+so do all entries that ask for the same from then on, until one of them is decided within a turn. While others wait, the slow
+lane gets every other step and no more: an expensive pod delays a simple one by one slice, and ten thousand simple ones cannot
+starve it.
 """
 
 from __future__ import annotations
@@ -24,6 +30,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
+from allotment.scheduler.fair_order import FairOrder
 from allotment.scheduler.framework import Action, Concerns, HelpsAnyone, Plugin
 
 if TYPE_CHECKING:
@@ -39,6 +46,8 @@ REVISIT_SECONDS = 300.0
 
 ACTIVE, BACKOFF, PARKED, GATED, TAKEN = "active", "backoff", "parked", "gated", "taken"
 PLACES = (ACTIVE, BACKOFF, PARKED, GATED)
+
+_COSTS_KEPT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,20 @@ class Entry:
     lasting: bool = False  # and that for good, as long as nodes and devices are what they are
     ready: float = 0.0  # when its backoff ends
     lane: str = ""  # of several, which take turns
+    slow: bool = False  # it is tried from the slow lane
+    pauses: int = 0  # how often the decision about it was paused
+    spent: int = 0  # how many steps that took so far
     rank: Rank = (0, 0.0, 0, "")
+
+    @property
+    def tenant(self) -> str:
+        """Who bears what decisions about it cost."""
+        return self.pods[0].namespace
+
+    @property
+    def kind(self) -> Hashable:
+        """Equal for entries about which a decision costs the same, as far as one can tell beforehand."""
+        return self.pods[0].asks, self.key if self.pods[0].key != self.key else ""
 
 
 @dataclass(slots=True)
@@ -132,7 +154,10 @@ class Queue:
         self.plugins = {plugin.name: plugin for plugin in plugins}
         self._backoff = backoff or Backoff()
         self._entries: dict[str, Entry] = {}
-        self._active: list[Rank] = []  # a heap, with some that are not any more
+        self._active = FairOrder(lambda rank: self._ready(rank, slow=False))
+        self._slow = FairOrder(lambda rank: self._ready(rank, slow=True))
+        self._costly: dict[Hashable, None] = {}  # kinds of entries that took more than one turn the last time
+        self._steps = {False: 0, True: 0}  # what decisions cost, by whether they were from the slow lane
         self._lanes: dict[str, list[Rank]] = {}  # the same for entries in lanes
         self.turn: Callable[[str], tuple[float, ...]] = lambda lane: ()
         self._resting: list[tuple[float, str]] = []
@@ -241,18 +266,56 @@ class Queue:
     def pop(self, now: float) -> Entry | None:
         """The entry to try next; report on it with ``remove``, ``park`` or ``gate``."""
         self._wake_rested(now)
-        entry = self._first(self._active)
-        if self._lanes:
-            entry = self._whose_turn(entry)
+        entry, slow = self._first_quick(), self._slow.first()
+        if entry is None or slow is None:  # who has nothing to do saves nothing up for later
+            self._steps = dict.fromkeys(self._steps, max(self._steps.values()))
+        if slow is not None and (entry is None or self._steps[True] <= self._steps[False]):
+            entry = slow
         if entry is not None:
             entry.place = TAKEN
         return entry
 
+    def _first_quick(self) -> Entry | None:
+        """The first that is not for the slow lane; those that are, by what is known of their kind, go there."""
+        while True:
+            entry = self._active.first()
+            if self._lanes:
+                entry = self._whose_turn(entry)
+            if entry is None or entry.kind not in self._costly:
+                return entry
+            self._activate(entry)
+
+    def pause(self, key: str) -> None:
+        """A decision ran out of steps for this turn; it goes on in another."""
+        entry = self._entries[key]
+        entry.pauses += 1
+        self._costly.pop(entry.kind, None)
+        self._costly[entry.kind] = None
+        if len(self._costly) > _COSTS_KEPT:
+            del self._costly[next(iter(self._costly))]
+        self._activate(entry)
+
+    def charge(self, entry: Entry, steps: int, *, done: bool) -> None:
+        """What was done about an entry since it was popped took so many steps; ``done``: it is decided."""
+        self._steps[entry.slow] += steps
+        if entry.slow or not entry.lane:
+            (self._slow if entry.slow else self._active).charge(entry.tenant, steps)
+        entry.spent += steps
+        if done:
+            if not entry.pauses:
+                self._costly.pop(entry.kind, None)
+            entry.pauses = entry.spent = 0
+
+    def _ready(self, rank: Rank, *, slow: bool) -> Entry | None:
+        entry = self._entries.get(rank[-1])
+        active = entry is not None and entry.place == ACTIVE and entry.rank == rank and entry.slow == slow
+        return entry if active else None
+
     def _first(self, heap: list[Rank]) -> Entry | None:
         """The first that is active of a heap."""
         while heap:
-            entry = self._entries.get(heap[0][-1])
-            if entry is not None and entry.place == ACTIVE and entry.rank == heap[0]:
+            entry = self._ready(heap[0], slow=False)
+            if entry is not None:
                 return entry
             heappop(heap)
         return None
@@ -498,9 +561,13 @@ class Queue:
         entry.shape = None
 
     def _activate(self, entry: Entry) -> None:
-        entry.place = ACTIVE
-        heap = self._lanes.setdefault(entry.lane, []) if entry.lane else self._active
-        heappush(heap, entry.rank)
+        entry.place, entry.slow = ACTIVE, entry.kind in self._costly
+        if entry.slow:
+            self._slow.add(entry.tenant, entry.rank)
+        elif entry.lane:
+            heappush(self._lanes.setdefault(entry.lane, []), entry.rank)
+        else:
+            self._active.add(entry.tenant, entry.rank)
 
     def _rest(self, entry: Entry, ready: float) -> None:
         entry.place, entry.ready = BACKOFF, ready
@@ -514,7 +581,8 @@ class Queue:
         """Raises AssertionError where an entry is not in exactly one place."""
         parked = [key for bucket in self._buckets.values() for key in bucket.entries]
         assert len(parked) == len(set(parked)), "an entry is parked twice"
-        active = {rank for heap in (self._active, *self._lanes.values()) for rank in heap}
+        active = {rank for heap in self._lanes.values() for rank in heap}
+        active |= self._active.ranks() | self._slow.ranks()
         resting = {key for _, key in self._resting}
         gated = {key for entries in self._gated.values() for key in entries}
         for key, entry in self._entries.items():

@@ -11,8 +11,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from allotment.allocator.effort import Effort
 from allotment.allocator.errors import NodeError
 from allotment.allocator.outcome import Allocated, Invalid, Unsatisfiable
+from allotment.allocator.paused_searches import PausedSearches
 from allotment.allocator.semantic import SemanticBook, allocate_semantic, semantic_results
 from allotment.api import alpha2
 from allotment.scheduler.carried_claim import carried_holdings
@@ -37,9 +39,11 @@ class _Answer:
 
 
 class SemanticFleet:
-    """See the module. ``note`` is told of nodes on which answers may have changed because something is held or released."""
+    """See the module. ``note`` is told of nodes on which answers may have changed because something is held or released;
+    ``effort`` says how far a search may go in one turn."""
 
-    def __init__(self, ledger: Ledger, note: Callable[[str], None]) -> None:
+    def __init__(self, ledger: Ledger, note: Callable[[str], None], effort: Effort) -> None:
+        self._searches = PausedSearches(effort)
         self._ledger = ledger
         self._note = note
         self._slices: dict[str, dict[str, alpha2.NodeResourceSlice]] = {}  # by node and name
@@ -156,8 +160,16 @@ class SemanticFleet:
         if known is None or known.version != version or known.node is not node:
             slices = self._slices.get(name, {}).values()
             held = self._held.get(name, ())
+            asked = (key, name, version, node.metadata.resource_version)
             outcome = allocate_semantic(
-                node, slices, self.book, claims, held, holdings=self._ledger, strategy=strategy
+                node,
+                slices,
+                self.book,
+                claims,
+                held,
+                holdings=self._ledger,
+                strategy=strategy,
+                run=lambda search: self._searches.run(asked, lambda: search)[1],
             )
             verdict = _verdict(outcome, bool(held), at_fault=bool(self.fault(claims)))
             if not slices and not isinstance(verdict, Allocated):

@@ -18,7 +18,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from allotment.allocator.outcome import Allocated
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import GANG, task_of
 from allotment.scheduler.gang_search import Assignments, Bundle, GaveUp, frontier
@@ -69,13 +68,14 @@ class Session:
         for domain in self._domains(gang):
             statement = Statement(self._placer)
             trial = _Trial(self._cluster, self._placer, statement, domain.names, now, budget)
-            refusal = trial.one_by_one(pods)
-            if need.met_by(placed.cycle.pod for placed in statement.placements):
-                return statement.commit()
-            fitted = len(statement.placements)
-            statement.discard()
-            if jointly and need and refusal is not None and trial.jointly(pods, need):
-                return statement.commit()
+            with statement:
+                refusal = trial.one_by_one(pods)
+                if need.met_by(placed.cycle.pod for placed in statement.placements):
+                    return statement.commit()
+                fitted = len(statement.placements)
+                statement.discard()
+                if jointly and need and refusal is not None and trial.jointly(pods, need):
+                    return statement.commit()
             assert refusal is not None, "every pod has its place, and that is not enough"
             told = self._refusal(gang, need, fitted, refusal, domain, gave_up=trial.gave_up)
             refusals.insert(0 if trial.gave_up and not gave_up else len(refusals), told)
@@ -283,10 +283,10 @@ class _Trial:
             wanted.update(attempt.profile.devices.pending(attempt.cycle, self._cluster.nodes[node]))
         if not wanted:
             return False
-        outcome = self._cluster.fleet.allocate(node, list(wanted.values()))
-        if not isinstance(outcome, Allocated):
+        results = self._cluster.fleet.fit(node, list(wanted.values()))
+        if results is None:
             return False
-        chosen = dict(zip(wanted, outcome.results, strict=True))
+        chosen = dict(zip(wanted, results, strict=True))
         return all(self._place_chosen(node, pod, chosen) for pod in members)
 
     def _place_chosen(self, node: str, pod: PodInfo, chosen: dict[str, AllocationResult]) -> bool:

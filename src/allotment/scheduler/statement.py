@@ -21,6 +21,13 @@ class Statement:
         self._placer = placer
         self.placements: list[Placement] = []
 
+    def __enter__(self) -> Statement:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Takes back what was not committed, also when a trial is interrupted."""
+        self.discard()
+
     def place(self, attempt: Attempt, node: str) -> Placement | Refusal:
         """Reserves what a pod needs on a node."""
         placed = self._placer.reserve(attempt, node)

@@ -2,8 +2,9 @@
 
 A node is worth a look if what it lacks is a matter of use. There, all pods of lower priority are taken away in thought; if the
 pod fits then, they are brought back one by one, the most important first, and each that can stay, stays. What is left over is
-evicted: nobody whose going frees nothing that is needed, since such a pod could be brought back. A claim that several pods
-share is free only when all of them go. Pods whose disruption budget is used up stay; where that is all that is in the way, the
+evicted: nobody whose going frees nothing that is needed, since such a pod could be brought back. Pods of a group whose
+``disruptionMode`` is ``all`` go and stay together, wherever they are. A claim that several pods share is free only when all of
+them go. Pods whose disruption budget is used up stay; where that is all that is in the way, the
 pod is told so.
 
 Of several nodes the one is taken whose most important victim is least important; then the smallest sum of priorities, then the
@@ -13,13 +14,14 @@ on their way out. After a restart that is told by pods which are leaving the nod
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allotment.api.batch import PodDisruptionBudget
 from allotment.scheduler.absence import Absence, claims_of, freed_by, without
 from allotment.scheduler.budgets import Budgets
+from allotment.scheduler.disruption_mode import companions
 from allotment.scheduler.framework import Action, Code, Protected, Room, Status, Wake
 
 if TYPE_CHECKING:
@@ -128,12 +130,12 @@ class DefaultPreemption:
         lower, _ = _sorted_out(cycle, node)
         if not lower:
             return []
-        with without(cluster, lower) as absence:
+        with without(cluster, _pods(lower)) as absence:
             if not isinstance(_judge(cycle, node), int):
                 return []
             # the most important first; of equals those first whose going frees least
-            order = sorted(lower, key=lambda other: (-other.priority, _held(cluster, other), other.key))
-            return [other for other in order if not self._can_stay(cycle, node, absence, other)]
+            order = sorted(lower, key=lambda unit: _importance(cluster, unit))
+            return _pods(unit for unit in order if not self._can_stay(cycle, node, absence, unit))
 
     def _protected(self, cycle: Cycle, candidates: Sequence[NodeInfo]) -> Protected | None:
         """On how many nodes nothing but disruption budgets keeps the pod from making room."""
@@ -141,9 +143,9 @@ class DefaultPreemption:
         for node in candidates if cycle.cluster.budgets else ():
             going, kept = _sorted_out(cycle, node)
             if kept:
-                with without(cycle.cluster, going + kept):
+                with without(cycle.cluster, _pods(going + kept)):
                     if isinstance(_judge(cycle, node), int):
-                        nodes, pods = nodes + 1, pods + len(kept)
+                        nodes, pods = nodes + 1, pods + len(_pods(kept))
         if not nodes:
             return None
         where = "a node" if nodes == 1 else f"{nodes} nodes"
@@ -152,21 +154,46 @@ class DefaultPreemption:
             f"Preemption would make room on {where}, but disruption budgets that are used up protect {whom} there"
         )
 
-    def _can_stay(self, cycle: Cycle, node: NodeInfo, absence: Absence, other: PodInfo) -> bool:
-        absence.bring(other.key)
+    def _can_stay(self, cycle: Cycle, node: NodeInfo, absence: Absence, unit: Unit) -> bool:
+        for other in unit:
+            absence.bring(other.key)
         if isinstance(_judge(cycle, node), int):
             return True
-        absence.take(other)
+        for other in unit:
+            absence.take(other)
         return False
 
 
-def _sorted_out(cycle: Cycle, node: NodeInfo) -> tuple[list[PodInfo], list[PodInfo]]:
-    """The pods of lower priority on a node that may go, and those whose disruption budgets keep them."""
+Unit = tuple["PodInfo", ...]
+"""Pods that stay or go together."""
+
+
+def _pods(units: Iterable[Unit]) -> list[PodInfo]:
+    return [pod for unit in units for pod in unit]
+
+
+def _importance(cluster: Cluster, unit: Unit) -> tuple[int, int, str]:
+    held = sum(_held(cluster, pod) for pod in unit)
+    return -max(pod.priority for pod in unit), held, unit[0].key
+
+
+def _sorted_out(cycle: Cycle, node: NodeInfo) -> tuple[list[Unit], list[Unit]]:
+    """The pods of lower priority on a node that may go, with those that go along; and those whose disruption budgets keep them."""
     budgets = Budgets(cycle.cluster)
-    lower = [other for other in node.pods.values() if _may_go(other, cycle.pod)]
-    lower.sort(key=lambda other: (other.priority, other.key))
-    going = [other for other in lower if budgets.spend(other)]
-    return going, [other for other in lower if other not in going]
+    lower = _units(cycle, node)
+    lower.sort(key=lambda unit: (max(other.priority for other in unit), unit[0].key))
+    going = [unit for unit in lower if budgets.spend(*unit)]
+    return going, [unit for unit in lower if unit not in going]
+
+
+def _units(cycle: Cycle, node: NodeInfo) -> list[Unit]:
+    found: dict[str, Unit] = {}
+    for other in node.pods.values():
+        if _may_go(other, cycle.pod):
+            unit = tuple(each for each in companions(other, cycle.cluster) if not each.leaving)
+            if all(_may_go(each, cycle.pod) for each in unit):
+                found[other.key if len(unit) == 1 else other.group] = unit
+    return list(found.values())
 
 
 def _judge(cycle: Cycle, node: NodeInfo) -> int | Status:

@@ -28,7 +28,7 @@ from allotment.api.core import Node, Pod
 from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.scheduler import device_wakes, extended_resources
 from allotment.scheduler.binding_conditions import Readiness, awaited, readiness
-from allotment.scheduler.carried_claim import carried, is_carrier
+from allotment.scheduler.carried_claim import IMMEDIATE, carried, is_carrier
 from allotment.scheduler.claim_references import (
     Reference,
     Unusable,
@@ -445,9 +445,7 @@ class DynamicResources:
         if wants is NOTHING:
             return []
         steps: list[Step] = [grant.step for grant in wants.grants]
-        for given in wants.joined:
-            finalizer = SEMANTIC_FINALIZER if is_carrier(given.reference.claim) else FINALIZER
-            steps.append(WriteClaim(given.reference.key, None, given.reference.consumer, finalizer))
+        steps += [_join(given) for given in wants.joined]
         patch: dict[str, Any] = {}
         if wants.extended and any(isinstance(grant.step, MakeClaim) for grant in wants.grants):
             extended = self._plan_for(cycle, wants, node).extended
@@ -478,3 +476,17 @@ class DynamicResources:
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         return device_wakes.helps(pod, old, new, cluster)
+
+
+def _join(given: Given) -> WriteClaim:
+    """Makes the pod a user of a claim that has its devices."""
+    reference = given.reference
+    found = carried(reference.claim) if is_carrier(reference.claim) else None
+    return WriteClaim(
+        reference.key,
+        None,
+        reference.consumer,
+        SEMANTIC_FINALIZER if found is not None else FINALIZER,
+        keep=found is not None and found.spec.allocation_mode == IMMEDIATE,
+        joins=given.in_flight,
+    )

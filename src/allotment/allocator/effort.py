@@ -1,0 +1,44 @@
+"""How much work one turn may do, counted in steps and never in seconds, so that the same questions get the same answers anywhere.
+
+A step is the choice of one device in a search, a node that is judged, or a pod that is placed on trial. Whoever shares a thread
+with others sets a limit, asks its question, and gets ``Paused`` when the limit is reached. What was found out by then is kept:
+verdicts about nodes, answers about states, and the search that was interrupted, which goes on where it stopped when the same
+question is asked again. Without a limit, nothing is ever interrupted.
+"""
+
+from __future__ import annotations
+
+
+class Paused(Exception):
+    """The steps of this turn are used up. Ask the same question again in a later turn: it goes on from here."""
+
+
+class Effort:
+    """Steps taken since ``begin``. ``searched`` counts those that need never be taken again."""
+
+    __slots__ = ("limit", "searched", "spent")
+
+    def __init__(self) -> None:
+        self.limit: int | None = None
+        self.spent = 0
+        self.searched = 0
+
+    def begin(self, limit: int | None = None) -> None:
+        """Starts counting anew; with a limit, work pauses when it is reached."""
+        self.limit, self.spent, self.searched = limit, 0, 0
+
+    def take(self, steps: int = 1) -> None:
+        """Counts a piece of work that is about to be done. Raises Paused instead, if the limit is reached."""
+        if self.limit is not None and self.spent >= self.limit:
+            raise Paused
+        self.spent += steps
+
+    @property
+    def left(self) -> int | None:
+        """How many steps may still be taken; None: any number."""
+        return None if self.limit is None else max(0, self.limit - self.spent)
+
+    def took(self, steps: int) -> None:
+        """Counts the steps of a search, which never have to be taken again."""
+        self.spent += steps
+        self.searched += steps

@@ -1,0 +1,96 @@
+"""Who is served next among several tenants: the highest priority first; of equals, whoever has cost least so far.
+
+Cost is what decisions took, in steps (``allocator.effort``). A tenant who had nothing to serve for a while starts even with the
+one that is served at the moment: nobody saves up for later, and nobody who comes anew waits for what others had before. So of
+two tenants who always have something waiting, each gets half of all steps, whatever it fills them with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from allotment.scheduler.queue import Entry, Rank
+
+_MOST_IDLE = 10_000
+
+_Turn = tuple[int, int, float, int, str]
+"""The lowest is served first: the priority, negated; the tenant's cost; when the entry came; its number; the tenant."""
+
+
+class FairOrder:
+    """Ranks by tenant. ``entry`` returns the entry of a rank, or None if it is not to be served (any more)."""
+
+    def __init__(self, entry: Callable[[Rank], Entry | None]) -> None:
+        self._entry = entry
+        self._ranks: dict[str, list[Rank]] = {}  # of each tenant, a heap with some that are gone
+        self._cost: dict[str, int] = {}
+        self._turns: list[_Turn] = []  # a heap; only those in ``_turn`` count
+        self._turn: dict[str, _Turn] = {}
+        self._now = 0  # the cost of the tenant that was served last, when it was
+
+    def add(self, tenant: str, rank: Rank) -> None:
+        """An entry is to be served."""
+        ranks = self._ranks.get(tenant)
+        if ranks is None:
+            ranks = self._ranks[tenant] = []
+            self._cost[tenant] = max(self._cost.get(tenant, 0), self._now)
+            if len(self._cost) > _MOST_IDLE:
+                self._forget_idle()
+        heappush(ranks, rank)
+        turn = self._turn_of(tenant, rank)
+        if tenant not in self._turn or turn < self._turn[tenant]:
+            self._await_turn(turn)
+
+    def first(self) -> Entry | None:
+        """The entry that is to be served next; it stays until ``entry`` knows it no more."""
+        while self._turns:
+            turn = self._turns[0]
+            tenant = turn[-1]
+            if self._turn.get(tenant) is not turn:
+                heappop(self._turns)
+                continue
+            found = self._first_of(tenant)
+            if found is None:
+                heappop(self._turns)
+                del self._turn[tenant], self._ranks[tenant]
+                continue
+            now = self._turn_of(tenant, found.rank)
+            if now == turn:
+                return found
+            heappop(self._turns)
+            self._await_turn(now)
+        return None
+
+    def charge(self, tenant: str, steps: int) -> None:
+        """A decision about one of the tenant's entries took so many steps."""
+        before = self._cost.get(tenant, self._now)
+        self._now = max(self._now, before)
+        self._cost[tenant] = before + steps
+
+    def ranks(self) -> set[Rank]:
+        return {rank for ranks in self._ranks.values() for rank in ranks}
+
+    def _first_of(self, tenant: str) -> Entry | None:
+        ranks = self._ranks[tenant]
+        while ranks:
+            found = self._entry(ranks[0])
+            if found is not None:
+                return found
+            heappop(ranks)
+        return None
+
+    def _turn_of(self, tenant: str, rank: Rank) -> _Turn:
+        return rank[0], self._cost[tenant], rank[1], rank[2], tenant
+
+    def _await_turn(self, turn: _Turn) -> None:
+        self._turn[turn[-1]] = turn
+        heappush(self._turns, turn)
+
+    def _forget_idle(self) -> None:
+        """Whose cost is no more than what newcomers start with is a newcomer."""
+        self._cost = {
+            name: cost for name, cost in self._cost.items() if name in self._ranks or cost > self._now
+        }
