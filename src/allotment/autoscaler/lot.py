@@ -75,7 +75,7 @@ class Lot:
     @property
     def spreads(self) -> list[TopologySpreadConstraint]:
         """The rules that deal the pods out to domains."""
-        return [each for each in self.sample[0].spec.topology_spread_constraints if _deals(each)]
+        return [each for each in self.sample[0].spec.topology_spread_constraints if deals(each)]
 
     def reached_by(self, labels: Mapping[str, str]) -> bool:
         """Whether a machine with such labels is where the lot may be."""
@@ -86,7 +86,7 @@ class Lot:
         )
 
 
-def _deals(rule: TopologySpreadConstraint) -> bool:
+def deals(rule: TopologySpreadConstraint) -> bool:
     return rule.topology_key != HOSTNAME and rule.when_unsatisfiable == MUST
 
 
@@ -172,7 +172,7 @@ def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
         info = PodInfo(pod)
         for name, amount in info.requests.items():
             requests[name] = requests.get(name, 0) + amount
-        reads |= _labels_read(pod.spec)
+        reads |= labels_read(pod.spec)
         extended = any(name in simulation.cluster.extended for name in info.requests)
         plain = plain and not (
             pod.spec.resource_claims or info.ports or extended or _has_neighbours(pod.spec)
@@ -223,7 +223,7 @@ def _outline(pod: Pod, simulation: Simulation) -> Hashable:
 
 
 def _dealt_by(pod: Pod) -> list[TopologySpreadConstraint]:
-    return [each for each in pod.spec.topology_spread_constraints if _deals(each)]
+    return [each for each in pod.spec.topology_spread_constraints if deals(each)]
 
 
 def _together(pod: Pod, simulation: Simulation) -> Iterator[tuple[str, Hashable]]:
@@ -276,7 +276,7 @@ def _has_neighbours(spec: PodSpec) -> bool:
     return bool(near or spec.topology_spread_constraints)
 
 
-def _labels_read(spec: PodSpec) -> set[str]:
+def labels_read(spec: PodSpec) -> set[str]:
     read = set(spec.node_selector)
     if spec.affinity is not None:
         node = spec.affinity.node_affinity

@@ -41,9 +41,11 @@ def _headline(plan: Plan) -> str:
     price = f"{plural(len(plan.nodes), 'machine')} to add for {money(plan.price)} per hour"
     if plan.exact:
         return f"{price}; there is no cheaper way."
+    if plan.bound is None:
+        return f"{price}; no bound is known: something cheaper may do."
     if plan.price <= plan.bound:
         return f"{price}; nothing cheaper would do."
-    return f"{price}; nothing below {money(plan.bound)} would do ({plan.gap:.1%} less)."
+    return f"{price}; nothing below {money(plan.bound)} would do ({plan.saving:.1%} less)."
 
 
 def machine_row(node: NewNode) -> list[Cell]:
@@ -120,7 +122,7 @@ def show_comparison(first: Plan, second: Plan, screen: Screen) -> None:
 def document(plan: Plan) -> dict[str, Any]:
     return {
         "price": money(plan.price),
-        "lowerBound": money(plan.bound),
+        "lowerBound": money(plan.bound) if plan.bound is not None else None,
         "exact": plan.exact,
         "machines": [node_document(each) for each in plan.nodes],
         "existing": [
@@ -141,6 +143,7 @@ def node_document(node: NewNode) -> dict[str, Any]:
         "capacityType": machine.offering.capacity_type,
         "price": money(machine.price),
         "pods": [{"pod": each.pod, "devices": list(each.devices)} for each in node.places],
+        "podsElsewhereWithItsDevices": [each.pod for each in node.serves],
     }
 
 
