@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allotment.api.autoscaling import InstanceType, NodePool
 from allotment.autoscaler.plan import Plan
 from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import start_simulation
@@ -64,7 +65,7 @@ def nics(count: int, reach: Json) -> Json:
     return devices(template("nics", NIC, *(device(f"nic-{n}") for n in range(count)), **reach))
 
 
-def problem(pods: int, *offers: object, count: int = 1, cpu: int = 2) -> Problem:
+def problem(pods: int, *offers: InstanceType | NodePool, count: int = 1, cpu: int = 2) -> Problem:
     made = [asking(f"p{n}", build.request("n", count=count), cpu=cpu) for n in range(pods)]
     return Problem(
         tuple(who for who, _ in made), tuple(offers), (build.class_(), *(wanted for _, wanted in made))
@@ -91,7 +92,7 @@ def test_a_machine_may_come_for_its_devices_alone() -> None:
         ("host", 0, 1),
         ("plain", 1, 0),
     ]
-    assert (found.price, found.exact) == (4, True)
+    assert (found.price, found.exact) == (Decimal(4), True)
 
 
 def test_limits_count_for_machines_that_come_for_their_devices() -> None:
@@ -113,4 +114,4 @@ def test_devices_of_a_driver_that_nobody_asks_for_do_not_make_it_inexact() -> No
     host = type_("host", {"a": "1"}, dynamicResources=nics(1, EVERYWHERE))
     machines = evaluated(host).machines
     found = provision(start_simulation([]), machines, [pod(f"p{n}", cpu=4) for n in range(12)])
-    assert (found.price, found.exact) == (6, True)
+    assert (found.price, found.exact) == (Decimal(6), True)

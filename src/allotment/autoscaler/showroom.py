@@ -25,7 +25,6 @@ from allotment.autoscaler.yard import Pattern, Room
 from allotment.scheduler.carried_claim import is_carrier
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.node import PODS
-from allotment.scheduler.requests import amounts
 
 if TYPE_CHECKING:
     from allotment.allocator.pool import DeviceID
@@ -125,6 +124,11 @@ class Showroom:
     def _on_show(self, machine: int) -> Iterator[None]:
         with self._simulation.trial():
             arrive(self._simulation, self._machines[machine], ON_SHOW)
+            there, free = self._simulation.cluster.nodes[ON_SHOW], self._free
+            if (kind := self._kinds[machine]) not in free:
+                free[kind] = {
+                    name: max(0, amount - there.taken.get(name, 0)) for name, amount in there.offered.items()
+                }
             yield
 
     # --- one lot ---
@@ -170,12 +174,8 @@ class Showroom:
         """The resources of a machine, without what the pods of DaemonSets take."""
         kind = self._kinds[machine]
         if kind not in self._free:
-            free = amounts(self._machines[machine].allocatable)
-            if daemon_sets(self._simulation):
-                with self._on_show(machine):
-                    taken = self._simulation.cluster.nodes[ON_SHOW].taken
-                    free = {name: max(0, amount - taken.get(name, 0)) for name, amount in free.items()}
-            self._free[kind] = free
+            with self._on_show(machine):
+                pass
         return self._free[kind]
 
     def _room(self, machine: int, requests: Amounts, pods: int) -> int:
