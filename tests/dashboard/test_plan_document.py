@@ -77,7 +77,7 @@ def test_how_far_from_the_cheapest_it_may_be() -> None:
     assert proof(replace(made, exact=False, bound=Decimal("4.5"))) == "Nothing cheaper would do."
     assert (
         proof(replace(made, exact=False, bound=Decimal(4)))
-        == "Nothing below 4.00 per hour would do: at most 12.5% could be saved."
+        == "Nothing below 4.00 per hour would do: at most 11.1% could be saved."
     )
 
 

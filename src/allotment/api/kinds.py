@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from allotment.api import alpha2, autoscaling, batch, core, pools, resource, scenario, storage
+from allotment.api import alpha2, apps, autoscaling, batch, core, pools, resource, scenario, storage
 from allotment.api.conversion import renamed, v1beta1
 from allotment.api.meta import ApiStruct
 
@@ -60,6 +60,7 @@ def _all_kinds() -> list[Kind]:
         Kind("v1", "Node", core.Node, "nodes", False),
         Kind("v1", "Namespace", core.Namespace, "namespaces", False),
         Kind("v1", "Pod", core.Pod, "pods", True),
+        Kind("apps/v1", "DaemonSet", apps.DaemonSet, "daemonsets", True),
     ]
     device_kinds: list[tuple[type[ApiStruct], str, bool]] = [
         (resource.ResourceSlice, "resourceslices", False),

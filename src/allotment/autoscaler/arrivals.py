@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from allotment.api.core import Node, Taint
 from allotment.api.resource import ResourceSlice
+from allotment.autoscaler.arrival import start_daemons
 from allotment.autoscaler.comparison import awaited
 from allotment.autoscaler.node_claims import State, foreseen, machine_of, node_name, state_of
 from allotment.autoscaler.standing import DISRUPTED
@@ -65,3 +66,4 @@ def _arrive(simulation: Simulation, claim: NodeClaim, machine: Machine) -> None:
         if each.spec.driver in missing:  # a part of a pool would be in the way of the whole
             simulation.drop(each)
     simulation.put_all((node, *(each for each in slices if each.spec.driver in missing)))
+    start_daemons(simulation, name)

@@ -26,11 +26,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from allotment.api.core import Node
+from allotment.autoscaler.arrival import arrive
 from allotment.autoscaler.covering import Effort
 from allotment.autoscaler.drain import ROUNDS, Cleared, Held, accommodate, belongs_to_node, clear
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.lot import rank
-from allotment.autoscaler.machine import Machine, node_of
+from allotment.autoscaler.machine import Machine
 from allotment.autoscaler.plan import NewNode, Place, Plan
 from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import Bound
@@ -59,7 +60,7 @@ MANY = 8
 SOME = 100
 """Nodes that are tried again after machines were bought, which have some room."""
 SIZES = (1, 2, 3, 4, 6, 8, 12)
-MODEST = Effort(rounds=60, resales=2, steps=1_500)
+MODEST = Effort(rounds=60, resales=2, steps=1_500, tries=300)
 """For each of the many plans that are made."""
 NOTHING = Decimal(0)
 
@@ -512,7 +513,7 @@ def _hardest(pod: Pod) -> tuple[int, int, int, str]:
 def carry_out(simulation: Simulation, plan: Plan) -> bool:
     """Adds the machines of a plan and binds its pods, in whatever order that works. False: somebody is refused after all."""
     for each in plan.nodes:
-        simulation.simulate_add_node(*node_of(each.machine, each.name))
+        arrive(simulation, each.machine, each.name)
     places = [*plan.existing, *(place for each in plan.nodes for place in each.places)]
     while places:
         left = [

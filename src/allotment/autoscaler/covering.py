@@ -40,6 +40,7 @@ class Effort:
     rounds: int = 400  # of column generation
     resales: int = 12  # times that some machines are sold and bought anew
     steps: int = 60_000  # of branch and bound
+    tries: int = 6_000  # of whole sets of machines, and of pods bound on them
     good: float = 0.005  # a gap that is small enough to stop at
 
 
@@ -50,6 +51,13 @@ def cover(yard: Yard, effort: Effort = USUAL) -> Cover:
     """The last of ``covers``."""
     *_, last = covers(yard, effort)  # there is always one, if only one that leaves all out
     return last
+
+
+def relaxed(yard: Yard, effort: Effort = USUAL) -> Fair:
+    """Values that prove a bound, without a plan."""
+    covering = _Covering(yard, effort)
+    covering.relax()
+    return covering.fair
 
 
 def covers(yard: Yard, effort: Effort = USUAL) -> Iterator[Cover]:
@@ -66,7 +74,7 @@ class _Covering:
         self._offers = undominated(yard.offers, [shape for shape, count in enumerate(self._demand) if count])
         self._sacks = sacks_of(yard.offers, self._offers, len(yard.demand))
         self._columns: dict[Column, None] = {}
-        self._fair = Fair((0.0,) * len(yard.demand), (0.0,) * len(yard.limits))
+        self.fair = Fair((0.0,) * len(yard.demand), (0.0,) * len(yard.limits))
         dearest = max((yard.offers[each].price for each in self._offers), default=0)
         self._without = dearest * (1 + sum(self._demand)) + 1  # no saving is worth a pod
         self._machines: tuple[Machines, ...] = ()
@@ -77,7 +85,7 @@ class _Covering:
             self._exact = True
             yield self._cover()
             return
-        self._relax()
+        self.relax()
         self._machines = self._bought(self._demand, self._yard.limits)
         yield self._cover()
         self._exchange()
@@ -98,13 +106,13 @@ class _Covering:
 
     # --- the bound ---
 
-    def _relax(self) -> None:
+    def relax(self) -> None:
         relaxation = Relaxation(self._yard, self._offers, self._demand, self._yard.limits, self._sacks)
         relaxation.begin()
         for number, _ in enumerate(relaxation.rounds()):
             if number == self._effort.rounds:
                 break
-        self._fair = relaxation.fair
+        self.fair = relaxation.fair
         used = dict(relaxation.amounts())
         columns = sorted(
             relaxation.columns.values(), key=lambda each: (each not in used, each.offer, each.pattern)
@@ -114,9 +122,9 @@ class _Covering:
     def _cover(self) -> Cover:
         price = price_of(self._machines, self._yard.offers)
         served = served_by(self._machines, len(self._demand))
-        bound = min(price, self._fair.bound(served, self._yard.limits))
+        bound = min(price, self.fair.bound(served, self._yard.limits))
         return Cover(
-            self._machines, self._missing(), price, price if self._exact else bound, self._exact, self._fair
+            self._machines, self._missing(), price, price if self._exact else bound, self._exact, self.fair
         )
 
     def _missing(self) -> tuple[int, ...]:
@@ -126,7 +134,7 @@ class _Covering:
     # --- whole machines ---
 
     def _bought(self, demand: Sequence[int], limits: Sequence[int]) -> tuple[Machines, ...]:
-        dive = Dive(self._yard, self._offers, self._sacks, self._columns, self._fair, self._without)
+        dive = Dive(self._yard, self._offers, self._sacks, self._columns, self.fair, self._without)
         return dive.plan(demand, limits)
 
     def _total(self, machines: Sequence[Machines], demand: Sequence[int]) -> int:
@@ -178,12 +186,12 @@ class _Covering:
             for each in self._machines
             for _ in range(min(each.count, size))
         ]
-        loss = {each: offers[each.offer].price - self._fair.worth(each.pattern) for each in single}
+        loss = {each: offers[each.offer].price - self.fair.worth(each.pattern) for each in single}
         single.sort(key=lambda each: (-loss[each], each.offer, each.pattern))
         return tuple(single[skip : skip + size])
 
     def _branch(self) -> None:
-        branching = Branching(self._yard, self._offers, self._fair, self._without)
+        branching = Branching(self._yard, self._offers, self.fair, self._without)
         ceiling = self._total(self._machines, self._demand)
         found = branching.solve(self._demand, self._yard.limits, ceiling, self._effort.steps)
         if found.machines is not None:

@@ -136,8 +136,14 @@ def _prepared(simulation: Simulation, pod: Pod) -> Pod:
 def launch_of(new: NewNode, pods: Mapping[str, Pod], taken: Container[str]) -> Launch:
     """A machine of a plan as one to ask for. ``pods`` are by ``namespace/name``, ``taken`` the names of claims that there are."""
     mine = tuple(pods[place.pod] for place in new.places)
-    drivers = {device.partition("/")[0] for place in new.places for device in place.devices}
-    name = claim_name(new.machine, mine, taken)
+    served = tuple(pods[place.pod] for place in new.serves if place.pod in pods)
+    drivers = {
+        driver
+        for place in (*new.places, *new.serves)
+        for driver, pool, *_ in (device.split("/") for device in place.devices)
+        if pool == new.name or place.node == new.name
+    }
+    name = claim_name(new.machine, (*mine, *served), taken)
     claim = claim_of(new.machine, requests_for(mine), name=name, pods=len(mine), drivers=drivers)
     return Launch(claim, new.machine, mine)
 

@@ -27,7 +27,7 @@ from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import gang_of
 from allotment.scheduler.pod import PodInfo, group_key
 from allotment.scheduler.selector import pods_selected
-from allotment.scheduler.volumes.likeness import labels_read
+from allotment.scheduler.volumes import likeness
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod, PodSpec, TopologySpreadConstraint
@@ -76,7 +76,7 @@ class Lot:
     @property
     def spreads(self) -> list[TopologySpreadConstraint]:
         """The rules that deal the pods out to domains."""
-        return [each for each in self.sample[0].spec.topology_spread_constraints if _deals(each)]
+        return [each for each in self.sample[0].spec.topology_spread_constraints if deals(each)]
 
     def reached_by(self, labels: Mapping[str, str]) -> bool:
         """Whether a machine with such labels is where the lot may be."""
@@ -87,7 +87,7 @@ class Lot:
         )
 
 
-def _deals(rule: TopologySpreadConstraint) -> bool:
+def deals(rule: TopologySpreadConstraint) -> bool:
     return rule.topology_key != HOSTNAME and rule.when_unsatisfiable == MUST
 
 
@@ -174,9 +174,9 @@ def _lot(key: Hashable, bundle: Bundle, simulation: Simulation) -> Lot:
         info = PodInfo(pod)
         for name, amount in info.requests.items():
             requests[name] = requests.get(name, 0) + amount
-        reads |= _labels_read(pod.spec)
+        reads |= labels_read(pod.spec)
         if info.volumes is not None:
-            reads |= labels_read(info.volumes, simulation.cluster.storage) - {HOSTNAME}
+            reads |= likeness.labels_read(info.volumes, simulation.cluster.storage) - {HOSTNAME}
         extended = any(name in simulation.cluster.extended for name in info.requests)
         plain = plain and not (
             pod.spec.resource_claims
@@ -232,7 +232,7 @@ def _outline(pod: Pod, simulation: Simulation) -> Hashable:
 
 
 def _dealt_by(pod: Pod) -> list[TopologySpreadConstraint]:
-    return [each for each in pod.spec.topology_spread_constraints if _deals(each)]
+    return [each for each in pod.spec.topology_spread_constraints if deals(each)]
 
 
 def _together(pod: Pod, simulation: Simulation) -> Iterator[tuple[str, Hashable]]:
@@ -285,7 +285,7 @@ def _has_neighbours(spec: PodSpec) -> bool:
     return bool(near or spec.topology_spread_constraints)
 
 
-def _labels_read(spec: PodSpec) -> set[str]:
+def labels_read(spec: PodSpec) -> set[str]:
     read = set(spec.node_selector)
     if spec.affinity is not None:
         node = spec.affinity.node_affinity

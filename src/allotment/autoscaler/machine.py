@@ -126,6 +126,11 @@ class Machine:
         return "/".join((self.source, self.type, self.offering.zone, self.offering.capacity_type))
 
 
+def is_local(spec: ResourceSliceTemplateSpec) -> bool:
+    """Whether the machine alone reaches the devices of a template."""
+    return spec.node_selector is None and not spec.all_nodes
+
+
 def node_of(machine: Machine, name: str) -> tuple[Node, list[ResourceSlice]]:
     """The node that the machine would become under this name, and the slices that it would publish.
 
@@ -157,7 +162,7 @@ def _slices(devices: Devices, driver: str, node: Node) -> Iterator[ResourceSlice
     name = node.metadata.name
     for members in pools.values():
         first, spec = members[0][0], members[0][1].spec
-        local = spec.node_selector is None and not spec.all_nodes
+        local = is_local(spec)
         pool = ResourcePool(
             name=name if local else f"{name}/{first}",
             generation=GENERATION,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from allotment.autoscaler.machine import Machine
+    from allotment.autoscaler.simulation import Bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A machine to launch. ``name`` stands for it within the plan only."""
+    """A machine to launch. ``name`` stands for it within the plan only. ``serves`` are pods elsewhere that have devices of it."""
 
     name: str
     machine: Machine
     places: tuple[Place, ...]
+    serves: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,12 @@ class LeftOut:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """See the module. Prices are per hour. ``bound`` is proven: no machines that serve the pods on ``nodes`` cost less, as far as
-    the same pools and alternatives of claims are used for them."""
+    the same pools and alternatives of claims are used for them. None: no bound is known."""
 
     nodes: tuple[NewNode, ...]
     existing: tuple[Place, ...]  # pods for which there is room already
     pending: tuple[LeftOut, ...]
-    bound: Decimal
+    bound: Decimal | None
     exact: bool  # there is no cheaper plan
 
     @property
@@ -54,8 +56,25 @@ class Plan:
         return sum((each.machine.price for each in self.nodes), Decimal(0))
 
     @property
-    def gap(self) -> float:
-        """By how much the price may be too high, as a part of the bound."""
-        if self.price <= self.bound:
-            return 0.0
-        return float((self.price - self.bound) / self.bound) if self.bound else float("inf")
+    def gap(self) -> float | None:
+        """By how much the price may be too high, as a part of the bound; None if no bound is known."""
+        if self.bound is None:
+            return None
+        return float((self.price - self.bound) / self.bound) if self.price > self.bound else 0.0
+
+    @property
+    def saving(self) -> float | None:
+        """The part of the price that a cheaper plan could save at most; None if no bound is known."""
+        if self.bound is None:
+            return None
+        return float((self.price - self.bound) / self.price) if self.price > self.bound else 0.0
+
+
+def devices_of(bound: Bound) -> tuple[str, ...]:
+    """What a binding took: ``driver/pool/device``."""
+    return tuple(
+        f"{each.driver}/{each.pool}/{each.device}"
+        for claim in bound.claims
+        if claim.status.allocation is not None
+        for each in claim.status.allocation.devices.results
+    )

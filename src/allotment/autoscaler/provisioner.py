@@ -6,6 +6,9 @@
 3. The machines are added to the cluster, in a fork, with the slices they would publish, and every pod is bound to its own. A pod
    that does not go after all (spreading, neighbours, a device that several nodes reach) gets another round.
 4. A gang of which fewer than its minimum have a place leaves everything, and all is done again without it.
+5. Where machines cannot be looked at one by one (devices that several nodes reach, pods that must be near others or spread), the
+   bound of ``covering`` is only one for the choices that were made before. Then what is added up over all machines (``totals``)
+   proves a bound, and whole sets of machines are tried (``machine_sets``): exact for few pods, and for more pods a few at a time.
 
 Preferences come before price: of a claim's alternatives the first that any machine has (unless the caller wants the cheapest),
 then the pool with the greatest weight. The next best is tried where limits keep the better from serving all.
@@ -15,17 +18,19 @@ Everything happens in a fork that is reverted at the end. The same input gives t
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.autoscaling import NODE_GROUP, NODE_POOL
 from allotment.api.core import Node
-from allotment.autoscaler.covering import SMALL, USUAL, Effort, cover
+from allotment.autoscaler.arrival import arrive, dismiss
+from allotment.autoscaler.covering import SMALL, USUAL, Effort, cover, relaxed
+from allotment.autoscaler.draft import UNIT, Draft, place, place_on_existing, units
 from allotment.autoscaler.flexibility import Flexibility
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.gathering import Gathering
@@ -33,10 +38,9 @@ from allotment.autoscaler.lot import Bundle, Choice, Lot, bundled, in_gang, lots
 from allotment.autoscaler.machine import Machine, node_of
 from allotment.autoscaler.omission import Attempt, best_attempt
 from allotment.autoscaler.plan import LeftOut, NewNode, Place, Plan
+from allotment.autoscaler.reconsideration import Reconsideration
 from allotment.autoscaler.showroom import Showroom
-from allotment.autoscaler.simulation import Bound
-from allotment.autoscaler.yard import Cover, Offer, Pattern, Yard
-from allotment.scheduler.diagnosis import Refusal
+from allotment.autoscaler.yard import Cover, Fair, Offer, Pattern, Yard
 from allotment.scheduler.gang import gang_of
 from allotment.scheduler.pod import group_key
 from allotment.scheduler.requests import amounts
@@ -47,8 +51,6 @@ if TYPE_CHECKING:
 
 ROUNDS = 6
 ARRANGEMENTS = 12  # ways to choose zones and the like that are tried for few pods
-UNIT = 10**6
-"""Prices are counted in millionths."""
 
 
 def provision(
@@ -100,18 +102,6 @@ def _usable(machine: Machine) -> bool:
     return machine.offering.available and not fixed
 
 
-@dataclass(slots=True)
-class _Draft:
-    """What one attempt comes to."""
-
-    nodes: dict[str, Machine] = field(default_factory=dict)
-    places: dict[str, Place] = field(default_factory=dict)  # by pod
-    reasons: dict[str, str] = field(default_factory=dict)
-    types: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    bound: int = 0
-    exact: bool = True
-
-
 class _Provisioner:
     def __init__(
         self, simulation: Simulation, machines: Sequence[Machine], *, by_price: bool, effort: Effort
@@ -127,19 +117,27 @@ class _Provisioner:
         pods = _gang_by_gang(pods, gangs)
         order = sorted(gangs, key=lambda each: (rank(gangs[each][0])[0], len(gangs[each])))
         words: dict[str, str] = {}
+        loose = False
 
-        def attempt(without: frozenset[str]) -> Attempt[_Draft]:
+        def attempt(without: frozenset[str]) -> Attempt[Draft]:
             with self._simulation.trial():
                 draft = self._attempt([pod for pod in pods if group_key(pod) not in without])
                 broken = {group: why for group in order if (why := self._broken(group, draft))}
             for group, why in broken.items():
                 words.setdefault(group, why)
+            nonlocal loose
+            loose = loose or draft.loose
             return Attempt(draft, without, broken, _merit(pods, draft))
 
         found = best_attempt(order, attempt, thorough=len(pods) <= SMALL)
+        draft = found.draft
+        if loose:
+            rows = _Limits(self._simulation, self._machines)
+            again = Reconsideration(self._simulation, self._machines, rows.left, rows.draws, self._effort)
+            draft = again.better(pods, draft)
         return self._told(
             pods,
-            found.draft,
+            draft,
             {
                 key_of(pod): words.get(group, f"its gang {group} would take the place of more pods")
                 for group in found.without
@@ -155,7 +153,7 @@ class _Provisioner:
                 found.setdefault(group_key(pod), []).append(pod)
         return found
 
-    def _broken(self, group: str, draft: _Draft) -> str:
+    def _broken(self, group: str, draft: Draft) -> str:
         """Whether members of a gang have a place and too few of them: what is short."""
         cluster = self._simulation.cluster
         gang = gang_of(group, cluster.groups[group])
@@ -169,12 +167,12 @@ class _Provisioner:
 
     # --- one attempt ---
 
-    def _attempt(self, pods: Sequence[Pod]) -> _Draft:
-        draft = _Draft()
+    def _attempt(self, pods: Sequence[Pod]) -> Draft:
+        draft = Draft()
         waiting = bundled(pods, self._simulation)
         tiers: dict[Hashable, int] = {}
         for number in range(ROUNDS + 2 * len({pod.spec.priority for pod in pods})):
-            waiting = self._place_on_existing(waiting, draft)
+            waiting = place_on_existing(self._simulation, waiting, draft)
             if not waiting:
                 break
             if not self._buy(waiting, tiers, draft, first=number == 0):
@@ -182,33 +180,8 @@ class _Provisioner:
             waiting = [bundle for bundle in waiting if key_of(bundle[0]) not in draft.places]
         return draft
 
-    def _place_on_existing(self, bundles: Sequence[Bundle], draft: _Draft) -> list[Bundle]:
-        """Places what fits on the nodes there are; returns the rest. What is like one that did not fit is not tried."""
-        lots, _ = lots_of(bundles, self._simulation)
-        for lot in lots:
-            for bundle in lot.bundles:
-                if not self._place(bundle, draft) and not lot.sociable:
-                    break
-        return [bundle for bundle in bundles if key_of(bundle[0]) not in draft.places]
-
-    def _place(self, bundle: Bundle, draft: _Draft, node: str = "") -> bool:
-        """Binds a whole bundle, to one node if that is given; True if that worked."""
-        with self._simulation.trial() as trial:
-            places = []
-            for pod in bundle:
-                if node:
-                    found = self._simulation.simulate_bind_pod(pod, node)
-                else:
-                    found = self._simulation.schedule(pod)
-                if isinstance(found, Refusal):
-                    return False
-                places.append(Place(key_of(pod), found.node, _devices(found)))
-            trial.keep()
-        draft.places.update({each.pod: each for each in places})
-        return True
-
     def _buy(
-        self, waiting: Sequence[Bundle], tiers: dict[Hashable, int], draft: _Draft, *, first: bool
+        self, waiting: Sequence[Bundle], tiers: dict[Hashable, int], draft: Draft, *, first: bool
     ) -> bool:
         """Adds machines and puts pods on them. True if another round may find more."""
         lots, refused = lots_of(waiting, self._simulation)
@@ -230,10 +203,19 @@ class _Provisioner:
         else:
             again = False
         before = len(draft.places)
+        loose = first and (room.shares or any(_tied(lot) for lot in lots))
+        settled = self._wherever(lots, room) if first and not loose else None
         again = not self._launch(found, lots, draft) or again
         served = [sum(key_of(each[0]) in draft.places for each in lot.bundles) for lot in lots]
         if first:
-            draft.bound, draft.exact = _bound(found, yard, served), found.exact
+            draft.loose = loose or bool(settled)
+            draft.exact = found.exact and not draft.loose
+            if settled:
+                whole, fair = settled
+                served = [sum(key_of(each[0]) in draft.places for each in lot.bundles) for lot in whole]
+                draft.bound = fair.bound(served, yard.limits)
+            else:
+                draft.bound = 0 if loose else _bound(found, yard, served)
         draft.exact = draft.exact and (first or len(draft.places) == before)
         self._explain(lots, room, draft)
         again = again and len(draft.places) > before
@@ -256,6 +238,21 @@ class _Provisioner:
         room.rearrange(best[0])
         return best
 
+    def _wherever(self, arranged: Sequence[Lot], room: Showroom) -> tuple[list[Lot], Fair] | None:
+        """If zones and the like were chosen: the lots before that, and values that prove a bound whatever is chosen."""
+        if not any(lot.spreads or lot.together for lot in arranged):
+            return None
+        whole: dict[int, Lot] = {}
+        for lot in arranged:
+            known = whole.get(lot.number)
+            bundles = [*known.bundles, *lot.bundles] if known is not None else list(lot.bundles)
+            whole[lot.number] = dataclasses.replace(lot, bundles=bundles, where={}, choices=[])
+        lots = list(whole.values())
+        room.rearrange(lots)
+        fair = relaxed(self._yard(lots, room), self._effort)
+        room.rearrange(arranged)
+        return lots, fair
+
     # --- the yard ---
 
     def _yard(self, lots: Sequence[Lot], room: Showroom) -> Yard:
@@ -267,7 +264,7 @@ class _Provisioner:
             lot.tier = min(lot.tier, max(0, len(found) - 1))
         offers = [
             Offer(
-                int(machine.price * UNIT),
+                units(machine),
                 room.rooms(number),
                 tuple(self._most(number, place, lot, room) for place, lot in enumerate(lots)),
                 room.kind(number),
@@ -298,7 +295,7 @@ class _Provisioner:
 
     # --- the machines ---
 
-    def _launch(self, found: Cover, lots: Sequence[Lot], draft: _Draft) -> bool:
+    def _launch(self, found: Cover, lots: Sequence[Lot], draft: Draft) -> bool:
         """Adds the machines and binds everybody to theirs. False if somebody was refused after all."""
         queues = [iter(lot.bundles) for lot in lots]
         wanted: list[tuple[str, Bundle]] = []
@@ -306,32 +303,35 @@ class _Provisioner:
             for _ in range(each.count):
                 name = self._new_name(draft)
                 machine = draft.nodes[name] = self._machines[each.offer]
-                self._simulation.simulate_add_node(*node_of(machine, name))
+                arrive(self._simulation, machine, name)
                 for lot, count in each.pattern:
                     wanted += [(name, next(queues[lot])) for _ in range(count)]
         while wanted:
-            left = [(name, bundle) for name, bundle in wanted if not self._place(bundle, draft, name)]
+            left = [
+                (name, bundle) for name, bundle in wanted if not place(self._simulation, bundle, draft, name)
+            ]
             if len(left) == len(wanted):
                 break
             wanted = left
         self._return_unused(draft)
         return not wanted
 
-    def _new_name(self, draft: _Draft) -> str:
+    def _new_name(self, draft: Draft) -> str:
         number = len(draft.nodes) + 1
         while (name := f"new-{number}") in self._simulation.objects(Node):
             number += 1
         return name
 
-    def _return_unused(self, draft: _Draft) -> None:
+    def _return_unused(self, draft: Draft) -> None:
         used = {each.node for each in draft.places.values()}
+        used |= {device.split("/")[1] for each in draft.places.values() for device in each.devices}
         for name in [name for name in draft.nodes if name not in used]:
-            self._simulation.simulate_remove_node(name)
+            dismiss(self._simulation, name)
             del draft.nodes[name]
 
     # --- words ---
 
-    def _explain(self, lots: Sequence[Lot], room: Showroom, draft: _Draft) -> None:
+    def _explain(self, lots: Sequence[Lot], room: Showroom, draft: Draft) -> None:
         for number, lot in enumerate(lots):
             left = [pod for bundle in lot.bundles for pod in bundle if key_of(pod) not in draft.places]
             if not left:
@@ -361,12 +361,16 @@ class _Provisioner:
                 found[each.type] = f"would do, but the limits of {each.source or 'its pool'} are reached"
         return dict(sorted(found.items()))
 
-    def _told(self, pods: Sequence[Pod], draft: _Draft, dropped: Mapping[str, str]) -> Plan:
+    def _told(self, pods: Sequence[Pod], draft: Draft, dropped: Mapping[str, str]) -> Plan:
         by_node: dict[str, list[Place]] = {}
-        for place in draft.places.values():
-            by_node.setdefault(place.node, []).append(place)
+        for each in draft.places.values():
+            by_node.setdefault(each.node, []).append(each)
+        serves: dict[str, list[Place]] = {}
+        for each in draft.places.values():
+            for name in {device.split("/")[1] for device in each.devices} - {each.node}:
+                serves.setdefault(name, []).append(each)
         nodes = tuple(
-            NewNode(name, machine, tuple(sorted(by_node[name], key=lambda each: each.pod)))
+            NewNode(name, machine, _by_pod(by_node.get(name, ())), _by_pod(serves.get(name, ())))
             for name, machine in draft.nodes.items()
         )
         existing = sorted(
@@ -378,9 +382,13 @@ class _Provisioner:
             for key in sorted(map(key_of, pods))
             if key not in draft.places
         )
-        price = sum((int(each.machine.price * UNIT) for each in nodes), 0)
-        exact = draft.exact and draft.bound == price
-        return Plan(nodes, tuple(existing), pending, Decimal(min(price, draft.bound)) / UNIT, exact)
+        exact = draft.exact and draft.bound == draft.price
+        bound = Decimal(min(draft.price, draft.bound)) / UNIT if draft.bound or not draft.price else None
+        return Plan(nodes, tuple(existing), pending, bound, exact)
+
+
+def _by_pod(places: Iterable[Place]) -> tuple[Place, ...]:
+    return tuple(sorted(places, key=lambda each: each.pod))
 
 
 def _gang_by_gang(pods: Sequence[Pod], gangs: Mapping[str, Sequence[Pod]]) -> list[Pod]:
@@ -394,12 +402,16 @@ def _gang_by_gang(pods: Sequence[Pod], gangs: Mapping[str, Sequence[Pod]]) -> li
     return sorted(pods, key=place)
 
 
-def _merit(pods: Sequence[Pod], draft: _Draft) -> tuple[int, ...]:
+def _merit(pods: Sequence[Pod], draft: Draft) -> tuple[int, ...]:
     """How many pods of each priority are served, the highest first; then the price, less being more."""
     priorities = sorted({pod.spec.priority or 0 for pod in pods}, reverse=True)
     served = Counter(pod.spec.priority or 0 for pod in pods if key_of(pod) in draft.places)
-    price = sum(int(machine.price * UNIT) for machine in draft.nodes.values())
-    return (*(served[each] for each in priorities), -price)
+    return (*(served[each] for each in priorities), -draft.price)
+
+
+def _tied(lot: Lot) -> bool:
+    """Whether pods were put together that might have been put together otherwise."""
+    return len(lot.sample) > 1 and lot.sociable
 
 
 class _Limits:
@@ -440,17 +452,6 @@ def _bound(found: Cover, yard: Yard, served: Sequence[int]) -> int:
         return found.bound
     fewer = [min(a, b) for a, b in zip(served, covered, strict=True)]
     return min(found.bound, found.fair.bound(fewer, yard.limits))
-
-
-def _devices(found: Bound) -> tuple[str, ...]:
-    return tuple(_names(found))
-
-
-def _names(found: Bound) -> Iterator[str]:
-    for claim in found.claims:
-        if claim.status.allocation is not None:
-            for each in claim.status.allocation.devices.results:
-                yield f"{each.driver}/{each.pool}/{each.device}"
 
 
 def _astray(lot: Lot, machine: Machine) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from allotment.api import alpha2
 from allotment.api import scenario as form
+from allotment.api.apps import DaemonSet
 from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.codec import DecodeError, decode, unknown_fields
 from allotment.api.core import Namespace, Node, Pod
@@ -51,6 +52,7 @@ SUBMITTED = (
     VolcanoPodGroup,
     Queue,
     PodDisruptionBudget,
+    DaemonSet,
     Namespace,
 )
 

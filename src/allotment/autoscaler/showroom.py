@@ -8,25 +8,26 @@ one is tried, as the rest is arithmetic. Of lots that differ in resources alone,
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allotment.api.codec import encode
 from allotment.api.resource import ResourceSlice
-from allotment.autoscaler.device_rooms import device_rooms
+from allotment.autoscaler.arrival import arrive, daemon_sets
+from allotment.autoscaler.device_rooms import can_serve, device_rooms, held
 from allotment.autoscaler.forkable_cluster import key_of
-from allotment.autoscaler.lot import Bundle, Lot, alone
-from allotment.autoscaler.machine import Machine, node_of
+from allotment.autoscaler.lot import Bundle, Lot, alone, labels_read
+from allotment.autoscaler.machine import Machine, is_local, node_of
 from allotment.autoscaler.simulation import Bound
 from allotment.autoscaler.yard import Pattern, Room
 from allotment.scheduler.carried_claim import is_carrier
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.node import PODS
-from allotment.scheduler.requests import amounts
 
 if TYPE_CHECKING:
+    from allotment.allocator.pool import DeviceID
     from allotment.api.resource import ResourceClaim
     from allotment.autoscaler.simulation import Simulation
     from allotment.scheduler.requests import Amounts
@@ -67,8 +68,11 @@ class Showroom:
         self._simulation = simulation
         self._machines = machines
         self._lots = lots
-        self._offered = [amounts(machine.allocatable) for machine in machines]
-        self._kinds = [_kind(machine) for machine in machines]
+        reads = sorted(
+            {key for each in daemon_sets(simulation) for key in labels_read(each.spec.template.spec)}
+        )
+        self._kinds = [machine_kind(machine, reads) for machine in machines]
+        self._free: dict[Hashable, Mapping[str, int]] = {}  # by kind: what a machine has for pods that wait
         self._rooms: dict[Hashable, tuple[Room, ...]] = {}
         self._wishes: _Wishes | None = None
         published = simulation.objects(ResourceSlice).values()
@@ -119,8 +123,12 @@ class Showroom:
     @contextmanager
     def _on_show(self, machine: int) -> Iterator[None]:
         with self._simulation.trial():
-            node, slices = node_of(self._machines[machine], ON_SHOW)
-            self._simulation.simulate_add_node(node, slices)
+            arrive(self._simulation, self._machines[machine], ON_SHOW)
+            there, free = self._simulation.cluster.nodes[ON_SHOW], self._free
+            if (kind := self._kinds[machine]) not in free:
+                free[kind] = {
+                    name: max(0, amount - there.taken.get(name, 0)) for name, amount in there.offered.items()
+                }
             yield
 
     # --- one lot ---
@@ -153,7 +161,7 @@ class Showroom:
         with self._simulation.trial():
             first = self._bind(lot.sample)
             if isinstance(first, Refusal):
-                foreseen = not any(map(is_carrier, _claims(lot.sample, self._simulation)))
+                foreseen = not any(map(is_carrier, claims_of(lot.sample, self._simulation)))
                 return _Tried(0, True, (), _words(first) if foreseen else NOT_FORESEEN)
             count = 1
             while count < most:
@@ -162,8 +170,16 @@ class Showroom:
                 count += 1
         return _Tried(count, False, first)
 
+    def _offers(self, machine: int) -> Mapping[str, int]:
+        """The resources of a machine, without what the pods of DaemonSets take."""
+        kind = self._kinds[machine]
+        if kind not in self._free:
+            with self._on_show(machine):
+                pass
+        return self._free[kind]
+
     def _room(self, machine: int, requests: Amounts, pods: int) -> int:
-        offered, extended = self._offered[machine], self._simulation.cluster.extended
+        offered, extended = self._offers(machine), self._simulation.cluster.extended
         rooms = [offered.get(name, 0) // n for name, n in requests.items() if n and name not in extended]
         return min([offered.get(PODS, 0) // (ONE_POD * pods), *rooms])
 
@@ -201,21 +217,53 @@ class Showroom:
         return found
 
     def _resources(self, machine: int) -> Iterator[Room]:
-        offered, extended = self._offered[machine], self._simulation.cluster.extended
+        offered, extended = self._offers(machine), self._simulation.cluster.extended
         names = {name for lot in self._lots for name, amount in lot.requests.items() if amount}
         for name in sorted(names - extended.keys()):
             yield Room(offered.get(name, 0), tuple(lot.requests.get(name, 0) for lot in self._lots))
         yield Room(offered.get(PODS, 0), tuple(ONE_POD * len(lot.sample) for lot in self._lots))
 
     def _devices(self, machine: int) -> list[Room]:
-        if self._wishes is None:
-            self._wishes = _Wishes.of([_claims(lot.sample, self._simulation) for lot in self._lots])
-        if not any(self._wishes.claims):
+        wishes = self._wished()
+        if not any(wishes.claims):
             return []
         node, slices = node_of(self._machines[machine], ON_SHOW)
         slices = [*slices, *self._for_many]
-        rooms = device_rooms(node, slices, self._wishes.claims, self._simulation.cluster)
-        return [Room(room.size, tuple([room.needs[each] for each in self._wishes.by_lot])) for room in rooms]
+        rooms = device_rooms(node, slices, wishes.claims, self._simulation.cluster, self._taken(machine))
+        return [Room(room.size, tuple([room.needs[each] for each in wishes.by_lot])) for room in rooms]
+
+    def _taken(self, machine: int) -> Collection[DeviceID]:
+        """Devices of a new machine that the pods of DaemonSets have."""
+        if not daemon_sets(self._simulation):
+            return ()
+        with self._on_show(machine):
+            return {each for each in held(self._simulation) if each.pool.partition("/")[0] == ON_SHOW}
+
+    def _wished(self) -> _Wishes:
+        if self._wishes is None:
+            self._wishes = _Wishes.of([self.claims(number) for number in range(len(self._lots))])
+        return self._wishes
+
+    def claims(self, lot: int) -> list[ResourceClaim]:
+        """What one bundle of a lot has to be given."""
+        return claims_of(self._lots[lot].sample, self._simulation)
+
+    @property
+    def shares(self) -> bool:
+        """Whether some pod may get a device of another machine than its own: then what a machine takes does not follow from it alone."""
+        wishes = self._wished()
+        extended = self._simulation.cluster.extended
+        for machine in {kind: number for number, kind in enumerate(self._kinds)}.values():
+            slices = [
+                each for each in node_of(self._machines[machine], ON_SHOW)[1] if not each.spec.node_name
+            ]
+            if not slices:
+                continue
+            if any(name in extended for lot in self._lots for name in lot.requests):
+                return True
+            if can_serve(slices, wishes.claims, self._simulation.cluster):
+                return True
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,15 +283,16 @@ class _Wishes:
         return cls(list(found.values()), [places[key] for key in keys])
 
 
-def _kind(machine: Machine) -> Hashable:
-    """Overlays may tell offerings of one type apart: by what the machine has, and by its devices."""
+def machine_kind(machine: Machine, reads: Sequence[str]) -> Hashable:
+    """Overlays may tell offerings of one type apart: by what the machine has, and by its devices; DaemonSets by labels."""
     local = all(
-        template.spec.node_selector is None
+        is_local(template.spec)
         for devices in machine.devices.values()
         for template in devices.resources.resource_slice_templates
     )
     return (
         *(machine.source, machine.type),
+        *(machine.labels.get(key) for key in reads),
         *(() if local else (machine.offering.zone,)),
         frozenset(machine.allocatable.items()),
         frozenset((driver, devices.origin) for driver, devices in machine.devices.items()),
@@ -266,7 +315,7 @@ def ranks_of(found: Bound) -> list[int]:
     return ranks
 
 
-def _claims(bundle: Bundle, simulation: Simulation) -> list[ResourceClaim]:
+def claims_of(bundle: Bundle, simulation: Simulation) -> list[ResourceClaim]:
     """The claims of a bundle that are to be allocated."""
     cluster = simulation.cluster
     keys = dict.fromkeys(key for pod in bundle for key in cluster.used_by(cluster.pods[key_of(pod)]))

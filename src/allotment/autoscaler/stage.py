@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from allotment.api.apps import DaemonSet
 from allotment.api.core import Node, Pod, PodStatus
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimStatus
 from allotment.api.scenario import (
@@ -23,11 +24,12 @@ from allotment.api.scenario import (
     Submit,
     TaintDevice,
 )
+from allotment.autoscaler.arrival import add_node, arrive, start_daemons
 from allotment.autoscaler.drain import Held, drain, forget, goes_along
 from allotment.autoscaler.errors import NodeInUse, Refused, SimulationError
 from allotment.autoscaler.forkable_cluster import Slice, key_of, publisher
 from allotment.autoscaler.hardware import evict_tainted, evict_users, resize_pool, taint_device
-from allotment.autoscaler.machine import Machine, node_of
+from allotment.autoscaler.machine import Machine
 from allotment.autoscaler.node_copy import copied
 from allotment.autoscaler.step_rules import DELETABLE
 from allotment.autoscaler.words import count_of, few
@@ -81,13 +83,13 @@ class Stage:
         if wish.like:
             node, slices = self.simulation.node(wish.like), self.simulation.slices(wish.like)
             for name in names:
-                self.simulation.simulate_add_node(*copied(node, slices, name))
+                add_node(self.simulation, *copied(node, slices, name))
             shared = sum(each.spec.node_name != wish.like for each in slices)
             told = [f"{count_of(shared, 'slice')} of {wish.like} that other nodes reach too not copied"]
             return [f"added {few(names)}", *(told if shared else ())]
         machine = self._machine(wish)
         for name in names:
-            self.simulation.simulate_add_node(*node_of(machine, name))
+            arrive(self.simulation, machine, name)
         source = f" from {machine.source}" if machine.source else ""
         where = "/".join(filter(None, (machine.offering.zone, machine.offering.capacity_type)))
         each = " each" if len(names) > 1 else ""
@@ -99,7 +101,7 @@ class Stage:
         for node in nodes:
             name = node.metadata.name
             own = [each for each in slices if (publisher(each) or nodes[0].metadata.name) == name]
-            self.simulation.simulate_add_node(node, own)
+            add_node(self.simulation, node, own)
         return []
 
     def _new_names(self, start: str, count: int) -> list[str]:
@@ -173,6 +175,9 @@ class Stage:
             self.simulation.put(fresh)
             if isinstance(fresh, DeviceTaintRule):
                 evict_tainted(self.simulation, fresh)
+        if any(isinstance(each, DaemonSet) for each in step.objects):
+            for name in sorted(self.simulation.objects(Node)):
+                start_daemons(self.simulation, name)
         self._workloads.update({each.id: each for each in step.workloads})
         others = {each.spec.scheduler_name for each in step.objects if isinstance(each, Pod)}
         foreign = sorted(name for name in others if name not in (None, "", DEFAULT_SCHEDULER))

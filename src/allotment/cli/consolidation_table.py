@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.autoscaling import INSTANCE_TYPE, ZONE
-from allotment.cli.plan_table import MACHINE, devices_cell, few, machine_row, money, node_document
+from allotment.cli.plan_table import MACHINE, decimals, devices_cell, few, machine_rows, money, node_document
 from allotment.cli.screen import Cell, Screen
 from allotment.cli.usage_table import plural
 
@@ -23,11 +23,12 @@ def show(found: Consolidation, simulation: Simulation, screen: Screen, *, wide: 
     screen.line(_headline(found))
     if found.gone:
         screen.heading(f"Nodes that can go ({len(found.gone)})")
-        rows = [_gone_row(each, simulation) for each in found.gone]
+        places = max((decimals(each.price) for each in found.gone if each.price is not None), default=0)
+        rows = [_gone_row(each, simulation, places) for each in found.gone]
         screen.table(("node", "type", "zone", "price", "why"), rows)
     if found.machines:
         screen.heading(f"Machines in their place ({len(found.machines)})")
-        screen.table(MACHINE, [machine_row(each) for each in found.machines])
+        screen.table(MACHINE, machine_rows(found.machines))
     if found.moved:
         screen.heading(f"Pods that move ({len(found.moved)})")
         pods: list[list[Cell]] = [
@@ -52,14 +53,14 @@ def _headline(found: Consolidation) -> str:
     return f"{going}: that saves {money(found.saved)} per hour."
 
 
-def _gone_row(gone: Gone, simulation: Simulation) -> list[Cell]:
+def _gone_row(gone: Gone, simulation: Simulation, places: int) -> list[Cell]:
     labels = simulation.node(gone.node).metadata.labels
     why = "empty" if gone.reason == "Empty" else "underused"
-    return [gone.node, labels.get(INSTANCE_TYPE, "-"), labels.get(ZONE, "-"), _price(gone.price), why]
+    return [gone.node, labels.get(INSTANCE_TYPE, "-"), labels.get(ZONE, "-"), _price(gone.price, places), why]
 
 
-def _price(price: Decimal | None) -> str:
-    return money(price) if price is not None else "not known"
+def _price(price: Decimal | None, places: int) -> str:
+    return money(price, places) if price is not None else "not known"
 
 
 def _node_of(pod: str, simulation: Simulation) -> str:

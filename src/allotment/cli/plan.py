@@ -72,8 +72,8 @@ def command(
             raise click.UsageError(f"--consolidate is about the nodes and pods of a cluster: {words}")
         return _consolidate(catalog, sight, output)
     from allotment.cli.catalog import read_files
-    from allotment.cli.plan_table import document, show, show_comparison
-    from allotment.cli.planning import planned
+    from allotment.cli.plan_table import document, show, show_alternative, show_comparison
+    from allotment.cli.planning import has_alternatives, planned
     from allotment.cli.screen import open_screen
 
     first = read_files(catalog)
@@ -85,6 +85,8 @@ def command(
         for note in waiting.notes:
             screen.line((f"note: {note}", "dim"))
         show(plans[0], screen, wide=output == WIDE)
+        if not cheapest_alternative and has_alternatives(waiting):
+            show_alternative(plans[0], planned(waiting, first, own, by_price=True), screen)
         if compare:
             show_comparison(plans[0], plans[1], screen)
     else:

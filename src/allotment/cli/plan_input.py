@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from allotment.api import alpha2
+from allotment.api.apps import DaemonSet
 from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Namespace, Pod
@@ -27,7 +28,7 @@ from allotment.cli.input import BadInput, Reading, read_objects
 from allotment.cli.workload import FINISHED
 from allotment.scheduler.configuration import DEFAULT_SCHEDULER
 
-GROUPS = (PodGroup, VolcanoPodGroup, Queue, PodDisruptionBudget, Namespace)
+GROUPS = (PodGroup, VolcanoPodGroup, Queue, PodDisruptionBudget, Namespace, DaemonSet)
 """Kinds that a scheduler reads and allocation does not look at."""
 
 
@@ -88,8 +89,11 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
     found.objects = [
         each
         for each in everything
-        if isinstance(each, (*KINDS, PodDisruptionBudget, alpha2.ResourceClaim))
-        and not isinstance(each, Pod | ResourceClaimTemplate)
+        if isinstance(
+            each,
+            (*KINDS, PodDisruptionBudget, DaemonSet, alpha2.ResourceClaim, alpha2.ResourceClaimTemplate),
+        )
+        and not isinstance(each, Pod)
         and not (tainted and isinstance(each, DeviceTaintRule))
     ]
     claims = {"/".join(name_of(each.metadata)) for each in found.objects if isinstance(each, ResourceClaim)}
@@ -117,9 +121,11 @@ def _in_namespace(obj: ApiStruct) -> ApiStruct:
         | ResourceClaim
         | ResourceClaimTemplate
         | alpha2.ResourceClaim
+        | alpha2.ResourceClaimTemplate
         | PodGroup
         | VolcanoPodGroup
-        | PodDisruptionBudget,
+        | PodDisruptionBudget
+        | DaemonSet,
     )
     metadata = _metadata(obj)
     if not needs or metadata.namespace:

@@ -9,12 +9,15 @@ from allotment.cli.screen import Cell, Screen
 from allotment.cli.usage_table import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from decimal import Decimal
 
     from allotment.autoscaler.plan import LeftOut, NewNode, Plan
 
 MACHINE = ("node", "type", "from", "zone", "capacity type", "price", "pods")
 _DEVICES_SHOWN = 3
+_ROWS = 100
+_REASONS = 10
 
 
 def show(plan: Plan, screen: Screen, *, wide: bool) -> None:
@@ -22,14 +25,17 @@ def show(plan: Plan, screen: Screen, *, wide: bool) -> None:
     screen.line(_headline(plan))
     if plan.nodes:
         screen.heading(f"Machines to add ({len(plan.nodes)})")
-        screen.table(MACHINE, [machine_row(each) for each in plan.nodes])
+        screen.table(MACHINE, machine_rows(plan.nodes))
     places = [*plan.existing, *(place for each in plan.nodes for place in each.places)]
     if places:
         screen.heading(f"Pods with a place ({len(places)})")
+        shown = places if wide else places[:_ROWS]
         rows: list[list[Cell]] = [
-            [each.pod, each.node, devices_cell(each.devices, wide=wide)] for each in places
+            [each.pod, each.node, devices_cell(each.devices, wide=wide)] for each in shown
         ]
         screen.table(("pod", "node", "devices"), rows)
+        if len(places) > len(shown):
+            screen.line(f"and {len(places) - len(shown)} more: -o wide has all")
     if plan.pending:
         screen.heading(f"Pods that stay pending ({len(plan.pending)})")
         _show_pending(plan, screen)
@@ -41,21 +47,32 @@ def _headline(plan: Plan) -> str:
     price = f"{plural(len(plan.nodes), 'machine')} to add for {money(plan.price)} per hour"
     if plan.exact:
         return f"{price}; there is no cheaper way."
+    if plan.bound is None:
+        return f"{price}; no bound is known: something cheaper may do."
     if plan.price <= plan.bound:
         return f"{price}; nothing cheaper would do."
-    return f"{price}; nothing below {money(plan.bound)} would do ({plan.gap:.1%} less)."
+    return f"{price}; nothing below {money(plan.bound)} would do ({plan.saving:.1%} less)."
 
 
-def machine_row(node: NewNode) -> list[Cell]:
+def machine_rows(nodes: Sequence[NewNode]) -> list[list[Cell]]:
+    """Rows of MACHINE; all prices have as many decimals as the one that needs most."""
+    places = max((decimals(each.machine.price) for each in nodes), default=0)
+    return [_machine_row(each, places) for each in nodes]
+
+
+def _machine_row(node: NewNode, places: int) -> list[Cell]:
     machine = node.machine
+    pods = str(len(node.places))
+    if node.serves:
+        pods += f", and devices for {plural(len(node.serves), 'pod')} elsewhere"
     return [
         node.name,
         machine.type,
         machine.source or "-",
         machine.offering.zone or "-",
         machine.offering.capacity_type,
-        money(machine.price),
-        str(len(node.places)),
+        money(machine.price, places),
+        pods,
     ]
 
 
@@ -84,8 +101,11 @@ def _show_pending(plan: Plan, screen: Screen) -> None:
         reasons: dict[str, list[str]] = {}
         for name, words in types:
             reasons.setdefault(words, []).append(name)
-        for words, names in sorted(reasons.items()):
+        listed = sorted(reasons.items(), key=lambda each: (-len(each[1]), each[0]))
+        for words, names in listed[:_REASONS]:
             screen.line(f"{words}: {few(names)}", indent=2)
+        if len(listed) > _REASONS:
+            screen.line(f"and {len(listed) - _REASONS} more", indent=2)
 
 
 def few(names: list[str]) -> str:
@@ -93,8 +113,26 @@ def few(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {more} more" if more > 0 else "")
 
 
-def money(price: Decimal) -> str:
-    return f"{price.normalize():f}"
+def money(price: Decimal, places: int = 0) -> str:
+    """A price as it was written, without noughts at its end, but with so many decimals at least."""
+    return f"{price:.{max(places, decimals(price))}f}"
+
+
+def decimals(price: Decimal) -> int:
+    return max(0, -int(price.normalize().as_tuple().exponent))
+
+
+def show_alternative(plan: Plan, cheapest: Plan, screen: Screen) -> None:
+    """What ``--cheapest-alternative`` would change for the better, if it does."""
+    more = len(plan.pending) - len(cheapest.pending)
+    if more > 0:
+        screen.line(f"With --cheapest-alternative {plural(more, 'more pod')} would have a place.")
+    elif not more and cheapest.price < plan.price:
+        saved = float((plan.price - cheapest.price) / plan.price)
+        words = f"{money(cheapest.price)} per hour would do ({saved:.1%} less)"
+        screen.line(
+            f"With --cheapest-alternative {words}: pods would get other alternatives of their claims."
+        )
 
 
 def show_comparison(first: Plan, second: Plan, screen: Screen) -> None:
@@ -102,7 +140,10 @@ def show_comparison(first: Plan, second: Plan, screen: Screen) -> None:
     screen.heading("Compared")
     rows: list[list[Cell]] = [
         ["price per hour", money(first.price), money(second.price)],
-        ["lower bound", money(first.bound), money(second.bound)],
+        [
+            "lower bound",
+            *(money(each.bound) if each.bound is not None else "not known" for each in (first, second)),
+        ],
         ["machines", str(len(first.nodes)), str(len(second.nodes))],
         ["pods that stay pending", str(len(first.pending)), str(len(second.pending))],
     ]
@@ -120,7 +161,7 @@ def show_comparison(first: Plan, second: Plan, screen: Screen) -> None:
 def document(plan: Plan) -> dict[str, Any]:
     return {
         "price": money(plan.price),
-        "lowerBound": money(plan.bound),
+        "lowerBound": money(plan.bound) if plan.bound is not None else None,
         "exact": plan.exact,
         "machines": [node_document(each) for each in plan.nodes],
         "existing": [
@@ -141,6 +182,7 @@ def node_document(node: NewNode) -> dict[str, Any]:
         "capacityType": machine.offering.capacity_type,
         "price": money(machine.price),
         "pods": [{"pod": each.pod, "devices": list(each.devices)} for each in node.places],
+        **({"servesElsewhere": [each.pod for each in node.serves]} if node.serves else {}),
     }
 
 

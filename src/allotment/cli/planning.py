@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from allotment.api.apps import DaemonSet
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodDisruptionBudget
 from allotment.api.core import Node
+from allotment.api.resource import ResourceClaim
 from allotment.autoscaler.arrivals import expect
 from allotment.autoscaler.consolidation import consolidate
 from allotment.autoscaler.launch import to_be_had
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 SOURCES = (NodeOverlay, NodePool, NodeGroup, NodeClaim)
 """What a cluster itself says about machines: which can be had, and which are on their way."""
-_SEEN: tuple[type[ApiStruct], ...] = (*SCHEDULED, PodDisruptionBudget)
+_SEEN: tuple[type[ApiStruct], ...] = (*SCHEDULED, PodDisruptionBudget, DaemonSet)
 KINDS: tuple[type[ApiStruct], ...] = (*_SEEN, *SOURCES)
 """What to look at."""
 
@@ -57,6 +59,16 @@ def planned(
     expect(simulation, claims, found.machines)
     machines = on_offer(found.machines, claims)
     return provision(simulation, machines, waiting.pods, cheapest_alternative=by_price)
+
+
+def has_alternatives(waiting: Waiting) -> bool:
+    """Whether some claim that has no devices yet names alternatives."""
+    return any(
+        request.first_available
+        for each in waiting.objects
+        if isinstance(each, ResourceClaim) and each.status.allocation is None
+        for request in each.spec.devices.requests
+    )
 
 
 def consolidated(

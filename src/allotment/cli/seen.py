@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from allotment.allocator.pool import PoolID
 from allotment.api import alpha2
+from allotment.api.apps import DaemonSet
 from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct, ObjectMeta
@@ -57,6 +58,7 @@ _LOSSES = {
     Node: "whether nodes exist and what they reach is not known",
     Pod: "whether the users of claims still run is not known",
     DeviceClass: "",
+    DaemonSet: "what DaemonSets will take of new machines is not counted",
 }
 """What goes with a kind that may not be listed."""
 

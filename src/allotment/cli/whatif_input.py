@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.api import alpha2
+from allotment.api.apps import DaemonSet
 from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodDisruptionBudget
 from allotment.api.core import Node, Pod
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 SOURCES = (NodeOverlay, NodePool, NodeGroup)
 """What a cluster itself says about machines to be had."""
-BESIDES = (ResourceClaimTemplate, alpha2.ResourceClaimTemplate, PodDisruptionBudget)
+BESIDES = (ResourceClaimTemplate, alpha2.ResourceClaimTemplate, PodDisruptionBudget, DaemonSet)
 """What steps look at, and those who plan do not."""
 
 
@@ -51,9 +52,9 @@ def look_at_scene(sight: Sight, *, empty: bool) -> Scene:
         return Scene()
     if sight.offline:
         return _saved(sight.offline)
-    seen = look(sight, (*KINDS, PodDisruptionBudget, *SOURCES))
+    seen = look(sight, (*KINDS, PodDisruptionBudget, DaemonSet, *SOURCES))
     insist_on_devices(seen)
-    objects = [*objects_of(seen), *seen.some(PodDisruptionBudget), *seen.some(Pod)]
+    objects = [*objects_of(seen), *seen.some(PodDisruptionBudget), *seen.some(DaemonSet), *seen.some(Pod)]
     scene = _scene(objects, [each for kind in SOURCES for each in seen.of(kind)])
     note_guesses(seen)
     scene.notes += seen.notes

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from prometheus_client import CollectorRegistry
 
 from allotment.api.alpha2 import NodeResourceSlice, ResourceClass
+from allotment.api.apps import DaemonSet
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodGroup
 from allotment.api.meta import ApiStruct
@@ -207,7 +208,8 @@ def _autoscaling(parts: Parts) -> list[Runs]:
     place = parts.place_of(NodeClaim)
     if place is None:
         return []
-    served = {kind: found for kind in PLACES if (found := parts.place_of(kind)) is not None}
+    kinds: tuple[type[ApiStruct], ...] = (*PLACES, DaemonSet)
+    served = {kind: found for kind in kinds if (found := parts.place_of(kind)) is not None}
     cluster = FollowedCluster(parts.informers, served, parts.scheduling)
     market = _market(parts)
     numbers = Numbers(parts.registry)

@@ -29,7 +29,7 @@ def plan_document(plan: Plan, notes: Iterable[str] = ()) -> dict[str, Any]:
         "headline": headline(plan),
         "proof": proof(plan),
         "price": price(plan.price),
-        "lowerBound": price(plan.bound),
+        "lowerBound": price(plan.bound) if plan.bound is not None else "",
         "machines": machines[:ALIKE],
         "moreMachines": sum(each["count"] for each in machines[ALIKE:]),
         "existing": _places(plan.existing),
@@ -72,9 +72,11 @@ def proof(plan: Plan) -> str:
         return ""
     if plan.exact:
         return "There is no cheaper way."
+    if plan.bound is None:
+        return "No bound is known: something cheaper may do."
     if plan.price <= plan.bound:
         return "Nothing cheaper would do."
-    return f"Nothing below {price(plan.bound)} per hour would do: at most {plan.gap:.1%} could be saved."
+    return f"Nothing below {price(plan.bound)} per hour would do: at most {plan.saving:.1%} could be saved."
 
 
 def _count(number: int, what: str) -> str:

@@ -1,0 +1,29 @@
+"""DaemonSet (apps/v1), as far as somebody reads it who wants to know what a new node will run."""
+
+from __future__ import annotations
+
+from allotment.api.core import PodSpec
+from allotment.api.meta import ApiStruct, LabelSelector, ObjectMeta, stated
+
+
+class PodTemplateSpec(ApiStruct, frozen=True, kw_only=True):
+    """What pods are made from."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+
+
+class DaemonSetSpec(ApiStruct, frozen=True, kw_only=True):
+    """Which pods."""
+
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class DaemonSet(ApiStruct, frozen=True, kw_only=True):
+    """One pod of a template on each node that the template allows."""
+
+    api_version: str = stated("apps/v1")
+    kind: str = stated("DaemonSet")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DaemonSetSpec = DaemonSetSpec()

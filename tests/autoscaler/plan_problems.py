@@ -1,0 +1,164 @@
+"""Small random problems for plans, and the cheapest answer to them by trying everything.
+
+What is tried is all sets of machines, and on each all orders in which the scheduler may bind the pods, and all places; so the
+answer is the cheapest that the scheduler can bring about at all. Limits of pools and the topology of gangs are part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import combinations_with_replacement
+from random import Random
+from typing import Any
+
+from allotment.api.autoscaling import InstanceType, NodePool
+from allotment.api.core import Node, Pod
+from allotment.api.meta import ApiStruct
+from allotment.autoscaler.machine import Machine, node_of
+from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
+from tests.allocator import build
+from tests.autoscaler.build import GPU as DRIVER
+from tests.autoscaler.build import NIC, device, devices, evaluated, pool, template, type_
+from tests.autoscaler.builders import asking
+from tests.scheduler.builders import ZONE, node, pod, spread
+from tests.scheduler.gangs import group as gang
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    pods: tuple[Pod, ...]
+    offers: tuple[InstanceType | NodePool, ...]
+    objects: tuple[ApiStruct, ...]
+    near: tuple[str, ...] = ()  # names of pods that must be in one zone
+    settled: bool = True  # nothing but the price decides: no pod has to be spread over what there is
+
+    @property
+    def machines(self) -> list[Machine]:
+        return list(evaluated(*self.offers).machines)
+
+
+def cheapest(problem: Problem) -> Decimal | None:
+    """The lowest price; None if no machines serve all pods."""
+    usable = [each for each in problem.machines if each.offering.available]
+    sets = [
+        each
+        for count in range(len(problem.pods) + 3)  # some for their devices alone
+        for each in combinations_with_replacement(usable, count)
+        if _within_limits(each)
+    ]
+    sets.sort(key=lambda each: sum((machine.price for machine in each), Decimal(0)))
+    return next((sum((m.price for m in each), Decimal(0)) for each in sets if _serves(each, problem)), None)
+
+
+def _within_limits(machines: Sequence[Machine]) -> bool:
+    for first in machines:
+        if first.pool is None:
+            continue
+        for name, most in first.pool.spec.limits.items():
+            mine = [each for each in machines if each.source == first.source]
+            if sum(each.capacity[name].nanos for each in mine) > most.nanos:
+                return False
+    return True
+
+
+def _serves(machines: Sequence[Machine], problem: Problem) -> bool:
+    cluster = start_simulation(problem.objects)
+    for number, machine in enumerate(machines):
+        cluster.simulate_add_node(*node_of(machine, f"try-{number}"))
+    return _placed(cluster, frozenset(each.metadata.name for each in problem.pods), problem, {})
+
+
+def _placed(
+    cluster: Simulation,
+    left: frozenset[str],
+    problem: Problem,
+    zones: dict[str, str],
+) -> bool:
+    """Whether the pods that are left can be bound in some order."""
+    if not left:
+        return len({zones[each] for each in problem.near if each in zones}) <= 1
+    for who in problem.pods:
+        for name in cluster.objects(Node) if who.metadata.name in left else ():
+            cluster.fork()
+            if isinstance(cluster.simulate_bind_pod(who, name), Bound):
+                zone = {who.metadata.name: cluster.node(name).metadata.labels.get(ZONE, "")}
+                if _placed(cluster, left - {who.metadata.name}, problem, {**zones, **zone}):
+                    return True
+            cluster.revert()
+    return False
+
+
+# --- random ones ---
+
+
+def random_problem(random: Random) -> Problem:
+    """Up to three pods, some with claims; types in two zones with devices of their own, or that others reach; limits, gangs, spreading."""
+    zones = random.choice((("a",), ("a", "b")))
+    offers: list[InstanceType | NodePool] = [
+        _type(number, zones, random) for number in range(random.randint(1, 3))
+    ]
+    if random.random() < 0.4:
+        offers.append(pool("main", limits={"cpu": str(random.choice((6, 8, 12, 24)))}))
+    objects: list[ApiStruct] = [build.class_(), build.class_("gpu", f'device.driver == "{DRIVER}"')]
+    objects += [build.class_("nic", f'device.driver == "{NIC}"')]
+    if random.random() < 0.3:
+        objects.append(node("old", cpu=random.choice((1, 4)), labels={ZONE: "a"}))
+    count, kind = random.randint(1, 3), random.choice(("alone", "alone", "gang", "spread"))
+    pods = []
+    for number in range(count):
+        made, more = _pod(f"p{number}", kind, random)
+        pods.append(made)
+        objects += more
+    near = tuple(each.metadata.name for each in pods) if kind == "gang" else ()
+    if kind == "gang":
+        objects.append(gang("together", count, topology=[ZONE]))
+    return Problem(tuple(pods), tuple(offers), tuple(objects), near, kind != "spread")
+
+
+def _type(number: int, zones: Sequence[str], random: Random) -> InstanceType:
+    offered = {
+        zone: str(random.randint(1, 30) / 10) for zone in random.sample(zones, random.randint(1, len(zones)))
+    }
+    capacity = {"cpu": str(random.choice((2, 4, 6))), "memory": "32Gi", "pods": "10"}
+    made = list(_templates(random))
+    return type_(
+        f"t{number}", offered, capacity=capacity, **({"dynamicResources": devices(*made)} if made else {})
+    )
+
+
+def _templates(random: Random) -> Iterator[dict[str, Any]]:
+    if random.random() < 0.5:
+        sizes = [device(f"gpu-{n}", size=random.choice(("s", "l"))) for n in range(random.randint(1, 3))]
+        yield template("gpus", DRIVER, *sizes)
+    if random.random() < 0.6:
+        nics = [device(f"nic-{n}") for n in range(random.randint(1, 4))]
+        yield template("nics", NIC, *nics, **random.choice(_REACHES))
+
+
+_REACHES: Sequence[dict[str, Any]] = (
+    {},
+    {"allNodes": True},
+    {"nodeSelector": {"nodeSelectorTerms": [{"matchLabelKeys": [ZONE]}]}},
+    {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [{"key": ZONE, "operator": "Exists"}]}]}},
+)
+
+
+def _pod(name: str, kind: str, random: Random) -> tuple[Pod, list[ApiStruct]]:
+    more: dict[str, Any] = {"labels": {"app": "x"}}
+    if kind == "gang":
+        more["group"] = "together"
+    if kind == "spread":
+        more["spread"] = [spread(ZONE, {"app": "x"}, skew=random.choice((1, 2)))]
+    cpu = random.choice((1, 2, 2))
+    requests = []
+    if random.random() < 0.4:
+        large = (f'device.attributes["{DRIVER}"].size == "l"',) if random.random() < 0.4 else ()
+        requests.append(build.request("g", *large, class_name="gpu"))
+    if random.random() < 0.6:
+        requests.append(build.request("n", class_name="nic", count=random.choice((1, 1, 2))))
+    if not requests:
+        return pod(name, cpu=cpu, **more), []
+    who, wanted = asking(name, *requests, cpu=cpu, **more)
+    return who, [wanted]
