@@ -60,6 +60,7 @@ def _all_kinds() -> list[Kind]:
         Kind("v1", "Node", core.Node, "nodes", False),
         Kind("v1", "Namespace", core.Namespace, "namespaces", False),
         Kind("v1", "Pod", core.Pod, "pods", True),
+        Kind("v1", "ResourceQuota", core.ResourceQuota, "resourcequotas", True),
     ]
     device_kinds: list[tuple[type[ApiStruct], str, bool]] = [
         (resource.ResourceSlice, "resourceslices", False),
@@ -103,6 +104,7 @@ def _all_kinds() -> list[Kind]:
         Kind("scheduling.k8s.io/v1alpha2", "PodGroup", batch.PodGroup, "podgroups", True, _as_beta_group),
         Kind(batch.VOLCANO, "PodGroup", batch.VolcanoPodGroup, "podgroups", True),
         Kind(batch.VOLCANO, "Queue", batch.Queue, "queues", False),
+        Kind(batch.PRIORITIES, "PriorityClass", batch.PriorityClass, "priorityclasses", False),
         Kind(batch.POLICY, "PodDisruptionBudget", batch.PodDisruptionBudget, "poddisruptionbudgets", True),
     ]
     return kinds

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from allotment.allocator.pool import PoolID
 from allotment.api import alpha2
 from allotment.api.batch import PodGroup, VolcanoPodGroup
-from allotment.api.core import Node, Pod
+from allotment.api.core import Node, Pod, ResourceQuota
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import (
@@ -60,7 +60,7 @@ _LOSSES = {
 }
 """What goes with a kind that may not be listed."""
 
-_PARTLY = (Pod, ResourceClaimTemplate, PodGroup, VolcanoPodGroup)
+_PARTLY = (Pod, ResourceClaimTemplate, PodGroup, VolcanoPodGroup, ResourceQuota)
 """Kinds of which those in the caller's own namespaces are of use by themselves."""
 
 _COUNTED = (DeviceTaintRule, alpha2.NodeResourceSlice)
