@@ -114,9 +114,7 @@ class Examination:
     def _suppose(self, made: Sequence[ResourceClaim]) -> None:
         """Claims that are not made yet are taken to be there."""
         self._objects += made
-        templates = {
-            each.name: each.resource_claim_template_name for each in self._pod.spec.resource_claims
-        }
+        templates = {each.name: each.resource_claim_template_name for each in self._pod.spec.resource_claims}
         for claim in made:
             self._cluster.change(None, claim)
             entry = claim.metadata.annotations[POD_CLAIM_NAME]

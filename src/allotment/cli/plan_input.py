@@ -12,8 +12,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from allotment.api import alpha2
-from allotment.api.batch import PodDisruptionBudget, PodGroup, PriorityClass, Queue, VolcanoPodGroup
-from allotment.api.core import Namespace, Pod, ResourceQuota
+from allotment.api.batch import PodDisruptionBudget, PodGroup, VolcanoPodGroup
+from allotment.api.core import Pod, ResourceQuota
 from allotment.api.manifest import Located
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate
@@ -21,12 +21,10 @@ from allotment.cel.expression_check import check_expression
 from allotment.cli.cluster import Cluster, gather, name_of
 from allotment.cli.examination import KINDS
 from allotment.cli.input import BadInput, Reading, read_objects
+from allotment.cli.seen import GROUPS
 from allotment.cli.workload import FINISHED
 from allotment.scheduler.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.obstacles import OWN_NAMES, schedulers_heard_of
-
-GROUPS = (PodGroup, VolcanoPodGroup, Queue, PodDisruptionBudget, Namespace, ResourceQuota, PriorityClass)
-"""Kinds that a scheduler reads and allocation does not look at."""
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from allotment.scheduler.binding import Binding, Party
 from allotment.scheduler.bindings import Bindings
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.framework import SUCCESS, Status
-from allotment.scheduler.gang import Gang, Need, gang_of, key_of, incomplete
+from allotment.scheduler.gang import Gang, Need, gang_of, incomplete, key_of
 from allotment.scheduler.group_status import Verdict
 from allotment.scheduler.outbox import MAX_MESSAGE
 from allotment.scheduler.plugins.default_preemption import NAME as PREEMPTION
