@@ -238,7 +238,9 @@ def test_what_is_wrong_with_a_placed_pods_claims(allot: Allot) -> None:
 
 
 def test_another_schedulers_pod(allot: Allot) -> None:
-    ran = explain(allot, "pod", "p", objects=(*ONE, claim("c"), waiting("p", "c", schedulerName="volcano")))
+    other = waiting("other", says="0/1 nodes: none", schedulerName="volcano")  # which shows that there is one
+    mine = waiting("p", "c", schedulerName="volcano")
+    ran = explain(allot, "pod", "p", objects=(*ONE, claim("c"), mine, other))
     assert ran.code == 0
     assert "note: the pod is for scheduler volcano: told is what Allotment's own would say" in ran.err
 

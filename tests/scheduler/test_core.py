@@ -209,7 +209,7 @@ def test_pods_wait_for_their_group() -> None:
     seat = place(pod("p", group="g"))
     settle(seat.world)
     assert entry_place(seat) == GATED
-    assert conditions(seat) == ["the pod's group does not exist"]
+    assert conditions(seat) == ["the pod's group default/g does not exist"]
 
     seat.world.put(gang(1))
     settle(seat.world)

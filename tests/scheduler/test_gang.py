@@ -159,7 +159,7 @@ def test_pods_wait_for_their_group() -> None:
 
     settle(made)
     assert nodes_of(made) == {}
-    assert reason_of(made, "gang-0") == "the pod's group does not exist"
+    assert reason_of(made, "gang-0") == "the pod's group default/gang does not exist"
 
     made.put(group(minimum=2))
     settle(made)
@@ -272,7 +272,7 @@ def test_a_group_that_is_deleted_leaves_its_pods_waiting() -> None:
     settle(made)
 
     assert nodes_of(made) == {}
-    assert reason_of(made, "gang-0") == "the pod's group does not exist"
+    assert reason_of(made, "gang-0") == "the pod's group default/gang does not exist"
 
 
 def finish(made: World, name: str, phase: str) -> None:

@@ -45,7 +45,9 @@ CASES = {
     "no device is left": Case([*FULL, *wants("p")], "1 has every any in use", ("n",)),
     "a gate": Case([node("n"), pod("p", gates=["g"])], "waiting for 1 scheduling gate"),
     "no claim": Case([node("n"), pod("p", claims=["c"])], "does not exist"),
-    "no claim from the template yet": Case([node("n"), pod("p", templates={"d": "t"})], "has not been made"),
+    "no claim from the template yet": Case(
+        [node("n"), pod("p", templates={"d": "t"})], "there is no ResourceClaimTemplate default/t"
+    ),
     "no cpu": Case([node("n", cpu=1), pod("p", cpu=2)], "0/1 nodes: "),
     "no node": Case([pod("p")], "there are none in the cluster"),
     "no cpu where devices are, no devices where cpu is": Case(

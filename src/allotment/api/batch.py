@@ -15,6 +15,7 @@ from allotment.api.quantity import Quantity
 SCHEDULING = "scheduling.k8s.io/v1beta1"
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 POLICY = "policy/v1"
+PRIORITIES = "scheduling.k8s.io/v1"
 
 # --- scheduling.k8s.io/v1beta1 ---
 
@@ -204,3 +205,17 @@ class PodDisruptionBudget(ApiStruct, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+# --- scheduling.k8s.io/v1 ---
+
+
+class PriorityClass(ApiStruct, frozen=True, kw_only=True):
+    """A name for a priority. A pod that names one that does not exist is refused by the server."""
+
+    NOT_READ: ClassVar[frozenset[str]] = frozenset({"description", "preemptionPolicy", "globalDefault"})
+
+    api_version: str = stated(PRIORITIES)
+    kind: str = stated("PriorityClass")
+    metadata: ObjectMeta = ObjectMeta()
+    value: Int64 = stated(0)

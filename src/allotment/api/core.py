@@ -4,7 +4,7 @@ These are views: a pod's probes or the content of its volumes are of no interest
 are listed in ``NOT_READ``, so that a field which is in neither list is truly unknown.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -508,3 +508,25 @@ class Namespace(ApiStruct, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: NamespaceSpec = NamespaceSpec()
     status: NamespaceStatus = NamespaceStatus()
+
+
+# --- quotas ---
+
+
+class ResourceQuotaSpec(ApiStruct, frozen=True, kw_only=True):
+    """The most that a namespace may have. A quota with scopes counts pods only."""
+
+    hard: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    scopes: tuple[str, ...] = ()
+    scope_selector: Any = None
+
+
+class ResourceQuota(ApiStruct, frozen=True, kw_only=True):
+    """What a namespace may have at most, by names such as ``gpu.deviceclass.resource.k8s.io/devices``."""
+
+    NOT_READ: ClassVar[frozenset[str]] = frozenset({"status"})  # what is used is counted
+
+    api_version: str = stated("v1")
+    kind: str = stated("ResourceQuota")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()

@@ -61,6 +61,7 @@ def _all_kinds() -> list[Kind]:
         Kind("v1", "Namespace", core.Namespace, "namespaces", False),
         Kind("v1", "Pod", core.Pod, "pods", True),
         Kind("apps/v1", "DaemonSet", apps.DaemonSet, "daemonsets", True),
+        Kind("v1", "ResourceQuota", core.ResourceQuota, "resourcequotas", True),
     ]
     device_kinds: list[tuple[type[ApiStruct], str, bool]] = [
         (resource.ResourceSlice, "resourceslices", False),
@@ -104,6 +105,7 @@ def _all_kinds() -> list[Kind]:
         Kind("scheduling.k8s.io/v1alpha2", "PodGroup", batch.PodGroup, "podgroups", True, _as_beta_group),
         Kind(batch.VOLCANO, "PodGroup", batch.VolcanoPodGroup, "podgroups", True),
         Kind(batch.VOLCANO, "Queue", batch.Queue, "queues", False),
+        Kind(batch.PRIORITIES, "PriorityClass", batch.PriorityClass, "priorityclasses", False),
         Kind(batch.POLICY, "PodDisruptionBudget", batch.PodDisruptionBudget, "poddisruptionbudgets", True),
     ]
     kinds += [

@@ -55,6 +55,7 @@ class ForkableCluster:
         # by driver and pool: claims that have devices of it
         self._holders: dict[tuple[str, str], dict[str, None]] = {}
         self._changes: list[Change] = []
+        self.shown = 0  # how often anything was shown to the cluster
         self._forks: list[int] = []  # how many changes there were before each
 
     # --- what there is ---
@@ -125,6 +126,7 @@ class ForkableCluster:
 
     def _show(self, key: str, old: Any, new: Any) -> None:
         kind = type(new if new is not None else old)
+        self.shown += 1
         if new is None:
             del self._objects[kind][key]
         else:

@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.quantity import Quantity
-from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.autoscaler.arrivals import expect
 from allotment.autoscaler.covering import USUAL, Effort
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.node_claims import claim_of, on_offer
-from allotment.autoscaler.pending import missing_claims
+from allotment.autoscaler.pending import make_claims
 from allotment.autoscaler.provisioner import provision
 from allotment.scheduler.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.pod import group_key
@@ -94,7 +92,8 @@ def decide(
     that failed a short while ago tell what cannot be had. The simulation is as it was, afterwards."""
     with simulation.trial():
         expect(simulation, claims, machines, is_new)
-        asking = [_prepared(simulation, pod) for pod in pods]
+        asking = [_ours(simulation, pod) for pod in pods]
+        make_claims(simulation, asking)
         plan = provision(simulation, to_be_had(machines, claims), asking, effort=effort)
     known = {key_of(pod): pod for pod in pods}
     taken = {each.metadata.name for each in claims}
@@ -118,18 +117,13 @@ def unavailable(machine: Machine) -> Machine:
     return dataclasses.replace(machine, offering=replace(machine.offering, available=False))
 
 
-def _prepared(simulation: Simulation, pod: Pod) -> Pod:
-    """The pod with all its claims, for a scheduler that is simulated."""
-    if pod.spec.scheduler_name not in simulation.schedulers:
-        pod = replace(pod, spec=replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
-        simulation.put(pod)
-    if any(each.resource_claim_template_name for each in pod.spec.resource_claims):
-        there = simulation.objects(ResourceClaim)
-        owned = simulation.cluster.claims.owned.get(pod.metadata.uid, ())
-        made = {there[key].metadata.annotations.get(POD_CLAIM_NAME, "") for key in owned}
-        templates = simulation.objects(ResourceClaimTemplate)
-        for claim in list(missing_claims(pod, templates, made=made, taken=there)):
-            simulation.put(claim)
+def _ours(simulation: Simulation, pod: Pod) -> Pod:
+    """The pod, for a scheduler that is simulated: another one that runs is taken to decide as that does."""
+    name = pod.spec.scheduler_name or ""
+    if name in simulation.schedulers or not simulation.obstacles.runs(name):
+        return pod
+    pod = replace(pod, spec=replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
+    simulation.put(pod)
     return pod
 
 

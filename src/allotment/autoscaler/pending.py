@@ -9,20 +9,23 @@ Claims that are not made from their templates yet are made here as the claim con
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from allotment.api import alpha2
+from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.meta import ObjectMeta, OwnerReference
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.autoscaler.drain import goes_along
+from allotment.scheduler.claim_quotas import add, usage
 from allotment.scheduler.pod import FINISHED, group_key
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod
+    from allotment.api.quota_usage import Usage
     from allotment.autoscaler.simulation import Simulation
 
 Name = tuple[str, str]
@@ -77,6 +80,40 @@ def missing_claims(
         marks = {**claim.metadata.annotations, POD_CLAIM_NAME: entry.name}
         metadata = replace(claim.metadata, annotations=marks, uid=f"claim {namespace}/{name}")
         yield replace(claim, metadata=metadata)
+
+
+def make_claims(simulation: Simulation, pods: Iterable[Pod]) -> None:
+    """Makes the claims that pods still need, as far as quotas let them be made: those of the first ones first."""
+    templates: dict[str, Template] = {
+        **simulation.objects(ResourceClaimTemplate),
+        **simulation.objects(alpha2.ResourceClaimTemplate),
+    }
+    there, quotas = simulation.objects(ResourceClaim), simulation.obstacles.quotas
+    used: dict[str, Usage] = {}
+    for pod in pods if templates else ():
+        if not any(entry.resource_claim_template_name for entry in pod.spec.resource_claims):
+            continue
+        namespace = pod.metadata.namespace
+        if namespace not in used:
+            used[namespace] = quotas.used(namespace)
+        made = made_entries(simulation, pod.metadata.uid) | _of_its_group(simulation, pod)
+        for claim in list(missing_claims(pod, templates, made=made, taken=there)):
+            if not quotas.refusal(namespace, claim, used[namespace]):
+                simulation.put(claim)
+                add(used[namespace], usage(claim))
+
+
+def made_entries(simulation: Simulation, uid: str) -> set[str]:
+    """The entries of a pod or group of which claims were made."""
+    claims = simulation.objects(ResourceClaim)
+    owned = simulation.cluster.claims.owned.get(uid, ())
+    return {claims[key].metadata.annotations.get(POD_CLAIM_NAME, "") for key in owned}
+
+
+def _of_its_group(simulation: Simulation, pod: Pod) -> set[str]:
+    """The entries of which a pod uses its group's claims."""
+    group = simulation.cluster.groups.get(group_key(pod))
+    return {each.name for each in group.spec.resource_claims} if isinstance(group, PodGroup) else set()
 
 
 def from_template(name: Name, pod: Pod, template: Template) -> Claim:

@@ -19,13 +19,13 @@ from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Pod
 from allotment.api.meta import OwnerReference
-from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
+from allotment.api.resource import ResourceClaimTemplate
 from allotment.autoscaler.chronicle import Chronicle
 from allotment.autoscaler.errors import Refused
 from allotment.autoscaler.expectation import unmet
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.outcome import Outcome, Waits
-from allotment.autoscaler.pending import Template, from_template, missing_claims
+from allotment.autoscaler.pending import Template, from_template, made_entries, make_claims
 from allotment.autoscaler.stage import Stage
 from allotment.autoscaler.step_title import titled
 from allotment.scheduler.diagnosis import Refusal
@@ -149,27 +149,25 @@ class Rehearsal:
 
     def _make_claims(self) -> None:
         """Makes the claims that are still to be made from templates, for groups and for pods that wait."""
-        simulation, cluster = self._simulation, self._simulation.cluster
+        waiting = sorted(
+            (each for each in self._simulation.cluster.pods.values() if not each.node), key=self._in_order
+        )
+        make_claims(self._simulation, [each.pod for each in waiting])
         templates: dict[str, Template] = {
-            **simulation.objects(ResourceClaimTemplate),
-            **simulation.objects(alpha2.ResourceClaimTemplate),
+            **self._simulation.objects(ResourceClaimTemplate),
+            **self._simulation.objects(alpha2.ResourceClaimTemplate),
         }
-        if not templates:
-            return
-        for info in [
-            each for each in cluster.pods.values() if not each.node and each.pod.spec.resource_claims
-        ]:
-            group = cluster.groups.get(info.group)
-            shared = group.spec.resource_claims if isinstance(group, PodGroup) else ()
-            made = self._entries(info.uid) | {each.name for each in shared}
-            taken = simulation.objects(ResourceClaim)
-            for claim in list(missing_claims(info.pod, templates, made=made, taken=taken)):
-                simulation.put(claim)
+        for name in {each.group for each in waiting if each.pod.spec.resource_claims}:
+            group = self._simulation.cluster.groups.get(name)
             if isinstance(group, PodGroup):
                 self._make_group_claims(group, templates)
 
+    def _in_order(self, info: PodInfo) -> tuple[str, str]:
+        """Claims are made as pods come."""
+        return info.pod.metadata.creation_timestamp or "", info.key
+
     def _make_group_claims(self, group: PodGroup, templates: dict[str, Template]) -> None:
-        made, meta = self._entries(group.metadata.uid), group.metadata
+        made, meta = made_entries(self._simulation, group.metadata.uid), group.metadata
         for entry in group.spec.resource_claims:
             template = templates.get(f"{meta.namespace}/{entry.resource_claim_template_name or ''}")
             if template is None or entry.name in made:
@@ -187,9 +185,3 @@ class Rehearsal:
                 uid=f"claim {meta.namespace}/{name}",
             )
             self._simulation.put(replace(claim, metadata=metadata))
-
-    def _entries(self, uid: str) -> set[str]:
-        """The entries of a pod or group of which claims were made."""
-        claims = self._simulation.objects(ResourceClaim)
-        owned = self._simulation.cluster.claims.owned.get(uid, ())
-        return {claims[key].metadata.annotations.get(POD_CLAIM_NAME, "") for key in owned}

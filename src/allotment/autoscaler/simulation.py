@@ -37,8 +37,9 @@ from allotment.scheduler.actions import Actions
 from allotment.scheduler.carried_claim import IMMEDIATE, carried
 from allotment.scheduler.configuration import DEFAULT, DEFAULT_SCHEDULER, Configuration
 from allotment.scheduler.diagnosis import Refusal, counted, refused_by
-from allotment.scheduler.framework import PreFilter, Status
+from allotment.scheduler.framework import Status
 from allotment.scheduler.gang import gang_of
+from allotment.scheduler.obstacles import Obstacles
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.plugins.nominated_nodes import NAME as NOMINATED
 from allotment.scheduler.pod import PodInfo
@@ -103,10 +104,13 @@ class Simulation(ForkableCluster):
         if DEFAULT_SCHEDULER in self._profiles:  # as a server would have it, for pods that name none
             self._profiles[""] = self._profiles[DEFAULT_SCHEDULER]
         self._placer = Placer(self.cluster, self._profiles)
-        self._gates = {  # the others say the same in PreFilter
-            name: [plugin for plugin in profile.pre_enqueue if not isinstance(plugin, PreFilter)]
-            for name, profile in self._profiles.items()
-        }
+        self.obstacles = Obstacles(
+            self.cluster,
+            self._profiles,
+            schedulers=self._profiles.keys(),
+            knows=lambda kind, namespace: bool(self.objects(kind)),
+            version=lambda: self.shown,
+        )
 
     @property
     def schedulers(self) -> Collection[str | None]:
@@ -218,7 +222,7 @@ class Simulation(ForkableCluster):
                 self._placer.unreserve(each.cycle, each.node)
 
     def _bind(self, pod: Pod, node: str) -> Bound | Refusal:
-        attempt = self._begin(self._seen(pod))
+        attempt = self._begin(self._seen(pod), placing=True)
         if isinstance(attempt, Refusal):
             return attempt
         chosen = self._judge(attempt, node) if node else self._placer.choose(attempt)
@@ -246,20 +250,13 @@ class Simulation(ForkableCluster):
             pod = replace(pod, metadata=replace(pod.metadata, uid=f"simulated {key}"))
         return PodInfo(pod, known)
 
-    def _begin(self, pod: PodInfo) -> Attempt | Refusal:
-        return self._kept_out(pod) or self._placer.begin(pod, self.now)
+    def _begin(self, pod: PodInfo, *, placing: bool = False) -> Attempt | Refusal:
+        return self._kept_out(pod, placing=placing) or self._placer.begin(pod, self.now)
 
-    def _kept_out(self, pod: PodInfo) -> Refusal | None:
-        """Why the scheduler does not look at a pod, if so."""
-        name = pod.pod.spec.scheduler_name or ""
-        if name not in self._gates:
-            words = f"pod {pod.key} is for scheduler {name}, which is not simulated"
-            return Refusal(words, frozenset(), resolvable=False)
-        for plugin in self._gates[name]:
-            status = plugin.pre_enqueue(pod, self.cluster)
-            if not status.ok:
-                return refused_by(status)
-        return None
+    def _kept_out(self, pod: PodInfo, *, placing: bool = False) -> Refusal | None:
+        """Why a pod is not placed whatever nodes there are, if so. ``placing``: the rest of its gang is dealt with."""
+        status = self.obstacles.of_member(pod) if placing else self.obstacles.of(pod)
+        return refused_by(status) if status is not None else None
 
     def _judge(self, attempt: Attempt, node: str) -> Refusal | None:
         names, info = attempt.cycle.names, self.cluster.nodes[node]

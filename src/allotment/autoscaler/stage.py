@@ -35,6 +35,7 @@ from allotment.autoscaler.step_rules import DELETABLE
 from allotment.autoscaler.words import count_of, few
 from allotment.autoscaler.workload import Identity, Workload, like, owners_of
 from allotment.scheduler.configuration import DEFAULT_SCHEDULER
+from allotment.scheduler.obstacles import schedulers_heard_of
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -162,11 +163,11 @@ class Stage:
     # --- work ---
 
     def _submit(self, step: Step) -> list[str]:
-        pods = [_ours(each) for each in step.objects if isinstance(each, Pod)]
+        pods = [self._ours(each) for each in step.objects if isinstance(each, Pod)]
         for workload in step.workloads:
             if workload.id in self._workloads or self._pods_of(workload.id):
                 raise Refused(f"{workload.id} is there already: scale or delete it")
-            pods += [_ours(workload.pod(number)) for number in range(workload.replicas)]
+            pods += [self._ours(workload.pod(number)) for number in range(workload.replicas)]
         for each in (*(obj for obj in step.objects if not isinstance(obj, Pod)), *pods):
             fresh = _fresh(each)
             there = self.simulation.objects(type(fresh))
@@ -180,10 +181,23 @@ class Stage:
                 start_daemons(self.simulation, name)
         self._workloads.update({each.id: each for each in step.workloads})
         others = {each.spec.scheduler_name for each in step.objects if isinstance(each, Pod)}
-        foreign = sorted(name for name in others if name not in (None, "", DEFAULT_SCHEDULER))
+        foreign = sorted(name for name in others if name and name != DEFAULT_SCHEDULER and self._runs(name))
         return [
             f"pods for scheduler {name} are placed as Allotment's own would place them" for name in foreign
         ]
+
+    def _ours(self, pod: Pod) -> Pod:
+        """A pod as it is created, for the scheduler that is asked; for its own, if nobody runs that."""
+        if not self._runs(pod.spec.scheduler_name or ""):
+            return pod
+        return replace(pod, spec=replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
+
+    def _runs(self, scheduler: str) -> bool:
+        """Whether there is such a scheduler; where no pod shows that there is any, whoever submits pods for it is believed."""
+        if scheduler in self.simulation.schedulers:
+            return True
+        heard = schedulers_heard_of(self.simulation.objects(Pod).values())
+        return not heard or scheduler in heard
 
     def _delete(self, wish: Delete) -> list[str]:
         namespace = wish.namespace or "default"
@@ -235,7 +249,7 @@ class Stage:
         for pod in pods[wanted:]:
             self._delete_pod(pod)
         for _ in range(wanted - len(pods)):
-            while key_of(new := _ours(workload.pod(number))) in self.simulation.objects(Pod):
+            while key_of(new := self._ours(workload.pod(number))) in self.simulation.objects(Pod):
                 number += 1
             self.simulation.put(new)
         self._workloads[id] = workload
@@ -243,11 +257,6 @@ class Stage:
 
 
 # --- objects as they would be ---
-
-
-def _ours(pod: Pod) -> Pod:
-    """A pod as it is created, for the scheduler that is asked."""
-    return replace(pod, spec=replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
 
 
 def _fresh(obj: Any) -> Any:

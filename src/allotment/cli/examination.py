@@ -23,8 +23,9 @@ from allotment.allocator.pool import DeviceID, PoolID
 from allotment.allocator.reasons import IN_USE
 from allotment.allocator.strategy import FIRST_FIT
 from allotment.api import alpha2
-from allotment.api.batch import PodGroup, Queue, VolcanoPodGroup
-from allotment.api.core import Namespace, Node, Pod
+from allotment.api.batch import PodGroup, PriorityClass, Queue, VolcanoPodGroup
+from allotment.api.claim_marks import POD_CLAIM_NAME
+from allotment.api.core import Namespace, Node, Pod, ResourceQuota
 from allotment.api.meta import ObjectMeta
 from allotment.api.quantity import Quantity
 from allotment.api.resource import (
@@ -64,6 +65,8 @@ KINDS: tuple[type[ApiStruct], ...] = (
     PodGroup,
     VolcanoPodGroup,
     Queue,
+    ResourceQuota,
+    PriorityClass,
     alpha2.ResourceClass,
     alpha2.ResourceClassParameters,
     alpha2.ResourceClaimParameters,
@@ -98,13 +101,25 @@ class Examination:
         self._key = "/".join(name_of(pod.metadata))
         self._now = now.timestamp()
         self._go_on = go_on
-        self._objects = [*objects_of(seen), *made, *pods, pod]
+        self._objects: list[ApiStruct] = [*objects_of(seen), *pods, pod]
         self._gangs = sees_group(pod, seen)
         self._cluster = cluster = Cluster()
         for obj in self._objects:
             cluster.change(None, obj)
         hold_hidden(cluster, seen)
-        self._inquiry = Inquiry(cluster, profile_of(pod), gangs=self._gangs)
+        self._inquiry = Inquiry(cluster, profile_of(pod), gangs=self._gangs, knows=seen.knows)
+        if self._inquiry.obstacles.unmade(pod) is None:
+            self._suppose(made)
+
+    def _suppose(self, made: Sequence[ResourceClaim]) -> None:
+        """Claims that are not made yet are taken to be there."""
+        self._objects += made
+        templates = {each.name: each.resource_claim_template_name for each in self._pod.spec.resource_claims}
+        for claim in made:
+            self._cluster.change(None, claim)
+            entry = claim.metadata.annotations[POD_CLAIM_NAME]
+            note = f"claim {entry} is not made from template {templates[entry]} yet: told is as if it were"
+            self._seen.notes.append(note)
 
     def explain(self, what: str, meta: ObjectMeta) -> Explanation:
         told = self._explain(what, meta)

@@ -1,7 +1,6 @@
-"""Pods that wait for a node, with the claims that they will use: what ``allot plan`` plans for, and the cluster around them.
+"""Pods that wait for a node: what ``allot plan`` plans for, and the cluster around them.
 
-Pods come from files, or are those that wait in the cluster. Claims that are not made from their templates yet are made here, as
-the claim controller would.
+Pods come from files, or are those that wait in the cluster.
 """
 
 from __future__ import annotations
@@ -14,22 +13,19 @@ from msgspec.structs import replace
 
 from allotment.api import alpha2
 from allotment.api.apps import DaemonSet
-from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
-from allotment.api.claim_marks import POD_CLAIM_NAME
-from allotment.api.core import Namespace, Pod
+from allotment.api.batch import PodDisruptionBudget, PodGroup, VolcanoPodGroup
+from allotment.api.core import Pod, ResourceQuota
 from allotment.api.manifest import Located
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate
-from allotment.autoscaler.pending import missing_claims
 from allotment.cel.expression_check import check_expression
 from allotment.cli.cluster import Cluster, gather, name_of
 from allotment.cli.examination import KINDS
 from allotment.cli.input import BadInput, Reading, read_objects
+from allotment.cli.seen import GROUPS
 from allotment.cli.workload import FINISHED
 from allotment.scheduler.configuration import DEFAULT_SCHEDULER
-
-GROUPS = (PodGroup, VolcanoPodGroup, Queue, PodDisruptionBudget, Namespace, DaemonSet)
-"""Kinds that a scheduler reads and allocation does not look at."""
+from allotment.scheduler.obstacles import OWN_NAMES, schedulers_heard_of
 
 
 @dataclass(slots=True)
@@ -80,12 +76,10 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
     there = [each for each in cluster if (type(each), name_of(_metadata(each))) not in own]
     everything = [_in_namespace(each) for each in (*mine, *there)]
     pods = [each for each in everything if isinstance(each, Pod)]
+    heard = schedulers_heard_of(pods) | set(OWN_NAMES)
+    if heard == OWN_NAMES and mine:  # nothing shows who runs: take the word of whoever plans
+        heard |= {each.spec.scheduler_name or "" for each in mine if isinstance(each, Pod)}
     chosen = {name_of(each.metadata) for each in mine if isinstance(each, Pod)}
-    templates = {
-        "/".join(name_of(each.metadata)): each
-        for each in everything
-        if isinstance(each, ResourceClaimTemplate | alpha2.ResourceClaimTemplate)
-    }
     found.objects = [
         each
         for each in everything
@@ -96,16 +90,11 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
         and not isinstance(each, Pod)
         and not (tainted and isinstance(each, DeviceTaintRule))
     ]
-    claims = {"/".join(name_of(each.metadata)) for each in found.objects if isinstance(each, ResourceClaim)}
-    made = _made_entries(each for each in found.objects if isinstance(each, ResourceClaim))
     for pod in pods:
         if pod.spec.node_name or pod.status.phase in FINISHED:
             found.objects.append(pod)
         elif not chosen or name_of(pod.metadata) in chosen:
-            pod = _ours(pod, found)
-            entries = made.get(pod.metadata.uid, ())
-            found.objects += missing_claims(pod, templates, made=entries, taken=claims)
-            found.pods.append(pod)
+            found.pods.append(_ours(pod, found, heard))
     return found
 
 
@@ -125,7 +114,8 @@ def _in_namespace(obj: ApiStruct) -> ApiStruct:
         | PodGroup
         | VolcanoPodGroup
         | PodDisruptionBudget
-        | DaemonSet,
+        | DaemonSet
+        | ResourceQuota,
     )
     metadata = _metadata(obj)
     if not needs or metadata.namespace:
@@ -133,23 +123,15 @@ def _in_namespace(obj: ApiStruct) -> ApiStruct:
     return replace(obj, metadata=replace(metadata, namespace="default"))
 
 
-def _ours(pod: Pod, found: Waiting) -> Pod:
-    """A pod that can be told from others, and is for the scheduler that is asked."""
+def _ours(pod: Pod, found: Waiting, heard: set[str]) -> Pod:
+    """A pod that can be told from others, and is for the scheduler that is asked, if there is its own at all."""
     name = "/".join(name_of(pod.metadata))
-    scheduler = pod.spec.scheduler_name
-    if scheduler not in (None, "", DEFAULT_SCHEDULER):
+    metadata = pod.metadata if pod.metadata.uid else replace(pod.metadata, uid=f"pod {name}")
+    scheduler = pod.spec.scheduler_name or ""
+    if scheduler in heard - OWN_NAMES:
         found.notes.append(
             f"pod {name} is for scheduler {scheduler}: planned is as Allotment's own would place it"
         )
-    metadata = pod.metadata if pod.metadata.uid else replace(pod.metadata, uid=f"pod {name}")
-    return replace(pod, metadata=metadata, spec=replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
-
-
-def _made_entries(claims: Iterable[ResourceClaim]) -> dict[str, set[str]]:
-    """By uid of the pod: the names of its entries of which claims were made."""
-    found: dict[str, set[str]] = {}
-    for claim in claims:
-        if entry := claim.metadata.annotations.get(POD_CLAIM_NAME):
-            for owner in claim.metadata.owner_references:
-                found.setdefault(owner.uid, set()).add(entry)
-    return found
+    if scheduler in heard:
+        scheduler = DEFAULT_SCHEDULER
+    return replace(pod, metadata=metadata, spec=replace(pod.spec, scheduler_name=scheduler))

@@ -16,6 +16,7 @@ from allotment.autoscaler.consolidation import consolidate
 from allotment.autoscaler.launch import to_be_had
 from allotment.autoscaler.node_claims import on_offer
 from allotment.autoscaler.overlays import evaluate
+from allotment.autoscaler.pending import make_claims
 from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import start_simulation
 from allotment.cli.catalog import with_own
@@ -57,6 +58,7 @@ def planned(
     found = evaluate(with_own(catalogue, own))
     waiting.notes += [each for each in found.notes if each not in waiting.notes]
     expect(simulation, claims, found.machines)
+    make_claims(simulation, waiting.pods)
     machines = on_offer(found.machines, claims)
     return provision(simulation, machines, waiting.pods, cheapest_alternative=by_price)
 
@@ -84,6 +86,7 @@ def consolidated(
     waiting.notes += [each for each in found.notes if each not in waiting.notes]
     expect(simulation, claims, found.machines)
     owners: list[NodePool | NodeGroup] = [*known.pools.values(), *known.groups.values()]
+    make_claims(simulation, waiting.pods)
     machines = to_be_had(found.machines, claims)
     return consolidate(simulation, machines, candidates, now=now, owners=owners), simulation
 

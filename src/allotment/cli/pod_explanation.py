@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.api import alpha2
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Node, Pod, PodResourceClaim
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
-from allotment.autoscaler.pending import from_template
+from allotment.autoscaler.pending import missing_claims
 from allotment.cli.absent import absent
 from allotment.cli.claim_description import facts_of
 from allotment.cli.cluster import name_of
@@ -21,6 +20,7 @@ from allotment.cli.explanation import Explanation, State, told_of, well_or_not
 from allotment.cli.failure import Failure, NoAnswer
 from allotment.cli.usage_table import plural
 from allotment.cli.workload import FINISHED
+from allotment.scheduler.obstacles import OWN_NAMES, schedulers_heard_of
 from allotment.scheduler.pod import claims_named
 
 if TYPE_CHECKING:
@@ -66,14 +66,12 @@ def told_of_pod(pod: Pod, seen: Seen, now: datetime, go_on: Callable[[], bool]) 
             "ask for that right: without its claims, nobody can tell what a pod needs",
         )
     scheduler = pod.spec.scheduler_name or ""
-    if scheduler not in ("", "default-scheduler"):
+    if scheduler not in OWN_NAMES and scheduler in schedulers_heard_of(seen.some(Pod)):
         seen.notes.append(f"the pod is for scheduler {scheduler}: told is what Allotment's own would say")
     pod = identified(pod)
     if not seen.sees(Node):
         pod = regardless_of_nodes(pod, seen)
-    made, missing = from_templates(pod, seen)
-    if missing:
-        return told_of("pod", pod.metadata, State.WAITS, missing, said=condition_of(pod))
+    made = from_templates(pod, seen)
     explanation = Examination(seen, pod, made, _others(pod, seen), now, go_on).explain("pod", pod.metadata)
     explanation.said = condition_of(pod)
     return explanation
@@ -122,30 +120,12 @@ def _placed(pod: Pod, seen: Seen, now: datetime) -> Explanation:
     return told_of("pod", pod.metadata, State.PLACED, reason, node=node, devices=devices, problems=problems)
 
 
-def from_templates(pod: Pod, seen: Seen) -> tuple[list[ResourceClaim], str]:
-    """The claims that are still to be made for a pod, as they will be; or what keeps them from being made."""
-    namespace, made = name_of(pod.metadata)[0], []
-    templates = {name_of(each.metadata): each for each in seen.some(ResourceClaimTemplate)}
-    early = {name_of(each.metadata) for each in seen.of(alpha2.ResourceClaimTemplate)}
-    for entry in pod.spec.resource_claims:
-        wanted = entry.resource_claim_template_name
-        if not wanted or _is_made(pod, entry, seen):
-            continue
-        template = templates.get((namespace, wanted))
-        if template is None and (
-            (namespace, wanted) in early or not seen.knows(ResourceClaimTemplate, namespace)
-        ):
-            continue  # the scheduler says that the claim is not there
-        if template is None:
-            missing = f"there is no ResourceClaimTemplate {namespace}/{wanted}"
-            return [], f"its claim {entry.name} cannot be made: {missing}"
-        name = (namespace, f"{pod.metadata.name}-{entry.name}")
-        claim = from_template(name, pod, template)
-        assert isinstance(claim, ResourceClaim)
-        noted = {**claim.metadata.annotations, POD_CLAIM_NAME: entry.name}
-        made.append(replace(claim, metadata=replace(claim.metadata, annotations=noted)))
-        seen.notes.append(f"claim {entry.name} is not made from template {wanted} yet: told is as if it were")
-    return made, ""
+def from_templates(pod: Pod, seen: Seen) -> list[ResourceClaim]:
+    """The claims that are still to be made for a pod, as they will be if nothing keeps them from being made."""
+    templates = {"/".join(name_of(each.metadata)): each for each in seen.some(ResourceClaimTemplate)}
+    made = {entry.name for entry in pod.spec.resource_claims if _is_made(pod, entry, seen)}
+    found = missing_claims(pod, templates, made=made, taken=())
+    return [claim for claim in found if isinstance(claim, ResourceClaim)]
 
 
 def _is_made(pod: Pod, entry: PodResourceClaim, seen: Seen) -> bool:

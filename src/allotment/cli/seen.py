@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from allotment.allocator.pool import PoolID
 from allotment.api import alpha2
 from allotment.api.apps import DaemonSet
-from allotment.api.batch import PodGroup, VolcanoPodGroup
-from allotment.api.core import Node, Pod
+from allotment.api.batch import PodDisruptionBudget, PodGroup, PriorityClass, Queue, VolcanoPodGroup
+from allotment.api.core import Namespace, Node, Pod, ResourceQuota
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import (
@@ -47,6 +47,18 @@ Read = Callable[[type[Any], "Resource", str], Awaitable[list[Any]]]
 USE = (ResourceSlice, alpha2.NodeResourceSlice, ResourceClaim, DeviceTaintRule, ResourcePool)
 """The kinds that tell what is in use."""
 
+GROUPS = (
+    PodGroup,
+    VolcanoPodGroup,
+    Queue,
+    PodDisruptionBudget,
+    Namespace,
+    ResourceQuota,
+    PriorityClass,
+    DaemonSet,
+)
+"""Kinds that a scheduler reads, or who foresees what it does, and allocation does not look at."""
+
 _PAGE = 2_500
 """Objects that are asked for at a time. A command waits for all of them, so what counts is how often it has to ask."""
 
@@ -62,7 +74,7 @@ _LOSSES = {
 }
 """What goes with a kind that may not be listed."""
 
-_PARTLY = (Pod, ResourceClaimTemplate, PodGroup, VolcanoPodGroup)
+_PARTLY = (Pod, ResourceClaimTemplate, PodGroup, VolcanoPodGroup, ResourceQuota)
 """Kinds of which those in the caller's own namespaces are of use by themselves."""
 
 _COUNTED = (DeviceTaintRule, alpha2.NodeResourceSlice)
@@ -154,13 +166,15 @@ def look(sight: Sight, kinds: Sequence[type[ApiStruct]]) -> Seen:
 def _read(files: Sequence[str]) -> Seen:
     """What is saved in files. All claims are taken to be there. Fields that we do not know are no mistakes: a newer server
     may have written them."""
+    from allotment.api.preparation import prepared
     from allotment.cel.expression_check import check_expression
     from allotment.cli.cluster import gather
     from allotment.cli.input import Reading, read_objects
 
     reading = read_objects(files)
     pools = [each for each in reading.found if isinstance(each.obj, ResourcePool)]
-    others = [each for each in reading.found if not isinstance(each.obj, ResourcePool)]
+    groups = [each for each in reading.found if isinstance(each.obj, GROUPS)]
+    others = [each for each in reading.found if not isinstance(each.obj, (ResourcePool, *GROUPS))]
     cluster = gather(Reading(others, reading.complaints), check_expression, lenient=True)
     seen = Seen({ResourcePool: [each.obj for each in pools]})
     seen.objects[ResourceSlice] = cluster.slices  # tainted already as rules have it
@@ -178,6 +192,10 @@ def _read(files: Sequence[str]) -> Seen:
     for template in cluster.templates.values():
         seen.objects.setdefault(type(template), []).append(template)
     seen.objects.setdefault(ResourceClaimTemplate, [])
+    for each in groups:
+        made, _ = prepared(each, check_expression)
+        assert made is not None
+        seen.objects.setdefault(type(made), []).append(made)
     if not (cluster.slices or cluster.node_slices or pools):
         names = " ".join(files)
         raise NoAnswer(

@@ -129,13 +129,12 @@ class WaitingPods:
             return State.WAITS, condition_of(
                 pod
             ) or f"you may not list resourceclaims in namespace {namespace}"
-        made, missing = from_templates(pod, seen)
-        if missing:
-            return State.WAITS, missing
         self._hold_hidden()
         judged = pod if seen.sees(Node) else regardless_of_nodes(pod, seen)
+        inquiry = self._inquiry(pod, sees_group(pod, seen))
+        made = from_templates(pod, seen) if inquiry.obstacles.unmade(pod) is None else []
         with self._supposing(pod, judged, made):
-            finding = self._inquiry(pod, sees_group(pod, seen)).about(key, now.timestamp())
+            finding = inquiry.about(key, now.timestamp())
         if finding.refusal is not None:
             return (State.NOWHERE if finding.asked else State.WAITS), finding.refusal.words
         if seen.namespaces is None:
@@ -158,7 +157,9 @@ class WaitingPods:
     def _inquiry(self, pod: Pod, gangs: bool) -> Inquiry:
         key = pod.spec.scheduler_name or "", gangs
         if key not in self._inquiries:
-            self._inquiries[key] = Inquiry(self._cluster, profile_of(pod), gangs=gangs)
+            self._inquiries[key] = Inquiry(
+                self._cluster, profile_of(pod), gangs=gangs, knows=self._seen.knows
+            )
         return self._inquiries[key]
 
     def _hold_hidden(self) -> None:

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from allotment.api import alpha2
 from allotment.api.apps import DaemonSet
 from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodDisruptionBudget
 from allotment.api.core import Node, Pod
 from allotment.api.preparation import prepared
-from allotment.api.resource import DeviceTaintRule, ResourceClaimTemplate
+from allotment.api.resource import DeviceTaintRule
 from allotment.autoscaler.simulation import Simulation, start_simulation
 from allotment.cel.expression_check import check_expression
 from allotment.cli.examination import KINDS, hold_hidden, insist_on_devices, note_guesses, objects_of, plenty
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 SOURCES = (NodeOverlay, NodePool, NodeGroup)
 """What a cluster itself says about machines to be had."""
-BESIDES = (ResourceClaimTemplate, alpha2.ResourceClaimTemplate, PodDisruptionBudget, DaemonSet)
-"""What steps look at, and those who plan do not."""
 
 
 @dataclass(slots=True)
@@ -78,5 +75,4 @@ def _saved(files: Sequence[str]) -> Scene:
 def _scene(objects: Sequence[ApiStruct], sources: Sequence[ApiStruct]) -> Scene:
     found = waiting((), objects, tainted=False)
     there = [plenty(each) if isinstance(each, Node) else each for each in found.objects]
-    besides = [each for each in objects if isinstance(each, BESIDES)]
-    return Scene([*there, *besides, *found.pods], list(sources), found.notes)
+    return Scene([*there, *found.pods], list(sources), found.notes)

@@ -14,14 +14,15 @@ from allotment.allocator.features import ALL, Features
 from allotment.allocator.fleet import Fleet
 from allotment.allocator.taint import tainted
 from allotment.api import alpha2
-from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
-from allotment.api.core import Namespace, Node, Pod
+from allotment.api.batch import PodDisruptionBudget, PodGroup, PriorityClass, Queue, VolcanoPodGroup
+from allotment.api.core import Namespace, Node, Pod, ResourceQuota
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import (
     DeviceClass,
     DeviceTaintRule,
     DeviceTaintSelector,
     ResourceClaim,
+    ResourceClaimTemplate,
     ResourceSlice,
 )
 from allotment.scheduler.change_log import ChangeLog
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.device_score import Sizes
     from allotment.scheduler.requests import Amounts
 
+Template = ResourceClaimTemplate | alpha2.ResourceClaimTemplate
 DEVICE_CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
 """The prefix of the resource name by which every class can be asked for as an extended resource."""
 
@@ -68,8 +70,13 @@ class Cluster:
         self.namespaces: dict[str, dict[str, str]] = {}  # name → labels
         # namespace/name, Volcano's with the prefix "volcano:"
         self.groups: dict[str, PodGroup | VolcanoPodGroup] = {}
+        self.regrouped = 0  # changes when groups do, and so what queues their pods count for
         self.queues: dict[str, Queue] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
+        # what schedulers do not follow, and those who foresee what becomes of pods do (``obstacles``)
+        self.templates: dict[str, Template] = {}
+        self.quotas: dict[str, dict[str, ResourceQuota]] = {}  # by namespace and name
+        self.priority_classes: dict[str, PriorityClass] = {}
         self.nominated: dict[str, str] = {}  # pod → node that it waits for
         self.nominees: dict[str, set[str]] = {}  # and back
         self.neighbours = Neighbours(self)
@@ -87,6 +94,10 @@ class Cluster:
             VolcanoPodGroup: self._group,
             Queue: lambda old, new: _keep(self.queues, old, new),
             PodDisruptionBudget: lambda old, new: _keep(self.budgets, old, new),
+            ResourceClaimTemplate: lambda old, new: _keep(self.templates, old, new),
+            alpha2.ResourceClaimTemplate: lambda old, new: _keep(self.templates, old, new),
+            ResourceQuota: self._quota,
+            PriorityClass: lambda old, new: _keep(self.priority_classes, old, new),
             alpha2.NodeResourceSlice: self._semantic,
             alpha2.ResourceClass: self._semantic,
             alpha2.ResourceClassParameters: self._semantic,
@@ -345,6 +356,14 @@ class Cluster:
         group = new if new is not None else old
         prefix = VOLCANO if isinstance(group, VolcanoPodGroup) else ""
         _keep(self.groups, old, new, prefix)
+        self.regrouped += 1
+
+    def _quota(self, old: ResourceQuota | None, new: ResourceQuota | None) -> None:
+        meta = (new or old).metadata  # type: ignore[union-attr]  # one of the two is there
+        in_namespace = self.quotas.setdefault(meta.namespace, {})
+        _keep(in_namespace, old, new)
+        if not in_namespace:
+            del self.quotas[meta.namespace]
 
     def validate(self) -> None:
         """Re-derives sums, holdings and indexes. Raises AssertionError where they differ."""

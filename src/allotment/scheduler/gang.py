@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.api.batch import PodGroup, VolcanoPodGroup
+from allotment.scheduler.framework import Code, Status
 from allotment.scheduler.pod import VOLCANO
 from allotment.scheduler.requests import Amounts, amounts
 
@@ -101,3 +102,11 @@ def gang_of(key: str, group: PodGroup | VolcanoPodGroup) -> Gang | None:
     topology = tuple(each.key for each in constraints.topology) if constraints is not None else ()
     preempts = group.spec.preemption_policy != "Never"
     return Gang(key, policy.min_count, group.spec.priority, "", topology, preempts=preempts)
+
+
+def incomplete(gang: Gang, missing: int) -> Status:
+    """What a gang waits for that lacks so many members."""
+    if missing <= 0:
+        return Status(Code.UNRESOLVABLE, GANG, "waits for more pods of a task of its gang")
+    more = "1 more pod" if missing == 1 else f"{missing} more pods"
+    return Status(Code.UNRESOLVABLE, GANG, f"waits for {more} of its gang, which needs {gang.minimum}")

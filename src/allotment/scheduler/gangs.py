@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 from allotment.scheduler.binding import Binding, Party
 from allotment.scheduler.bindings import Bindings
 from allotment.scheduler.diagnosis import Refusal
-from allotment.scheduler.framework import SUCCESS, Code, Status
-from allotment.scheduler.gang import GANG, Gang, Need, gang_of, key_of
+from allotment.scheduler.framework import SUCCESS, Status
+from allotment.scheduler.gang import Gang, Need, gang_of, incomplete, key_of
 from allotment.scheduler.group_status import Verdict
 from allotment.scheduler.outbox import MAX_MESSAGE
 from allotment.scheduler.plugins.default_preemption import NAME as PREEMPTION
@@ -181,7 +181,7 @@ class Gangs:
         if need.met_by(admitted):
             self._desk.gate(entry, SUCCESS)
         else:
-            self._desk.gate(entry, refused or _incomplete(gang, need.count - len(admitted)))
+            self._desk.gate(entry, refused or incomplete(gang, need.count - len(admitted)))
 
     def _enter(
         self, gang: Gang, key: str, waiting: Sequence[PodInfo], admitted: tuple[PodInfo, ...]
@@ -259,10 +259,3 @@ class Gangs:
             return True
         del self._cleared[group]
         return False
-
-
-def _incomplete(gang: Gang, missing: int) -> Status:
-    if missing <= 0:
-        return Status(Code.UNRESOLVABLE, GANG, "waits for more pods of a task of its gang")
-    more = "1 more pod" if missing == 1 else f"{missing} more pods"
-    return Status(Code.UNRESOLVABLE, GANG, f"waits for {more} of its gang, which needs {gang.minimum}")

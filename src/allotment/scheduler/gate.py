@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from allotment.scheduler.device_wants import NAME as DEVICES
 from allotment.scheduler.framework import SUCCESS, Code, Status
 from allotment.scheduler.gang import GANG
+from allotment.scheduler.pod import VOLCANO
 from allotment.scheduler.queue import GATED
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ def admission(pod: PodInfo, cluster: Cluster, profile: Profile, *, gangs: bool) 
     """Whether a pod may be tried, and if not, why."""
     group = pod.group
     if group and gangs and group not in cluster.groups:
-        return Status(Code.UNRESOLVABLE, GANG, "the pod's group does not exist")
+        return Status(
+            Code.UNRESOLVABLE, GANG, f"the pod's group {group.removeprefix(VOLCANO)} does not exist"
+        )
     for plugin in profile.pre_enqueue:
         status = plugin.pre_enqueue(pod, cluster)
         if not status.ok:

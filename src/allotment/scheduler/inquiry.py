@@ -1,6 +1,6 @@
 """What the scheduler has to say about one pod, node by node, on a cluster as it stands. Nothing is decided.
 
-The gate, the plugins and the diagnosis are those of every turn; only the last steps, Reserve and what follows, are not taken. So
+What stands in a pod's way whatever nodes there are (``obstacles``), the plugins and the diagnosis are those of every turn; only the last steps, Reserve and what follows, are not taken. So
 the words are those that the pod's condition would have. Other pods that wait are not decided about first: what is told is
 what stands in the way of this one. Making room by preemption is not tried either.
 """
@@ -18,7 +18,7 @@ from allotment.scheduler.device_wants import NAME as DEVICES
 from allotment.scheduler.device_wants import Wants, reaches
 from allotment.scheduler.diagnosis import Refusal, refused_by
 from allotment.scheduler.framework import Status
-from allotment.scheduler.gate import admission
+from allotment.scheduler.obstacles import Knows, Obstacles
 from allotment.scheduler.placement import Attempt, Placer
 
 if TYPE_CHECKING:
@@ -42,18 +42,23 @@ class Finding:
 class Inquiry:
     """See the module. The cluster is the caller's, and may change between questions."""
 
-    def __init__(self, cluster: Cluster, profiles: Mapping[str, Profile], *, gangs: bool = True) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        profiles: Mapping[str, Profile],
+        *,
+        gangs: bool = True,
+        knows: Knows = lambda kind, namespace: True,
+    ) -> None:
         self.cluster = cluster
-        self._profiles = profiles
-        self._gangs = gangs
+        self.obstacles = Obstacles(cluster, profiles, gangs=gangs, knows=knows)
         self._placer = Placer(cluster, profiles)
 
     def about(self, key: str, now: float) -> Finding:
         """The answer for a pod ``namespace/name`` that one of the profiles is for and that has no node."""
         pod = self.cluster.pods[key]
-        profile = self._profiles[pod.pod.spec.scheduler_name or ""]
-        status = admission(pod, self.cluster, profile, gangs=self._gangs)
-        if not status.ok:
+        status = self.obstacles.of(pod)
+        if status is not None:
             return Finding(refusal=refused_by(status))
         attempt = self._placer.begin(pod, now)
         if isinstance(attempt, Refusal):

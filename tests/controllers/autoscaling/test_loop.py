@@ -70,7 +70,7 @@ def test_a_gang_gets_its_machines_whole(tmp_path: Path) -> None:
             await cluster.create(group)
             members = [pod(name, 4, schedulingGroup={"podGroupName": "g"}) for name in ("x", "y", "z")]
             await cluster.create(*members[:2])
-            await cluster.eventually(lambda: "only 2 of its gang" in str(cluster.events("y")))
+            await cluster.eventually(lambda: "waits for 1 more pod of its gang" in str(cluster.events("y")))
             await cluster.quiet()
             assert claims(cluster) == []
             await cluster.create(members[2])

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from allotment.api.fields import FieldError, FieldPath, collected
+from allotment.api.plain import at as at  # rules are written with it
 from allotment.apiserver.registry.strategy import Strategy, Write
 from allotment.apiserver.store.record import Obj
 
@@ -96,15 +96,6 @@ def opened(obj: Obj) -> Obj:
 def asked_differently(obj: Obj, old: Obj) -> bool:
     """Whether anything but metadata and status differs, as the generation counts it."""
     return any(obj.get(name) != old.get(name) for name in (obj.keys() | old.keys()) - _NOT_ASKED)
-
-
-def at(obj: Any, *path: str) -> Any:
-    """The value at a path of names, or None where the way ends early."""
-    for name in path:
-        if not isinstance(obj, dict):
-            return None
-        obj = obj.get(name)
-    return obj
 
 
 def unchanged(obj: Obj, old: Obj, path: str, message: str = IMMUTABLE) -> Iterable[FieldError]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from allotment.api.core import Namespace, Node, Pod
+from allotment.api.core import Namespace, Node, Pod, ResourceQuota
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.autoscaler.forkable_cluster import key_of
@@ -25,12 +25,13 @@ _ALWAYS: tuple[type[ApiStruct], ...] = (
     ResourceSlice,
     ResourceClaim,
     ResourceClaimTemplate,
+    ResourceQuota,
     Pod,
 )
 
 
 class FollowedCluster:
-    """What schedulers read, and templates of claims. ``places`` says where the server has kinds that not every one has;
+    """What schedulers read, templates of claims and quotas. ``places`` says where the server has kinds that not every one has;
     ``configuration`` is that of the scheduler whose decisions are foreseen."""
 
     def __init__(

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allotment.api.quantity import Quantity
+from allotment.api.quota_usage import counted_in, in_scope, usage_of
 from allotment.api.status import Forbidden
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.registry.admissions import quota
 from allotment.apiserver.registry.admissions.quota import QUOTAS, Quotas
-from allotment.apiserver.registry.admissions.quota_usage import counted_in, in_scope, usage_of
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.strategy import Operation, Write
 from allotment.apiserver.store.errors import Overloaded

@@ -18,8 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from allotment.api.quantity import Quantity, QuantityError
-from allotment.api.status import Forbidden, forbidden
-from allotment.apiserver.registry.admissions.quota_usage import (
+from allotment.api.quota_usage import (
     PODS,
     SERVICES,
     Usage,
@@ -28,6 +27,7 @@ from allotment.apiserver.registry.admissions.quota_usage import (
     missing_of,
     usage_of,
 )
+from allotment.api.status import Forbidden, forbidden
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.strategies import at
 from allotment.apiserver.registry.strategy import Operation, Write

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from allotment.api.plain import Obj, at
 from allotment.api.quantity import Quantity, QuantityError
-from allotment.apiserver.registry.strategies import at
-from allotment.apiserver.store.record import Obj
 
 Usage = dict[str, Quantity]
 

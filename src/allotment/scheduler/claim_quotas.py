@@ -1,0 +1,85 @@
+"""What ResourceQuotas leave for claims that are still to be made, as the server will count when they are.
+
+Counted is what is in the cluster, claims included that only a simulation made. What a claim counts for follows from its spec, so it is
+worked out once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from allotment.api import alpha2
+from allotment.api.codec import to_builtins
+from allotment.api.conversion.v1alpha2 import to_v1
+from allotment.api.quantity import Quantity
+from allotment.api.quota_usage import CLAIMS, Usage, counted_in, usage_of
+from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from allotment.api.core import ResourceQuota
+    from allotment.scheduler.cluster import Cluster, Template
+
+Claim = ResourceClaim | alpha2.ResourceClaim
+_NOTHING = Quantity.of(0)
+
+
+class ClaimQuotas:
+    """See the module."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: dict[str, tuple[ResourceClaim, Usage]] = {}
+
+    def refusal(self, namespace: str, claim: Claim, used: Usage | None = None) -> str:
+        """Which quota does not let one more claim such as this be made, with numbers; empty: none does. ``used`` is what others
+        use, as ``used`` tells it."""
+        counting = self._counting(namespace)
+        if not counting:
+            return ""
+        wanted, used = usage(claim), self.used(namespace) if used is None else used
+        for quota in counting:
+            for name, most in sorted(quota.spec.hard.items()):
+                more, there = wanted.get(name, _NOTHING), used.get(name, _NOTHING)
+                if more.sign > 0 and there + more > most:
+                    return f"quota {quota.metadata.name} allows {most} of {name}, {there} are used, and it needs {more}"
+        return ""
+
+    def used(self, namespace: str) -> Usage:
+        """What the claims of a namespace use of quotas, by the names that these have for it."""
+        total: Usage = {}
+        for key, claim in self._cluster.claims.objects.items() if self._counting(namespace) else ():
+            if claim.metadata.namespace == namespace:
+                known = self._known.get(key)
+                if known is None or known[0].spec != claim.spec:
+                    known = self._known[key] = claim, usage(claim)
+                add(total, known[1])
+        return total
+
+    def _counting(self, namespace: str) -> Sequence[ResourceQuota]:
+        quotas = self._cluster.quotas.get(namespace, {})
+        return [each for _, each in sorted(quotas.items()) if _counts_claims(each)]
+
+
+def add(total: Usage, more: Usage) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, _NOTHING) + amount
+
+
+def claim_like(template: Template) -> Claim:
+    """A claim of a template as quotas see it: without a name."""
+    if isinstance(template, ResourceClaimTemplate):
+        return ResourceClaim(spec=template.spec.spec)
+    return alpha2.ResourceClaim(spec=template.spec.spec)
+
+
+def _counts_claims(quota: ResourceQuota) -> bool:
+    scoped = quota.spec.scopes or quota.spec.scope_selector
+    return not scoped and any(counted_in(name, CLAIMS) for name in quota.spec.hard)
+
+
+def usage(claim: Claim) -> Usage:
+    """What a claim counts for."""
+    document = to_builtins(claim)
+    return usage_of(CLAIMS, to_v1(document) if isinstance(claim, alpha2.ResourceClaim) else document)

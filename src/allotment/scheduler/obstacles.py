@@ -1,0 +1,237 @@
+"""What keeps a pod from being placed whatever nodes there are or will be: its standing obstacle.
+
+A gate, a scheduler that nobody runs, a claim, template, group, queue or priority class that is missing, a quota that does not let its claim
+be made, a gang of which too few are there, a queue at its capability. Explanations, plans and simulations all ask here before
+they look at nodes, so that none of them calls a pod placeable, or adds machines for it, that nobody will try.
+
+The first obstacle is told, in the scheduler's own words where it has any. More is known here than the scheduler itself reads (templates,
+quotas, priority classes): who makes claims is another controller, and who admits pods is the server.
+
+Quotas are counted from the claims that are in the cluster, those included that a simulation made. So of pods that wait together
+the first ones get what a quota has left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from allotment.api.batch import PriorityClass
+from allotment.api.claim_marks import POD_CLAIM_NAME
+from allotment.api.resource import ResourceClaimTemplate
+from allotment.scheduler.claim_quotas import ClaimQuotas, claim_like
+from allotment.scheduler.configuration import DEFAULT_SCHEDULER
+from allotment.scheduler.device_wants import NAME as DEVICES
+from allotment.scheduler.extended_resources import existing, extended_claim, served
+from allotment.scheduler.framework import Code, Status
+from allotment.scheduler.gang import gang_of, incomplete
+from allotment.scheduler.gate import admission
+from allotment.scheduler.queues import QUEUE, Queues, demand_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from allotment.api.core import Pod, PodResourceClaim
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.gang import Gang
+    from allotment.scheduler.pod import PodInfo
+    from allotment.scheduler.roster import Profile
+
+Knows = Callable[["type[ApiStruct]", str], bool]
+"""Whether all objects of a kind in a namespace are in the cluster: else nothing can be said to be missing."""
+
+OWN_NAMES = frozenset(("", DEFAULT_SCHEDULER))
+"""Pods are for these where they name nobody else."""
+ADMISSION, CLAIM_MAKING, SCHEDULER = "Admission", "ClaimMaking", "Scheduler"
+"""Stand for a plugin where somebody else than the scheduler is in the way."""
+_GATED = "SchedulingGated"
+"""The server itself says this of pods with gates, whoever is to place them."""
+_SYSTEM = "system-"
+"""Priority classes that every server has begin with this."""
+_NAMED = 3
+
+
+class Obstacles:
+    """See the module. The cluster is the caller's, and may change between questions.
+
+    ``schedulers`` are the names by which pods ask for one that certainly runs. Without ``gangs``, groups do not matter: the caller does not
+    see them. ``version`` changes whenever anything in the cluster does: then what holds for a gang is found out once for all members.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        profiles: Mapping[str, Profile],
+        *,
+        schedulers: Container[str] = OWN_NAMES,
+        gangs: bool = True,
+        knows: Knows = lambda kind, namespace: True,
+        version: Callable[[], int] | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._profiles = profiles
+        self._schedulers = schedulers
+        self._gangs = gangs
+        self._knows = knows
+        self.quotas = ClaimQuotas(cluster)
+        self._queues = Queues(cluster)
+        self._regrouped = -1
+        self._version = version
+        self._gang_answers: dict[str, tuple[int, Status | None]] = {}  # by group
+
+    def of(self, pod: PodInfo) -> Status | None:
+        """What keeps a pod without a node from being placed; None: nothing but nodes can."""
+        return self.of_itself(pod) or (self._of_group(pod) if self._gangs and pod.group else None)
+
+    def of_member(self, pod: PodInfo) -> Status | None:
+        """As ``of``, for a pod whose gang is being placed: whether enough others are there does not matter any more."""
+        status = self.of_itself(pod)
+        gang = self._gang(pod) if status is None and self._gangs and pod.group else None
+        words = self._of_queue(gang, (pod,), starts=False) if gang is not None else ""
+        return Status(Code.UNRESOLVABLE, QUEUE, words) if words else status
+
+    def unmade(self, pod: Pod) -> Status | None:
+        """What keeps a claim from being made that a pod asks for by template, if anything does."""
+        for entry in self._unmade_entries(pod):
+            namespace, name = pod.metadata.namespace, entry.resource_claim_template_name
+            template = self._cluster.templates.get(f"{namespace}/{name}")
+            why = ""
+            if template is not None:
+                why = self.quotas.refusal(namespace, claim_like(template))
+            elif self._knows(ResourceClaimTemplate, namespace):
+                why = f"there is no ResourceClaimTemplate {namespace}/{name}{self._elsewhere(name or '')}"
+            if why:
+                return _kept_by(CLAIM_MAKING, f"its claim {entry.name} cannot be made: {why}")
+        return None
+
+    # --- the pod by itself ---
+
+    def of_itself(self, pod: PodInfo) -> Status | None:
+        """As ``of``, its group aside."""
+        name = pod.pod.spec.scheduler_name or ""
+        if not self.runs(name):
+            words = f"it is for scheduler {name}, and no pod shows that a scheduler of that name runs"
+            return _kept_by(SCHEDULER, words)
+        profile = self._profiles.get(name) or next(iter(self._profiles.values()))
+        status = admission(pod, self._cluster, profile, gangs=self._gangs)
+        if not status.ok:
+            return (self.unmade(pod.pod) if status.plugin == DEVICES else None) or status
+        return self._of_priority(pod.pod) or self._of_extended(pod)
+
+    def runs(self, scheduler: str) -> bool:
+        """Whether there is a scheduler of this name, as far as pods show."""
+        if scheduler in self._schedulers:
+            return True
+        return scheduler in schedulers_heard_of(each.pod for each in self._cluster.pods.values())
+
+    def _of_priority(self, pod: Pod) -> Status | None:
+        """A pod that was created has its priority; one that is only planned is refused without its class."""
+        name = pod.spec.priority_class_name or ""
+        known = not name or pod.spec.priority is not None or name.startswith(_SYSTEM)
+        if known or name in self._cluster.priority_classes or not self._knows(PriorityClass, ""):
+            return None
+        return _kept_by(ADMISSION, f"there is no PriorityClass {name}")
+
+    def _of_extended(self, pod: PodInfo) -> Status | None:
+        """The scheduler makes a claim for extended resources, which a quota may refuse as any other."""
+        resources = served(pod, self._cluster.extended)
+        if not resources or existing(pod, self._cluster.claims) is not None:
+            return None
+        claim = extended_claim(pod, resources, self._cluster.extended).claim
+        why = self.quotas.refusal(pod.namespace, claim)
+        on_node = any(info.offered.get(name) for info in self._cluster.nodes.values() for name in resources)
+        if not why or on_node:  # a device plugin may serve it without a claim
+            return None
+        return _kept_by(CLAIM_MAKING, f"the claim for its {', '.join(resources)} cannot be made: {why}")
+
+    # --- claims of templates ---
+
+    def _unmade_entries(self, pod: Pod) -> Iterator[PodResourceClaim]:
+        """What a pod asks for by template and has no claim for, its group's claims aside."""
+        claims = self._cluster.claims
+        noted = {status.name for status in pod.status.resource_claim_statuses}
+        noted |= {
+            claims.objects[key].metadata.annotations.get(POD_CLAIM_NAME, "")
+            for key in claims.owned.get(pod.metadata.uid, ())
+        }
+        for entry in pod.spec.resource_claims:
+            if entry.resource_claim_template_name and entry.name not in noted:
+                yield entry
+
+    def _elsewhere(self, name: str) -> str:
+        """The namespaces that have a template of this name, in words."""
+        keys = [key.split("/") for key in sorted(self._cluster.templates)]
+        found = [namespace for namespace, other in keys if other == name]
+        more = f" and {len(found) - _NAMED} more namespaces" if len(found) > _NAMED else ""
+        return (
+            f"; there is one in {', '.join(found[:_NAMED])}{more}, and a pod uses its own namespace's"
+            if found
+            else ""
+        )
+
+    # --- its group ---
+
+    def _gang(self, pod: PodInfo) -> Gang | None:
+        group = self._cluster.groups.get(pod.group)
+        return gang_of(pod.group, group) if group is not None else None
+
+    def _of_group(self, pod: PodInfo) -> Status | None:
+        gang = self._gang(pod)
+        if gang is None:
+            return None
+        members = self._cluster.members.get(pod.group, {})
+        if self._version is None or pod.key not in members:
+            return self._of_gang(gang, {**members, pod.key: pod})
+        version, (known, answer) = self._version(), self._gang_answers.get(pod.group, (-1, None))
+        if known != version:
+            answer = self._of_gang(gang, members)
+            self._gang_answers[pod.group] = version, answer
+        return answer
+
+    def _of_gang(self, gang: Gang, members: Mapping[str, PodInfo]) -> Status | None:
+        """What keeps a whole gang: too few members that could be placed, or its queue."""
+        placed = [each for each in members.values() if each.node]
+        ended = self._cluster.finished.get(gang.key, {})
+        need = gang.need(placed, list(ended.values()).count("Succeeded"))
+        waiting = sorted(
+            (each for each in members.values() if not each.node and not each.leaving), key=_by_key
+        )
+        able = [each for each in waiting if self.of_itself(each) is None]
+        if need and not need.met_by(able):
+            return incomplete(gang, need.count - len(able))
+        words = self._of_queue(gang, able[: max(need.count, 1)], starts=need.count >= gang.minimum)
+        return Status(Code.UNRESOLVABLE, QUEUE, words) if words else None
+
+    def _of_queue(self, gang: Gang, pods: Sequence[PodInfo], *, starts: bool) -> str:
+        """Why the queue of a gang cannot take what it needs at least."""
+        if not gang.queue:
+            return ""
+        if self._regrouped != self._cluster.regrouped:
+            self._regrouped = self._cluster.regrouped
+            self._queues.reset()
+        least = demand_of(pods, self._cluster)
+        for name, amount in gang.resources.items() if starts else ():
+            least[name] = max(amount, least.get(name, 0))
+        return self._queues.closed(gang.queue) or self._queues.beyond(gang.queue, least)
+
+
+def schedulers_heard_of(pods: Iterable[Pod]) -> set[str]:
+    """The schedulers that certainly run, or did: those that have placed a pod or said why they could not."""
+    return {
+        pod.spec.scheduler_name or ""
+        for pod in pods
+        if pod.spec.node_name
+        or any(
+            each.type == "PodScheduled" and each.reason != _GATED and (each.reason or each.message)
+            for each in pod.status.conditions
+        )
+    }
+
+
+def _kept_by(who: str, words: str) -> Status:
+    return Status(Code.UNRESOLVABLE, who, words)
+
+
+def _by_key(pod: PodInfo) -> str:
+    return pod.key

@@ -1,0 +1,273 @@
+"""Whatever keeps a pod from starting is known to everybody who foresees what becomes of it: one table, reason × answer.
+
+There is room for the pod on a node, and machines with room can be had. So whoever does not know the reason would call the pod
+placeable, or buy a machine for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from allotment.api.batch import PriorityClass
+from allotment.api.core import Node, Pod, ResourceQuota, ResourceQuotaSpec
+from allotment.api.meta import ApiStruct, ObjectMeta
+from allotment.api.quantity import Quantity
+from allotment.api.resource import ResourceClaimTemplate, ResourceSlice
+from allotment.autoscaler.launch import decide
+from allotment.autoscaler.pending import pending
+from allotment.autoscaler.rehearsal import Rehearsal
+from allotment.autoscaler.simulation import start_simulation
+from allotment.cli import answer
+from allotment.cli.examination import KINDS
+from allotment.cli.explanation import State
+from allotment.cli.plan_input import waiting
+from allotment.cli.planning import planned
+from allotment.cli.pod_explanation import told_of_pod
+from allotment.cli.seen import Seen
+from allotment.cli.waiting_pods import WaitingPods
+from tests.allocator import build
+from tests.autoscaler.build import catalogue, evaluated, gpus, type_
+from tests.autoscaler.build import pool as node_pool
+from tests.autoscaler.test_pending import refused, template
+from tests.scheduler.builders import claim, node, pod, slice_
+from tests.scheduler.gangs import group, member, queue, volcano_group
+
+NOW = datetime(2026, 11, 18, tzinfo=UTC)
+ROOM = {"cpu": "64", "memory": "64Gi", "pods": "110"}
+OFFERS = (type_("large", {"a": "1"}, capacity=ROOM, dynamicResources=gpus(2)), node_pool("p"))
+
+
+@dataclass(frozen=True)
+class Case:
+    """The pod is ``p``. ``words`` are part of what everybody says; none: nothing is in its way."""
+
+    objects: Sequence[ApiStruct]
+    words: str
+
+
+def quota(**hard: int) -> ResourceQuota:
+    names = {
+        "devices": "any.deviceclass.resource.k8s.io/devices",
+        "claims": "count/resourceclaims.resource.k8s.io",
+    }
+    amounts = {names[name]: Quantity.of(amount) for name, amount in hard.items()}
+    return ResourceQuota(
+        metadata=ObjectMeta(name="q", namespace="default"), spec=ResourceQuotaSpec(hard=amounts)
+    )
+
+
+def volcano_pod(name: str = "p", **more: Any) -> Pod:
+    [made] = member(name, devices=0, volcano=True, **more)
+    assert isinstance(made, Pod)
+    return made
+
+
+WANTS = pod("p", templates={"gpu": "t"})
+CASES = {
+    "nothing": Case([pod("p", cpu=1)], ""),
+    "nothing, and a claim is still to be made": Case([template("t"), WANTS], ""),
+    "nothing, as its quota has room for one more": Case(
+        [template("t"), quota(devices=1, claims=1), WANTS], ""
+    ),
+    "another scheduler, which runs": Case(
+        [pod("p", scheduler="volcano"), pod("there", scheduler="volcano", node="n")], ""
+    ),
+    "a quota on devices": Case(
+        [template("t"), quota(devices=1), claim("other"), WANTS],
+        "its claim gpu cannot be made: quota q allows 1 of any.deviceclass.resource.k8s.io/devices, 1 are used, and it needs 1",
+    ),
+    "a quota on claims": Case(
+        [template("t"), quota(claims=0), WANTS], "its claim gpu cannot be made: quota q allows 0"
+    ),
+    "a template that is missing": Case(
+        [template("other"), WANTS],
+        "its claim gpu cannot be made: there is no ResourceClaimTemplate default/t",
+    ),
+    "a template of another namespace": Case(
+        [replace(template("t"), metadata=ObjectMeta(name="t", namespace="team")), template("other"), WANTS],
+        "there is one in team, and a pod uses its own namespace's",
+    ),
+    "a claim that is missing": Case([pod("p", claims=["gone"])], "claim default/gone does not exist"),
+    "a claim that is going": Case(
+        [
+            replace(
+                claim("c"), metadata=replace(claim("c").metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+            ),
+            pod("p", claims=["c"]),
+        ],
+        "claim default/c is being deleted",
+    ),
+    "a class that is missing": Case(
+        [claim("c", build.request(class_name="gone")), pod("p", claims=["c"])],
+        "could not retrieve device class gone: there is none of that name",
+    ),
+    "gates": Case(
+        [pod("p", gates=["example.com/wait"])],
+        "waiting for 1 scheduling gate to be removed: example.com/wait",
+    ),
+    "a scheduler that nobody runs": Case(
+        [pod("p", scheduler="typo"), pod("there", node="n")],
+        "it is for scheduler typo, and no pod shows that a scheduler of that name runs",
+    ),
+    "a priority class that is missing": Case(
+        [
+            PriorityClass(metadata=ObjectMeta(name="low")),
+            pod("p", cpu=1, priority_class_name="high"),
+        ],
+        "there is no PriorityClass high",
+    ),
+    "a group that is missing": Case(
+        [group("other"), pod("p", group="gone")], "the pod's group default/gone does not exist"
+    ),
+    "a group of Volcano's that is missing": Case(
+        [volcano_group("other"), volcano_pod()], "the pod's group default/gang does not exist"
+    ),
+    "too few of its gang": Case(
+        [group("gang", 3), pod("p", group="gang"), pod("q", group="gang")],
+        "waits for 1 more pod of its gang, which needs 3",
+    ),
+    "one of its gang may not start": Case(
+        [group("gang", 2), pod("p", group="gang"), pod("q", group="gang", gates=["g"])],
+        "waits for 1 more pod of its gang, which needs 2",
+    ),
+    "a queue at its capability": Case(
+        [queue("default", most={"cpu": 2}), volcano_group("gang", 1), volcano_pod(cpu=4)],
+        "queue default may use 2 of cpu, uses 0, and this needs 4 more",
+    ),
+    "a queue that others use up": Case(
+        [
+            queue("default", most={"cpu": 2}),
+            volcano_group("gang", 1),
+            volcano_pod(cpu=1),
+            volcano_group("old", 1),
+            *member("there", "old", devices=0, volcano=True, cpu=2, node="n"),
+        ],
+        "queue default may use 2 of cpu, uses 2, and this needs 1 more",
+    ),
+    "a queue that is closed": Case(
+        [queue("mine", state="Closed"), volcano_group("gang", 1, queue="mine"), volcano_pod()],
+        "the queue mine is Closed",
+    ),
+    "a queue that is missing": Case(
+        [queue("other"), volcano_group("gang", 1, queue="gone"), volcano_pod()], "there is no queue gone"
+    ),
+}
+
+
+def everything(case: Case) -> list[ApiStruct]:
+    """The case's objects beside a node with room; its pod was refused once, as autoscaling only looks at such."""
+    there = [build.class_(), node("n", cpu=64), slice_("n", "d0", "d1")]
+    return [*there, *map(_as_refused, case.objects)]
+
+
+def _as_refused(obj: ApiStruct) -> ApiStruct:
+    is_p = isinstance(obj, Pod) and obj.metadata.name == "p" and obj.spec.scheduler_name != "typo"
+    return refused(obj) if isinstance(obj, Pod) and is_p else obj
+
+
+def seen_of(case: Case) -> Seen:
+    found: dict[type[ApiStruct], list[Any]] = {kind: [] for kind in KINDS}
+    for each in everything(case):
+        found[type(each)].append(each)
+    return Seen(found)
+
+
+def the_pod(case: Case) -> Pod:
+    return next(each for each in everything(case) if isinstance(each, Pod) and each.metadata.name == "p")
+
+
+# --- the answers: what each says of p; empty, if p starts ---
+
+
+def by_explain(case: Case) -> str:
+    told = told_of_pod(the_pod(case), seen_of(case), NOW, lambda: True)
+    return "" if told.state is State.FITS else told.reason
+
+
+def by_dashboard(case: Case) -> str:
+    async def look_at(*args: object) -> Seen:
+        return seen_of(case)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("allotment.cli.seen.look_at", look_at)
+        told = asyncio.run(answer.explained(None, "default", "p"))  # type: ignore[arg-type]  # nothing is read
+    return "" if told["state"] == State.FITS else str(told["reason"])
+
+
+def by_top(case: Case) -> str:
+    [told] = [each for each in WaitingPods(seen_of(case)).told(NOW, lambda: True) if each.name == "p"]
+    return "" if told.state is State.FITS else told.reason
+
+
+def by_plan(case: Case) -> str:
+    """On the cluster without its node, so that a machine would be bought."""
+    there = [each for each in everything(case) if not isinstance(each, Node | ResourceSlice)]
+    plan = planned(waiting((), there, tainted=False), catalogue(*OFFERS))
+    out = {each.pod: each.why for each in plan.pending}
+    assert ("default/p" in out) is not any(
+        place.pod == "default/p" for new in plan.nodes for place in new.places
+    )
+    assert plan.nodes or "default/p" in out
+    return out.get("default/p", "")
+
+
+def by_what_if(case: Case) -> str:
+    found = waiting((), everything(case), tainted=False)
+    rehearsal = Rehearsal(start_simulation([*found.objects, *found.pods]))
+    return next((each.why for each in rehearsal.begin().waits if each.pod == "default/p"), "")
+
+
+def by_autoscaler(case: Case) -> str:
+    """On the cluster without its node; a pod that no scheduler has refused is not looked at."""
+    simulation = start_simulation(
+        each for each in everything(case) if not isinstance(each, Node | ResourceSlice)
+    )
+    decision = decide(simulation, evaluated(*OFFERS).machines, (), pending(simulation))
+    if any(pod.metadata.name == "p" for launch in decision.launches for pod in launch.pods):
+        return ""
+    return next(
+        (each.why for each in decision.plan.pending if each.pod == "default/p"), case.words or "not looked at"
+    )
+
+
+ANSWERS: dict[str, Callable[[Case], str]] = {
+    "explain": by_explain,
+    "dashboard": by_dashboard,
+    "top": by_top,
+    "plan": by_plan,
+    "what-if": by_what_if,
+    "autoscaler": by_autoscaler,
+}
+
+
+@pytest.mark.parametrize("who", ANSWERS)
+@pytest.mark.parametrize("name", CASES)
+def test_whatever_keeps_a_pod_from_starting_is_known(name: str, who: str) -> None:
+    case = CASES[name]
+    said = ANSWERS[who](case)
+    assert bool(said) is bool(case.words), said
+    assert case.words in said
+
+
+@pytest.mark.parametrize("pods", [1, 2, 3])
+def test_of_pods_that_wait_together_the_first_get_what_a_quota_has_left(pods: int) -> None:
+    case = Case(
+        [template("t"), quota(devices=2), *(pod(f"p{n}", templates={"gpu": "t"}) for n in range(pods))], ""
+    )
+    found = waiting((), everything(case), tainted=False)
+    waits = Rehearsal(start_simulation([*found.objects, *found.pods])).begin().waits
+    assert [each.pod for each in waits] == ([] if pods < 3 else ["default/p2"])
+
+
+def test_kinds_that_may_not_be_listed_are_not_said_to_be_missing() -> None:
+    seen = seen_of(Case([WANTS], ""))
+    del seen.objects[ResourceClaimTemplate]
+    told = told_of_pod(the_pod(Case([WANTS], "")), seen, NOW, lambda: True)
+    assert "has not been made from template t yet" in told.reason
