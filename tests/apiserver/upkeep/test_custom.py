@@ -272,9 +272,10 @@ def test_a_definition_goes_whatever_its_status_says(status: Obj, tmp_path: Path)
         define(rig, job)
         widget(rig, size=1)
         served_as = rig.served(DEFINITIONS)
-        rig.writes.change(
+        prepared = rig.writes.prepare_change(
             served_as, "", WIDGETS, lambda crd: {**crd, "status": deepcopy(status)}, rig.call(), "status"
         )
+        rig.writes.commit(prepared)
         assert rig.served("configmaps").resource.kind == "ConfigMap"
         job.settle()
         assert served(rig).resource.kind == "Widget", "the names are given again"

@@ -78,7 +78,10 @@ def test_conditions_of_others_stay_and_odd_ones_do_no_harm(tmp_path: Path) -> No
         rig.config_map("held", finalizers=["example.com/hold"])
         odd: list[Obj] = [{"type": "Own", "status": "True"}, {}, {"type": "NamespaceContentRemaining"}]
         served, change = rig.served("namespaces"), {"phase": "Active", "conditions": odd}
-        rig.writes.change(served, "", "ns", lambda old: {**old, "status": change}, rig.call(), "status")
+        prepared = rig.writes.prepare_change(
+            served, "", "ns", lambda old: {**old, "status": change}, rig.call(), "status"
+        )
+        rig.writes.commit(prepared)
         rig.delete("namespaces", "", "ns")
         job.settle()
         namespace = rig.get("namespaces", "", "ns")
