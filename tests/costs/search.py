@@ -19,6 +19,7 @@ from typing import Any
 from allotment.apiserver.http.request import MAX_BODY, MAX_VALUES
 from allotment.apiserver.registry.catalogue import Served
 from tests.apiserver.http.serving import Reply, Serving, serving
+from tests.costs.definitions import large_definitions
 from tests.costs.hostile import Shape, shapes
 from tests.costs.kinds import WIDGETS, kinds, path_of, smallest
 from tests.costs.steps import longest_step
@@ -104,7 +105,7 @@ class Search:
     async def candidates(self, served: Served) -> list[tuple[Attempt, Shape]]:
         """Every shape of a kind at a moderate size, the slowest first."""
         found = [
-            (await self.attempt(served, VERBS[0], shape, MODERATE), shape) for shape in shapes(served.schema)
+            (await self.attempt(served, VERBS[0], shape, MODERATE), shape) for shape in shapes_of(served)
         ]
         return sorted(found, key=lambda each: -each[0].work)
 
@@ -155,6 +156,13 @@ class Search:
                 break
             await asyncio.sleep(0.01)
         return reply
+
+
+def shapes_of(served: Served) -> Iterator[Shape]:
+    yield from shapes(served.schema)
+    if served.resource.kind == "CustomResourceDefinition":
+        for name, make in large_definitions():
+            yield Shape(f"definition: {name}", make)
 
 
 def _fitted(shape: Shape, small: Obj, size: int, body: Callable[[Obj], Any]) -> bytes:

@@ -1,6 +1,7 @@
 """Serves the kinds that CustomResourceDefinitions define, from the moment their names are accepted until they are gone.
 
-A definition that changes is served anew at once, on the head of the store; at start all that are there are. Its names
+A definition that changes is served anew at once, on the head of the store; at start all that are there are. A large one is
+compiled in a thread first, and so served a little later. Its names
 are settled in a turn of this job, as other definitions may have them. A definition that is being deleted has its objects
 deleted first, finalizers respected, and then goes itself.
 """
@@ -10,23 +11,55 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from copy import deepcopy
+from typing import Any, NamedTuple
 
 from allotment.api.status import StatusError
 from allotment.apiserver.registry.catalogue import Catalogue, Served
 from allotment.apiserver.registry.conditions import is_true, set_condition
 from allotment.apiserver.registry.custom.kind import resource_of
 from allotment.apiserver.registry.custom.naming import named
+from allotment.apiserver.registry.custom.strategy import CustomStrategy
 from allotment.apiserver.registry.deletion import DeleteOptions, Deletion
 from allotment.apiserver.registry.kinds.custom_resource_definition import CLEANUP, DEFINITIONS
-from allotment.apiserver.registry.writes import Writes
+from allotment.apiserver.registry.resource import Resource
+from allotment.apiserver.registry.writes import Prepared, Writes
 from allotment.apiserver.store.record import Key, Obj, Record
 from allotment.apiserver.upkeep.task import Clock, Upkeep, utc_now
 
 log = logging.getLogger(__name__)
 
+LARGE = 32 * 1024
+"""Bytes of a definition from which on it is compiled in a thread."""
+
 PER_TURN = 100
 """Objects deleted before requests get their turn."""
+
+
+class _Shown(NamedTuple):
+    """A kind that is served, and what of its definition it was made of."""
+
+    made_of: tuple[Any, ...]
+    kind: Resource
+
+
+class _Compiled(NamedTuple):
+    """A definition as it was stored, the kind that it defines if that can be served, and the write that settles its names."""
+
+    record: Record
+    crd: Obj
+    kind: Resource | None
+    names: Prepared | None = None
+
+
+def _made_of(crd: Obj) -> tuple[Any, ...]:
+    metadata = crd["metadata"]
+    return (
+        metadata["uid"],
+        bool(metadata.get("deletionTimestamp")),
+        crd["spec"],
+        crd["status"]["acceptedNames"],
+    )
 
 
 class CustomKinds(Upkeep[str]):
@@ -49,11 +82,14 @@ class CustomKinds(Upkeep[str]):
         self._versions_taken = {
             (group, version) for group, versions in catalogue.groups().items() for version in versions
         }
-        self._shown: dict[str, Any] = {}  # of each definition, what its kind was made of
+        self._shown: dict[str, _Shown] = {}
         self._named: dict[str, dict[str, Obj]] = {}  # by group and name, what each definition calls its kind
+        self._compiled: dict[str, _Compiled] = {}  # large definitions
         self._going: dict[str, str] = {}  # the kinds whose definition is being deleted, and its name
         self._due: OrderedDict[str, None] = OrderedDict()
+        self._starting = True
         self._store.follow(DEFINITIONS, self._definition_changed)
+        self._starting = False
         self._store.follow("", self._content_changed)
 
     def take(self) -> str | None:
@@ -61,8 +97,20 @@ class CustomKinds(Upkeep[str]):
 
     def do(self, due: str) -> None:
         record = self._store.head(Key(DEFINITIONS, "", due))
-        if record is not None:
-            self._look_after(record)
+        compiled = self._compiled.pop(due, None)
+        if record is None:
+            return
+        if len(record.data) <= LARGE:
+            self._look_after(record, record.load())
+        elif compiled is None or compiled.record is not record:
+            self._mark(due)
+            self.leave(lambda: self._compile(record))
+        else:
+            self._show(due, compiled)
+            if compiled.names is not None:
+                self._commit_names(compiled.names)
+            elif compiled.crd["metadata"].get("deletionTimestamp"):
+                self._look_after(record, compiled.crd)
 
     def put_back(self, due: str) -> None:
         self._mark(due)
@@ -82,13 +130,15 @@ class CustomKinds(Upkeep[str]):
             for other in self._in_group(group):
                 self._mark(other["metadata"]["name"])
             return
-        crd = current.load()
-        accepted = (crd.get("status") or {}).get("acceptedNames")
+        crd = current.peek()
+        accepted = dict((crd.get("status") or {}).get("acceptedNames") or {})
         known = {"metadata": {"name": name}, "status": {"acceptedNames": accepted}}
         self._named.setdefault(name.partition(".")[2], {})[name] = known
         if crd["metadata"].get("deletionTimestamp"):
             self._going[name] = name
-        self._serve(name, crd)
+        if len(current.data) <= LARGE or self._starting:
+            crd = current.load()
+            self._show(name, _Compiled(current, crd, self._kind_of(name, crd)))
 
     def _content_changed(self, previous: Record | None, current: Record | None) -> None:
         if current is None and previous is not None and previous.key.resource in self._going:
@@ -100,26 +150,46 @@ class CustomKinds(Upkeep[str]):
 
     # --- serving ---
 
-    def _serve(self, name: str, crd: Obj) -> None:
-        """Serves a definition's kind as it is now. Its name is the plural with the group, which is the kind's id, too."""
-        metadata, spec = crd["metadata"], crd["spec"]
+    def _kind_of(self, name: str, crd: Obj) -> Resource | None:
+        """What a definition defines, made anew if it has changed; None where it is not to be served. Only reads.
+
+        Its name is the plural with the group, which is the kind's id, too.
+        """
         names = (crd.get("status") or {}).get("acceptedNames") or {}
-        named = names.get("kind") and names.get("plural") == spec["names"].get("plural")
-        if name in self._built_in or not named or not is_true(crd, "Established"):
-            self._stop_serving(name)
-            return
-        made_of = (metadata["uid"], bool(metadata.get("deletionTimestamp")), spec, names)
-        if self._shown.get(name) == made_of:
-            return
-        hidden = frozenset(version for group, version in self._versions_taken if group == spec["group"])
+        is_named = names.get("kind") and names.get("plural") == crd["spec"]["names"].get("plural")
+        if name in self._built_in or not is_named or not is_true(crd, "Established"):
+            return None
+        known = self._shown.get(name)
+        if known is not None and known.made_of == _made_of(crd):
+            return known.kind
+        group = crd["spec"]["group"]
         try:
-            self._catalogue.add(resource_of(crd, hidden))
+            return resource_of(crd, frozenset(version for of, version in self._versions_taken if of == group))
         except Exception:
             log.exception("the kind of CustomResourceDefinition %s cannot be served", name)
+            return None
+
+    def _show(self, name: str, compiled: _Compiled) -> None:
+        """Serves a definition's kind as it is now."""
+        known = self._shown.get(name)
+        if compiled.kind is None:
             self._stop_serving(name)
-            return
-        self._shown[name] = made_of
-        self._kinds_changed()
+        elif known is None or compiled.kind is not known.kind:
+            self._catalogue.add(compiled.kind)
+            self._shown[name] = _Shown(_made_of(compiled.crd), compiled.kind)
+            self._kinds_changed()
+
+    def _compile(self, record: Record) -> None:
+        """What a large definition means, and what becomes of its names: for the next turn."""
+        name, crd = record.key.name, record.load()
+        kind = self._kind_of(name, crd)
+        if kind is not None:
+            for strategy in (kind.strategy, *(version.own.get("strategy") for version in kind.versions)):
+                if isinstance(strategy, CustomStrategy):
+                    strategy.compile()
+        going = crd["metadata"].get("deletionTimestamp")
+        names = None if going else self._settled_names(record, crd)
+        self._compiled[name] = _Compiled(record, crd, kind, names)
 
     def _stop_serving(self, name: str) -> None:
         if self._shown.pop(name, None) is not None:
@@ -129,20 +199,22 @@ class CustomKinds(Upkeep[str]):
 
     # --- what a turn does ---
 
-    def _look_after(self, record: Record) -> None:
-        crd = record.load()
+    def _look_after(self, record: Record, crd: Obj) -> None:
         metadata = crd["metadata"]
         if not metadata.get("deletionTimestamp"):
-            self._settle_names(record, crd)
+            names = self._settled_names(record, crd)
+            if names is not None:
+                self._commit_names(names)
         elif CLEANUP in (metadata.get("finalizers") or ()):
             self._empty(record, crd)
 
-    def _settle_names(self, record: Record, crd: Obj) -> None:
+    def _settled_names(self, record: Record, crd: Obj) -> Prepared | None:
+        """The write that tells which names a definition has; None if it has them already. Uses ``crd`` up."""
         name, spec = record.key.name, crd["spec"]
         others = [each for each in self._in_group(spec["group"]) if each["metadata"]["name"] != name]
         naming = named(crd, others)
         old, now = record.load(), self.call().now
-        had = (crd.get("status") or {}).get("acceptedNames")
+        crd = {**crd, "status": deepcopy(crd.get("status") or {})}
         crd["status"]["acceptedNames"] = {"plural": "", "kind": "", **naming.accepted}
         set_condition(crd, "NamesAccepted", naming.status, naming.reason, naming.message, now)
         if not is_true(crd, "Established"):
@@ -152,11 +224,16 @@ class CustomKinds(Upkeep[str]):
                 told = ("False", "NotAccepted", "not all names are accepted")
             set_condition(crd, "Established", *told, now)
         if crd == old:
-            return
-        self._writes.replace(self._served(), record, old, crd, self.call(), "status")
-        if had != crd["status"]["acceptedNames"]:
-            for other in others:
-                self._mark(other["metadata"]["name"])
+            return None
+        return self._writes.prepare_replace(self._served(), record, old, crd, self.call(), "status")
+
+    def _commit_names(self, names: Prepared) -> None:
+        self._writes.commit(names)
+        had = ((names.old or {}).get("status") or {}).get("acceptedNames")
+        if had != names.obj["status"]["acceptedNames"]:
+            for other in self._in_group(names.obj["spec"]["group"]):
+                if other["metadata"]["name"] != names.key.name:
+                    self._mark(other["metadata"]["name"])
 
     def _empty(self, record: Record, crd: Obj) -> None:
         """Deletes some of the objects that are left; when there are none, lets the definition go."""

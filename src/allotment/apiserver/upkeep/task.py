@@ -56,6 +56,7 @@ class Upkeep(Generic[T]):
         self._clock = clock
         self._news = asyncio.Event()
         self._refused = False  # the last turn, by the store
+        self._left: Callable[[], None] | None = None  # what the last turn left to a thread
         self._failures = 0  # of the store, as far as they were noticed
 
     @property
@@ -74,6 +75,10 @@ class Upkeep(Generic[T]):
     def put_back(self, due: T) -> None:
         """It could not be done now and is due again."""
         raise NotImplementedError
+
+    def leave(self, work: Callable[[], None]) -> None:
+        """Leaves work to a thread that takes longer than the loop may be held. It only reads; the next turn comes after it."""
+        self._left = work
 
     def turn(self) -> bool:
         """Does one thing. False: nothing is left to do for now."""
@@ -99,6 +104,8 @@ class Upkeep(Generic[T]):
         while True:
             self._news.clear()
             while self._turn():
+                if self._left is not None:
+                    await asyncio.to_thread(self._do_left)
                 await asyncio.sleep(PAUSE if self._in_trouble() else 0)
             try:
                 async with asyncio.timeout(self.pause):
@@ -109,7 +116,15 @@ class Upkeep(Generic[T]):
     def settle(self) -> None:
         """Works until nothing is left to do, for tests that do not run the loop."""
         while self._turn():
-            pass
+            self._do_left()
+
+    def _do_left(self) -> None:
+        work, self._left = self._left, None
+        try:
+            if work is not None:
+                work()
+        except Exception:
+            log.exception("%s: work that was left failed", self.name)
 
     def _in_trouble(self) -> bool:
         """Whether the store refused the last turn, or lost writes since this was last asked."""

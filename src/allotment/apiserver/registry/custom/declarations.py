@@ -67,6 +67,14 @@ def escaped(name: str) -> str | None:
     return _ESCAPED.sub(lambda match: _ESCAPES[match[0]], name)
 
 
+def _spellings(name: str) -> tuple[str, ...]:
+    """All names by which a rule may call a field: a reserved word may stand after a dot as it is, too."""
+    known_as = escaped(name)
+    if known_as is None:
+        return ()
+    return (known_as, name) if name in _WORDS else (known_as,)
+
+
 @dataclass(eq=False, slots=True)
 class Declared:
     """A value as rules see it."""
@@ -75,7 +83,7 @@ class Declared:
     smallest: int  # bytes of the shortest JSON
     largest: int  # entries or characters at most
     convert: Convert
-    fields: dict[str, Declared] = field(default_factory=dict)  # of an object, by escaped name
+    fields: dict[str, Declared] = field(default_factory=dict)  # of an object, by the names that rules use
     element: Declared | None = None
     names: dict[str, str] = field(default_factory=dict)  # of an object: field to escaped name
 
@@ -167,10 +175,10 @@ class Declarations:
     def _object(self, structural: Structural, root: bool) -> Declared:
         properties = dict(structural.properties)
         if root:
-            properties |= _HEAD
+            properties |= _head(properties)
         type_ = types.object_type(f"selfType{next(self._numbers)}")
         made = Declared(type_, 2, 0, lambda value: value)
-        converts: dict[str, tuple[str, Convert]] = {}
+        converts: dict[str, Convert] = {}
         required = frozenset(structural.raw.get("required") or ())
         for name, each in properties.items():
             declared = self.declare(each, each.embedded)
@@ -178,17 +186,18 @@ class Declarations:
                 continue
             if name in required and each.default is None:
                 made.smallest += len(name.encode()) + declared.smallest + 4
-            if (known_as := escaped(name)) is not None:
+            for known_as in _spellings(name):
                 made.fields[known_as] = declared
-                converts[name] = (known_as, _nullable(each, declared.convert))
+            if escaped(name) is not None:
+                converts[name] = _nullable(each, declared.convert)
         self.fields[type_.name] = {name: each.type for name, each in made.fields.items()}
 
         def of_object(value: Any) -> Value:
-            return {
-                converts[name][0]: converts[name][1](item)
-                for name, item in _entries(value)
-                if name in converts
-            }
+            read: dict[str, Value] = {}
+            for name, item in _entries(value):
+                if name in converts:
+                    read.update(dict.fromkeys(_spellings(name), converts[name](item)))
+            return read
 
         made.convert = of_object
         return made
@@ -275,13 +284,30 @@ def _time(value: Any) -> Value:
 
 
 _NAME: Final = {"type": "string"}
-_HEAD: Final = Structural(
-    {
-        "properties": {
-            "apiVersion": _NAME,
-            "kind": _NAME,
-            "metadata": {"type": "object", "properties": {"name": _NAME, "generateName": _NAME}},
-        }
+_LONGEST_NAME: Final = 253
+"""Of an object, as Kubernetes has it, so that rules about names have a bound."""
+
+
+def _head(properties: Mapping[str, Structural]) -> Mapping[str, Structural]:
+    """What rules see of every whole object besides its schema: its kind, and of its metadata the two names.
+
+    A schema that declares all of this itself is taken at its word, and may show more of the metadata.
+    """
+    metadata = properties.get("metadata")
+    named = metadata.properties if metadata is not None else {}
+    whole = all(name in properties and properties[name].type == "string" for name in ("apiVersion", "kind"))
+    both = all(name in named and named[name].type == "string" for name in ("name", "generateName"))
+    if whole and both and metadata is not None and metadata.type == "object":
+        return {}
+    # the server appends at least one letter to generateName
+    names = {
+        "name": _name(named.get("name"), _LONGEST_NAME),
+        "generateName": _name(named.get("generateName"), _LONGEST_NAME - 1),
     }
-).properties
-"""What rules see of every object, whatever its schema says."""
+    head = {"apiVersion": _NAME, "kind": _NAME, "metadata": {"type": "object", "properties": names}}
+    return Structural({"properties": head}).properties
+
+
+def _name(declared: Structural | None, longest: int) -> dict[str, Any]:
+    limit = declared.raw.get("maxLength") if declared is not None else None
+    return {"type": "string", "maxLength": longest if limit is None else min(limit, longest)}

@@ -76,7 +76,7 @@ class Found:
 
 
 class ValueSchema:
-    """One schema, ready to check values."""
+    """One schema, ready to check values. What is in it gets ready when a value has it: few defaults reach far down."""
 
     def __init__(self, raw: Raw) -> None:
         self.raw = raw
@@ -91,7 +91,8 @@ class ValueSchema:
         self._texts = frozenset(each for each in self._enum if isinstance(each, str))
         pattern = raw.get("pattern")
         self._pattern = compiled_pattern(pattern) if pattern else None
-        self._properties = {name: ValueSchema(each) for name, each in (raw.get("properties") or {}).items()}
+        self._raw_properties: Mapping[str, Raw] = raw.get("properties") or {}
+        self._properties: dict[str, ValueSchema] = {}  # those that were asked for
         items, additional = raw.get("items"), raw.get("additionalProperties")
         self._items = ValueSchema(items) if isinstance(items, dict) else None
         self._additional = ValueSchema(additional) if isinstance(additional, dict) else None
@@ -111,7 +112,10 @@ class ValueSchema:
             return [place.at("").invalid(f"takes more than {MOST_CHECKS} checks, which is too many", OMITTED)]
 
     def property(self, name: str) -> ValueSchema | None:
-        return self._properties.get(name)
+        known = self._properties.get(name)
+        if known is None and name in self._raw_properties:
+            known = self._properties[name] = ValueSchema(self._raw_properties[name])
+        return known
 
     def check(self, place: _Place, value: Any, path: str, old: Any, ratchet: bool = True) -> Found:
         found = Found()
@@ -300,7 +304,7 @@ class ValueSchema:
             found.add(error, f"{path} in body should have at most {most} properties")
         before = old if isinstance(old, dict) else {}
         for name, item in value.items():
-            schema = self._properties.get(name)
+            schema = self.property(name)
             if schema is not None:
                 hidden = path == "" and place.root is None and name in ("apiVersion", "kind")
                 earlier = UNCORRELATED if hidden else before.get(name, UNCORRELATED)
