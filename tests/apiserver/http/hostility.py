@@ -100,6 +100,8 @@ class Peer:
 
 
 def request(method: str, path: str, body: bytes = b"", headers: str = "") -> bytes:
+    if body and "content-type" not in headers.lower():
+        headers += "Content-Type: application/json\r\n"
     head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
     return head.encode("latin-1") + body
 

@@ -36,6 +36,8 @@ class Peer:
         await self.writer.drain()
 
     async def request(self, method: str, path: str, body: bytes = b"", headers: str = "") -> tuple[int, Any]:
+        if body and "content-type" not in headers.lower():
+            headers += "Content-Type: application/json\r\n"
         head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
         await self.say(head.encode() + body)
         return await self.reply()
@@ -166,19 +168,23 @@ def test_what_is_no_http_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
-    [b"", b"GET /healthz HT", b"POST " + CONFIGMAPS.encode() + b" HTTP/1.1\r\nContent-Length: 100\r\n\r\n{"],
+    ("said", "answer"),
+    [
+        (b"", b""),
+        (b"GET /healthz HT", b"HTTP/1.1 408"),
+        (b"POST " + CONFIGMAPS.encode() + b" HTTP/1.1\r\nContent-Length: 100\r\n\r\n{", b"HTTP/1.1 408"),
+    ],
     ids=["nothing", "half a head", "half a body"],
 )
 def test_a_request_that_does_not_arrive_ends_the_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes, answer: bytes
 ) -> None:
     monkeypatch.setattr(limits, "REQUEST_SECONDS", 0.05)
 
     async def main() -> None:
         async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
             await client.say(said)
-            assert await client.ended() == b""
+            assert (await client.ended())[:12] == answer
             assert ours.server.app.requests == 0
 
     asyncio.run(main())
@@ -222,7 +228,10 @@ def test_a_connection_may_be_closed_twice(tmp_path: Path, run: Any, caplog: pyte
 
 def test_who_waits_to_be_told_to_go_on_is_told(tmp_path: Path) -> None:
     body = json.dumps(configmap("a")).encode()
-    head = f"POST {CONFIGMAPS} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = (
+        f"POST {CONFIGMAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"Expect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
 
     async def main() -> None:
         async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:

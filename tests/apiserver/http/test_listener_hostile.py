@@ -649,6 +649,9 @@ class _Wire(asyncio.Transport):
     def is_closing(self) -> bool:
         return self.closed
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """It never says that it has had enough."""
+
     def close(self) -> None:
         self.closed = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -15,16 +15,31 @@ Headers = list[tuple[bytes, bytes]]
 
 encode = msgspec.json.Encoder().encode
 _JSON = b"application/json"
+AT_ONCE = 64 * 1024
+"""Bytes of a reply that are made before any of it is sent."""
 
 
 @dataclass(slots=True)
 class Reply:
-    """A complete answer."""
+    """A complete answer. Of a long one ``body`` is only the beginning; ``rest`` makes the pieces that follow, as they are taken."""
 
     status: int
     body: bytes
     content_type: bytes = _JSON
     headers: Headers = field(default_factory=list)
+    rest: Iterator[bytes] | None = None
+
+    @staticmethod
+    def made(pieces: Iterator[bytes], content_type: bytes = _JSON) -> Reply:
+        """Of pieces: whole if they are few bytes, else from the first of them on."""
+        begun: list[bytes] = []
+        size = 0
+        for piece in pieces:
+            begun.append(piece)
+            size += len(piece)
+            if size > AT_ONCE:
+                return Reply(200, b"".join(begun), content_type, rest=pieces)
+        return Reply(200, b"".join(begun), content_type)
 
     @staticmethod
     def of(obj: object, status: int = 200) -> Reply:
@@ -51,6 +66,15 @@ class Stream:
     headers: Headers = field(default_factory=list)
     status: int = 200
     content_type: bytes = _JSON
+
+
+async def whole(pieces: Iterable[bytes], pause: Callable[[], Awaitable[None]]) -> bytes:
+    """All pieces in one, made with a look at other requests in between."""
+    made: list[bytes] = []
+    for piece in pieces:
+        made.append(piece)
+        await pause()
+    return b"".join(made)
 
 
 def as_yaml(body: bytes) -> bytes:

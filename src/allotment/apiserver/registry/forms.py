@@ -7,7 +7,7 @@ to be decoded, ten thousand of them take longer than others should have to wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +21,8 @@ encode = msgspec.json.Encoder().encode
 
 PIECE = 100
 """Objects of a list that are decoded at once."""
+PIECE_BYTES = 64 * 1024
+"""After which a piece ends, however few objects it has: a reader who does not read keeps one from being forgotten."""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -230,9 +232,27 @@ def _listed(
 ) -> Iterator[bytes]:
     """An object with a field that lists records, which comes last."""
     yield encode(head)[:-1] + b',"%b":[' % field.encode()
-    for start in range(0, len(records), piece):
-        yield b"," * (start > 0) + b",".join(map(shown, records[start : start + piece]))
+    comma = b""
+    for some in joined(map(shown, records), piece, b","):
+        yield comma + some
+        comma = b","
     yield b"]}"
+
+
+def joined(parts: Iterable[bytes], most: int, glue: bytes = b"") -> Iterator[bytes]:
+    """Groups of at most so many parts, each of which ends with the part that makes it PIECE_BYTES or more."""
+    group: list[bytes] = []
+    size = 0
+    for part in parts:
+        group.append(part)
+        size += len(part)
+        if size >= PIECE_BYTES or len(group) >= most:
+            whole = glue.join(group)
+            group.clear()  # not after the yield, which may last as long as a reader does not read
+            size = 0
+            yield whole
+    if group:
+        yield glue.join(group)
 
 
 def _bookmark(revision: int, initial_end: bool) -> Obj:
