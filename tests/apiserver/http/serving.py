@@ -144,3 +144,16 @@ def configmap(name: str, labels: dict[str, str] | None = None, **data: str) -> d
     if labels:
         metadata["labels"] = labels
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+async def person(serving: Serving, name: str) -> str:
+    """Lets this user do everything, without being an administrator."""
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
+    }
+    made = await serving.call("POST", f"/apis/{group}/v1/clusterrolebindings", binding)
+    assert made.status == 201, made.body
+    return name

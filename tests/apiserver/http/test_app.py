@@ -20,7 +20,7 @@ from allotment.apiserver.http.seats import Seats
 from allotment.apiserver.registry.forms import PIECE
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.store import store
-from tests.apiserver.http.serving import CONFIGMAPS, Serving, configmap, serving
+from tests.apiserver.http.serving import CONFIGMAPS, Serving, configmap, person, serving
 from tests.apiserver.registry.custom.schemas import definition
 
 Story = Callable[[Serving], Awaitable[None]]
@@ -242,14 +242,7 @@ def test_a_dry_run_in_the_query_counts_beside_an_empty_one_in_the_body(tell: Cal
 
 async def jane(server: Serving) -> Serving:
     """Somebody who may do everything and is no administrator."""
-    binding = {
-        "metadata": {"name": "jane"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}],
-    }
-    made = await server.call("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
-    assert made.status == 201, made.body
-    return Serving(server.server, Identity("jane", ("system:authenticated",)))
+    return Serving(server.server, Identity(await person(server, "jane"), ("system:authenticated",)))
 
 
 def with_few_seats(server: Serving, **bounds: int) -> None:

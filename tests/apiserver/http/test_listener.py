@@ -9,7 +9,7 @@ import json
 import socket
 import ssl
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -44,13 +44,20 @@ class Peer:
 
     async def reply(self) -> tuple[int, Any]:
         head = (await self._within(self.reader.readuntil(b"\r\n\r\n"))).decode()
-        length = next(
-            int(line.partition(":")[2])
-            for line in head.lower().split("\r\n")
-            if line.startswith("content-length")
-        )
-        body = await self._within(self.reader.readexactly(length))
+        sizes = [
+            line.partition(":")[2] for line in head.lower().split("\r\n") if line.startswith("content-length")
+        ]
+        if sizes:
+            body = await self._within(self.reader.readexactly(int(sizes[0])))
+        else:
+            body = b"".join([chunk async for chunk in self._chunks()])
         return int(head.split()[1]), json.loads(body) if body[:1] == b"{" else body.decode()
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        """Of a reply that the server made as we took it."""
+        while size := int(await self._within(self.reader.readline()), 16):
+            yield (await self._within(self.reader.readexactly(size + 2)))[:-2]
+        await self._within(self.reader.readline())
 
     async def ended(self) -> bytes:
         """What still comes until the server closes."""
@@ -63,12 +70,17 @@ class Peer:
         return await asyncio.wait_for(work, PATIENCE)
 
 
-def trust(server: ApiServer, folder: Path, user: str | None) -> ssl.SSLContext:
+ADMINISTRATORS = ("system:masters",)
+
+
+def trust(
+    server: ApiServer, folder: Path, user: str | None, groups: Sequence[str] = ADMINISTRATORS
+) -> ssl.SSLContext:
     """What a client needs to talk to the server, as this user or as nobody."""
     authority = server.certificates.authority
     context = ssl.create_default_context(cadata=authority.certificate.decode())
     if user is not None:
-        credential = authority.issue_client(user, ["system:masters"], datetime.datetime.now(datetime.UTC))
+        credential = authority.issue_client(user, groups, datetime.datetime.now(datetime.UTC))
         (folder / "client.crt").write_bytes(credential.certificate)
         (folder / "client.key").write_bytes(credential.key)
         context.load_cert_chain(folder / "client.crt", folder / "client.key")
@@ -76,8 +88,10 @@ def trust(server: ApiServer, folder: Path, user: str | None) -> ssl.SSLContext:
 
 
 @asynccontextmanager
-async def peer(server: ApiServer, folder: Path, user: str | None = "admin") -> AsyncIterator[Peer]:
-    context = trust(server, folder, user)
+async def peer(
+    server: ApiServer, folder: Path, user: str | None = "admin", groups: Sequence[str] = ADMINISTRATORS
+) -> AsyncIterator[Peer]:
+    context = trust(server, folder, user, groups)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context, limit=2**24)
     try:
         yield Peer(reader, writer)

@@ -47,7 +47,7 @@ from allotment.apiserver.http.paths import Paths
 from allotment.apiserver.http.priority import EXEMPT, PROBES, Place, place_of, width_of
 from allotment.apiserver.http.reply import Reply, Stream, warning_headers, whole
 from allotment.apiserver.http.request import Disconnected, Request
-from allotment.apiserver.http.resources import Resources, attributes_of
+from allotment.apiserver.http.resources import Resources, attributes_of, check_verb
 from allotment.apiserver.http.route import Target, target_of
 from allotment.apiserver.http.seats import Seats, too_many
 from allotment.apiserver.registry.catalogue import Catalogue, Served
@@ -288,6 +288,8 @@ class App:
             if self.pages is not None and self._is_page(request.path):
                 return self._page(self.pages, request, told)
             self._allowed_path(request, told)
+            if request.method != "GET" and not _probes(request):
+                raise _not_allowed()
             return partial(self._other, request)
         verb = _verb(request, target)
         identity = self._allowed(request, target, verb, told)
@@ -305,6 +307,8 @@ class App:
         told.labels = _labels(
             target, verb
         )  # not before: whatever a path says would become a series of its own
+        if target.subresource in ("", "status"):
+            check_verb(served, target, verb)
         if verb in ("list", "watch"):
             told.width = width_of(objects=self._resources.count(served))
         return partial(self._of_resource, request, target, verb, served, identity)
@@ -318,8 +322,6 @@ class App:
         return answer
 
     async def _other(self, request: Request) -> Reply:
-        if request.method != "GET" and not _probes(request):
-            raise _not_allowed()
         found = self._discovery.find(request.path, accepted(request.header(b"accept")))
         if found is None:
             found = await self._paths.find(request)

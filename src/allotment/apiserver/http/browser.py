@@ -33,26 +33,22 @@ def check_page(method: str, headers: Headers, names: Collection[str]) -> None:
     if origin is None and site is None:
         return
     host = told.get(b"host", b"").decode("latin-1").lower()
+    own = site.decode("latin-1").lower() in _OWN_PAGE if site is not None else _place_of(origin) == host
+    if method not in _READING and not own:
+        raise _foreign(method, origin, site)
     if not _is_ours(host, names):
         raise Forbidden(
             f'a browser asked for "{host[:_SHOWN]}", which is no name of this server: its certificate names '
             f"{', '.join(sorted(names))}"
         )
-    if method in _READING:
-        return
-    if site is not None:
-        if site.decode("latin-1").lower() not in _OWN_PAGE:
-            raise _foreign(method, origin, site)
-    elif origin is not None and _place_of(origin) != host:
-        raise _foreign(method, origin, site)
 
 
-def _place_of(origin: bytes) -> str:
-    """The host and port of an origin; empty for one that hides itself (``null``) or is none."""
+def _place_of(origin: bytes | None) -> str | None:
+    """The host and port of an origin; None for one that hides itself (``null``) or is none."""
     try:
-        return urlsplit(origin.decode("latin-1").lower()).netloc
+        return urlsplit((origin or b"").decode("latin-1").lower()).netloc or None
     except ValueError:
-        return ""
+        return None
 
 
 def _is_ours(host: str, names: Collection[str]) -> bool:

@@ -79,10 +79,9 @@ class Resources:
     async def answer(
         self, request: Request, target: Target, verb: str, served: Served, identity: Identity
     ) -> Reply | Stream:
-        """The reply to a request that is authorized. Raises StatusError."""
+        """The reply to a request that is authorized, and whose verb is the kind's (``check_verb``). Raises StatusError."""
         if target.subresource and target.subresource != "status":
             return await self._subresource(request, target, verb, served, identity)
-        _check_verb(served, target, verb)
         if verb == "get":
             return await self._get(request, target, served)
         if verb in ("list", "watch"):
@@ -346,7 +345,8 @@ def _patch_of(raw: bytes) -> Any:
         raise BadRequest("invalid JSON patch") from exc
 
 
-def _check_verb(served: Served, target: Target, verb: str) -> None:
+def check_verb(served: Served, target: Target, verb: str) -> None:
+    """Raises MethodNotAllowed for what cannot be done with a kind, or with its status."""
     resource = served.resource
     allowed = verb in resource.verbs
     if target.subresource == "status":
