@@ -111,8 +111,10 @@ class Watch:
         if isinstance(answer, Answer):
             self.lines.put_nowait(answer.body)
             return
-        async for batch in answer.lines:
-            for line in batch.splitlines():
+        rest = b""
+        async for piece in answer.lines:
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
                 self.lines.put_nowait(line)
 
     async def event(self) -> Any:

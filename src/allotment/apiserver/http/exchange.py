@@ -197,7 +197,7 @@ class Exchange:
                 del batch  # the next may be long in coming
         await self._write(LAST_CHUNK if chunks else b"")
 
-    async def _write(self, before: bytes, body: bytes = b"", after: bytes = b"") -> None:
+    async def _write(self, before: bytes, body: bytes | memoryview = b"", after: bytes = b"") -> None:
         """In pieces, with a look at the peer between them: TLS takes any amount at once and tells of no delay."""
         line, size = self._line, len(body)
         if size <= limits.PIECE:

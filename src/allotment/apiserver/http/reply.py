@@ -9,6 +9,7 @@ import msgspec
 import yaml
 
 from allotment.api.status import StatusError
+from allotment.apiserver.registry.forms import Buffer
 from allotment.apiserver.store.record import Obj
 
 Headers = list[tuple[bytes, bytes]]
@@ -27,12 +28,12 @@ class Reply:
     body: bytes
     content_type: bytes = _JSON
     headers: Headers = field(default_factory=list)
-    rest: Iterator[bytes] | None = None
+    rest: Iterator[Buffer] | None = None
 
     @staticmethod
-    def made(pieces: Iterator[bytes], content_type: bytes = _JSON) -> Reply:
+    def made(pieces: Iterator[Buffer], content_type: bytes = _JSON) -> Reply:
         """Of pieces: whole if they are few bytes, else from the first of them on."""
-        begun: list[bytes] = []
+        begun: list[Buffer] = []
         size = 0
         for piece in pieces:
             begun.append(piece)
@@ -61,16 +62,16 @@ class Reply:
 class Stream:
     """An answer that goes on: batches of lines as they come. ``end`` ends it, also while nothing comes."""
 
-    lines: AsyncGenerator[bytes, None]
+    lines: AsyncGenerator[Buffer, None]
     end: Callable[[], None]
     headers: Headers = field(default_factory=list)
     status: int = 200
     content_type: bytes = _JSON
 
 
-async def whole(pieces: Iterable[bytes], pause: Callable[[], Awaitable[None]]) -> bytes:
+async def whole(pieces: Iterable[Buffer], pause: Callable[[], Awaitable[None]]) -> bytes:
     """All pieces in one, made with a look at other requests in between."""
-    made: list[bytes] = []
+    made: list[Buffer] = []
     for piece in pieces:
         made.append(piece)
         await pause()

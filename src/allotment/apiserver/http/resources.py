@@ -34,7 +34,7 @@ from allotment.apiserver.registry.deletion import (
     replies_with_object,
     success,
 )
-from allotment.apiserver.registry.forms import PIECE, Form, Metadata, Page, Table, plain
+from allotment.apiserver.registry.forms import PIECE, Buffer, Form, Metadata, Page, Table, plain
 from allotment.apiserver.registry.patches import PatchType
 from allotment.apiserver.registry.registry import Registry
 from allotment.apiserver.registry.resource import View
@@ -155,7 +155,7 @@ class Resources:
         return Table(served, wanted.version, what, self._now), wanted
 
     async def _list(
-        self, request: Request, pieces: Iterator[bytes], wanted: Accepted, call: Call | None = None
+        self, request: Request, pieces: Iterator[Buffer], wanted: Accepted, call: Call | None = None
     ) -> Reply:
         """A list is made as it is sent, unless it has to be whole to be put into another form."""
         if wanted.media_type != JSON or _pretty(request):
@@ -359,7 +359,7 @@ def check_verb(served: Served, target: Target, verb: str) -> None:
         raise MethodNotAllowed("the server does not allow this method on the requested resource")
 
 
-async def _until_gone(watching: Watching, peer: Peer | None) -> AsyncGenerator[bytes, None]:
+async def _until_gone(watching: Watching, peer: Peer | None) -> AsyncGenerator[Buffer, None]:
     """The lines of a watch until its client is gone, also while nothing happens. In process, a client closes them."""
     gone = None
     if peer is not None:
