@@ -14,6 +14,9 @@ BODY_RATE = 8 * 1024  # bytes a second that a body has to come with,
 BODY_SECONDS = 5.0  # looked at so often
 READ_AT_ONCE = 256 * 1024
 PIECE = 64 * 1024  # of a reply that is written at once, and that a transport keeps before it has us wait
+MAX_UNSENT_IN_KERNEL = (
+    128 * 1024
+)  # of a connection; else the kernel takes megabytes for a peer that reads nothing
 MAX_UNREAD = 64 * 1024  # bytes of a body that wait for the application; then no more is read
 MAX_DISCARDED = 8 * 1024 * 1024
 STALLED_SECONDS = 60.0  # that a peer may leave what we send it unread, in all,

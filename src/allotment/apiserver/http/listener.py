@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 import ssl
+import sys
 from email.utils import formatdate
 
 from allotment.apiserver.http import limits
@@ -17,6 +19,8 @@ from allotment.apiserver.http.app import App
 from allotment.apiserver.http.connection import Connection
 from allotment.apiserver.http.holdings import Holdings
 
+_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25 if sys.platform == "linux" else None)
+"""Python's socket module names it from 3.12 on."""
 _OTHER_FILES = 200
 """Open files that are no connections."""
 
@@ -53,6 +57,9 @@ class Listener:
             ssl_shutdown_timeout=limits.GOODBYE_SECONDS if self._tls else None,
             backlog=limits.BACKLOG,
         )
+        if _NOTSENT_LOWAT is not None:
+            for each in self._server.sockets:  # connections take it over
+                each.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, limits.MAX_UNSENT_IN_KERNEL)
 
     @property
     def port(self) -> int:
