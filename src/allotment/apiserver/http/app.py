@@ -2,8 +2,8 @@
 
 Who asks is found out first, then whether they may, then what they want: a resource (``resources.py``), a discovery
 document, OpenAPI, health, metrics. None of that takes long. Then the body is read, within bounds of what all bodies may hold; and
-only when it is whole the request waits for its turn and a seat (``seats.py``), where a refusal waits, too: nobody is
-refused so fast that it hurts others. Watches are counted apart, as they stay. All failures become Status objects
+only when it is whole the request waits for its turn and a seat (``seats.py``). A refusal waits for its turn, too: nobody
+is refused so fast that it hurts others. Watches are counted apart, as they stay. All failures become Status objects
 here, once, and so does a deadline that has passed.
 
 Two ways lead here, and meet in :meth:`App.answer` with a :class:`Request`: connections (``connection.py``), and callers in this
@@ -235,11 +235,12 @@ class App:
         try:
             if work is not None and request.method in _WITH_BODY:
                 told.width = width_of(len(await self._body(request, told.place, bodies)))
+            if work is None:
+                assert refusal is not None
+                await self.seats.refuse(told.place)
+                raise refusal
             seat = await self.seats.take(told.place, told.width)
             try:
-                if work is None:
-                    assert refusal is not None
-                    raise refusal
                 answer = await work()
             finally:
                 self.seats.leave(seat)

@@ -24,7 +24,9 @@ NODE = Level("nodes", seats=120, work=8, flow_queue=50, queue=2_000)
 SYSTEM = Level("system", seats=120, work=16, flow_queue=200, queue=1_000)
 WORKLOAD = Level("workload", seats=320, work=16, flow_queue=100, queue=1_000)
 CATCH_ALL = Level("catch-all", seats=20, work=4, flow_queue=20, queue=200)
-LEVELS = (PROBES, LEADERS, NODE, SYSTEM, WORKLOAD, CATCH_ALL)
+REFUSALS = Level("refusals", seats=25_000, work=8, flow_queue=25_000, queue=25_000)
+"""Not of requests but of their refusals, which cost as much as small requests and come back as soon as they are out."""
+LEVELS = (PROBES, LEADERS, NODE, SYSTEM, WORKLOAD, CATCH_ALL, REFUSALS)
 """The most pressing first."""
 
 _OURS = ("allotment:", "system:kube-", "system:serviceaccount:kube-system:")

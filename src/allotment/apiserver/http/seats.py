@@ -13,7 +13,7 @@ from time import perf_counter
 from allotment.api.status import TooManyRequests
 from allotment.apiserver.http.fairness import Level, Queues, State, Ticket
 from allotment.apiserver.http.metrics import Metrics
-from allotment.apiserver.http.priority import LEVELS, Place
+from allotment.apiserver.http.priority import LEVELS, REFUSALS, Place
 
 WAIT_SECONDS = 15.0
 
@@ -35,7 +35,7 @@ class Seats:
             return None
         ticket = self._arrived(place, width)
         if ticket.state is not State.SEATED:
-            await self._wait(ticket)
+            await self._wait(ticket, place)
         return ticket
 
     def leave(self, ticket: Ticket | None) -> None:
@@ -65,7 +65,12 @@ class Seats:
             asyncio.get_running_loop().call_soon(self._turn)
         return ticket
 
-    async def _wait(self, ticket: Ticket) -> None:
+    async def refuse(self, place: Place) -> None:
+        """Returns when it is time to refuse a request of whoever has this place."""
+        if place.level is not None:
+            await self.pause(Place(REFUSALS, place.flow))
+
+    async def _wait(self, ticket: Ticket, place: Place) -> None:
         begun = perf_counter()
         level = ticket.level.name
         try:
@@ -74,6 +79,7 @@ class Seats:
                     await self._future(ticket)
             if ticket.state is State.REFUSED:
                 self._metrics.refused(level, "queue-full")
+                await self.refuse(place)
                 raise too_many()
         except TimeoutError:
             self.leave(ticket)
