@@ -21,7 +21,7 @@ from typing import Any
 from allotment.apiserver.auth.authentication import Authentication
 from allotment.apiserver.auth.authorization import Authorization
 from allotment.apiserver.auth.bootstrap import bring_defaults
-from allotment.apiserver.auth.certificates import SERVICE_ACCOUNT_KEY, Certificates
+from allotment.apiserver.auth.certificates import SERVER_NAMES, SERVICE_ACCOUNT_KEY, Certificates
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
 from allotment.apiserver.auth.jwt import SigningKey
 from allotment.apiserver.auth.keyfile import write_whole
@@ -201,7 +201,15 @@ class ApiServer:
             },
             find_document=OpenApi(self.catalogue).find,
         )
-        return App(self.catalogue, resources, paths, self.authentication, self.authorization, self.metrics)
+        return App(
+            self.catalogue,
+            resources,
+            paths,
+            self.authentication,
+            self.authorization,
+            self.metrics,
+            names={*SERVER_NAMES, self.options.host, *self.options.names},
+        )
 
     def _store_trouble(self) -> str | None:
         """What /readyz says of the store. After a while it is given another chance: only a write shows that it is well."""

@@ -26,12 +26,11 @@ _POLICY = (
 )
 SAFE: Headers = [
     (b"content-security-policy", _POLICY),
-    (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
-"""For all that a browser gets from here."""
+"""For all that a browser gets from here, besides what the server says with every answer."""
 NOT_KEPT: Headers = [*SAFE, (b"cache-control", b"no-store")]
 """For what only one person may see."""
 

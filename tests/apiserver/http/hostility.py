@@ -40,9 +40,11 @@ class Peer:
     def __init__(self, connection: ssl.SSLSocket) -> None:
         self.socket = connection
         self._rest = b""
+        self._asked = ""
 
     def say(self, data: bytes) -> None:
         """Sends, unless the server has stopped listening."""
+        self._asked = data[:200].decode("latin-1")
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             self.socket.sendall(data)
 
@@ -59,6 +61,8 @@ class Peer:
         answer = Answer(status, text)
         if length := answer.header("content-length"):
             answer.body = self._exactly(int(length))
+        elif answer.header("transfer-encoding") == "chunked" and "watch" not in self._asked:
+            answer.body = b"".join(self._chunks())
         return answer
 
     def ask(self, method: str, path: str, body: bytes = b"", headers: str = "") -> Answer:
@@ -83,6 +87,13 @@ class Peer:
         found, _, self._rest = self._rest.partition(mark)
         return found, True
 
+    def _chunks(self) -> Iterator[bytes]:
+        """Of a reply that the server made as we took it."""
+        while size := int(self._until(b"\r\n")[0] or b"0", 16):
+            yield self._exactly(size)
+            self._exactly(2)
+        self._exactly(2)
+
     def _exactly(self, length: int) -> bytes:
         pieces, size = [self._rest], len(self._rest)
         while size < length and (piece := self._read()):
@@ -100,6 +111,8 @@ class Peer:
 
 
 def request(method: str, path: str, body: bytes = b"", headers: str = "") -> bytes:
+    if body and "content-type" not in headers.lower():
+        headers += "Content-Type: application/json\r\n"
     head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
     return head.encode("latin-1") + body
 

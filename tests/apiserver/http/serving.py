@@ -111,8 +111,10 @@ class Watch:
         if isinstance(answer, Answer):
             self.lines.put_nowait(answer.body)
             return
-        async for batch in answer.lines:
-            for line in batch.splitlines():
+        rest = b""
+        async for piece in answer.lines:
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
                 self.lines.put_nowait(line)
 
     async def event(self) -> Any:
@@ -144,3 +146,16 @@ def configmap(name: str, labels: dict[str, str] | None = None, **data: str) -> d
     if labels:
         metadata["labels"] = labels
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+async def person(serving: Serving, name: str) -> str:
+    """Lets this user do everything, without being an administrator."""
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
+    }
+    made = await serving.call("POST", f"/apis/{group}/v1/clusterrolebindings", binding)
+    assert made.status == 201, made.body
+    return name

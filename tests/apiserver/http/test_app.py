@@ -13,12 +13,14 @@ import yaml
 
 from allotment.api.schema import schema_of
 from allotment.apiserver.auth.identity import Identity
+from allotment.apiserver.http.priority import LEVELS, WORKLOAD, place_of
 from allotment.apiserver.http.request import MAX_BODY
 from allotment.apiserver.http.resources import LARGE
+from allotment.apiserver.http.seats import Seats
 from allotment.apiserver.registry.forms import PIECE
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.store import store
-from tests.apiserver.http.serving import CONFIGMAPS, Serving, configmap, serving
+from tests.apiserver.http.serving import CONFIGMAPS, Serving, configmap, person, serving
 from tests.apiserver.registry.custom.schemas import definition
 
 Story = Callable[[Serving], Awaitable[None]]
@@ -238,18 +240,178 @@ def test_a_dry_run_in_the_query_counts_beside_an_empty_one_in_the_body(tell: Cal
     tell(story)
 
 
+async def jane(server: Serving) -> Serving:
+    """Somebody who may do everything and is no administrator."""
+    return Serving(server.server, Identity(await person(server, "jane"), ("system:authenticated",)))
+
+
+def with_few_seats(server: Serving, **bounds: int) -> None:
+    app = server.server.app
+    levels = [replace(level, **bounds) if level is WORKLOAD else level for level in LEVELS]
+    app.seats = Seats(app._metrics, levels)
+
+
 def test_a_flood_is_turned_away_and_the_rest_served(tell: Callable[[Story], None]) -> None:
     async def story(server: Serving) -> None:
-        app = server.server.app
-        app.max_requests = 3
-        replies = await asyncio.gather(
-            *(server.call("POST", CONFIGMAPS, configmap(f"c{number}")) for number in range(10))
-        )
+        many = await jane(server)
+        with_few_seats(server, seats=3, flow_queue=2)
+        flood = [many.call("POST", CONFIGMAPS, configmap(f"c{number}")) for number in range(10)]
+        urgent = [server.call("POST", CONFIGMAPS, configmap(f"a{number}")) for number in range(10)]
+        replies = await asyncio.gather(*flood)
         refused = [reply for reply in replies if reply.status == 429]
-        assert len(refused) == 7
+        assert len(refused) == 5
         assert {reply.header("retry-after") for reply in refused} == {"1"}
-        assert len((await server.call("GET", CONFIGMAPS)).json["items"]) == 3
-        assert app.requests == 0
+        assert [reply.status for reply in await asyncio.gather(*urgent)] == [201] * 10
+        assert len((await server.call("GET", CONFIGMAPS)).json["items"]) == 15
+        assert server.server.app.requests == 0
+        text = (await server.call("GET", "/metrics")).body.decode()
+        rejected = (
+            'apiserver_flowcontrol_rejected_requests_total{priority_level="workload",reason="queue-full"}'
+        )
+        assert f"{rejected} 5.0" in text
+        assert 'apiserver_flowcontrol_current_inqueue_requests{priority_level="workload"} 0.0' in text
+
+    tell(story)
+
+
+def test_who_waits_too_long_for_a_seat_is_told_to_come_back(
+    tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(server: Serving) -> None:
+        many = await jane(server)
+        with_few_seats(server, seats=1)
+        app = server.server.app
+        app.seats.wait_seconds = 0.01
+        place = place_of(Identity("john"), None, "")
+        seat = await app.seats.take(place)
+        assert (await many.call("GET", CONFIGMAPS)).status == 429
+        app.seats.leave(seat)
+        assert (await many.call("GET", CONFIGMAPS)).status == 200
+
+    tell(story)
+
+
+def test_a_request_whose_deadline_has_passed_is_told_so(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        many = await jane(server)
+        with_few_seats(server, seats=1)
+        app = server.server.app
+        seat = await app.seats.take(place_of(Identity("john"), None, ""))
+        late = await many.call("GET", CONFIGMAPS, timeout="10ms")
+        assert (late.status, late.json["reason"]) == (504, "Timeout")
+        app.deadline_seconds = 0.01
+        assert (await many.call("GET", CONFIGMAPS, timeout="1h")).status == 504
+        app.seats.leave(seat)
+        assert (await many.call("GET", CONFIGMAPS)).status == 200
+        assert app.seats.queues["workload"].waiting == 0
+
+    tell(story)
+
+
+DURATIONS = {
+    "abc": 'invalid timeout specified in the request URL - time: invalid duration "abc"',
+    "5": 'invalid timeout specified in the request URL - time: missing unit in duration "5"',
+    "5x": 'invalid timeout specified in the request URL - time: invalid duration "5x"',
+    "1s2": 'invalid timeout specified in the request URL - time: invalid duration "1s2"',
+}
+
+
+def test_a_timeout_that_is_no_duration_is_refused_except_for_watches(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        for value, message in DURATIONS.items():
+            for path in (CONFIGMAPS, f"{CONFIGMAPS}/a", "/version", "/healthz"):
+                reply = await server.call("GET", path, timeout=value)
+                assert (reply.status, reply.json["message"]) == (400, message), path
+            assert (await server.call("POST", CONFIGMAPS, configmap("a"), timeout=value)).status == 400
+        for value in ("", "0", "0s", "10s", "1h30m", "-5s"):
+            assert (await server.call("GET", CONFIGMAPS, timeout=value)).status == 200, value
+        async with server.watch(CONFIGMAPS, timeout="abc") as watch:
+            await server.call("POST", CONFIGMAPS, configmap("a"))
+            assert (await watch.event())["type"] == "ADDED"
+
+    tell(story)
+
+
+INVALID, RANGE = "invalid syntax", "value out of range"
+NUMBERS = [
+    ("limit", "abc", INVALID),
+    ("limit", "", INVALID),
+    ("limit", "1_0", INVALID),
+    ("limit", " 1", INVALID),
+    ("limit", "1.5", INVALID),
+    ("limit", "\u0661", INVALID),
+    ("limit", "9223372036854775808", RANGE),
+    ("limit", "9" * 300, RANGE),
+    ("timeoutSeconds", "abc", INVALID),
+    ("timeoutSeconds", "0x10", INVALID),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "why"), NUMBERS)
+def test_a_number_that_is_none_is_refused(
+    tell: Callable[[Story], None], name: str, value: str, why: str
+) -> None:
+    async def story(server: Serving) -> None:
+        for more in ({}, {"watch": "1"}):
+            reply = await server.call("GET", CONFIGMAPS, None, None, **more, **{name: value})
+            assert reply.status == 400, reply.body
+            assert reply.json["message"] == f'strconv.ParseInt: parsing "{value[:40]}": {why}'
+        assert (
+            await server.call("GET", "/api/v1/namespaces/default", None, None, **{name: value})
+        ).status == 200
+        deleted = await server.call("DELETE", f"{CONFIGMAPS}/a", None, None, gracePeriodSeconds=value)
+        assert deleted.status == 400
+
+    tell(story)
+
+
+def test_numbers_may_have_a_sign(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        for value in ("+5", "-5", "0", "0005"):
+            assert (await server.call("GET", CONFIGMAPS, limit=value)).status == 200
+
+    tell(story)
+
+
+def test_what_is_accepted_is_named_when_nothing_else_is_offered(tell: Callable[[Story], None]) -> None:
+    async def story(server: Serving) -> None:
+        refused = await server.call(
+            "GET", CONFIGMAPS, headers={"accept": "application/vnd.kubernetes.protobuf"}
+        )
+        assert refused.status == 406
+        assert refused.json["message"] == (
+            "only the following media types are accepted: application/json, application/yaml"
+        )
+        for offered in ("application/json", "application/yaml"):
+            assert (await server.call("GET", CONFIGMAPS, headers={"accept": offered})).status == 200
+
+    tell(story)
+
+
+def test_a_body_needs_a_type(tell: Callable[[Story], None]) -> None:
+    """A browser sends one without a type, or with one of three, for whatever page asks it to."""
+
+    async def story(server: Serving) -> None:
+        await server.call("POST", CONFIGMAPS, configmap("a"))
+        path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+        for type_ in (
+            "",
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data; boundary=x",
+        ):
+            for method, where in (
+                ("POST", CONFIGMAPS),
+                ("PUT", f"{CONFIGMAPS}/a"),
+                ("PATCH", f"{CONFIGMAPS}/a"),
+                ("DELETE", f"{CONFIGMAPS}/a"),
+                ("DELETE", CONFIGMAPS),
+                ("POST", path),
+                ("POST", "/api/v1/namespaces/default/serviceaccounts/default/token"),
+            ):
+                refused = await server.call(method, where, {}, {"content-type": type_})
+                assert refused.status == 415, (method, where, type_)
+        assert (await server.call("DELETE", f"{CONFIGMAPS}/a", None, {"content-type": ""})).status == 200
 
     tell(story)
 
@@ -257,7 +419,7 @@ def test_a_flood_is_turned_away_and_the_rest_served(tell: Callable[[Story], None
 def test_watches_are_counted_apart(tell: Callable[[Story], None]) -> None:
     async def story(server: Serving) -> None:
         app = server.server.app
-        app.max_requests, app.max_watches = 1, 2
+        app.max_watches = 2
         await server.call("POST", CONFIGMAPS, configmap("a"))
         async with server.watch(CONFIGMAPS) as one, server.watch(CONFIGMAPS) as two:
             assert [(await each.event())["type"] for each in (one, two)] == ["ADDED", "ADDED"]
@@ -402,8 +564,10 @@ def test_kinds_come_and_go_while_the_server_runs(tell: Callable[[Story], None]) 
         assert (made.status, made.json["apiVersion"]) == (201, "example.com/v1")
         resources = (await server.call("GET", "/apis/example.com/v1")).json["resources"]
         assert [each["name"] for each in resources] == ["things"]
+        assert b'resource="things"' in (await server.call("GET", "/metrics")).body
         catalogue.remove("things.example.com")
         assert (await server.call("GET", path)).status == 404
+        assert b'resource="things"' not in (await server.call("GET", "/metrics")).body
         assert (await server.call("GET", "/apis/example.com/v1")).status == 404
 
     tell(story)

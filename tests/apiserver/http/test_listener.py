@@ -9,7 +9,7 @@ import json
 import socket
 import ssl
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -36,19 +36,28 @@ class Peer:
         await self.writer.drain()
 
     async def request(self, method: str, path: str, body: bytes = b"", headers: str = "") -> tuple[int, Any]:
+        if body and "content-type" not in headers.lower():
+            headers += "Content-Type: application/json\r\n"
         head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{headers}\r\n"
         await self.say(head.encode() + body)
         return await self.reply()
 
     async def reply(self) -> tuple[int, Any]:
         head = (await self._within(self.reader.readuntil(b"\r\n\r\n"))).decode()
-        length = next(
-            int(line.partition(":")[2])
-            for line in head.lower().split("\r\n")
-            if line.startswith("content-length")
-        )
-        body = await self._within(self.reader.readexactly(length))
+        sizes = [
+            line.partition(":")[2] for line in head.lower().split("\r\n") if line.startswith("content-length")
+        ]
+        if sizes:
+            body = await self._within(self.reader.readexactly(int(sizes[0])))
+        else:
+            body = b"".join([chunk async for chunk in self._chunks()])
         return int(head.split()[1]), json.loads(body) if body[:1] == b"{" else body.decode()
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        """Of a reply that the server made as we took it."""
+        while size := int(await self._within(self.reader.readline()), 16):
+            yield (await self._within(self.reader.readexactly(size + 2)))[:-2]
+        await self._within(self.reader.readline())
 
     async def ended(self) -> bytes:
         """What still comes until the server closes."""
@@ -61,12 +70,17 @@ class Peer:
         return await asyncio.wait_for(work, PATIENCE)
 
 
-def trust(server: ApiServer, folder: Path, user: str | None) -> ssl.SSLContext:
+ADMINISTRATORS = ("system:masters",)
+
+
+def trust(
+    server: ApiServer, folder: Path, user: str | None, groups: Sequence[str] = ADMINISTRATORS
+) -> ssl.SSLContext:
     """What a client needs to talk to the server, as this user or as nobody."""
     authority = server.certificates.authority
     context = ssl.create_default_context(cadata=authority.certificate.decode())
     if user is not None:
-        credential = authority.issue_client(user, ["system:masters"], datetime.datetime.now(datetime.UTC))
+        credential = authority.issue_client(user, groups, datetime.datetime.now(datetime.UTC))
         (folder / "client.crt").write_bytes(credential.certificate)
         (folder / "client.key").write_bytes(credential.key)
         context.load_cert_chain(folder / "client.crt", folder / "client.key")
@@ -74,8 +88,10 @@ def trust(server: ApiServer, folder: Path, user: str | None) -> ssl.SSLContext:
 
 
 @asynccontextmanager
-async def peer(server: ApiServer, folder: Path, user: str | None = "admin") -> AsyncIterator[Peer]:
-    context = trust(server, folder, user)
+async def peer(
+    server: ApiServer, folder: Path, user: str | None = "admin", groups: Sequence[str] = ADMINISTRATORS
+) -> AsyncIterator[Peer]:
+    context = trust(server, folder, user, groups)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context, limit=2**24)
     try:
         yield Peer(reader, writer)
@@ -166,19 +182,23 @@ def test_what_is_no_http_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
-    [b"", b"GET /healthz HT", b"POST " + CONFIGMAPS.encode() + b" HTTP/1.1\r\nContent-Length: 100\r\n\r\n{"],
+    ("said", "answer"),
+    [
+        (b"", b""),
+        (b"GET /healthz HT", b"HTTP/1.1 408"),
+        (b"POST " + CONFIGMAPS.encode() + b" HTTP/1.1\r\nContent-Length: 100\r\n\r\n{", b"HTTP/1.1 408"),
+    ],
     ids=["nothing", "half a head", "half a body"],
 )
 def test_a_request_that_does_not_arrive_ends_the_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes, answer: bytes
 ) -> None:
     monkeypatch.setattr(limits, "REQUEST_SECONDS", 0.05)
 
     async def main() -> None:
         async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:
             await client.say(said)
-            assert await client.ended() == b""
+            assert (await client.ended())[:12] == answer
             assert ours.server.app.requests == 0
 
     asyncio.run(main())
@@ -222,7 +242,10 @@ def test_a_connection_may_be_closed_twice(tmp_path: Path, run: Any, caplog: pyte
 
 def test_who_waits_to_be_told_to_go_on_is_told(tmp_path: Path) -> None:
     body = json.dumps(configmap("a")).encode()
-    head = f"POST {CONFIGMAPS} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = (
+        f"POST {CONFIGMAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"Expect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
 
     async def main() -> None:
         async with serving(tmp_path / "data", port=0) as ours, peer(ours.server, tmp_path) as client:

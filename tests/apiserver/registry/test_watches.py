@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -34,7 +35,15 @@ def test_bookmarks_come_amid_changes_that_are_nothing_to_the_watch(tmp_path: Pat
             bookmarks=True,
             timeout=300,
         )
-        watching = Watching(Reads(rig.store), served, "ns", options, plain(served), lambda: seconds.pop(0))
+        watching = Watching(
+            Reads(rig.store),
+            served,
+            "ns",
+            options,
+            plain(served),
+            lambda: seconds.pop(0),
+            lambda: asyncio.sleep(0),
+        )
         lines = watching.lines()
         await _durable(rig, "other")
         event = json.loads(await anext(lines))

@@ -1,19 +1,22 @@
 """The application: every request from its first byte to the end of its reply.
 
 Who asks is found out first, then whether they may, then what they want: a resource (``resources.py``), a discovery
-document, OpenAPI, health, metrics. All failures become Status objects here, once. Requests beyond a number are refused
-with 429; watches are counted apart, as they stay. Large reads are refused, too, while readers leave too much with us unread.
+document, OpenAPI, health, metrics. None of that takes long. Then the body is read, within bounds of what all bodies may hold; and
+only when it is whole the request waits for its turn and a seat (``seats.py``). A refusal waits for its turn, too: nobody
+is refused so fast that it hurts others. Watches are counted apart, as they stay. All failures become Status objects
+here, once, and so does a deadline that has passed.
 
 Two ways lead here, and meet in :meth:`App.answer` with a :class:`Request`: connections (``connection.py``), and callers in this
-process, who call the application itself and say who they are. A network peer has no way to do that.
+process, who call the application itself, say who they are and are not queued. A network peer has no way to do that.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
-from functools import lru_cache
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sized
+from contextlib import aclosing, suppress
+from functools import lru_cache, partial
 from time import perf_counter
 from typing import Any
 
@@ -26,50 +29,60 @@ from allotment.api.status import (
     MethodNotAllowed,
     NotFound,
     StatusError,
+    Timeout,
     TooLarge,
-    TooManyRequests,
+    Unauthorized,
     Unavailable,
 )
 from allotment.apiserver.auth.authentication import Authentication, Headers
 from allotment.apiserver.auth.authorization import refusal
-from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
+from allotment.apiserver.auth.identity import ANONYMOUS, Attributes, Authorizer, Identity
 from allotment.apiserver.auth.impersonation import impersonated
+from allotment.apiserver.http.browser import check_page
 from allotment.apiserver.http.discovery import Discovery
+from allotment.apiserver.http.holdings import Holdings
 from allotment.apiserver.http.metrics import Labels, Metrics
 from allotment.apiserver.http.negotiation import accepted
 from allotment.apiserver.http.pages import Pages
 from allotment.apiserver.http.paths import Paths
-from allotment.apiserver.http.reply import Reply, Stream, warning_headers
+from allotment.apiserver.http.priority import EXEMPT, PROBES, Place, place_of, width_of
+from allotment.apiserver.http.reply import Reply, Stream, warning_headers, whole
 from allotment.apiserver.http.request import Disconnected, Request
-from allotment.apiserver.http.resources import Resources, attributes_of
+from allotment.apiserver.http.resources import Resources, attributes_of, check_verb
 from allotment.apiserver.http.route import Target, target_of
+from allotment.apiserver.http.seats import Seats, too_many
 from allotment.apiserver.registry.catalogue import Catalogue, Served
+from allotment.apiserver.registry.forms import Buffer
 from allotment.apiserver.registry.review import Review
 from allotment.apiserver.store.errors import CommitFailed, DiskFull, ObjectTooLarge, Overloaded, StoreError
 
 log = logging.getLogger("allotment.apiserver")
 
-MAX_REQUESTS = 600
 MAX_WATCHES = 20_000
-MAX_UNSENT = 256 * 1024 * 1024  # bytes of replies that their readers have not taken yet
-LARGE = 64 * 1024  # a reply that is refused when there is too much unsent
+MAX_BODIES, MAX_BODIES_EACH = 192 * 1024 * 1024, 48 * 1024 * 1024  # bytes that are here and not answered yet
+DEADLINE_SECONDS = (
+    60.0  # that an answer may take from the request's head on; watches and pages have their own
+)
 SLOW_SECONDS = 1.0
 
 _PROBES = ("/healthz", "/livez", "/readyz")
-"""Answered however busy the server is: whoever asks would otherwise take it for dead."""
 
 _IN_CONTAINERS = ("attach", "exec", "log", "portforward", "proxy")
 _READING = ("GET", "HEAD", "OPTIONS")
+_WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+Work = Callable[[], Awaitable[Reply | Stream]]
+"""What is left to do for a request that may be answered, once its body is here."""
 
 Send = Callable[[Reply | Stream], Awaitable[None]]
 """How an answer gets to whoever asked; returns when all of it has."""
 
 
 class App:
-    """Answers requests. ``requests`` and ``watches`` count those under way, ``unsent`` the bytes of replies on their way.
-    ``pages`` are for people; without them there are none."""
+    """Answers requests. ``requests`` and ``watches`` count those under way. ``pages`` are for people; without them there are
+    none. ``names`` are those under which browsers may ask for this server."""
 
     def __init__(
         self,
@@ -79,6 +92,7 @@ class App:
         authentication: Authentication,
         authorizer: Authorizer,
         metrics: Metrics,
+        names: Collection[str] = (),
     ) -> None:
         self._catalogue = catalogue
         self._resources = resources
@@ -89,13 +103,17 @@ class App:
         self._metrics = metrics
         self._streams: set[Stream] = set()
         self._ending = False
+        self._names = names
+        self._watches_of: dict[str, int] = {}  # by user
+        self._bodies: Holdings[Request] = Holdings(MAX_BODIES, MAX_BODIES_EACH)
+        self._bodies_of_exempt: Holdings[Request] = Holdings(MAX_BODIES, MAX_BODIES)
+        self.seats = Seats(metrics)
         self.pages: Pages | None = None
         self.requests = 0
         self.watches = 0
-        self.max_requests = MAX_REQUESTS
         self.max_watches = MAX_WATCHES
-        self.unsent = 0
-        self.max_unsent = MAX_UNSENT
+        self.deadline_seconds = DEADLINE_SECONDS
+        metrics.is_served = lambda group, version, plural: catalogue.find(group, version, plural) is not None
 
     async def __call__(
         self,
@@ -105,7 +123,7 @@ class App:
         headers: Mapping[str, str],
         body: bytes,
         state: Mapping[str, Any],
-    ) -> tuple[int, Mapping[str, str], bytes | AsyncGenerator[bytes, None]]:
+    ) -> tuple[int, Mapping[str, str], bytes | AsyncGenerator[Buffer, None]]:
         """A request from this process, by ``state["identity"]``: status, headers, and the body or the batches of a stream.
 
         The caller closes a stream that it does not read to its end.
@@ -114,18 +132,23 @@ class App:
         identity = state.get("identity")
         if identity is not None and not isinstance(identity, Identity):
             raise TypeError(f"the identity of a caller in process is no {type(identity).__name__}")
-        answer = await self.answer(Request(method, path, query, sent, body, identity=identity))
+        request = Request(method, path, query, sent, body, identity=identity)
+        answer = await self.answer(request, queued=False)
         told = {"content-type": answer.content_type.decode()}
         for name, value in answer.headers:
             told[name.decode()] = value.decode("latin-1")
         return answer.status, told, answer.lines if isinstance(answer, Stream) else answer.body
 
-    async def answer(self, request: Request, send: Send | None = None) -> Reply | Stream:
-        """The answer to a request, sent where that is asked for; failures are answers, too. Raises Disconnected."""
-        begun = perf_counter()
-        told = _Told(request, begun)
+    async def answer(
+        self, request: Request, send: Send | None = None, *, queued: bool = True
+    ) -> Reply | Stream:
+        """The answer to a request, sent where that is asked for; failures are answers, too. Raises Disconnected.
+
+        ``queued`` is false for callers in this process, who would else wait for the seats of those who they work for.
+        """
+        told = _Told(request, perf_counter())
         try:
-            answer = await self._answered(request, told)
+            answer = await self._in_time(request, told) if queued else await self._answered(request, told)
         except Disconnected:
             raise
         except Exception as exc:
@@ -135,18 +158,30 @@ class App:
             if send is not None:
                 await send(answer)
             return answer
-        if request.method == "GET" and self.unsent > self.max_unsent and len(answer.body) > LARGE:
-            self._metrics.rejected += 1
-            answer = Reply.error(_too_many())
+        if answer.rest is not None and send is None:
+            answer.body += await whole(answer.rest, request.pause)
         if send is not None:
-            self.unsent += len(answer.body)
-            try:
-                await send(answer)
-            finally:
-                self.unsent -= len(answer.body)
-        self._metrics.done(told.labels, answer.status, perf_counter() - begun)
+            await send(answer if answer.rest is None else self._in_pieces(answer, request))
+        self._metrics.done(told.labels, answer.status, perf_counter() - told.begun)
         told.note(answer.status)
         return answer
+
+    def closed_stream(self, user: str) -> None:
+        """A connection was closed because its reader left too much unread."""
+        self._metrics.closed_streams += 1
+        log.warning("closed a connection whose reader left too much unread", extra={"user": user})
+
+    def follow_connections(self, unsent: Holdings[Any], connections: Sized) -> None:
+        """Tells of what a listener's peers hold."""
+        self._metrics.held = lambda: (
+            ("allotment_connections", "Connections that are open.", len(connections)),
+            ("allotment_unsent_bytes", "Bytes that peers have not read of their replies.", unsent.total),
+            (
+                "allotment_body_bytes",
+                "Bytes of bodies that are not answered yet.",
+                self._bodies.total + self._bodies_of_exempt.total,
+            ),
+        )
 
     def end_watches(self) -> None:
         """Ends every watch where it stands, and those to come; their clients go on from there elsewhere or later."""
@@ -154,32 +189,111 @@ class App:
         for stream in list(self._streams):
             stream.end()
 
+    # --- from the head to the answer ---
+
+    async def _in_time(self, request: Request, told: _Told) -> Reply | Stream:
+        """Within the request's deadline and in its turn."""
+        told.queued = True
+        try:
+            async with asyncio.timeout(self._deadline(request)) as deadline:
+                return await self._answered(request, told)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            raise Timeout("Timeout: request did not complete within the allotted timeout", {}) from None
+
+    def _deadline(self, request: Request) -> float | None:
+        """Seconds that an answer may take. Raises BadRequest."""
+        if request.flag("watch") or self._is_page(request.path):
+            return None
+        asked = request.seconds("timeout") or 0.0
+        return min(asked, self.deadline_seconds) if asked > 0 else self.deadline_seconds
+
     async def _answered(self, request: Request, told: _Told) -> Reply | Stream:
-        if self.requests >= self.max_requests and not request.path.startswith(_PROBES):
-            self._metrics.rejected += 1
-            raise _too_many()
         self.requests += 1
         reading = request.method in _READING
         self._metrics.reading += reading
         self._metrics.mutating += not reading
         try:
-            answer = await self._route(request, told)
-            if isinstance(answer, Stream) and self.watches >= self.max_watches:
-                self._metrics.rejected += 1
-                raise _too_many()
-            return answer
+            return await self._judged_and_done(request, told)
         finally:
             self.requests -= 1
             self._metrics.reading -= reading
             self._metrics.mutating -= not reading
 
-    async def _route(self, request: Request, told: _Told) -> Reply | Stream:
-        target = target_of(request.path)
+    async def _judged_and_done(self, request: Request, told: _Told) -> Reply | Stream:
+        refusal = work = None
+        try:
+            work = self._work(request, told)
+        except StatusError as exc:
+            refusal = exc
+        if told.queued:
+            told.place = place_of(told.identity or ANONYMOUS, told.target, request.address)
+            if told.place.level is not None and request.path.startswith(_PROBES):
+                told.place = Place(PROBES, request.address)
+            request.pause = partial(self.seats.pause, told.place)
+        bodies = self._bodies_of_exempt if told.place is EXEMPT else self._bodies
+        try:
+            if work is not None and request.method in _WITH_BODY:
+                told.width = width_of(len(await self._body(request, told.place, bodies)))
+            if work is None:
+                assert refusal is not None
+                await self.seats.refuse(told.place)
+                raise refusal
+            seat = await self.seats.take(told.place, told.width)
+            try:
+                answer = await work()
+            finally:
+                self.seats.leave(seat)
+            if isinstance(answer, Stream):
+                self._check_watches(told)
+            return answer
+        finally:
+            bodies.drop(told.place.flow, request)
+
+    async def _body(self, request: Request, place: Place, bodies: Holdings[Request]) -> bytes:
+        """Raises TooManyRequests if bodies that are not answered yet would be too many bytes."""
+
+        def counted(size: int) -> None:
+            bodies.hold(place.flow, request, size)
+            if bodies.exceeds(place.flow):
+                self._metrics.refused(place.level.name if place.level else "exempt", "bodies")
+                raise too_many()
+
+        return await request.body(counted=counted)
+
+    def _check_watches(self, told: _Told) -> None:
+        """One user may have half of all watches. Raises TooManyRequests."""
+        mine = self._watches_of.get(told.user, 0)
+        if self.watches >= self.max_watches or (told.place.level and mine >= self.max_watches // 2):
+            self._metrics.rejected += 1
+            raise too_many()
+
+    def _in_pieces(self, answer: Reply, request: Request) -> Stream:
+        """A long reply, made as its reader takes it: whenever there is room, and it is their turn."""
+
+        async def lines() -> AsyncGenerator[Buffer, None]:
+            yield answer.body
+            answer.body = b""
+            for piece in answer.rest or ():
+                await request.pause()
+                yield piece
+                del piece
+
+        return Stream(lines(), _nothing, answer.headers, answer.status, answer.content_type)
+
+    def _work(self, request: Request, told: _Told) -> Work:
+        """Everything that can be said of a request before its body is here. Raises StatusError."""
+        if request.peer is not None:
+            check_page(request.method, request.headers, self._names)
+        target = told.target = target_of(request.path)
         if target is None:
-            if self.pages is not None and f"{request.path}/".startswith(f"{self.pages.root}/"):
-                return await self._page(self.pages, request, told)
+            if self.pages is not None and self._is_page(request.path):
+                return self._page(self.pages, request, told)
             self._allowed_path(request, told)
-            return await self._other(request)
+            if request.method != "GET" and not _probes(request):
+                raise _not_allowed()
+            return partial(self._other, request)
         verb = _verb(request, target)
         identity = self._allowed(request, target, verb, told)
         served = self._catalogue.find(target.group, target.version, target.plural)
@@ -191,19 +305,26 @@ class App:
             if target.name:
                 raise _not_allowed()
             told.labels = _labels(target, verb)
-            return await self._resources.review(request, target, verb, served, identity)
+            return partial(self._resources.review, request, target, verb, served, identity)
         _check_scope(served, target)
         told.labels = _labels(
             target, verb
         )  # not before: whatever a path says would become a series of its own
+        if target.subresource in ("", "status"):
+            check_verb(served, target, verb)
+        if verb in ("list", "watch"):
+            told.width = width_of(objects=self._resources.count(served))
+        return partial(self._of_resource, request, target, verb, served, identity)
+
+    async def _of_resource(
+        self, request: Request, target: Target, verb: str, served: Served, identity: Identity
+    ) -> Reply | Stream:
         answer = await self._resources.answer(request, target, verb, served, identity)
         if served.deprecated:
             answer.headers += warning_headers([served.warning])
         return answer
 
     async def _other(self, request: Request) -> Reply:
-        if request.method != "GET" and not _probes(request):
-            raise _not_allowed()
         found = self._discovery.find(request.path, accepted(request.header(b"accept")))
         if found is None:
             found = await self._paths.find(request)
@@ -211,23 +332,29 @@ class App:
             raise _no_such_path()
         return found
 
-    async def _page(self, pages: Pages, request: Request, told: _Told) -> Reply | Stream:
+    def _is_page(self, path: str) -> bool:
+        return self.pages is not None and f"{path}/".startswith(f"{self.pages.root}/")
+
+    def _page(self, pages: Pages, request: Request, told: _Told) -> Work:
         if request.method != "GET":
             raise _not_allowed()
 
         def who() -> Identity:
             attributes = Attributes(self._identity(request), "get", path=request.path)
             identity = impersonated(request.headers, attributes, self._authorizer)
-            told.user = identity.name
+            told.user, told.identity = identity.name, identity
             return identity
 
-        return await pages.answer(request, who)
+        with suppress(Unauthorized):  # who is nobody gets the page on which to say who they are
+            who()
+        return partial(pages.answer, request, who)
 
     async def _watched(
-        self, stream: Stream, lines: AsyncGenerator[bytes, None], told: _Told
-    ) -> AsyncGenerator[bytes, None]:
+        self, stream: Stream, lines: AsyncGenerator[Buffer, None], told: _Told
+    ) -> AsyncGenerator[Buffer, None]:
         """The lines of a watch, which counts from the first to the last."""
         self.watches += 1
+        self._watches_of[told.user] = self._watches_of.get(told.user, 0) + 1
         self._streams.add(stream)
         self._metrics.watching(told.labels, 1)
         if self._ending:
@@ -238,6 +365,9 @@ class App:
                     yield batch
         finally:
             self.watches -= 1
+            self._watches_of[told.user] -= 1
+            if not self._watches_of[told.user]:
+                del self._watches_of[told.user]
             self._streams.discard(stream)
             self._metrics.watching(told.labels, -1)
             self._metrics.done(told.labels, 200, None)
@@ -246,6 +376,7 @@ class App:
     # --- who, and may they ---
 
     def _identity(self, request: Request) -> Identity:
+        """Raises Unauthorized."""
         if request.identity is not None:
             return request.identity
         return self._authentication.identify(request.headers, request.certificate)
@@ -265,8 +396,11 @@ class App:
         return self._judged(request, Attributes(self._identity(request), verb, path=request.path), told)
 
     def _judged(self, request: Request, attributes: Attributes, told: _Told) -> Identity:
+        told.identity = attributes.identity
+        if told.identity is not ANONYMOUS:
+            request.judged(told.identity.name)
         identity = impersonated(request.headers, attributes, self._authorizer)
-        told.user = identity.name
+        told.user, told.identity = identity.name, identity
         if identity is not attributes.identity:
             attributes = _as(attributes, identity)
         decision = self._authorizer.decide(attributes)
@@ -278,13 +412,18 @@ class App:
 class _Told:
     """What is known of a request for metrics and logs, as far as it has come."""
 
-    __slots__ = ("begun", "labels", "request", "user")
+    __slots__ = ("begun", "identity", "labels", "place", "queued", "request", "target", "user", "width")
 
     def __init__(self, request: Request, begun: float) -> None:
         self.request = request
         self.begun = begun
         self.labels: Labels = _UNKNOWN
         self.user = ""
+        self.identity: Identity | None = None
+        self.target: Target | None = None
+        self.place = EXEMPT
+        self.width = 1
+        self.queued = False
 
     def note(self, status: int, *, stays: bool = False) -> None:
         """Logs a request that is over. A watch stays as long as its client likes, which is not slow."""
@@ -364,8 +503,8 @@ def _not_allowed() -> MethodNotAllowed:
     return MethodNotAllowed("the server does not allow this method on the requested resource")
 
 
-def _too_many() -> TooManyRequests:
-    return TooManyRequests("Too many requests, please try again later.", {"retryAfterSeconds": 1})
+def _nothing() -> None:
+    """A reply in pieces ends by itself."""
 
 
 def _as_status(exc: Exception, request: Request) -> StatusError:
@@ -373,7 +512,7 @@ def _as_status(exc: Exception, request: Request) -> StatusError:
     if isinstance(exc, StatusError):
         return exc
     if isinstance(exc, Overloaded):
-        return _too_many()
+        return too_many()
     if isinstance(exc, ObjectTooLarge):
         return TooLarge(f"Request entity too large: {exc}")
     if isinstance(exc, DiskFull):

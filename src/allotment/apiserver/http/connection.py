@@ -11,42 +11,63 @@ import asyncio
 from asyncio import TimerHandle
 from collections import deque
 from contextlib import suppress
-from typing import Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 from allotment.api.status import StatusError
 from allotment.apiserver.http import limits
 from allotment.apiserver.http.app import App
 from allotment.apiserver.http.deadline import Deadline
 from allotment.apiserver.http.exchange import Exchange
+from allotment.apiserver.http.holdings import Holdings
 from allotment.apiserver.http.parser import Head, Parser
 from allotment.apiserver.http.reply import Reply
 from allotment.apiserver.http.response import head_of, length_of
+
+
+class TooSlow(StatusError):
+    code: ClassVar[int] = 408
 
 
 class House(Protocol):
     """What the connections of a listener share."""
 
     app: App
-    connections: set[Connection]
+    unsent: Holdings[Connection]
+    """What peers have not read, by user."""
     tasks: set[asyncio.Task[None]]
     """Requests that are being answered."""
     buffer: memoryview
     date: bytes
     stopping: bool
 
+    def come(self, connection: Connection) -> None:
+        """Another peer is there; one of whoever has the most may have to go."""
+
+    def gone(self, connection: Connection) -> None: ...
+
+    def moved(self, connection: Connection, owner: str) -> None:
+        """A connection turns out to be somebody else's."""
+
 
 class Connection(asyncio.BufferedProtocol):
-    """``certificate`` is the peer's own (DER), if TLS verified one; ``writable`` is there while it has to be waited for."""
+    """``certificate`` is the peer's own (DER), if TLS verified one; ``writable`` is there while it has to be waited for.
+    ``owner`` is the user that it has proved to be, or else its ``address``."""
 
     def __init__(self, house: House, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # there before anything else happens
         self.certificate: bytes | None = None
+        self.address = self.owner = ""
         self.writable: asyncio.Future[None] | None = None
         self._house = house
         self._parser: Parser | None = None  # while the connection is there
         self._deadline = Deadline(loop, self._late)
+        self._patience = limits.STALLED_SECONDS  # for which the peer may still leave things unread
+        self._stalled_at = 0.0
         self._discarded = 0
+        self._begun_at = 0.0  # of the request that arrives, or arrived last
+        self._in_body = False
+        self._received = 0  # of its body, since we last looked
         self._arriving = False  # a request's first byte is there, its last is not
         self._latest: Exchange | None = None
         self._running: Exchange | None = None
@@ -64,10 +85,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop has its own class
-        if self._house.stopping or len(self._house.connections) >= limits.MAX_CONNECTIONS:
+        if self._house.stopping:
             self.transport.abort()
             return
-        self._house.connections.add(self)
+        self.transport.set_write_buffer_limits(high=limits.PIECE)
+        peer = transport.get_extra_info("peername")
+        self.address = self.owner = peer[0] if peer else ""
+        self._house.come(self)
         self._parser = Parser(self)
         tls = transport.get_extra_info("ssl_object")
         if tls is not None:
@@ -75,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         self._deadline.set(limits.REQUEST_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._house.connections.discard(self)
+        self._house.gone(self)
         self._deadline.close()
         for timer in (self._stall_timer, self._wait_timer):
             if timer is not None:
@@ -117,18 +141,54 @@ class Connection(asyncio.BufferedProtocol):
             self._reading = True
             self.transport.resume_reading()
 
+    @property
+    def idle(self) -> bool:
+        """Nothing is asked or answered."""
+        return not self._arriving and (self._running is None or self._running.complete)
+
+    def is_of(self, user: str) -> None:
+        if user != self.owner:
+            self._house.moved(self, user)
+
     def pause_writing(self) -> None:
         self.writable = self.loop.create_future()
-        self._stall_timer = self.loop.call_later(limits.STALLED_SECONDS, self._abort)
+        self._stalled_at = self.loop.time()
+        self._stall_timer = self.loop.call_later(max(self._patience, 0.0), self._abort)
 
     def resume_writing(self) -> None:
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None
+            self._patience -= self.loop.time() - self._stalled_at
         if self.writable is not None:
             if not self.writable.done():
                 self.writable.set_result(None)
             self.writable = None
+
+    def sent(self, size: int) -> None:
+        """A peer that takes what it is sent may wait again; one that takes it by drops may not wait for ever."""
+        if self._patience < limits.STALLED_SECONDS:
+            self._patience = min(self._patience + size / limits.READ_RATE, limits.STALLED_SECONDS)
+
+    async def room(self, held: int) -> None:
+        """Of those who leave too much unread, the largest are closed; perhaps this one."""
+        if self.writable is None:
+            return
+        unsent, owner = self._house.unsent, self.owner
+        unsent.hold(owner, self, held + self.transport.get_write_buffer_size())
+        try:
+            if unsent.exceeds(owner):
+                for each in unsent.excess():
+                    each.give_up()
+            await self.writable
+        finally:
+            unsent.drop(owner, self)
+
+    def give_up(self) -> None:
+        """Closes the connection of a peer that has left too much unread."""
+        self._house.unsent.drop(self.owner, self)
+        self._house.app.closed_stream(self.owner)
+        self._abort()
 
     def shutdown(self) -> None:
         """The server stops: a request that has arrived is answered, half a one is not waited for."""
@@ -158,21 +218,35 @@ class Connection(asyncio.BufferedProtocol):
         self.transport.abort()
 
     def _late(self) -> None:
-        if self._arriving or self._latest is None:
-            self._abort()
-        else:
-            self.close()
+        if not self._arriving:
+            if self._latest is None:
+                self._abort()  # it never said a word
+            else:
+                self.close()
+            return
+        left = limits.REQUEST_SECONDS - (self.loop.time() - self._begun_at)
+        fast = self._received >= limits.BODY_RATE * limits.BODY_SECONDS
+        if self._in_body and left > 0 and (fast or not self._reading):  # whose reading we stopped is not slow
+            self._received = 0
+            self._deadline.set(min(limits.BODY_SECONDS, left))
+            return
+        what = "body" if self._in_body else "headers"
+        self._refuse(TooSlow(f"the request's {what} came too slowly; the connection is closed"))
 
     # --- a request as it is parsed ---
 
     def request_begins(self) -> None:
-        self._discarded = 0
+        self._discarded = self._received = 0
+        self._in_body = False
         if not self._arriving:
             self._arriving = True
-            self._deadline.set(limits.REQUEST_SECONDS)
+            self._begun_at = self.loop.time()
+            self._deadline.set(min(limits.HEAD_SECONDS, limits.REQUEST_SECONDS))
 
     def head_arrived(self, head: Head) -> None:
         exchange = Exchange(self, head)
+        self._in_body = True
+        self._deadline.set(min(limits.BODY_SECONDS, limits.REQUEST_SECONDS))
         before, self._latest = self._latest, exchange
         if before is None or before.complete:
             self._start(exchange)
@@ -188,6 +262,7 @@ class Connection(asyncio.BufferedProtocol):
         """A client that was answered early may still be sending: it is heard out, within bounds, to read its answer."""
         exchange = self._latest
         assert exchange is not None
+        self._received += len(body)
         if not exchange.complete:
             exchange.feed(body)
             return

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from contextlib import aclosing
+from itertools import chain
 from typing import Protocol
 from urllib.parse import unquote
 
@@ -31,12 +33,22 @@ class Line(Protocol):
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
     certificate: bytes | None
+    address: str
     writable: asyncio.Future[None] | None
     """There while the peer has not read what it was sent."""
 
     @property
     def date(self) -> bytes:
         """The header."""
+
+    async def room(self, held: int) -> None:
+        """Returns when the peer has read what it was sent, or is gone. So many bytes are held for it meanwhile."""
+
+    def sent(self, size: int) -> None:
+        """So many bytes have been written."""
+
+    def is_of(self, user: str) -> None:
+        """Whoever has this connection has proved to be this user."""
 
     def pause_reading(self) -> None: ...
 
@@ -95,7 +107,9 @@ class Exchange:
             head.headers,
             peer=self,
             certificate=self._line.certificate,
+            address=self._line.address,
         )
+        request.judged = self._line.is_of
         try:
             await app.answer(request, self._reply)
         except Disconnected:
@@ -180,19 +194,22 @@ class Exchange:
                     await self._write(b"%x\r\n" % len(batch), batch, b"\r\n")
                 else:
                     await self._write(b"", batch)
+                del batch  # the next may be long in coming
         await self._write(LAST_CHUNK if chunks else b"")
 
-    async def _write(self, before: bytes, body: bytes = b"", after: bytes = b"") -> None:
+    async def _write(self, before: bytes, body: bytes | memoryview = b"", after: bytes = b"") -> None:
         """In pieces, with a look at the peer between them: TLS takes any amount at once and tells of no delay."""
-        line = self._line
-        pieces: list[bytes | memoryview] = [b"".join((before, body, after))]
-        if len(body) > limits.PIECE:
+        line, size = self._line, len(body)
+        if size <= limits.PIECE:
+            pieces: Iterable[bytes | memoryview] = (b"".join((before, body, after)),)
+        else:
             view = memoryview(body)
-            starts = range(0, len(body), limits.PIECE)
-            pieces = [before, *(view[start : start + limits.PIECE] for start in starts), after]
+            starts = range(0, size, limits.PIECE)
+            pieces = chain((before,), (view[start : start + limits.PIECE] for start in starts), (after,))
         for piece in pieces:
             if line.writable is not None and not self.disconnected:
-                await line.writable
+                await line.room(size)
             if self.disconnected:
                 return
             line.transport.write(piece)
+            line.sent(len(piece))

@@ -8,12 +8,21 @@ lets requests under way finish, then closes.
 from __future__ import annotations
 
 import asyncio
+import resource
+import socket
 import ssl
+import sys
 from email.utils import formatdate
 
 from allotment.apiserver.http import limits
 from allotment.apiserver.http.app import App
 from allotment.apiserver.http.connection import Connection
+from allotment.apiserver.http.holdings import Holdings
+
+_NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25 if sys.platform == "linux" else None)
+"""Python's socket module names it from 3.12 on."""
+_OTHER_FILES = 200
+"""Open files that are no connections."""
 
 
 class Listener:
@@ -22,6 +31,9 @@ class Listener:
     def __init__(self, app: App, host: str, port: int, tls: ssl.SSLContext | None) -> None:
         self.app = app
         self.connections: set[Connection] = set()
+        self.unsent: Holdings[Connection] = Holdings(limits.MAX_UNSENT, limits.MAX_UNSENT_EACH)
+        self.max_connections = limits.MAX_CONNECTIONS
+        self._owned: dict[str, dict[Connection, None]] = {}  # connections by owner, the oldest first
         self.tasks: set[asyncio.Task[None]] = set()
         self.buffer = memoryview(bytearray(limits.READ_AT_ONCE))
         self.date = b""  # the header, as it is now
@@ -32,6 +44,8 @@ class Listener:
 
     async def start(self) -> None:
         """Begins to accept. Raises OSError, as for a port in use."""
+        self.max_connections = min(self.max_connections, _files() - _OTHER_FILES)
+        self.app.follow_connections(self.unsent, self.connections)
         loop = asyncio.get_running_loop()
         self._clock = asyncio.create_task(self._tell_the_time())
         self._server = await loop.create_server(
@@ -43,6 +57,9 @@ class Listener:
             ssl_shutdown_timeout=limits.GOODBYE_SECONDS if self._tls else None,
             backlog=limits.BACKLOG,
         )
+        if _NOTSENT_LOWAT is not None:
+            for each in self._server.sockets:  # connections take it over
+                each.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, limits.MAX_UNSENT_IN_KERNEL)
 
     @property
     def port(self) -> int:
@@ -50,6 +67,32 @@ class Listener:
         assert self._server is not None
         port: int = self._server.sockets[0].getsockname()[1]
         return port
+
+    def come(self, connection: Connection) -> None:
+        """Whoever comes is let in: it may be an administrator. When there are too many connections, one has to go of
+        whoever has most, rather one on which nothing happens."""
+        if len(self.connections) >= self.max_connections:
+            most = max(self._owned.values(), key=len)
+            victim = next((each for each in most if each.idle), next(iter(most)))
+            self.gone(victim)
+            victim.transport.abort()
+        self.connections.add(connection)
+        self._owned.setdefault(connection.owner, {})[connection] = None
+
+    def gone(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        owned = self._owned.get(connection.owner, {})
+        owned.pop(connection, None)
+        if not owned:
+            self._owned.pop(connection.owner, None)
+
+    def moved(self, connection: Connection, owner: str) -> None:
+        known = connection in self.connections
+        self.gone(connection)
+        connection.owner = owner
+        if known:
+            self.connections.add(connection)
+            self._owned.setdefault(owner, {})[connection] = None
 
     async def stop(self, seconds: float = 10.0) -> None:
         """Accepts no more, waits for the requests under way (watches must have been ended), and closes."""
@@ -76,3 +119,14 @@ class Listener:
         while True:
             self.date = b"date: %b\r\n" % formatdate(usegmt=True).encode()
             await asyncio.sleep(1.0)
+
+
+def _files() -> int:
+    """How many files this process may have open: as many as it is let. A shell's own limit is 1,024, often."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = limits.MAX_CONNECTIONS + _OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
+    return max(soft, allowed)

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from allotment.apiserver.http.fairness import Queues
 from allotment.apiserver.store.store import Store
 
 _SECONDS = (
@@ -41,6 +42,8 @@ _LAG_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _OF_REQUEST = ("verb", "group", "version", "resource", "subresource", "scope")
 
 Labels = tuple[str, str, str, str, str, str]
+_PRUNE_AT = 1_000
+"""Series of requests, at which those of kinds that are gone are looked for, also if nobody reads the numbers."""
 
 
 class _Series:
@@ -68,8 +71,20 @@ class Metrics(Collector):
         self.registry.register(self)
         self.elsewhere: Callable[[], Awaitable[bytes]] | None = None  # the numbers of another process of ours
         self.reading = self.mutating = self.rejected = 0
+        self.is_served: Callable[[str, str, str], bool] = lambda group, version, plural: True
+        self.closed_streams = 0  # whose readers left too much unread
+        self.held: Callable[[], Iterable[tuple[str, str, int]]] = tuple  # gauges: name, meaning, value
+        self._queues: Iterable[Queues] = ()
+        self._refused: dict[tuple[str, str], int] = {}  # by level and reason
         self._requests: dict[Labels, _Series] = {}
         self._watches: dict[Labels, int] = {}
+        self._prune_at = _PRUNE_AT
+        self.waits = Histogram(
+            "apiserver_flowcontrol_request_wait_duration_seconds",
+            "Seconds that requests waited for a seat, of those that had to.",
+            labelnames=("priority_level",),
+            registry=self.registry,
+        )
         self.lag = Histogram(
             "allotment_event_loop_lag_seconds",
             "How much later than planned the event loop ran.",
@@ -81,12 +96,24 @@ class Metrics(Collector):
         """A request has been answered. ``seconds`` is None for watches."""
         series = self._requests.get(labels)
         if series is None:
+            if len(self._requests) >= self._prune_at:
+                self._prune()
+                self._prune_at = len(self._requests) + _PRUNE_AT
             series = self._requests[labels] = _Series()
         series.add(code, seconds)
 
     def watching(self, labels: Labels, more: int) -> None:
         """A watch begins (1) or ends (-1)."""
         self._watches[labels] = self._watches.get(labels, 0) + more
+
+    def refused(self, level: str, reason: str) -> None:
+        """A request got no seat: the queue was full (``queue-full``) or it had waited too long (``time-out``)."""
+        self.rejected += 1
+        self._refused[level, reason] = self._refused.get((level, reason), 0) + 1
+
+    def follow_queues(self, queues: Iterable[Queues]) -> None:
+        """Tells how many requests of each level are answered and wait."""
+        self._queues = queues
 
     def follow(self, store: Store) -> None:
         """Tells the store's numbers too."""
@@ -97,7 +124,60 @@ class Metrics(Collector):
         others = await self.elsewhere() if self.elsewhere is not None else b""
         return generate_latest(self.registry) + others
 
+    def _prune(self) -> None:
+        """Forgets the kinds that are served no more: else every definition that ever came would be kept for good."""
+
+        def gone(labels: Labels) -> bool:
+            _, group, version, plural, _, _ = labels
+            return bool(plural) and not self.is_served(group, version, plural)
+
+        for labels in [each for each in self._requests if gone(each)]:
+            del self._requests[labels]
+        for labels in [each for each, count in self._watches.items() if not count and gone(each)]:
+            del self._watches[labels]
+
     def collect(self) -> Iterable[Metric]:
+        self._prune()
+        yield from self._of_requests()
+        yield from self._of_queues()
+
+    def _of_queues(self) -> Iterable[Metric]:
+        level = ("priority_level",)
+        executing = GaugeMetricFamily(
+            "apiserver_flowcontrol_current_executing_requests", "Requests that have a seat.", labels=level
+        )
+        seats = GaugeMetricFamily(
+            "apiserver_flowcontrol_current_executing_seats", "Seats that requests have taken.", labels=level
+        )
+        waiting = GaugeMetricFamily(
+            "apiserver_flowcontrol_current_inqueue_requests", "Requests that wait for a seat.", labels=level
+        )
+        dispatched = CounterMetricFamily(
+            "apiserver_flowcontrol_dispatched_requests", "Requests that got a seat.", labels=level
+        )
+        for queues in self._queues:
+            name = (queues.level.name,)
+            executing.add_metric(name, queues.executing)
+            seats.add_metric(name, queues.seated)
+            waiting.add_metric(name, queues.waiting)
+            dispatched.add_metric(name, queues.dispatched)
+        refused = CounterMetricFamily(
+            "apiserver_flowcontrol_rejected_requests",
+            "Requests that got no seat and were refused with 429.",
+            labels=("priority_level", "reason"),
+        )
+        for labels, count in self._refused.items():
+            refused.add_metric(labels, count)
+        yield from (executing, seats, waiting, dispatched, refused)
+        for name_, meaning, value in self.held():
+            yield GaugeMetricFamily(name_, meaning, value=value)
+        yield CounterMetricFamily(
+            "allotment_streams_closed",
+            "Connections closed because their readers left too much unread.",
+            value=self.closed_streams,
+        )
+
+    def _of_requests(self) -> Iterable[Metric]:
         total = CounterMetricFamily(
             "apiserver_request", "Requests by verb, resource and HTTP code.", labels=(*_OF_REQUEST, "code")
         )
@@ -128,7 +208,7 @@ class Metrics(Collector):
         yield watches
         yield CounterMetricFamily(
             "apiserver_rejected_requests",
-            "Requests refused with 429, as too many were being answered.",
+            "Requests refused with 429, as too many were being answered or too much was unread.",
             value=self.rejected,
         )
 

@@ -70,7 +70,4 @@ def choose(header: str) -> Accepted:
             and form.parameters.get("g", "meta.k8s.io") == "meta.k8s.io"
         ):
             return form
-    raise NotAcceptable(
-        "only the following media types are accepted: application/json, application/yaml, "
-        "application/vnd.kubernetes.protobuf"
-    )
+    raise NotAcceptable(f"only the following media types are accepted: {JSON}, {YAML}")

@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 import yaml
 
 from allotment.api.status import StatusError
+from allotment.apiserver.registry.forms import Buffer
 from allotment.apiserver.store.record import Obj
 
 Headers = list[tuple[bytes, bytes]]
 
 encode = msgspec.json.Encoder().encode
 _JSON = b"application/json"
+AT_ONCE = 64 * 1024
+"""Bytes of a reply that are made before any of it is sent."""
 
 
 @dataclass(slots=True)
 class Reply:
-    """A complete answer."""
+    """A complete answer. Of a long one ``body`` is only the beginning; ``rest`` makes the pieces that follow, as they are taken."""
 
     status: int
     body: bytes
     content_type: bytes = _JSON
     headers: Headers = field(default_factory=list)
+    rest: Iterator[Buffer] | None = None
+
+    @staticmethod
+    def made(pieces: Iterator[Buffer], content_type: bytes = _JSON) -> Reply:
+        """Of pieces: whole if they are few bytes, else from the first of them on."""
+        begun: list[Buffer] = []
+        size = 0
+        for piece in pieces:
+            begun.append(piece)
+            size += len(piece)
+            if size > AT_ONCE:
+                return Reply(200, b"".join(begun), content_type, rest=pieces)
+        return Reply(200, b"".join(begun), content_type)
 
     @staticmethod
     def of(obj: object, status: int = 200) -> Reply:
@@ -46,11 +62,20 @@ class Reply:
 class Stream:
     """An answer that goes on: batches of lines as they come. ``end`` ends it, also while nothing comes."""
 
-    lines: AsyncGenerator[bytes, None]
+    lines: AsyncGenerator[Buffer, None]
     end: Callable[[], None]
     headers: Headers = field(default_factory=list)
     status: int = 200
     content_type: bytes = _JSON
+
+
+async def whole(pieces: Iterable[Buffer], pause: Callable[[], Awaitable[None]]) -> bytes:
+    """All pieces in one, made with a look at other requests in between."""
+    made: list[Buffer] = []
+    for piece in pieces:
+        made.append(piece)
+        await pause()
+    return b"".join(made)
 
 
 def as_yaml(body: bytes) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
@@ -17,11 +19,14 @@ from allotment.api.yaml_values import TextError
 from allotment.apiserver.auth.authentication import Headers
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.http import protobuf
+from allotment.cel.times import SECOND, parse_duration
 
 MAX_BODY = 3 * 1024 * 1024
 MAX_VALUES = 100_000
 """Values in one body, at all levels: several times those of the largest definitions of custom kinds."""
 MAX_PARAMETERS = 200
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+_LONGEST_NUMBER = 40
 _SHORT_QUERY = 200  # bytes; most are the same few, and are parsed once
 
 JSON, YAML = "application/json", "application/yaml"
@@ -51,7 +56,19 @@ class Request:
     this process does a request come with an ``identity``; ``certificate`` is one (DER) that TLS has verified.
     """
 
-    __slots__ = ("_body", "_query", "certificate", "headers", "identity", "method", "path", "peer")
+    __slots__ = (
+        "_body",
+        "_query",
+        "address",
+        "certificate",
+        "headers",
+        "identity",
+        "judged",
+        "method",
+        "path",
+        "pause",
+        "peer",
+    )
 
     def __init__(
         self,
@@ -64,14 +81,18 @@ class Request:
         peer: Peer | None = None,
         identity: Identity | None = None,
         certificate: bytes | None = None,
+        address: str = "",
     ) -> None:
-        """``peer`` is asked for the body unless it is given here."""
+        """``peer`` is asked for the body unless it is given here; ``address`` is where it is."""
         self.method = method
         self.path = path
         self.headers = headers  # names in lower case
         self.peer = peer
         self.identity = identity
         self.certificate = certificate
+        self.address = address
+        self.judged: Callable[[str], None] = _nobody_asks  # hears which user it is of
+        self.pause: Callable[[], Awaitable[None]] = _let_others  # between two parts of a long reply
         self._query = query
         self._body = body
 
@@ -91,15 +112,28 @@ class Request:
         return value.lower() not in ("false", "0")
 
     def number(self, name: str) -> int | None:
+        """A parameter that is a whole number of 64 bits, as Go reads it; None if it is not there. Raises BadRequest."""
+        value = self.query.get(name)
+        if value is None:
+            return None
+        if not _NUMBER.fullmatch(value):
+            raise BadRequest(f'strconv.ParseInt: parsing "{value[:40]}": invalid syntax')
+        if len(value) > _LONGEST_NUMBER or not -(2**63) <= int(value) < 2**63:
+            raise BadRequest(f'strconv.ParseInt: parsing "{value[:40]}": value out of range')
+        return int(value)
+
+    def seconds(self, name: str) -> float | None:
+        """A parameter that is a duration (``30s``, ``1m30s``), in seconds; None if it is not there. Raises BadRequest."""
         value = self.query.get(name)
         if not value:
             return None
-        try:
-            if len(value) > 19:
-                raise ValueError("it is too long")
-            return int(value)
-        except ValueError as exc:
-            raise BadRequest(f'strconv.ParseInt: parsing "{value[:40]}": invalid syntax') from exc
+        duration = parse_duration(value)
+        if duration is None:
+            why = "missing unit in" if value.isdecimal() else "invalid"
+            raise BadRequest(
+                f'invalid {name} specified in the request URL - time: {why} duration "{value[:40]}"'
+            )
+        return duration.ns / SECOND
 
     def header(self, name: bytes) -> str:
         """The first header of this name (in lower case), or empty."""
@@ -112,10 +146,11 @@ class Request:
     def content_type(self) -> str:
         return self.header(b"content-type").partition(";")[0].strip().lower()
 
-    async def body(self, limit: int = MAX_BODY) -> bytes:
-        """The whole body. Never holds more than ``limit`` and a piece. Raises TooLarge and Disconnected.
+    async def body(self, limit: int = MAX_BODY, counted: Callable[[int], None] | None = None) -> bytes:
+        """The whole body, which is kept. Never holds more than ``limit`` and a piece. Raises TooLarge and Disconnected.
 
-        A body that comes too slowly ends the connection (``connection.py``), and so this.
+        ``counted`` hears how much has come and may raise. A body that comes too slowly ends the connection
+        (``connection.py``), and so this.
         """
         if self._body is not None or self.peer is None:
             body = self._body or b""
@@ -132,8 +167,19 @@ class Request:
             size += len(part)
             if size > limit:
                 raise _too_large(limit)
+            if counted is not None:
+                counted(size)
             parts.append(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        self._body = parts[0] if len(parts) == 1 else b"".join(parts)
+        return self._body
+
+
+def _nobody_asks(user: str) -> None:
+    """Of a request that came over no connection."""
+
+
+async def _let_others() -> None:
+    await asyncio.sleep(0)
 
 
 @lru_cache(500)
@@ -152,7 +198,7 @@ class Body:
 
     def __init__(self, raw: bytes, content_type: str, kind: str) -> None:
         """``kind`` is what it should be, for messages. Raises BadRequest and UnsupportedMediaType."""
-        self._raw = raw if content_type in (JSON, "") else b""
+        self._raw = raw if content_type == JSON or not raw else b""
         self.value = decode(raw, content_type, kind)
 
     def duplicates(self, schema: Any = None) -> list[str]:
@@ -161,7 +207,7 @@ class Body:
 
 def decode(raw: bytes, content_type: str, kind: str) -> Any:
     """The plain value of a body. Raises BadRequest and UnsupportedMediaType."""
-    if content_type in (JSON, ""):
+    if content_type == JSON or not raw:
         try:
             return decode_json(raw)
         except NotJson as exc:
@@ -174,7 +220,7 @@ def decode(raw: bytes, content_type: str, kind: str) -> Any:
         return decode_yaml(raw)
     if content_type == protobuf.CONTENT_TYPE:
         return protobuf.decode_protobuf(raw)
-    raise UnsupportedMediaType(
+    raise UnsupportedMediaType(  # one without a type is not guessed at: any page can have a browser send that
         f"the body of the request was in an unknown format - accepted media types include: {_KNOWN}"
     )
 

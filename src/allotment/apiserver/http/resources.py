@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -13,7 +13,16 @@ from allotment.apiserver.auth.authorization import refusal
 from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
 from allotment.apiserver.http.negotiation import Accepted, choose
 from allotment.apiserver.http.options import call_of, list_options
-from allotment.apiserver.http.reply import Reply, Stream, as_yaml, encode, pretty, status_of, warning_headers
+from allotment.apiserver.http.reply import (
+    Reply,
+    Stream,
+    as_yaml,
+    encode,
+    pretty,
+    status_of,
+    warning_headers,
+    whole,
+)
 from allotment.apiserver.http.request import (
     JSON,
     Body,
@@ -34,7 +43,7 @@ from allotment.apiserver.registry.deletion import (
     replies_with_object,
     success,
 )
-from allotment.apiserver.registry.forms import PIECE, Form, Metadata, Page, Table, plain
+from allotment.apiserver.registry.forms import PIECE, Buffer, Form, Metadata, Page, Table, plain
 from allotment.apiserver.registry.patches import PatchType
 from allotment.apiserver.registry.registry import Registry
 from allotment.apiserver.registry.resource import View
@@ -78,13 +87,16 @@ class Resources:
             1
         )  # threads share one interpreter with the loop: two would take two thirds of it
 
+    def count(self, served: Served) -> int:
+        """How many objects there are of a kind."""
+        return self._registry.store.count(served.resource.id)
+
     async def answer(
         self, request: Request, target: Target, verb: str, served: Served, identity: Identity
     ) -> Reply | Stream:
-        """The reply to a request that is authorized. Raises StatusError."""
+        """The reply to a request that is authorized, and whose verb is the kind's (``check_verb``). Raises StatusError."""
         if target.subresource and target.subresource != "status":
             return await self._subresource(request, target, verb, served, identity)
-        _check_verb(served, target, verb)
         if verb == "get":
             return await self._get(request, target, served)
         if verb in ("list", "watch"):
@@ -175,10 +187,11 @@ class Resources:
         form, wanted = self._form(request, served)
         options = list_options(request, served, watch)
         if watch:
-            watching = Watching(self._registry.reads, served, target.namespace, options, form, self._clock)
+            reads, namespace = self._registry.reads, target.namespace
+            watching = Watching(reads, served, namespace, options, form, self._clock, request.pause)
             return Stream(_until_gone(watching, request.peer), watching.close)
         page = self._registry.reads.list(served, target.namespace, options)
-        return await self._reply(request, await _in_turns(form.many(page)), wanted)
+        return await self._list(request, form.many(page), wanted)
 
     def _form(self, request: Request, served: Served) -> tuple[Form, Accepted]:
         wanted = choose(request.header(b"accept"))
@@ -192,6 +205,17 @@ class Resources:
         except ValueError as exc:
             raise BadRequest(f'unrecognized includeObject value: "{include}"') from exc
         return Table(served, wanted.version, what, self._now), wanted
+
+    async def _list(
+        self, request: Request, pieces: Iterator[Buffer], wanted: Accepted, call: Call | None = None
+    ) -> Reply:
+        """A list is made as it is sent, unless it has to be whole to be put into another form."""
+        if wanted.media_type != JSON or _pretty(request):
+            return await self._reply(request, await whole(pieces, request.pause), wanted, 200, call)
+        reply = Reply.made(pieces)
+        if call is not None:
+            reply.headers += warning_headers(call.warnings)
+        return reply
 
     async def _reply(
         self, request: Request, body: bytes, wanted: Accepted, status: int = 200, call: Call | None = None
@@ -208,7 +232,7 @@ class Resources:
         return await self._decoded(await request.body(), request.content_type, kind)
 
     async def _decoded(self, raw: bytes, type_: str, kind: str) -> Body:
-        if type_ in (JSON, ""):
+        if type_ == JSON or not raw:
             return Body(raw, type_, kind)
         return await self._aside(raw, lambda raw: Body(raw, type_, kind))
 
@@ -255,7 +279,7 @@ class Resources:
             await asyncio.sleep(0)
         records: list[Record] = list(await asyncio.gather(*(each.record() for each in written)))
         done = Page(records, self._registry.store.revision, page.token, page.remaining)
-        return await self._reply(request, await _in_turns(form.many(done)), wanted, 200, call)
+        return await self._list(request, form.many(done), wanted, call)
 
     async def _delete_call(
         self, request: Request, identity: Identity, verb: str
@@ -358,7 +382,8 @@ def _patch_of(raw: bytes) -> Any:
         raise BadRequest("invalid JSON patch") from exc
 
 
-def _check_verb(served: Served, target: Target, verb: str) -> None:
+def check_verb(served: Served, target: Target, verb: str) -> None:
+    """Raises MethodNotAllowed for what cannot be done with a kind, or with its status."""
     resource = served.resource
     allowed = verb in resource.verbs
     if target.subresource == "status":
@@ -371,16 +396,7 @@ def _check_verb(served: Served, target: Target, verb: str) -> None:
         raise MethodNotAllowed("the server does not allow this method on the requested resource")
 
 
-async def _in_turns(pieces: Iterable[bytes]) -> bytes:
-    """A body that is made piece by piece, with a look at other requests in between."""
-    made = []
-    for piece in pieces:
-        made.append(piece)
-        await asyncio.sleep(0)
-    return b"".join(made)
-
-
-async def _until_gone(watching: Watching, peer: Peer | None) -> AsyncGenerator[bytes, None]:
+async def _until_gone(watching: Watching, peer: Peer | None) -> AsyncGenerator[Buffer, None]:
     """The lines of a watch until its client is gone, also while nothing happens. In process, a client closes them."""
     gone = None
     if peer is not None:

@@ -10,6 +10,10 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 CHUNKED = b"transfer-encoding: chunked\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 
+_NO_GUESSING = b"x-content-type-options: nosniff\r\n"
+_NOT_KEPT = b"cache-control: no-store\r\n"
+"""Unless the answer says how long it is good. A browser neither guesses what an answer is nor keeps it."""
+
 _PHRASES = {each.value: each.phrase for each in HTTPStatus}
 _STATUS_LINES = [f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\n".encode() for code in range(600)]
 
@@ -17,10 +21,13 @@ _STATUS_LINES = [f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\n".encode() for co
 def head_of(answer: Reply | Stream, length: bytes, date: bytes, keep_alive: bool) -> bytes:
     """``length`` and ``date`` are whole headers."""
     end = b"\r\n" if keep_alive else b"connection: close\r\n\r\n"
-    head = b"%b%bcontent-type: %b\r\n%b" % (_STATUS_LINES[answer.status], date, answer.content_type, length)
+    told = _NOT_KEPT
     if answer.headers:
-        head += b"".join([b"%b: %b\r\n" % header for header in answer.headers])
-    return head + end
+        told = b"".join([b"%b: %b\r\n" % header for header in answer.headers])
+        if not any(name == b"cache-control" for name, _ in answer.headers):
+            told += _NOT_KEPT
+    line, type_ = _STATUS_LINES[answer.status], answer.content_type
+    return b"%b%bcontent-type: %b\r\n%b%b%b%b" % (line, date, type_, length, _NO_GUESSING, told, end)
 
 
 def length_of(body: bytes) -> bytes:

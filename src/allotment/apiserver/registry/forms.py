@@ -7,8 +7,9 @@ to be decoded, ten thousand of them take longer than others should have to wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Protocol
 
 import msgspec
@@ -21,6 +22,10 @@ encode = msgspec.json.Encoder().encode
 
 PIECE = 100
 """Objects of a list that are decoded at once."""
+PIECE_BYTES = 64 * 1024
+"""After which a piece ends, however few objects it has: a reader who does not read keeps one from being forgotten."""
+
+Buffer = bytes | memoryview
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -44,15 +49,18 @@ class Page:
 
 
 class Form(Protocol):
-    """``event`` and ``bookmark`` give whole lines, ``many`` the pieces of a list, each of them short work."""
+    """``event`` and ``bookmark`` give whole lines, ``parts`` a line in parts, ``many`` the pieces of a list, each of them short
+    work. A part or piece that is large is the stored bytes themselves, so that many readers do not hold a copy each."""
 
     content_type: str
 
     def one(self, record: Record) -> bytes: ...
 
-    def many(self, page: Page) -> Iterator[bytes]: ...
+    def many(self, page: Page) -> Iterator[Buffer]: ...
 
     def event(self, type_: str, record: Record) -> bytes: ...
+
+    def parts(self, type_: str, record: Record) -> tuple[Buffer, ...]: ...
 
     def change(self, change: Change) -> bytes:
         """The event of a change as it is, for a watch that leaves nothing out."""
@@ -76,22 +84,28 @@ class Plain:
     def one(self, record: Record) -> bytes:
         return record.data
 
-    def _item(self, record: Record) -> bytes:
+    def _item(self, record: Record) -> tuple[Buffer, ...]:
         """In a list, objects of built-in kinds do not say what they are."""
         data, itself = record.data, self._itself
         if data.startswith(itself):
-            return b"{" + data[len(itself) :]
+            return b"{", memoryview(data)[len(itself) :]
         obj = record.load()
         del obj["kind"], obj["apiVersion"]
-        return encode(obj)
+        return (encode(obj),)
 
-    def many(self, page: Page) -> Iterator[bytes]:
+    def _itself_in_list(self, record: Record) -> tuple[Buffer, ...]:
+        return (self.one(record),)
+
+    def many(self, page: Page) -> Iterator[Buffer]:
         head = {"kind": self._list_kind, "apiVersion": self._api_version, "metadata": page.metadata()}
-        shown = self.one if self._keeps_kind else self._item
+        shown = self._itself_in_list if self._keeps_kind else self._item
         return _listed(head, "items", page.records, shown, self._piece)
 
     def event(self, type_: str, record: Record) -> bytes:
-        return b'{"type":"%b","object":%b}\n' % (type_.encode(), self.one(record))
+        return b"".join(self.parts(type_, record))
+
+    def parts(self, type_: str, record: Record) -> tuple[bytes, ...]:
+        return b'{"type":"%b","object":' % type_.encode(), self.one(record), b"}\n"
 
     def change(self, change: Change) -> bytes:
         line = change.line
@@ -120,9 +134,9 @@ class Converted(Plain):
     def one(self, record: Record) -> bytes:
         return encode(self._from_hub(record.load()))
 
-    def _item(self, record: Record) -> bytes:
+    def _item(self, record: Record) -> tuple[Buffer, ...]:
         obj = self._from_hub(record.load())
-        return encode({name: value for name, value in obj.items() if name not in ("kind", "apiVersion")})
+        return (encode({name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}),)
 
     def change(self, change: Change) -> bytes:
         return self.event(change.type.value, change.record)
@@ -148,16 +162,19 @@ class Metadata:
             _METADATA.decode(record.data).metadata,
         )
 
-    def many(self, page: Page) -> Iterator[bytes]:
+    def many(self, page: Page) -> Iterator[Buffer]:
         head = {
             "kind": "PartialObjectMetadataList",
             "apiVersion": self._api_version,
             "metadata": page.metadata(),
         }
-        return _listed(head, "items", page.records, self.one, PIECE)
+        return _listed(head, "items", page.records, lambda record: (self.one(record),), PIECE)
 
     def event(self, type_: str, record: Record) -> bytes:
         return b'{"type":"%b","object":%b}\n' % (type_.encode(), self.one(record))
+
+    def parts(self, type_: str, record: Record) -> tuple[bytes, ...]:
+        return (self.event(type_, record),)
 
     def change(self, change: Change) -> bytes:
         return self.event(change.type.value, change.record)
@@ -183,17 +200,20 @@ class Table:
         revision = {"resourceVersion": str(record.revision)}
         return encode(self._table([self._row(record, self._now())], revision, True))
 
-    def many(self, page: Page) -> Iterator[bytes]:
+    def many(self, page: Page) -> Iterator[Buffer]:
         now = self._now()
         head = self._table([], page.metadata(), True)
         del head["rows"]
-        return _listed(head, "rows", page.records, lambda record: encode(self._row(record, now)), PIECE)
+        return _listed(head, "rows", page.records, lambda record: (encode(self._row(record, now)),), PIECE)
 
     def event(self, type_: str, record: Record) -> bytes:
         revision = {"resourceVersion": str(record.revision)}
         shown = self._table([self._row(record, self._now())], revision, not self._told)
         self._told = True
         return encode({"type": type_, "object": shown}) + b"\n"
+
+    def parts(self, type_: str, record: Record) -> tuple[bytes, ...]:
+        return (self.event(type_, record),)
 
     def change(self, change: Change) -> bytes:
         return self.event(change.type.value, change.record)
@@ -226,13 +246,38 @@ def plain(served: Served) -> Plain:
 
 
 def _listed(
-    head: Obj, field: str, records: Sequence[Record], shown: Callable[[Record], bytes], piece: int
-) -> Iterator[bytes]:
+    head: Obj, field: str, records: Sequence[Record], shown: Callable[[Record], Iterable[Buffer]], piece: int
+) -> Iterator[Buffer]:
     """An object with a field that lists records, which comes last."""
     yield encode(head)[:-1] + b',"%b":[' % field.encode()
-    for start in range(0, len(records), piece):
-        yield b"," * (start > 0) + b",".join(map(shown, records[start : start + piece]))
+    glue = chain((b"",), repeat(b","))
+    parts = ((next(glue), *shown(record)) for record in records)
+    yield from joined(chain.from_iterable(parts), 2 * piece)
     yield b"]}"
+
+
+def joined(parts: Iterable[Buffer], most: int) -> Iterator[Buffer]:
+    """Groups of at most so many parts, each of which ends with the part that makes it PIECE_BYTES or more. A part that is as
+    much by itself is not copied."""
+    group: list[Buffer] = []
+    size = 0
+    for part in parts:
+        if len(part) >= PIECE_BYTES:
+            if group:
+                yield b"".join(group)
+                group.clear()
+                size = 0
+            yield part
+            continue
+        group.append(part)
+        size += len(part)
+        if size >= PIECE_BYTES or len(group) >= most:
+            whole = b"".join(group)
+            group.clear()  # not after the yield, which may last as long as a reader does not read
+            size = 0
+            yield whole
+    if group:
+        yield b"".join(group)
 
 
 def _bookmark(revision: int, initial_end: bool) -> Obj:

@@ -7,14 +7,14 @@ tell how far it has come. It ends after its time, when the server stops, or when
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from allotment.api.status import Expired, StatusError
 from allotment.apiserver.registry.catalogue import Served
-from allotment.apiserver.registry.forms import Form, encode
+from allotment.apiserver.registry.forms import Buffer, Form, encode, joined
 from allotment.apiserver.registry.reads import ListOptions, Reads, revision_of
 from allotment.apiserver.registry.selection import Selection
 from allotment.apiserver.store.errors import Closed, Compacted, Overflow
@@ -26,9 +26,7 @@ SHORTEST_SECONDS = (
     1800  # of a watch that does not say how long; spread, so that clients do not come back together
 )
 BATCH = 200
-"""Objects of the initial state that go out in one piece."""
-BATCH_BYTES = 1024 * 1024
-"""Of large ones fewer do: a reader that does not read keeps a piece in memory."""
+"""Objects of the initial state, or changes, that go out in one piece. Of large ones fewer do (``PIECE_BYTES``)."""
 
 
 class Watching:
@@ -42,14 +40,17 @@ class Watching:
         options: ListOptions,
         form: Form,
         clock: Callable[[], float],
+        pause: Callable[[], Awaitable[None]],
     ) -> None:
-        """Raises StatusError where a client gets an error in place of a stream. ``clock`` counts seconds."""
+        """Raises StatusError where a client gets an error in place of a stream. ``clock`` counts seconds; ``pause`` returns
+        when it is the client's turn to get another piece of the state."""
         self._reads = reads
         self._served = served
         self._namespace = namespace if served.resource.namespaced else ""
         self._options = options
         self._form = form
         self._clock = clock
+        self._pause = pause
         self._source: Watch | None = None
         self._closed = False
         self._asked = revision_of(options.resource_version)
@@ -57,8 +58,8 @@ class Watching:
         if options.initial_events:
             reads.check_reached(self._asked)
 
-    async def lines(self) -> AsyncIterator[bytes]:
-        """Batches of whole lines. What goes wrong is told in the last one."""
+    async def lines(self) -> AsyncIterator[Buffer]:
+        """Pieces of lines, as they come. What goes wrong is told in the last line."""
         store, selection = self._reads.store, self._options.selection
         now = store.revision
         since = now if self._from_state else min(self._asked or now, now)
@@ -74,9 +75,10 @@ class Watching:
             if self._from_state:
                 for batch in self._state():
                     yield batch
-                    await asyncio.sleep(
-                        0
-                    )  # a reader that keeps up does not make us wait; others should not have to
+                    del batch
+                    await (
+                        self._pause()
+                    )  # a reader that keeps up does not make us wait, and others should not have to
                 if self._options.initial_events and self._options.bookmarks:
                     yield self._form.bookmark(now, True)
             async for batch in self._changes(source):
@@ -90,23 +92,13 @@ class Watching:
         if self._source is not None:
             self._source.close()
 
-    def _state(self) -> Iterator[bytes]:
+    def _state(self) -> Iterator[Buffer]:
         """ADDED for all there is. The records are taken at once, so none is missed or doubled by waiting readers."""
         everything = replace(self._options, resource_version="", match="", limit=0, token="")
-        records: Sequence[Record] = self._reads.list(self._served, self._namespace, everything).records
-        event = self._form.event
-        batch: list[bytes] = []
-        size = 0
-        for record in records:
-            batch.append(event("ADDED", record))
-            size += len(batch[-1])
-            if len(batch) >= BATCH or size >= BATCH_BYTES:
-                yield b"".join(batch)
-                batch, size = [], 0
-        if batch:
-            yield b"".join(batch)
+        records = self._reads.list(self._served, self._namespace, everything).records
+        return joined(chain.from_iterable(self._form.parts("ADDED", record) for record in records), 3 * BATCH)
 
-    async def _changes(self, source: Watch) -> AsyncIterator[bytes]:
+    async def _changes(self, source: Watch) -> AsyncIterator[Buffer]:
         clock = self._clock
         timeout = self._options.timeout or random.uniform(SHORTEST_SECONDS, 2 * SHORTEST_SECONDS)
         end = clock() + timeout
@@ -118,7 +110,7 @@ class Watching:
                 changes = await source.next(max(left, 0.0))
             except (Overflow, Closed):
                 return
-            if changes and (batch := self._told(changes)):
+            for batch in joined(self._told(changes), BATCH):
                 yield batch
             now = clock()
             if bookmarks and (
@@ -129,14 +121,15 @@ class Watching:
             if now >= end:
                 return
 
-    def _told(self, changes: list[Change]) -> bytes:
-        if self._asked > changes[0].revision:  # asked for what was still to come
-            changes = [change for change in changes if change.revision > self._asked]
-        selection = self._options.selection
-        if not selection:
-            return b"".join([self._form.change(change) for change in changes])
-        event = self._form.event
-        return b"".join([event(*seen) for change in changes if (seen := seen_as(selection, change))])
+    def _told(self, changes: list[Change]) -> Iterator[bytes]:
+        selection, form = self._options.selection, self._form
+        for change in changes:
+            if change.revision <= self._asked:
+                continue  # it asked for what was still to come
+            if not selection:
+                yield form.change(change)
+            elif seen := seen_as(selection, change):
+                yield form.event(*seen)
 
 
 def seen_as(selection: Selection, change: Change) -> tuple[str, Record] | None:

@@ -38,6 +38,9 @@ class State:
             keys = keys[_start(keys, resource, namespace) : _start(keys, resource, namespace + "\0")]
         return list(map(self._records.__getitem__, keys))
 
+    def count(self, resource: str) -> int:
+        return len(self._keys.get(resource, ()))
+
     def resources(self) -> Iterable[str]:
         return self._keys
 

@@ -189,6 +189,10 @@ class Store:
         """All records of a resource, or of one namespace of it, sorted by namespace and name. The caller's to keep."""
         return self._state.list(resource, namespace)
 
+    def count(self, resource: str) -> int:
+        """How many records of a resource there are, in all namespaces."""
+        return self._state.count(resource)
+
     def list_at(self, resource: str, namespace: str, revision: int) -> Sequence[Record]:
         """The list as it was at a revision, not above the durable one. Raises :class:`Compacted`."""
         if revision < self.compacted:

@@ -1,0 +1,76 @@
+"""Requests that a browser sends on behalf of a page, and which of them the page had no right to cause.
+
+A browser that holds a client certificate presents it with every request, also with those that a page of somebody else
+causes. Such a page cannot read the answer, but a write would have happened. Two rules stop it:
+
+* A write must come from a page of this server, or from no page at all. Browsers say so with ``Sec-Fetch-Site``, older ones
+  with ``Origin``. A page of the same site (another port, another subdomain) counts as foreign.
+* Whatever a browser asks for, it must name this server as the certificate does, or by an address. A page whose own name
+  suddenly leads to our address (DNS rebinding) would otherwise count as ours, and could read as well as write.
+
+Programs send neither header, so nothing changes for them, whatever they say in ``Host``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from allotment.api.status import Forbidden
+from allotment.apiserver.auth.authentication import Headers
+
+_READING = ("GET", "HEAD", "OPTIONS")
+_OWN_PAGE = ("same-origin", "none")
+_TELLING = (b"origin", b"sec-fetch-site", b"host")
+_SHOWN = 100  # characters of a header that are quoted
+
+
+def check_page(method: str, headers: Headers, names: Collection[str]) -> None:
+    """Raises Forbidden for what a foreign page caused. ``names`` are those of the server's certificate."""
+    told = {name: value for name, value in headers if name in _TELLING}
+    origin, site = told.get(b"origin"), told.get(b"sec-fetch-site")
+    if origin is None and site is None:
+        return
+    host = told.get(b"host", b"").decode("latin-1").lower()
+    own = site.decode("latin-1").lower() in _OWN_PAGE if site is not None else _place_of(origin) == host
+    if method not in _READING and not own:
+        raise _foreign(method, origin, site)
+    if not _is_ours(host, names):
+        raise Forbidden(
+            f'a browser asked for "{host[:_SHOWN]}", which is no name of this server: its certificate names '
+            f"{', '.join(sorted(names))}"
+        )
+
+
+def _place_of(origin: bytes | None) -> str | None:
+    """The host and port of an origin; None for one that hides itself (``null``) or is none."""
+    try:
+        return urlsplit((origin or b"").decode("latin-1").lower()).netloc or None
+    except ValueError:
+        return None
+
+
+def _is_ours(host: str, names: Collection[str]) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    return name in names or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    """A page whose origin is an address was loaded from that address: nobody can lead it elsewhere."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _foreign(method: str, origin: bytes | None, site: bytes | None) -> Forbidden:
+    page = origin.decode("latin-1")[:_SHOWN] if origin is not None else "another site"
+    how = f" (Sec-Fetch-Site: {site.decode('latin-1')[:_SHOWN]})" if site is not None else ""
+    return Forbidden(
+        f"{method} was caused by a page of {page}{how}: only pages of this server may write through a browser"
+    )

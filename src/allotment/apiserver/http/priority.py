@@ -1,0 +1,67 @@
+"""How pressing a request is, and whose: the level and the flow in which it is queued (``fairness.py``).
+
+The levels are Kubernetes' in spirit: what keeps a cluster alive goes before what people do with it, and who has not
+said who they are comes last. Administrators (``system:masters``) and callers in this process are not queued at all.
+A flow is a user; of service accounts their namespace, as whoever may make one there may make a thousand; of those who
+have not said who they are an address.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from allotment.apiserver.auth.authorization import MASTERS
+from allotment.apiserver.auth.identity import ANONYMOUS, Identity
+from allotment.apiserver.auth.node import NODES
+from allotment.apiserver.auth.service_account import account_of
+from allotment.apiserver.http.fairness import Level
+from allotment.apiserver.http.route import Target
+
+PROBES = Level("probes", seats=20, work=8, flow_queue=10_000, queue=20_000)
+"""Answered however busy the server is: whoever asks would otherwise take it for dead."""
+LEADERS = Level("leader-election", seats=20, work=4, flow_queue=50, queue=200)
+NODE = Level("nodes", seats=120, work=8, flow_queue=50, queue=2_000)
+SYSTEM = Level("system", seats=120, work=16, flow_queue=200, queue=1_000)
+WORKLOAD = Level("workload", seats=320, work=16, flow_queue=100, queue=1_000)
+CATCH_ALL = Level("catch-all", seats=20, work=4, flow_queue=20, queue=200)
+REFUSALS = Level("refusals", seats=25_000, work=8, flow_queue=25_000, queue=25_000)
+"""Not of requests but of their refusals, which cost as much as small requests and come back as soon as they are out."""
+LEVELS = (PROBES, LEADERS, NODE, SYSTEM, WORKLOAD, CATCH_ALL, REFUSALS)
+"""The most pressing first."""
+
+_OURS = ("allotment:", "system:kube-", "system:serviceaccount:kube-system:")
+_WORK_BYTES = 64 * 1024
+"""Of a body; as many again are as much work as another small request."""
+_WORK_OBJECTS = 200
+"""Of a list."""
+WIDEST = 16
+
+
+class Place(NamedTuple):
+    """Where a request is queued. None for a level: it is not."""
+
+    level: Level | None
+    flow: str
+
+
+EXEMPT = Place(None, "")
+
+
+def place_of(identity: Identity, target: Target | None, address: str) -> Place:
+    if MASTERS in identity.groups:
+        return EXEMPT
+    name = identity.name
+    if name == ANONYMOUS.name:
+        return Place(CATCH_ALL, address)
+    system, node = name.startswith(_OURS), NODES in identity.groups
+    if system and target is not None and target.plural == "leases":
+        return Place(LEADERS, name)
+    if node or system:
+        return Place(NODE if node else SYSTEM, name)
+    account = account_of(name)
+    return Place(WORKLOAD, f"system:serviceaccount:{account[0]}" if account is not None else name)
+
+
+def width_of(body: int = 0, objects: int = 0) -> int:
+    """How much work a request is, by the bytes of its body or the objects that it lists."""
+    return min(1 + body // _WORK_BYTES + objects // _WORK_OBJECTS, WIDEST)

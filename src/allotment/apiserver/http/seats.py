@@ -1,0 +1,115 @@
+"""Has requests wait until it is their turn: the queues of ``fairness.py`` in an event loop.
+
+A request that finds a seat free goes on at once, without a future or a timer. Once in each pass of the event loop in which
+something began, the queues are told that their turn has come round. Who waits too long is refused, as Kubernetes does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from time import perf_counter
+
+from allotment.api.status import TooManyRequests
+from allotment.apiserver.http.fairness import Level, Queues, State, Ticket
+from allotment.apiserver.http.metrics import Metrics
+from allotment.apiserver.http.priority import LEVELS, REFUSALS, Place
+
+WAIT_SECONDS = 15.0
+
+
+class Seats:
+    """Those of one server. ``wait_seconds`` is how long a request is kept waiting."""
+
+    def __init__(self, metrics: Metrics, levels: Iterable[Level] = LEVELS) -> None:
+        self.queues = {level.name: Queues(level) for level in levels}
+        self.wait_seconds = WAIT_SECONDS
+        self._metrics = metrics
+        self._waiters: dict[Ticket, asyncio.Future[None]] = {}
+        self._turning = False
+        metrics.follow_queues(self.queues.values())
+
+    async def take(self, place: Place, width: int = 1) -> Ticket | None:
+        """A seat, to be given back with :meth:`leave`; None for who needs none. Raises TooManyRequests."""
+        if place.level is None:
+            return None
+        ticket = self._arrived(place, width)
+        if ticket.state is not State.SEATED:
+            await self._wait(ticket, place)
+        return ticket
+
+    def leave(self, ticket: Ticket | None) -> None:
+        if ticket is not None:
+            self._told(self.queues[ticket.level.name].leave(ticket))
+
+    async def pause(self, place: Place) -> None:
+        """Between two parts of a long reply: returns when it is the turn of whoever reads it. Refuses nobody."""
+        await asyncio.sleep(0)
+        if place.level is None:
+            return
+        ticket = self._arrived(place, 1, pressing=True)
+        try:
+            if ticket.state is State.QUEUED:
+                await self._future(ticket)
+        finally:
+            self._waiters.pop(ticket, None)
+            self.leave(ticket)
+
+    def _arrived(self, place: Place, width: int, *, pressing: bool = False) -> Ticket:
+        assert place.level is not None
+        queues = self.queues[place.level.name]
+        ticket = Ticket(queues.level, place.flow, width, pressing)
+        self._told(queues.arrive(ticket))
+        if not self._turning:
+            self._turning = True
+            asyncio.get_running_loop().call_soon(self._turn)
+        return ticket
+
+    async def refuse(self, place: Place) -> None:
+        """Returns when it is time to refuse a request of whoever has this place."""
+        if place.level is not None:
+            await self.pause(Place(REFUSALS, place.flow))
+
+    async def _wait(self, ticket: Ticket, place: Place) -> None:
+        begun = perf_counter()
+        level = ticket.level.name
+        try:
+            if ticket.state is State.QUEUED:
+                async with asyncio.timeout(self.wait_seconds):
+                    await self._future(ticket)
+            if ticket.state is State.REFUSED:
+                self._metrics.refused(level, "queue-full")
+                await self.refuse(place)
+                raise too_many()
+        except TimeoutError:
+            self.leave(ticket)
+            self._metrics.refused(level, "time-out")
+            raise too_many() from None
+        except asyncio.CancelledError:
+            self.leave(ticket)
+            raise
+        finally:
+            self._waiters.pop(ticket, None)
+            self._metrics.waits.labels(level).observe(perf_counter() - begun)
+
+    def _future(self, ticket: Ticket) -> asyncio.Future[None]:
+        waiter = self._waiters[ticket] = asyncio.get_running_loop().create_future()
+        return waiter
+
+    def _told(self, tickets: list[Ticket]) -> None:
+        for ticket in tickets:
+            waiter = self._waiters.get(ticket)
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+
+    def _turn(self) -> None:
+        self._turning = False
+        for queues in self.queues.values():
+            self._told(queues.turn())
+        if not all(queues.idle for queues in self.queues.values()):
+            self._turning = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+
+def too_many() -> TooManyRequests:
+    return TooManyRequests("Too many requests, please try again later.", {"retryAfterSeconds": 1})
