@@ -106,9 +106,7 @@ class Writer:
             self._commit([write for write in turn.writes if write.epoch > self._failed_epoch])
             if isinstance(turn.then, FindRoom):
                 self._database.find_room()
-            if self._database.full is not self._full:
-                self._full = self._database.full
-                self._listener.filled(self._full)
+            self._tell_of_room()
             if isinstance(turn.then, Barrier):
                 turn.then.passed()
             elif isinstance(turn.then, Stop):
@@ -145,9 +143,11 @@ class Writer:
             try:
                 self._write(writes)
             except Exception as exc:  # whatever it is: a writer that died would leave everybody waiting
+                self._tell_of_room()
                 self._failed_epoch = writes[-1].epoch
                 self._listener.failed(self._failed_epoch, exc)
             else:
+                self._tell_of_room()
                 self._listener.committed(writes, perf_counter() - started)
         self._forget()
 
@@ -169,3 +169,8 @@ class Writer:
                 del self._evicted[:most]
             except Exception:
                 most //= 2
+
+    def _tell_of_room(self) -> None:
+        if self._database.full is not self._full:
+            self._full = self._database.full
+            self._listener.filled(self._full)
