@@ -37,7 +37,7 @@ _METHODS = (
 _WRITE = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_int, c.c_int64)
 _TRUNCATE = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int64)
 _SYNC = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int)
-_OPEN = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_char_p, c.c_void_p, c.c_int, c.c_void_p)
+_OPEN = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_void_p, c.c_int, c.c_void_p)
 
 
 class _IoMethods(c.Structure):
@@ -164,11 +164,11 @@ class Recording:
         return address
 
     def _opening(self, usual: Any) -> Callable[..., int]:
-        def opening(vfs: int, name: bytes, file: int, flags: int, out: int) -> int:
-            code: int = usual(vfs, name, file, flags, out)
-            ours = name and Path(os.fsdecode(name)).parent == self.folder
-            if code == OK and ours and not name.endswith(b"-journal"):  # while a file becomes a store
-                self._names[file] = Path(os.fsdecode(name)).name
+        def opening(vfs: int, where: int | None, file: int, flags: int, out: int) -> int:
+            code: int = usual(vfs, where, file, flags, out)  # SQLite keeps the address of the name
+            path = Path(os.fsdecode(c.string_at(where))) if where else Path()
+            if code == OK and path.parent == self.folder and not path.name.endswith("-journal"):
+                self._names[file] = path.name
                 methods = c.cast(file, c.POINTER(c.c_void_p))
                 assert methods[0]
                 methods[0] = self._recorded(methods[0])

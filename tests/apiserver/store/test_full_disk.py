@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
@@ -17,76 +14,13 @@ from allotment.apiserver.store import store as store_module
 from allotment.apiserver.store.errors import DiskFull
 from allotment.apiserver.store.store import Store
 from tests.apiserver.store.build import delete, key, put, thing, values
-from tests.apiserver.store.recording import Recording
+from tests.apiserver.store.small_disk import SmallDisk, mounted, simulated
 
 SIZE = 8 * 1024 * 1024
 BIG = "x" * 20_000
 
 
-class SmallDisk(Protocol):
-    """Has room for so many bytes, of which others may take what is left."""
-
-    folder: Path
-
-    def fill(self) -> None: ...
-
-    def empty(self) -> None: ...
-
-
-class SimulatedDisk:
-    def __init__(self, recording: Recording) -> None:
-        self.folder = recording.folder
-        self._recording = recording
-        self.empty()
-
-    def fill(self) -> None:
-        self._recording.room = self._recording.used
-
-    def empty(self) -> None:
-        self._recording.room = SIZE
-
-
-class MountedDisk:
-    """A file system in memory."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "data"
-        self._others = folder / "others"
-
-    def fill(self) -> None:
-        with suppress(OSError), self._others.open("ab", buffering=0) as file:
-            for block in (65536, 4096, 1):
-                with suppress(OSError):
-                    while True:
-                        file.write(bytes(block))
-
-    def empty(self) -> None:
-        self._others.unlink()
-
-
-@contextmanager
-def _simulated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallDisk]:
-    recording = Recording(folder)
-    with recording.running(monkeypatch):
-        yield SimulatedDisk(recording)
-
-
-@contextmanager
-def _mounted(folder: Path, _: pytest.MonkeyPatch) -> Iterator[SmallDisk]:
-    if os.geteuid() != 0 or not Path("/proc/filesystems").exists():
-        pytest.skip("to mount a small file system takes root on Linux")
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", str(folder)], capture_output=True, text=True
-    )
-    if mounted.returncode:
-        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.strip()}")
-    try:
-        yield MountedDisk(folder)
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-@pytest.fixture(params=[_simulated, _mounted], ids=["simulated", "mounted"])
+@pytest.fixture(params=["simulated", "mounted"])
 def disk(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SmallDisk]:
@@ -94,7 +28,8 @@ def disk(
     monkeypatch.setattr(reserve, "SIZE", 256 * 1024)
     folder = tmp_path / "disk"
     folder.mkdir()
-    with request.param(folder, monkeypatch) as disk:
+    made = simulated(folder, SIZE, monkeypatch) if request.param == "simulated" else mounted(folder, SIZE)
+    with made as disk:
         yield disk
 
 
@@ -175,15 +110,7 @@ def test_a_store_that_starts_on_a_full_disk_takes_deletions(disk: SmallDisk) -> 
         for number in range(20):
             await put(store, f"p{number}", BIG)
         await store.close()
-        reserve_size = 300 * 1024  # room for the log, and not for the reserve too
-        disk.fill()
-        if isinstance(disk, SimulatedDisk):
-            disk._recording.room = disk._recording.used + reserve_size
-        else:
-            os.truncate(
-                disk.folder.parent / "others",
-                (disk.folder.parent / "others").stat().st_size - reserve_size,
-            )
+        disk.fill(spare=300 * 1024)  # room for the log, and not for the reserve too
         store = Store.open(disk.folder / "store.db")
         for number in range(200):
             try:
