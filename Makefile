@@ -13,35 +13,51 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/allotment
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test soak check format bench upstream differential kubernetes test-kubernetes schemas clean
+.PHONY: help venv lock demo test soak check format bench upstream differential kubernetes test-kubernetes schemas clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 venv: $(READY) ## make the virtual environment in .venv
 
-INSTALL = @echo "setting up $(VENV) ..." && { test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); } && \
-  $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+# Without one of the two files the environment is half made: `make` was interrupted. So it is when its Python or pip is gone.
+ifneq ($(shell $(BIN)/python -c 'import pip, allotment' 2>/dev/null && echo works),works)
+$(shell rm -f $(RUNS) $(READY))
+endif
+
+# Other people's packages come first, each compared with its hashes; then ours, from this folder.
+define INSTALL
+	@echo "setting up $(VENV) ..."
+	@test -e $(RUNS) || { rm -rf $(VENV) && $(PYTHON) -m venv $(VENV); }
+	@rm -f $(RUNS) $(READY)
+	@$(1) constraints.txt >$(VENV)/requirements.txt
+	@$(PIP) install --require-hashes -r $(VENV)/requirements.txt
+	@$(PIP) install --no-deps --no-build-isolation -e .
+endef
+PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 $(RUNS): pyproject.toml constraints.txt
-	$(INSTALL) -e .
+	$(call INSTALL,sed -n '/To develop besides/q;p')
 	@touch $@
 
 $(READY): pyproject.toml constraints.txt
-	$(INSTALL) -e '.[dev]'
+	$(call INSTALL,cat)
 	@touch $(RUNS) $@
+
+lock: $(READY) ## write constraints.txt anew after a change in pyproject.toml (UPGRADE=1: with the newest versions)
+	@$(BIN)/python tools/lock.py $(if $(UPGRADE),--upgrade)
 
 demo: $(RUNS) ## a simulated fleet, workloads that arrive, who gets what, and why one does not fit (seconds)
 	@$(BIN)/allot demo
 
 test: $(READY) ## run the tests (under five minutes)
-	@$(BIN)/pytest -n auto --dist worksteal -m "not soak and not upstream and not kubernetes"
+	@$(BIN)/pytest -rs -n auto --dist worksteal -m "not soak and not upstream and not kubernetes"
 
 test-kubernetes: $(READY) kubernetes ## run the contract tests and kubectl's on the real Kubernetes too
-	@$(BIN)/pytest -m kubernetes
+	@$(BIN)/pytest -rs -m kubernetes
 
 soak: $(READY) ## long random runs, and every random test with its full number of examples
-	@$(BIN)/pytest -n auto --hypothesis-profile thorough -m "(soak or hypothesis) and not upstream and not kubernetes"
+	@$(BIN)/pytest -rs -n auto --hypothesis-profile thorough -m "(soak or hypothesis) and not upstream and not kubernetes"
 
 check: $(READY) ## formatting, lint, types and the import contracts between layers
 	@$(BIN)/ruff format --check .
@@ -79,7 +95,7 @@ upstream-path: # where `make upstream` puts the program
 	@echo $(UPSTREAM)
 
 differential: $(READY) upstream ## compare our answers with the real allocator's on random problems
-	@$(BIN)/pytest --hypothesis-profile thorough -m upstream
+	@$(BIN)/pytest -rs --hypothesis-profile thorough -m upstream
 
 # The real control plane, for the contract tests: from KUBEBUILDER_ASSETS, or built once per version. An etcd older
 # than 3.5.13 breaks watch progress; the one pinned here is the one that this Kubernetes is built against.

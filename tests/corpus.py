@@ -15,7 +15,9 @@ FOLDER = Path(__file__).resolve().parents[2] / "shared" / "corpus"
 
 
 def unavailable(what: str) -> NoReturn:
-    """Skips the calling test because ``what`` is not here; in CI, fails it."""
+    """Skips the calling test because ``what`` is not here; in CI, fails it. ``what`` also tells how to come by it."""
+    if what.startswith("../shared"):
+        what += " (problems that are not part of the checkout: lay the folder beside it)"
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what} is missing, and in CI nothing may be skipped")
     pytest.skip(f"{what} is missing")

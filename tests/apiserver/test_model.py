@@ -27,7 +27,7 @@ T = TypeVar("T")
 Obj = dict[str, Any]
 Key = tuple[str, str]
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 SPACES, NAMES, LABELS = ("one", "two"), ("a", "b", "c"), ("x", "y")
 PATH = "/api/v1/secrets"
 

@@ -34,7 +34,7 @@ def test_alone_they_make_claims_and_serve_their_numbers(served: Served) -> None:
         url = said(process, "metrics are at").split()[-1]
         made = served.until("resourceclaims", lambda obj: True, "resource.k8s.io/v1")
         assert made["metadata"]["ownerReferences"][0]["name"] == "p"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             numbers = answer.read().decode()
         assert 'allotment_resource_claims{state="pending"} ' in numbers
         assert "allotment_semantic_parameter_kinds" in numbers

@@ -108,9 +108,9 @@ def test_alone_it_binds_pods_serves_its_numbers_and_gives_its_lease_back(cluster
             "pods", lambda obj: obj["metadata"]["name"] == "only" and obj["spec"].get("nodeName")
         )
         assert bound["spec"]["nodeName"] == "ada"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             assert 'result="scheduled"} 1.0' in answer.read().decode()
-        with urllib.request.urlopen(url.replace("/metrics", "/healthz"), timeout=10) as answer:
+        with urllib.request.urlopen(url.replace("/metrics", "/healthz"), timeout=60) as answer:
             assert answer.read() == b"ok\n"
         assert interrupted(process) == 0
     lease = cluster.until(

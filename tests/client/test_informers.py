@@ -10,7 +10,7 @@ from allotment.client.client import Client
 from allotment.client.informers import Informers
 from tests.client.script import Obj, Script, config_map, event, listing
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 def running(script: Script, scenario: Callable[[Informers], Awaitable[None]]) -> None:

@@ -13,7 +13,7 @@ import uvloop
 from allotment.client.over_pipe import A_TURN, WINDOW, Pipe
 from allotment.client.transport import Call, Disconnected, Reply, Stream
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 class Echo:

@@ -36,7 +36,7 @@ from tests.apiserver.beginning import begin
 Obj = dict[str, Any]
 Scenario = Callable[[Client], Awaitable[None]]
 Way = Callable[[Path, Scenario], None]
-PATIENCE = 30
+PATIENCE = 60
 
 
 @asynccontextmanager

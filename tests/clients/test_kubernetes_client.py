@@ -12,7 +12,9 @@ from tests.contract.embedded import Embedded
 from tests.contract.objects import claim
 
 # Without its types: they are stubs of another version, and half of them.
-kubernetes: Any = pytest.importorskip("kubernetes")
+kubernetes: Any = pytest.importorskip(
+    "kubernetes", reason="the package kubernetes is missing: `make venv` installs it"
+)
 client, config, dynamic = kubernetes.client, kubernetes.config, import_module("kubernetes.dynamic")
 watch = kubernetes.watch
 ApiException = client.exceptions.ApiException

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
-PATIENCE = 20.0  # seconds until a reply or an event that must come counts as lost
+PATIENCE = 60.0  # seconds until a reply or an event that must come counts as lost
 
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"

@@ -37,7 +37,7 @@ from allotment.controllers.controller import Controller, Reconciler
 from tests.apiserver.beginning import begin
 
 T = TypeVar("T")
-PATIENCE = 20.0
+PATIENCE = 60.0
 CONTROLLERS = Identity("allotment:controllers", ("system:authenticated",))
 _SOON = 2.0
 """A key that comes back within so many seconds is work that is left; later ones are for the clock."""

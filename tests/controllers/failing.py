@@ -32,7 +32,7 @@ class Fault(Enum):
     CRASH_AFTER = "the writer ends after the write"
 
 
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 CRASHES = frozenset((Fault.CRASH_BEFORE, Fault.CRASH_AFTER))
 BORNE = (Fault.CONFLICT, Fault.UNSENT, Fault.LOST)
 """Those after which the writer goes on, each in its own way."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from allotment.client.connection import load
 from tests.corpus import unavailable
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
 

@@ -18,7 +18,7 @@ from allotment.apiserver.http.request import Peer, Request
 from allotment.apiserver.server import ApiServer, Options
 from tests.apiserver.beginning import begin
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @dataclass

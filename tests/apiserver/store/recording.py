@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from allotment.apiserver.store import mark
+from allotment.apiserver.store import mark, reserve
 
 SECTOR = 512
 OK, IOERR_WRITE, IOERR_FSYNC, FULL = 0, 10 | 3 << 8, 10 | 4 << 8, 13
@@ -37,7 +37,7 @@ _METHODS = (
 _WRITE = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_int, c.c_int64)
 _TRUNCATE = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int64)
 _SYNC = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int)
-_OPEN = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_char_p, c.c_void_p, c.c_int, c.c_void_p)
+_OPEN = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_void_p, c.c_int, c.c_void_p)
 
 
 class _IoMethods(c.Structure):
@@ -88,11 +88,17 @@ class Recording:
         elif step.length is not None:
             size = step.length
         grown = size - self._sizes.get(step.file, 0)
-        if self.room is not None and grown > 0 and sum(self._sizes.values()) + grown > self.room:
+        if self.room is not None and grown > 0 and self.used + grown > self.room:
             return FULL
         self._sizes[step.file] = size
         self.steps.append(step)
         return OK
+
+    @property
+    def used(self) -> int:
+        """Bytes of all files, the reserve among them."""
+        kept = self.folder / "store.db.reserve"
+        return sum(self._sizes.values()) + (kept.stat().st_size if kept.exists() else 0)
 
     # What a crash leaves
 
@@ -141,11 +147,13 @@ class Recording:
         vfs.xOpen = self._keep(_OPEN(self._opening(_OPEN(vfs.xOpen))))
         self._kept.append(vfs)
         register(c.addressof(vfs), 1)
-        monkeypatch.setattr(mark, "os", _MarkedOs(self))
+        monkeypatch.setattr(mark, "os", _RecordedOs(self))
+        monkeypatch.setattr(reserve, "os", _RecordedOs(self))
         try:
             yield
         finally:
             monkeypatch.setattr(mark, "os", os)
+            monkeypatch.setattr(reserve, "os", os)
             register(usual, 1)
             library.sqlite3_vfs_unregister(c.c_void_p(c.addressof(vfs)))
 
@@ -156,11 +164,11 @@ class Recording:
         return address
 
     def _opening(self, usual: Any) -> Callable[..., int]:
-        def opening(vfs: int, name: bytes, file: int, flags: int, out: int) -> int:
-            code: int = usual(vfs, name, file, flags, out)
-            ours = name and Path(os.fsdecode(name)).parent == self.folder
-            if code == OK and ours and not name.endswith(b"-journal"):  # while a file becomes a store
-                self._names[file] = Path(os.fsdecode(name)).name
+        def opening(vfs: int, where: int | None, file: int, flags: int, out: int) -> int:
+            code: int = usual(vfs, where, file, flags, out)  # SQLite keeps the address of the name
+            path = Path(os.fsdecode(c.string_at(where))) if where else Path()
+            if code == OK and path.parent == self.folder and not path.name.endswith("-journal"):
+                self._names[file] = path.name
                 methods = c.cast(file, c.POINTER(c.c_void_p))
                 assert methods[0]
                 methods[0] = self._recorded(methods[0])
@@ -194,8 +202,8 @@ class Recording:
         return c.addressof(methods)
 
 
-class _MarkedOs:
-    """``os`` as the mark sees it."""
+class _RecordedOs:
+    """``os`` as mark and reserve see it."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -210,6 +218,11 @@ class _MarkedOs:
     def fdatasync(self, file: int) -> None:
         self._check(self._recording.note(Step("store.db.mark")))
         os.fdatasync(file)
+
+    def posix_fallocate(self, file: int, offset: int, length: int) -> None:
+        room = self._recording.room
+        self._check(FULL if room is not None and self._recording.used + length > room else OK)
+        os.posix_fallocate(file, offset, length)
 
     @staticmethod
     def _check(code: int) -> None:

@@ -24,7 +24,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,6 +49,12 @@ FIRST_REVISION = 1
 
 SMALLEST = 512
 """Bytes of a database with anything in it. SQLite takes a file of one byte for an empty one."""
+
+PAGE = 4096
+"""Bytes, SQLite's usual."""
+
+LOG_PAGES = 2000
+"""After so many the write-ahead log is moved into the file: fewer, longer pauses than with SQLite's 1000."""
 
 LARGE = 256 * 1024
 """Bytes of writes up to which a commit is one statement: SQLite keeps the values of each statement that it remembers."""
@@ -127,7 +133,7 @@ class Database:
         meta = check(self.path, db)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
-        db.execute("PRAGMA wal_autocheckpoint = 2000")  # pages: fewer, longer pauses than SQLite's 1000
+        db.execute(f"PRAGMA wal_autocheckpoint = {min(LOG_PAGES, self.reserve.size // 2 // PAGE)}")
         db.execute("PRAGMA journal_size_limit = 67108864")
         if progress is not None and not progress.certain:
             begin_anew(self.path, db, progress.reserved)
@@ -147,7 +153,8 @@ class Database:
     def commit(self, writes: Sequence[Pending], evicted: Sequence[Evicted] = ()) -> None:
         """Makes writes durable and forgets what left the history, all or nothing. Raises ``sqlite3.Error`` or ``OSError``.
 
-        A commit for which the disk has no room is tried once more with the room that was kept for deletions.
+        A commit for which the disk has no room is tried once more, with the room that was kept for deletions, or when that is
+        used up, with the write-ahead log begun anew in the place that it has.
         """
         if writes:
             self._mark.reserve(writes[-1].record.revision)
@@ -158,7 +165,7 @@ class Database:
                 raise
             self.full = True
             if not self.reserve.release():
-                raise
+                self._rewind()
             self._commit(writes, evicted)
         if writes:
             self._note(writes[-1].record.revision)
@@ -186,6 +193,12 @@ class Database:
         if evicted:
             self.compacted = evicted[-1].revision
 
+    def _rewind(self) -> None:
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+        with suppress(sqlite3.Error):
+            self.connection.execute("PRAGMA wal_checkpoint(RESTART)")
+
     def _note(self, revision: int) -> None:
         """The commit is on disk, so to report a failure would be wrong."""
         try:
@@ -194,8 +207,10 @@ class Database:
             log.warning("a write was committed, but %s could not be written: %s", self._mark.path, exc)
 
     def find_room(self) -> None:
-        """Looks whether there is room for more than deletions: on the disk, or in pages of the file that were freed."""
-        self.full = not self.reserve.take() and self._free() < self.reserve.size
+        """Looks whether there is room for more than deletions: on the disk, or in pages of the file that were freed. Of those it
+        takes more to be well again than to stay so."""
+        enough = self.reserve.size if self.full else self.reserve.size // 2
+        self.full = not self.reserve.take() and self._free() < enough
 
     def _free(self) -> int:
         try:

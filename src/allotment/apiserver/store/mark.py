@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from zlib import crc32
@@ -58,7 +58,10 @@ class Mark:
     def __init__(self, store: Path, revision: int) -> None:
         """Starts at the store's revision; the file is made if it is not there. Raises :class:`Unwritable`."""
         self.path = path_of(store)
-        self._progress = Progress(revision, revision + AHEAD, boot=this_boot())
+        self._acknowledged = revision
+        self._reserved = revision + AHEAD
+        self._closed = False
+        self._boot = this_boot()
         self._sequence = 0
         self.unsynced = False
         self._synced_at = 0.0
@@ -75,13 +78,13 @@ class Mark:
 
     def reserve(self, revision: int) -> None:
         """Before a revision may be given out. Raises ``OSError``."""
-        if revision > self._progress.reserved:
-            self._progress = replace(self._progress, reserved=revision + AHEAD)
+        if revision > self._reserved:
+            self._reserved = revision + AHEAD
             self._write_all()
 
     def note(self, revision: int) -> None:
         """Everything up to a revision is committed. Raises ``OSError``."""
-        self._progress = replace(self._progress, acknowledged=revision)
+        self._acknowledged = revision
         self._write()
         if time.monotonic() - self._synced_at > SYNC_SECONDS:
             self.sync()
@@ -95,7 +98,7 @@ class Mark:
     def close(self) -> None:
         """In good order: what is noted is where the log ends."""
         try:
-            self._progress = replace(self._progress, closed=True)
+            self._closed = True
             self._write_all()
         finally:
             os.close(self._file)
@@ -108,18 +111,11 @@ class Mark:
 
     def _write(self) -> None:
         self._sequence += 1
-        progress = self._progress
         text = _FORM.pack(
-            _MAGIC,
-            self._sequence,
-            progress.acknowledged,
-            progress.reserved,
-            progress.closed,
-            progress.boot,
+            _MAGIC, self._sequence, self._acknowledged, self._reserved, self._closed, self._boot
         )
-        block = (text + _SUM.pack(crc32(text))).ljust(_BLOCK, b"\0")
         self.unsynced = True
-        os.pwrite(self._file, block, self._sequence % _BLOCKS * _BLOCK)
+        os.pwrite(self._file, text + _SUM.pack(crc32(text)), self._sequence % _BLOCKS * _BLOCK)
 
 
 def read(store: Path) -> Progress | None:

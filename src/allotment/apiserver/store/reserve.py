@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 SIZE = 16 * 1024 * 1024
-"""Bytes: more than the write-ahead log needs between two checkpoints, which let it start anew."""
+"""Bytes: twice what the write-ahead log needs between two checkpoints, which let it start anew."""
 
 SHARE = 16
 """At most this part of the file system."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from time import perf_counter
@@ -105,9 +106,7 @@ class Writer:
             self._commit([write for write in turn.writes if write.epoch > self._failed_epoch])
             if isinstance(turn.then, FindRoom):
                 self._database.find_room()
-            if self._database.full is not self._full:
-                self._full = self._database.full
-                self._listener.filled(self._full)
+            self._tell_of_room()
             if isinstance(turn.then, Barrier):
                 turn.then.passed()
             elif isinstance(turn.then, Stop):
@@ -139,25 +138,39 @@ class Writer:
         return turn
 
     def _commit(self, writes: list[Pending]) -> None:
-        if not writes and not self._evicted:
-            return
-        started = perf_counter()
-        try:
-            self._write(writes)
-        except Exception as exc:  # whatever it is: a writer that died would leave everybody waiting
-            if writes:
+        if writes:
+            started = perf_counter()
+            try:
+                self._write(writes)
+            except Exception as exc:  # whatever it is: a writer that died would leave everybody waiting
+                self._tell_of_room()
                 self._failed_epoch = writes[-1].epoch
                 self._listener.failed(self._failed_epoch, exc)
-            return
-        if writes:
-            self._listener.committed(writes, perf_counter() - started)
+            else:
+                self._tell_of_room()
+                self._listener.committed(writes, perf_counter() - started)
+        self._forget()
 
     def _write(self, writes: list[Pending]) -> None:
-        try:
-            self._database.commit(writes, self._evicted)
-        except Exception:
-            if not (writes and self._evicted):
-                raise
-            self._database.commit(writes)  # perhaps the disk has room for as much
-        else:
-            self._evicted = []
+        """With what is to be forgotten in the same transaction, if that can be done."""
+        if self._evicted:
+            with suppress(Exception):
+                self._database.commit(writes, self._evicted)
+                self._evicted = []
+                return
+        self._database.commit(writes)
+
+    def _forget(self) -> None:
+        """As much as can be in one transaction; on a full disk that may be little. The rest waits for the next turn."""
+        most = len(self._evicted)
+        while self._evicted and most:
+            try:
+                self._database.commit((), self._evicted[:most])
+                del self._evicted[:most]
+            except Exception:
+                most //= 2
+
+    def _tell_of_room(self) -> None:
+        if self._database.full is not self._full:
+            self._full = self._database.full
+            self._listener.filled(self._full)
