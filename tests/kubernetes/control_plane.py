@@ -50,6 +50,7 @@ FEATURES = (
     "TopologyAwareWorkloadScheduling",
 )
 APIS = (
+    "api/all",
     *("resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"),
     "scheduling.k8s.io/v1beta1",
 )
