@@ -33,7 +33,6 @@ RESOURCES = {
 }
 LAX = (
     r"status\.(ephemeral|init)?[cC]ontainerStatuses\[",
-    r"status\.observedGeneration",
     r"status\.extendedResourceClaimStatus",
     r"status\.nodeAllocatableResourceClaimStatuses",
     r"status\.declaredFeatures",

@@ -127,7 +127,7 @@ def _index_errors(now: _State, was: _State) -> Iterator[FieldError]:
     if failed is None:
         return
     path = STATUS.child("failedIndexes")
-    if _changed("failedIndexes", now, was):
+    if failed != was.status.get("failedIndexes"):
         if now.spec.get("backoffLimitPerIndex") is None:
             yield path.invalid("cannot set non-null failedIndexes when backoffLimitPerIndex is null", failed)
         elif completions is not None and (problem := _intervals(failed, completions)[1]):

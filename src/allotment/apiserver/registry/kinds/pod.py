@@ -30,7 +30,7 @@ from allotment.apiserver.registry.podspec import (
     spell_out_label_keys,
 )
 from allotment.apiserver.registry.resource import Action, ActionCall, ActionResult, Resource, View
-from allotment.apiserver.registry.status_rules import address_problem
+from allotment.apiserver.registry.status_rules import address_problem, not_negative
 from allotment.apiserver.registry.strategies import Rules, at, keep, opened, unchanged
 from allotment.apiserver.registry.strategy import Write
 from allotment.apiserver.store.record import Obj
@@ -107,10 +107,14 @@ def _check_status(pod: Obj, old: Obj) -> Iterator[FieldError]:
     yield from unchanged(pod, old, "status.qosClass")
     yield from _check_addresses(status, before)
     yield from _check_claims(pod)
+    yield from not_negative(status, "observedGeneration")
     if status.get("conditions") != before.get("conditions"):
         for index, each in enumerate(status.get("conditions") or ()):
+            here = path.child("conditions").index(index)
             if problem := label_key_problem(type_ := each.get("type") or ""):
-                yield path.child("conditions").index(index).child("Type").invalid(problem, type_)
+                yield here.child("Type").invalid(problem, type_)
+            if (generation := each.get("observedGeneration") or 0) < 0:
+                yield here.child("observedGeneration").invalid("must be a non-negative integer", generation)
     nominated = status.get("nominatedNodeName") or ""
     if nominated and nominated != before.get("nominatedNodeName"):
         if problem := dns_subdomain_problem(nominated):
