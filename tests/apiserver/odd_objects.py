@@ -85,7 +85,7 @@ class Odd:
 
 def odd_objects(resources: dict[str, Resource], dice: Random, namespace: str) -> Iterator[Odd]:
     """One for each object that the real server took; ``resources`` are by plural and group."""
-    for number, (id_, base) in enumerate(_bases()):
+    for number, (id_, base) in enumerate(bases()):
         resource = resources.get(id_)
         if resource is None or resource.plural == "namespaces":
             continue
@@ -106,7 +106,7 @@ def odd_objects(resources: dict[str, Resource], dice: Random, namespace: str) ->
         yield Odd(resource, obj, tuple(value(status, dice, 6) for _ in range(tries) if status is not None))
 
 
-def _bases() -> Iterator[tuple[str, Obj]]:
+def bases() -> Iterator[tuple[str, Obj]]:
     """Objects with the ids of their resources: of Kubernetes' plain kinds, then of those with devices and machines."""
     for case in cases():
         if "object" in case["created"]:

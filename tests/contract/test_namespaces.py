@@ -57,6 +57,60 @@ def test_deleting_takes_everything_along(
     api.gone(path)
 
 
+def test_pods_go_first(api: Api, namespace: str, configmaps: str, pods: str) -> None:
+    """The rest waits until the last of them is gone, whatever holds it; the namespace says so."""
+    held = pod("held")
+    held["metadata"]["finalizers"] = ["a.io/x"]
+    api.post(pods, held).must(201)
+    api.post(pods, pod("free")).must(201)
+    api.post(configmaps, configmap("needed")).must(201)
+    path = f"/api/v1/namespaces/{namespace}"
+    api.delete(path).must()
+    api.gone(f"{pods}/free")
+    told = api.eventually(lambda: _conditions(api, path) or None, "the namespace says what keeps it")
+    assert api.get(f"{configmaps}/needed").status == 200
+    assert told["NamespaceDeletionContentFailure"] == ("False", "ContentDeleted")
+    assert told["NamespaceContentRemaining"] == api.unlike(
+        kubernetes=("False", "ContentRemoved"), ours=("True", "SomeResourcesRemain")
+    )
+    api.patch(f"{pods}/held", {"metadata": {"finalizers": None}}).must()
+    api.gone(f"{configmaps}/needed")
+    api.gone(path)
+
+
+def test_it_says_what_keeps_it(api: Api, namespace: str, configmaps: str) -> None:
+    held = configmap("held")
+    held["metadata"]["finalizers"] = ["a.io/x"]
+    api.post(configmaps, held).must(201)
+    path = f"/api/v1/namespaces/{namespace}"
+    api.delete(path).must()
+    api.eventually(
+        lambda: (
+            _conditions(api, path).get("NamespaceFinalizersRemaining") == ("True", "SomeFinalizersRemain")
+            or None
+        ),
+        "conditions",
+    )
+    told = {each["type"]: each for each in api.get(path).must()["status"]["conditions"]}
+    assert [*told] == [
+        "NamespaceDeletionDiscoveryFailure",
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "NamespaceDeletionContentFailure",
+        "NamespaceContentRemaining",
+        "NamespaceFinalizersRemaining",
+    ]
+    assert "configmaps. has 1 resource instances" in told["NamespaceContentRemaining"]["message"]
+    finalizers = "Some content in the namespace has finalizers remaining: a.io/x in 1 resource instances"
+    assert told["NamespaceFinalizersRemaining"]["message"] == finalizers
+    api.patch(f"{configmaps}/held", {"metadata": {"finalizers": None}}).must()
+    api.gone(path)
+
+
+def _conditions(api: Api, path: str) -> dict[str, tuple[str, str]]:
+    told = api.get(path).must()["status"].get("conditions") or ()
+    return {each["type"]: (each["status"], each["reason"]) for each in told}
+
+
 def test_nothing_is_created_in_one_that_goes(api: Api, namespace: str, configmaps: str) -> None:
     held = configmap("held")
     held["metadata"]["finalizers"] = ["a.io/x"]

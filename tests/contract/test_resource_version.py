@@ -149,11 +149,11 @@ def test_a_write_may_leave_it_open_where_the_kind_allows(
 def test_a_patch_may_leave_it_open_too(
     api: Api, namespace: str, kind: str, status: int, version: str | None
 ) -> None:
-    path = {
-        "configmaps": f"/api/v1/namespaces/{namespace}/configmaps",
-        "leases": f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases",
-    }[kind]
-    api.post(path, {"configmaps": configmap, "leases": lease}[kind]("a")).must(201)
+    if kind == "configmaps":
+        path, made = f"/api/v1/namespaces/{namespace}/configmaps", configmap("a")
+    else:
+        path, made = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", lease("a")
+    api.post(path, made).must(201)
     reply = api.patch(f"{path}/a", {"metadata": {"labels": {"x": "y"}, "resourceVersion": version}})
     assert reply.status == status
 

@@ -283,6 +283,67 @@ def test_a_set_of_somebody_else_under_our_name_is_not_touched(tmp_path: Path) ->
     in_cluster(tmp_path, scenario)
 
 
+@pytest.mark.parametrize(
+    ("noted", "next_"),
+    [
+        pytest.param("1000000000000000000", "1000000000000000001", id="of 19 digits"),
+        pytest.param("9223372036854775807", "9223372036854775807", id="as large as numbers are"),
+        pytest.param("99999999999999999999", "2", id="too large for a number"),
+        pytest.param("three", "2", id="no number"),
+        pytest.param("\N{ARABIC-INDIC DIGIT FIVE}", "2", id="digits of another script"),
+        pytest.param("-5", "2", id="below zero"),
+    ],
+)
+def test_the_next_revision_follows_the_highest_one(tmp_path: Path, noted: str, next_: str) -> None:
+    """Of the numbers that are there, which anybody may write; what is none was replaced by the set's own number, 1."""
+
+    async def scenario(cluster: Cluster) -> None:
+        await start(cluster)
+        await cluster.create(deployment(replicas=0))
+        await cluster.eventually(lambda: cluster.seen.plain(APPS, "replicasets").all())
+        [only] = cluster.seen.plain(APPS, "replicasets").all()
+        sets, deployments = cluster.admin.plain(APPS, "replicasets"), cluster.admin.plain(APPS, "deployments")
+        revision = "deployment.kubernetes.io/revision"
+        note = {"metadata": {"annotations": {revision: noted}}}
+        await deployments.patch("web", {"spec": {"paused": True}}, HERE)
+        await sets.patch(only["metadata"]["name"], note, HERE)
+        await cluster.quiet()
+        image = {"template": deployment(image="two")["spec"]["template"], "paused": False}
+        await deployments.patch("web", {"spec": image}, HERE)
+        await cluster.eventually(lambda: len(cluster.seen.plain(APPS, "replicasets").all()) == 2)
+        await cluster.quiet()
+        noted_now = {
+            each["metadata"]["name"]: each["metadata"]["annotations"][revision]
+            for each in cluster.seen.plain(APPS, "replicasets").all()
+        }
+        del noted_now[only["metadata"]["name"]]
+        assert list(noted_now.values()) == [next_]
+
+    in_cluster(tmp_path, scenario)
+
+
+def test_a_set_that_matches_no_longer_is_let_go(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await start(cluster)
+        await cluster.create(deployment(replicas=0))
+        sets = cluster.seen.plain(APPS, "replicasets")
+        [only] = await cluster.eventually(sets.all)
+        name = only["metadata"]["name"]
+        await cluster.admin.plain(APPS, "replicasets").patch(
+            name, {"metadata": {"labels": {"app": "x"}}}, HERE
+        )
+        await cluster.eventually(lambda: len(sets.all()) > 1 or not _owners(sets.get(name, HERE)))
+        await cluster.quiet()
+        assert not _owners(sets.get(name, HERE))
+
+    in_cluster(tmp_path, scenario)
+
+
+def _owners(replica_set: Obj | None) -> list[Obj]:
+    assert replica_set is not None
+    return replica_set["metadata"].get("ownerReferences") or []
+
+
 def test_sets_that_were_left_behind_are_taken_over(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await start(cluster)

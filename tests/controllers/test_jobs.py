@@ -320,6 +320,59 @@ def test_pods_of_a_deleted_job_are_not_held(tmp_path: Path, propagation: str) ->
     in_cluster(tmp_path, scenario)
 
 
+def test_a_pod_that_was_left_behind_is_taken_over_and_counted(tmp_path: Path) -> None:
+    """Also one that ended before the job was there, and one whose labels change only now."""
+
+    async def scenario(cluster: Cluster) -> None:
+        kubelet = Kubelet(cluster)
+        selector: Obj = {"manualSelector": True, "selector": {"matchLabels": {"app": "work"}}}
+        await cluster.create(
+            pod("runs", {"app": "work"}), pod("ended", {"app": "work"}), pod("other", {"app": "other"})
+        )
+        await kubelet.phase("ended", "Succeeded")
+        await start(cluster)
+        [made] = await cluster.create(job(completions=3, parallelism=3, **selector))
+        await cluster.eventually(lambda: status(cluster).get("succeeded") == 1, "the pod that ended counts")
+        await cluster.quiet()
+        owned = {each.metadata.name for each in kubelet.seen.all() if uids(each) == [made["metadata"]["uid"]]}
+        assert {"runs", "ended"} < owned
+        assert len(owned) == 3, "one was made besides"
+        runs = kubelet.seen.get("runs", HERE)
+        assert runs is not None
+        assert TRACKING in runs.metadata.finalizers
+        pods = cluster.admin.of(Pod)
+        await pods.patch("other", {"metadata": {"labels": {"app": "work"}}}, HERE)
+        await cluster.eventually(lambda: _owned(kubelet, "other"), "it is taken over")
+
+    in_cluster(tmp_path, scenario)
+
+
+def test_a_pod_that_matches_no_longer_is_let_go_and_replaced(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        kubelet = Kubelet(cluster)
+        await start(cluster)
+        await cluster.create(job())
+        first = (await cluster.eventually(kubelet.seen.all))[0].metadata.name
+        labels = {"batch.kubernetes.io/controller-uid": "another"}
+        await cluster.admin.of(Pod).patch(first, {"metadata": {"labels": labels}}, HERE)
+        await cluster.eventually(lambda: len(kubelet.seen.all()) == 2, "another is made")
+        await cluster.quiet()
+        free = kubelet.seen.get(first, HERE)
+        assert free is not None
+        assert (uids(free), free.metadata.finalizers) == ([], ())
+
+    in_cluster(tmp_path, scenario)
+
+
+def uids(found: Pod) -> list[str]:
+    return [owner.uid for owner in found.metadata.owner_references]
+
+
+def _owned(kubelet: Kubelet, name: str) -> bool:
+    found = kubelet.seen.get(name, HERE)
+    return found is not None and bool(uids(found))
+
+
 def test_an_old_copy_of_the_job_makes_nothing_too_many(tmp_path: Path) -> None:
     """The watch of jobs stands still: the reconciler waits for its own last word before it counts again."""
 

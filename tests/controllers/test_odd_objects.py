@@ -1,4 +1,4 @@
-"""Whatever the server let in, everything that reads it later copes with: all controllers, and the server's own upkeep.
+"""Whatever the server let in, everything that reads it later copes with: all controllers, the scheduler, the server's own upkeep.
 
 Conditions without a type, owners that never were, annotations that are no numbers: each was written by somebody who may.
 None of it may stop a controller, a deletion, or the end of a namespace or of a definition.
@@ -18,16 +18,22 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from allotment.api.status import NotFound, StatusError
+from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.registry import kinds
 from allotment.apiserver.registry.catalogue import found_in
 from allotment.client.form import Obj
 from allotment.controllers import suite
 from allotment.controllers.controller import Controller
+from allotment.scheduler.cluster import Cluster as Knowledge
+from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.core import Scheduler
+from allotment.scheduler.driver import Driver
 from tests.apiserver.odd_objects import Odd, odd_objects
 from tests.apiserver.registry.custom.schemas import definition
 from tests.controllers.cluster import Cluster, in_cluster
 
 HERE = "odd"
+SCHEDULER = Identity("allotment:scheduler", ("system:authenticated",))
 RESOURCES = {resource.id: resource for resource in found_in(kinds) if resource.plural != "resourcequotas"}
 """All but quotas, which would rightly refuse most of what controllers make."""
 CUSTOM = "widgets.example.com"
@@ -86,6 +92,10 @@ async def _start_all(cluster: Cluster) -> None:
     names = (*suite.NAMES, *suite.ON_REQUEST)
     made = await suite.controllers(names, part.client, part.informers, part.recorder, CollectorRegistry())
     await part.start(*(each.reconciler for each in made if isinstance(each, Controller)))
+    scheduling = cluster.component(SCHEDULER)
+    await scheduling.start()
+    core = Scheduler(Knowledge(), DEFAULT.rosters())
+    scheduling._spawn(Driver(core, scheduling.client, scheduling.informers, scheduling.recorder).run())
 
 
 async def _define_and_empty(cluster: Cluster, dice: Random) -> None:

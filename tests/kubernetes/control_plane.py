@@ -2,7 +2,7 @@
 
 The programs come from the folder that ``make -s kubernetes-path`` prints (``make kubernetes`` fills it; KUBEBUILDER_ASSETS
 overrides it). All state lives in a temporary folder; etcd does not fsync, since nothing here outlives the session.
-Everything that resource.k8s.io and scheduling.k8s.io/v1beta1 offer is switched on, so the contract covers all of it.
+All API versions and everything that resource.k8s.io and scheduling.k8s.io offer are switched on, so the contract covers all of it.
 Lists of the past come from etcd and not from the server's cache of them, so that a test can make them expire.
 
 The processes are ended in reverse order on the way out, whatever happened; a program that does not come up raises with
@@ -50,6 +50,7 @@ FEATURES = (
     "TopologyAwareWorkloadScheduling",
 )
 APIS = (
+    "api/all",
     *("resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"),
     "scheduling.k8s.io/v1beta1",
 )

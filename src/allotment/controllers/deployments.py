@@ -27,6 +27,7 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
+from allotment.controllers.adoption import NAMESPACE, namespace_of
 from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.own_writes import OwnWrites
@@ -38,7 +39,6 @@ from allotment.controllers.ownership import (
     plain_controller_of,
 )
 from allotment.controllers.pod_state import finished
-from allotment.controllers.replica_sets import NAMESPACE, namespace_of
 from allotment.controllers.revision import (
     DESIRED,
     GROUP,
@@ -118,7 +118,7 @@ class Deployments:
         if deployment is None:
             return None
         if deployment["metadata"].get("deletionTimestamp") is None:
-            await self._adopt(deployment)
+            await self._claim(deployment)
             await self._writes.seen(deployment["metadata"]["uid"])
             try:
                 await self._step(deployment)
@@ -128,23 +128,28 @@ class Deployments:
             await self._writes.seen(deployment["metadata"]["uid"])
         return await self._report(deployment)
 
-    async def _adopt(self, deployment: Obj) -> None:
-        meta, spec = deployment["metadata"], deployment["spec"]
-        orphans = [
-            each
-            for each in self._seen_sets.by(NAMESPACE, meta["namespace"])
-            if plain_controller_of(each) is None
-            and each["metadata"].get("deletionTimestamp") is None
-            and matches(spec.get("selector"), each["metadata"].get("labels") or {})
-        ]
+    async def _claim(self, deployment: Obj) -> None:
+        """Takes over the sets that match and belong to nobody, lets those go that are its own and do not match any more."""
+        meta, selector = deployment["metadata"], deployment["spec"].get("selector")
+        orphans, strays = [], []
+        for each in self._seen_sets.by(NAMESPACE, meta["namespace"]):
+            owner = plain_controller_of(each)
+            if matches(selector, each["metadata"].get("labels") or {}):
+                if owner is None and each["metadata"].get("deletionTimestamp") is None:
+                    orphans.append(each)
+            elif owner is not None and owner["uid"] == meta["uid"]:
+                strays.append(each)
         if orphans:
             fresh = (await self._deployments.get(meta["name"], meta["namespace"]))["metadata"]
             if fresh["uid"] != meta["uid"] or fresh.get("deletionTimestamp") is not None:
                 raise Conflict(f"deployment {meta['namespace']}/{meta['name']} is being deleted")
+        reference = controller_reference(GROUP, KIND, meta["name"], meta["uid"])
         for each in orphans:
-            owners = each["metadata"].get("ownerReferences") or []
-            owners = [*owners, controller_reference(GROUP, KIND, meta["name"], meta["uid"])]
+            owners = [*(each["metadata"].get("ownerReferences") or ()), reference]
             await self._patch_set(deployment, each, {"metadata": {"ownerReferences": owners}})
+        for each in strays:
+            kept = [one for one in each["metadata"]["ownerReferences"] if one["uid"] != meta["uid"]]
+            await self._patch_set(deployment, each, {"metadata": {"ownerReferences": kept or None}})
 
     def _split(self, deployment: Obj) -> tuple[Obj | None, list[Obj]]:
         """The new set, if there is one, and the old ones, all as the copy has them."""

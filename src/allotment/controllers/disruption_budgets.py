@@ -26,11 +26,11 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
+from allotment.controllers.adoption import NAMESPACE, namespace_of
 from allotment.controllers.clock import Now, left, real_time, stamp
 from allotment.controllers.controller import Again
 from allotment.controllers.ownership import controller_of, plain_controller_of
 from allotment.controllers.pod_state import is_ready
-from allotment.controllers.replica_sets import NAMESPACE, namespace_of
 from allotment.controllers.share import share
 
 GROUP, KIND = "policy/v1", "PodDisruptionBudget"

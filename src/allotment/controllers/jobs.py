@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from allotment.api.core import Pod
+from allotment.api.label_selector import selector_of
 from allotment.api.status import NotFound
 from allotment.client.client import Client
 from allotment.client.form import Obj
@@ -22,6 +23,7 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
+from allotment.controllers.adoption import Adoption
 from allotment.controllers.batches import in_growing_batches
 from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.completion_indexes import index_of, indexed
@@ -78,6 +80,9 @@ class Jobs:
         self._writes: OwnWrites[str] = OwnWrites(self._seen)
         self._pods = informers.of(Pod)
         self._pods.add_index(_TRACKED, _job_of)
+        self._adoption = Adoption(
+            (GROUP, KIND), self._jobs, self._seen, self._pods, self._offspring, mark=TRACKING
+        )
         self._voice = Voice(recorder, GROUP, KIND)
         self._now = now
         self._seen.on_change(self._job_changed)
@@ -95,6 +100,8 @@ class Jobs:
         for pod in (old, new):
             for key in () if pod is None else _job_of(pod):
                 self.queue.add(key)
+        for key in self._adoption.claimants(old, new):
+            self.queue.add(key)
 
     # --- one job ---
 
@@ -103,6 +110,8 @@ class Jobs:
         uid = "" if job is None else job["metadata"]["uid"]
         await self._writes.seen(uid)
         await self._offspring.settled(uid)
+        if job is not None and _takes_over(job):
+            await self._claim(job)
         await self._release_strays(key, uid)
         job = self._seen.get(key[1], key[0])
         if job is None or job["metadata"]["uid"] != uid or job["spec"].get("managedBy", _OURS) != _OURS:
@@ -134,6 +143,14 @@ class Jobs:
         after = await self._resize(job, count, pods)
         waits = [each for each in (after, self._deadline(job)) if each is not None]
         return min(waits, key=lambda each: each.after, default=None)
+
+    async def _claim(self, job: Obj) -> None:
+        """Takes over the pods that the selector means and that belong to nobody: of a job that was deleted without them, or
+        whose reference somebody took away. They are counted as if the job had made them."""
+        selector = selector_of(job["spec"].get("selector"))
+        if selector is not None:
+            await self._adoption.claim(job, selector, lambda pod: True)
+            await self._offspring.settled(job["metadata"]["uid"])
 
     async def _release_strays(self, key: Key, uid: str) -> None:
         """Lets pods go that another job of this name has made. That it is not in the copy proves little: a pod may be seen
@@ -261,6 +278,12 @@ def _unsupported(spec: Obj) -> str:
     if spec.get("completionMode") == "Indexed" and (spec.get("completions") or 0) > MOST_INDEXES:
         return f"spec.completions of an Indexed job may be at most {MOST_INDEXES} here"
     return ""
+
+
+def _takes_over(job: Obj) -> bool:
+    """Whether a job is ours to run, goes on and stays."""
+    ours = job["spec"].get("managedBy", _OURS) == _OURS
+    return ours and end_of(job) is None and job["metadata"].get("deletionTimestamp") is None
 
 
 # --- how many pods, and which ---

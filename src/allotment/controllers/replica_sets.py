@@ -15,11 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from allotment.api.core import Pod
-from allotment.api.label_selector import matches, selector_of
-from allotment.api.selection import Selector
+from allotment.api.label_selector import selector_of
 from allotment.api.status import Conflict, NotFound, StatusError
 from allotment.client.client import Client
 from allotment.client.form import Obj
@@ -28,6 +25,7 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers import conditions
+from allotment.controllers.adoption import NAMESPACE, Adoption
 from allotment.controllers.batches import in_growing_batches
 from allotment.controllers.clock import Now, real_time, stamp
 from allotment.controllers.controller import Again
@@ -42,20 +40,8 @@ from allotment.controllers.surplus import first_to_go
 from allotment.controllers.voice import Voice
 
 GROUP, KIND = "apps/v1", "ReplicaSet"
-NAMESPACE = "namespace"
-"""Index of replica sets: their namespace."""
-_ORPHANS = "orphans"
 BURST = 500
 """Pods made or deleted in one go, as upstream."""
-
-
-def namespace_of(obj: Obj) -> list[str]:
-    return [obj["metadata"]["namespace"]]
-
-
-def _orphan_in(pod: Pod) -> list[str]:
-    """Where a pod is that belongs to nobody and has labels by which it may be taken over."""
-    return [pod.metadata.namespace] if pod.metadata.labels and controller_of(pod) is None else []
 
 
 class ReplicaSets:
@@ -75,10 +61,9 @@ class ReplicaSets:
         self.queue: WorkQueue[Key] = WorkQueue()
         self._sets = client.plain(GROUP, "replicasets")
         self._seen = informers.plain(GROUP, "replicasets")
-        self._seen.add_index(NAMESPACE, namespace_of)
         self._offspring = Offspring(client, informers, now, suffix)
         self._pods = informers.of(Pod)
-        self._pods.add_index(_ORPHANS, _orphan_in)
+        self._adoption = Adoption((GROUP, KIND), self._sets, self._seen, self._pods, self._offspring)
         self._voice = Voice(recorder, GROUP, KIND)
         self._now = now
         self._seen.on_change(self._set_changed)
@@ -97,10 +82,8 @@ class ReplicaSets:
             owner = None if pod is None else controller_of(pod)
             if pod is not None and owner is not None and owner.kind == KIND and owner.api_version == GROUP:
                 self.queue.add((pod.metadata.namespace, owner.name))
-        if new is not None and _orphan_in(new) and (old is None or _claimable(old) != _claimable(new)):
-            for each in self._seen.by(NAMESPACE, new.metadata.namespace):
-                if matches(each["spec"].get("selector"), new.metadata.labels):
-                    self.queue.add((each["metadata"]["namespace"], each["metadata"]["name"]))
+        for key in self._adoption.claimants(old, new):
+            self.queue.add(key)
 
     # --- one set ---
 
@@ -115,7 +98,7 @@ class ReplicaSets:
             return None
         going = replica_set["metadata"].get("deletionTimestamp") is not None
         if not going:
-            await self._claim(replica_set, selector)
+            await self._adoption.claim(replica_set, selector, self._counts)
             await self._offspring.settled(replica_set["metadata"]["uid"])
         owned = self._offspring.of(replica_set["metadata"]["uid"])
         pods = self._offspring.active(pod for pod in owned if selector.matches(pod.metadata.labels))
@@ -125,32 +108,9 @@ class ReplicaSets:
             raise failure
         return self._next_availability(replica_set, pods)
 
-    async def _claim(self, replica_set: Obj, selector: Selector) -> None:
-        """Takes over what matches and belongs to nobody, lets go what is ours and does not match."""
-        meta = replica_set["metadata"]
-        adopted = [
-            pod
-            for pod in self._pods.by(_ORPHANS, meta["namespace"])
-            if not finished(pod) and not self._offspring.going(pod) and selector.matches(pod.metadata.labels)
-        ]
-        if adopted:
-            await self._still_there(meta)
-        reference = controller_reference(GROUP, KIND, meta["name"], meta["uid"])
-        for pod in adopted:
-            await self._own(pod, meta["uid"], [*_references(pod), reference])
-        for pod in self._offspring.active(self._offspring.of(meta["uid"])):
-            if not selector.matches(pod.metadata.labels):
-                kept = [each for each in _references(pod) if each["uid"] != meta["uid"]]
-                await self._own(pod, meta["uid"], kept or None)
-
-    async def _own(self, pod: Pod, owner: str, references: list[Obj] | None) -> None:
-        await self._offspring.patch(owner, pod, {"metadata": {"ownerReferences": references}})
-
-    async def _still_there(self, meta: Obj) -> None:
-        """A set that is deleted with its pods left behind must not take them back because its copy is old."""
-        fresh = (await self._sets.get(meta["name"], meta["namespace"]))["metadata"]
-        if fresh["uid"] != meta["uid"] or fresh.get("deletionTimestamp") is not None:
-            raise Conflict(f"replica set {meta['namespace']}/{meta['name']} is being deleted")
+    def _counts(self, pod: Pod) -> bool:
+        """Whether a pod is one of those that a set asks for: neither ended nor going."""
+        return not finished(pod) and not self._offspring.going(pod)
 
     async def _resize(self, replica_set: Obj, pods: list[Pod]) -> StatusError | None:
         """Makes or deletes what the number asks for. What the server refused is returned, to be said in the status."""
@@ -238,11 +198,3 @@ class ReplicaSets:
         waits = [seconds_to_available(pod, seconds, self._now()) for pod in pods]
         after = min((wait for wait in waits if wait is not None and wait > 0), default=None)
         return None if after is None else Again(after, "a pod counts as available then")
-
-
-def _claimable(pod: Pod) -> tuple[dict[str, str], bool]:
-    return pod.metadata.labels, controller_of(pod) is None
-
-
-def _references(pod: Pod) -> list[Obj]:
-    return [msgspec.to_builtins(owner) for owner in pod.metadata.owner_references]

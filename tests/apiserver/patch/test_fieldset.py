@@ -142,7 +142,7 @@ def test_json_is_in_order_whatever_the_order_of_the_parts(paths: set[Path], rand
 
 def test_the_order_of_json() -> None:
     steps = ['v:"b"', "i:10", "i:9", 'k:{"port":80}', 'k:{"port":9}', "f:b", "f:a", "v:2"]
-    fields = {**{step: {"f:y": {}, "f:x": {}, ".": {}} for step in steps}, ".": {}}
+    fields: dict[str, Any] = {**{step: {"f:y": {}, "f:x": {}, ".": {}} for step in steps}, ".": {}}
     expected = ["f:a", "f:b", 'k:{"port":9}', 'k:{"port":80}', "v:2", 'v:"b"', "i:9", "i:10"]
     made = FieldSet(fields).to_json()
     assert list(made) == [".", *expected]

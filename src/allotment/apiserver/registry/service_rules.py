@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.label_selector import check_label_map
 from allotment.api.names import dns_label_problem, dns_subdomain_problem, label_key_problem
 from allotment.api.validation.container import MAX_PORT
+from allotment.apiserver.registry.status_rules import STATUS, address_problem, balancer_errors
 from allotment.apiserver.registry.strategies import Rules, at
 from allotment.apiserver.registry.strategy import Write
 from allotment.apiserver.store.record import Obj
@@ -280,14 +281,14 @@ def _wrong_addresses(addresses: list[str], path: FieldPath) -> Iterator[FieldErr
         if index == 0 and address == NONE:
             if len(addresses) > 1:
                 yield path.invalid("'None' must be the first and only value", addresses)
-        elif _parsed(address) is None:
-            yield path.index(index).invalid("must be a valid IP address, (e.g. 10.9.8.7)", address)
+        elif problem := address_problem(address):
+            yield path.index(index).invalid(problem, address)
 
 
 def _outer_address_problem(text: str) -> str | None:
-    address = _parsed(text)
-    if address is None:
-        return "must be a valid IP address, (e.g. 10.9.8.7)"
+    if problem := address_problem(text):
+        return problem
+    address = ip_address(text)
     for wrong, what in (
         (address.is_unspecified, "unspecified"),
         (address.is_loopback, "in the loopback range"),
@@ -296,13 +297,6 @@ def _outer_address_problem(text: str) -> str | None:
         if wrong:
             return f"may not be {what}"
     return None
-
-
-def _parsed(text: str) -> IPv4Address | IPv6Address | None:
-    try:
-        return ip_address(text)
-    except ValueError:
-        return None
 
 
 def _balancer_errors(spec: Obj) -> Iterator[FieldError]:
@@ -352,6 +346,14 @@ def check_change(service: Obj, old: Obj) -> Iterator[FieldError]:
     checked = needs_health_port(spec) and needs_health_port(before)
     if checked and not _same(spec, before, "healthCheckNodePort"):
         yield SPEC.child("healthCheckNodePort").forbidden("field is immutable")
+
+
+def check_status(service: Obj, old: Obj) -> Iterator[FieldError]:
+    if not _is_balanced(service["spec"]) and at(service, "status", "loadBalancer", "ingress"):
+        where = STATUS.child("loadBalancer", "ingress")
+        yield where.forbidden("may only be used when `spec.type` is 'LoadBalancer'")
+    else:
+        yield from balancer_errors(service, has_mode=True)
 
 
 def _fixed_errors(spec: Obj, before: Obj, name: str) -> Iterator[FieldError]:

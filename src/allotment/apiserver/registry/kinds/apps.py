@@ -15,6 +15,7 @@ from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import number, of_template, selector
 from allotment.apiserver.registry.kinds.disruption_budget import check_int_or_percent
 from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.status_rules import counts
 from allotment.apiserver.registry.strategies import Rules, at, unchanged
 from allotment.apiserver.registry.strategy import Write
 from allotment.apiserver.registry.templated import (
@@ -270,6 +271,9 @@ def _rules(
         status=status,
         generation=True,
         check=check,
+        check_status=counts(
+            "terminatingReplicas", replicas=("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+        ),
         immutable=immutable,
     )
 
@@ -300,6 +304,11 @@ RESOURCES = (
             status_metadata=frozenset({"labels"}),
             generation=True,
             check=_check_deployment,
+            check_status=counts(
+                "unavailableReplicas",
+                "terminatingReplicas",
+                replicas=("updatedReplicas", "readyReplicas", "availableReplicas"),
+            ),
             immutable=("spec.selector",),
         ),
         doc="Pods of one template, replaced bit by bit when the template changes.",
@@ -336,6 +345,9 @@ RESOURCES = (
             status={"replicas": 0, "availableReplicas": 0},
             generation=True,
             check=_check_stateful_set,
+            check_status=counts(
+                replicas=("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+            ),
             immutable=(
                 "spec.selector",
                 "spec.volumeClaimTemplates",
@@ -381,6 +393,15 @@ RESOURCES = (
             },
             generation=True,
             check=_check_daemon_set,
+            check_status=counts(
+                "currentNumberScheduled",
+                "numberMisscheduled",
+                "desiredNumberScheduled",
+                "numberReady",
+                "updatedNumberScheduled",
+                "numberAvailable",
+                "numberUnavailable",
+            ),
             immutable=("spec.selector",),
         ),
         doc="One pod of a template on each node.",

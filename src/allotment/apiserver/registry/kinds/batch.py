@@ -9,6 +9,7 @@ from allotment.api.names import dns_label_problem
 from allotment.api.text import byte_length
 from allotment.apiserver.registry.age import AGE, between, since, told
 from allotment.apiserver.registry.columns import of_template, selector, text
+from allotment.apiserver.registry.job_status import check_job_status
 from allotment.apiserver.registry.resource import Column, Resource
 from allotment.apiserver.registry.strategies import Rules, at
 from allotment.apiserver.registry.strategy import Write
@@ -223,6 +224,7 @@ RESOURCES = (
             generation=True,
             check=_check,
             check_change=_check_change,
+            check_status=check_job_status,
             immutable=("spec.selector", "spec.completionMode", "spec.podFailurePolicy", "spec.managedBy"),
         ),
         doc="Pods that run until enough of them have done their work.",

@@ -10,6 +10,7 @@ from allotment.api.label_selector import check_label_selector
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import number
 from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.status_rules import not_negative, strict_conditions
 from allotment.apiserver.registry.strategies import Rules, at
 from allotment.apiserver.store.record import Obj
 
@@ -45,10 +46,8 @@ def _check(budget: Obj) -> Iterator[FieldError]:
 
 
 def _check_status(budget: Obj, old: Obj) -> Iterator[FieldError]:
-    for name in _COUNTS:
-        value = at(budget, "status", name) or 0
-        if value < 0:
-            yield FieldPath("status", name).invalid("must be greater than or equal to 0", value)
+    yield from not_negative(budget.get("status") or {}, *_COUNTS)
+    yield from strict_conditions(budget)
 
 
 def _bound(name: str) -> Column:

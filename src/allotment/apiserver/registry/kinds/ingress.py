@@ -11,6 +11,7 @@ from allotment.api.validation.container import MAX_PORT
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import text
 from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.status_rules import balancer_errors
 from allotment.apiserver.registry.strategies import Rules, at
 from allotment.apiserver.registry.templated import SPEC
 from allotment.apiserver.store.record import Obj
@@ -146,7 +147,13 @@ RESOURCES = (
             AGE,
         ),
         status=True,
-        strategy=Rules(stated=("spec", "status"), status={"loadBalancer": {}}, generation=True, check=_check),
+        strategy=Rules(
+            stated=("spec", "status"),
+            status={"loadBalancer": {}},
+            generation=True,
+            check=_check,
+            check_status=lambda obj, old: balancer_errors(obj, has_mode=False),
+        ),
         doc="Ways from outside to services; kept, nobody routes by them.",
     ),
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from allotment.api.fields import FieldError, FieldPath
-from allotment.api.names import dns_subdomain_problem
+from allotment.api.names import dns_subdomain_problem, label_key_problem
 from allotment.api.qos import qos_class
 from allotment.api.quantity import QuantityError
 from allotment.api.remembered import remembered
@@ -30,6 +30,7 @@ from allotment.apiserver.registry.podspec import (
     spell_out_label_keys,
 )
 from allotment.apiserver.registry.resource import Action, ActionCall, ActionResult, Resource, View
+from allotment.apiserver.registry.status_rules import address_problem, not_negative
 from allotment.apiserver.registry.strategies import Rules, at, keep, opened, unchanged
 from allotment.apiserver.registry.strategy import Write
 from allotment.apiserver.store.record import Obj
@@ -104,6 +105,16 @@ def _check_status(pod: Obj, old: Obj) -> Iterator[FieldError]:
     path = FieldPath("status")
     status, before = pod.get("status") or {}, old.get("status") or {}
     yield from unchanged(pod, old, "status.qosClass")
+    yield from _check_addresses(status, before)
+    yield from _check_claims(pod)
+    yield from not_negative(status, "observedGeneration")
+    if status.get("conditions") != before.get("conditions"):
+        for index, each in enumerate(status.get("conditions") or ()):
+            here = path.child("conditions").index(index)
+            if problem := label_key_problem(type_ := each.get("type") or ""):
+                yield here.child("Type").invalid(problem, type_)
+            if (generation := each.get("observedGeneration") or 0) < 0:
+                yield here.child("observedGeneration").invalid("must be a non-negative integer", generation)
     nominated = status.get("nominatedNodeName") or ""
     if nominated and nominated != before.get("nominatedNodeName"):
         if problem := dns_subdomain_problem(nominated):
@@ -116,6 +127,39 @@ def _check_status(pod: Obj, old: Obj) -> Iterator[FieldError]:
         return
     for list_name in ("containerStatuses", "initContainerStatuses"):
         yield from _check_transitions(status, before, list_name, old["spec"].get("restartPolicy"))
+
+
+def _check_addresses(status: Obj, before: Obj) -> Iterator[FieldError]:
+    """Addresses of the pod and of its node: each is one, at most one of each family, the first is also told by itself."""
+    for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
+        if (status.get(one), status.get(many)) == (before.get(one), before.get(many)):
+            continue
+        addresses = [each.get("ip") or "" for each in status.get(many) or ()]
+        path = FieldPath("status", many)
+        problems = [
+            path.index(index).invalid(problem, address)
+            for index, address in enumerate(addresses)
+            if (problem := address_problem(address))
+        ]
+        yield from problems
+        if not problems and len(addresses) > 1 and len(addresses) != len({":" in each for each in addresses}):
+            yield path.invalid("may specify no more than one IP for each IP family", addresses)
+        if many == "hostIPs" and addresses and addresses[0] != (status.get(one) or ""):
+            yield path.index(0).child("ip").invalid("must be equal to `hostIP`", addresses[0])
+
+
+def _check_claims(pod: Obj) -> Iterator[FieldError]:
+    """The claims that were made for a pod are those that it asks for."""
+    names = {claim.get("name") for claim in pod["spec"].get("resourceClaims") or ()}
+    for index, each in enumerate(at(pod, "status", "resourceClaimStatuses") or ()):
+        here = FieldPath("status", "resourceClaimStatuses").index(index)
+        if each.get("name") not in names:
+            yield here.child("name").invalid(
+                "must match the name of an entry in `spec.resourceClaims`", each.get("name") or ""
+            )
+        made = each.get("resourceClaimName")
+        if made is not None and (problem := dns_subdomain_problem(made)):
+            yield here.child("resourceClaimName").invalid(problem, made)
 
 
 def _check_transitions(status: Obj, before: Obj, list_name: str, policy: str | None) -> Iterator[FieldError]:

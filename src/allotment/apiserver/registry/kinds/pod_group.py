@@ -14,6 +14,7 @@ from allotment.api.validation.pod_group import (
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import text
 from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.status_rules import strict_conditions
 from allotment.apiserver.registry.strategies import ALL_METADATA, Rules, at
 from allotment.apiserver.store.record import Obj
 
@@ -24,6 +25,7 @@ def _complete(group: Obj) -> None:
 
 
 def _check_status(group: Obj, old: Obj) -> Iterator[FieldError]:
+    yield from strict_conditions(group)
     names = {claim.get("name") for claim in at(group, "spec", "resourceClaims") or ()}
     for index, status in enumerate(at(group, "status", "resourceClaimStatuses") or ()):
         if status.get("name") not in names:

@@ -8,7 +8,13 @@ from allotment.api.names import dns_label_problem
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import text
 from allotment.apiserver.registry.resource import Column, Resource
-from allotment.apiserver.registry.service_rules import ServiceRules, check, check_change, complete
+from allotment.apiserver.registry.service_rules import (
+    ServiceRules,
+    check,
+    check_change,
+    check_status,
+    complete,
+)
 from allotment.apiserver.registry.strategies import Rules, at
 from allotment.apiserver.store.record import Obj
 
@@ -93,6 +99,7 @@ RESOURCES = (
             status={"loadBalancer": {}},
             check=check,
             check_change=check_change,
+            check_status=check_status,
         ),
         doc="A name and address for a set of pods; nobody routes to it.",
     ),

@@ -1,0 +1,116 @@
+"""The page that says what is not there, held against the real server's discovery and the real controllers' names.
+
+Whatever the real server names is served here too, or listed in docs/compatibility.md; what is listed is not served, and
+is something that Kubernetes has.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.apiserver.registry.admissions.quota import Quotas
+from allotment.apiserver.upkeep.collector import Collector
+from allotment.apiserver.upkeep.namespaces import NamespaceEmptier, ServiceAccountGiver
+from allotment.controllers.claim_release import ClaimRelease
+from allotment.controllers.deployments import Deployments
+from allotment.controllers.device_taint_eviction import DeviceTaintEviction
+from allotment.controllers.disruption_budgets import DisruptionBudgets
+from allotment.controllers.jobs import Jobs
+from allotment.controllers.node_lifecycle import NodeLifecycle
+from allotment.controllers.orphaned_pods import OrphanedPods
+from allotment.controllers.pool_status_requests import PoolStatusRequests
+from allotment.controllers.replica_sets import ReplicaSets
+from allotment.controllers.taint_eviction import TaintEviction
+from tests.contract.api import Api
+from tests.contract.embedded import Embedded
+from tests.kubernetes.control_plane import programs
+
+PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
+DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+NAME = re.compile(r"`([^`]+)`")
+
+OURS: dict[str, Any] = {
+    "clusterrole-aggregation-controller": "see docs/compatibility.md, On purpose",
+    "deployment-controller": Deployments,
+    "device-taint-eviction-controller": DeviceTaintEviction,
+    "disruption-controller": DisruptionBudgets,
+    "garbage-collector-controller": Collector,
+    "job-controller": Jobs,
+    "namespace-controller": NamespaceEmptier,
+    "node-lifecycle-controller": NodeLifecycle,
+    "pod-garbage-collector-controller": OrphanedPods,
+    "replicaset-controller": ReplicaSets,
+    "resourceclaim-controller": ClaimRelease,
+    "resourcepoolstatusrequest-controller": PoolStatusRequests,
+    "resourcequota-controller": Quotas,
+    "serviceaccount-controller": ServiceAccountGiver,
+    "taint-eviction-controller": TaintEviction,
+    "ttl-after-finished-controller": Jobs,
+}
+"""Kubernetes' controllers, and what does their work here."""
+
+
+def listed(heading: str) -> set[str]:
+    """The names in the first column of the table below a heading of the page."""
+    part = PAGE.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    rows = [line for line in part.splitlines() if line.startswith("| `")]
+    names = [name for row in rows for name in NAME.findall(row.split("|")[1])]
+    assert len(names) == len(set(names)), f"{heading}: something is listed twice"
+    return set(names)
+
+
+def discovered(api: Api) -> Iterator[tuple[str, str]]:
+    """Every resource and subresource: its plural with the group, and its version."""
+    for root in ("/api", "/apis"):
+        for group in api.get(root, headers={"Accept": DISCOVERY}).must()["items"]:
+            suffix = group["metadata"].get("name") or ""
+            for version in group["versions"]:
+                for resource in version["resources"]:
+                    parts = ["", *(f"/{each['subresource']}" for each in resource.get("subresources") or ())]
+                    for part in parts:
+                        name = f"{resource['resource']}{part}"
+                        yield f"{name}.{suffix}" if suffix else name, version["version"]
+
+
+@pytest.fixture
+def ours(embedded: Embedded) -> Iterator[Api]:
+    transport = embedded.in_process()
+    yield Api("process", transport, embedded.forget)
+    transport.close()
+
+
+def test_every_kind_is_served_or_listed(api: Api, ours: Api) -> None:
+    here = set(discovered(ours))
+    names = {name for name, _ in here}
+    missing = listed("Kinds that are not there")
+    assert not missing & (names | {f"{name}/{version}" for name, version in here}), "listed, but served"
+    if not api.real:
+        return
+    there = set(discovered(api))
+    untold = {
+        name if name not in names else f"{name}/{version}"
+        for name, version in there - here
+        if name not in missing and ("/" not in name or (re.sub("/[a-z]+", "", name), version) in here)
+    }
+    assert untold <= missing, f"not served and not listed: {sorted(untold - missing)}"
+    known = {name for name, _ in there} | {f"{name}/{version}" for name, version in there}
+    assert missing <= known, f"listed, but Kubernetes does not have it: {sorted(missing - known)}"
+
+
+@pytest.mark.kubernetes
+def test_every_controller_is_there_or_listed() -> None:
+    shown = subprocess.run(
+        [programs() / "kube-controller-manager", "--help"], capture_output=True, text=True, check=True
+    )
+    everything = re.search(r"All controllers: ([a-z0-9, -]+)", shown.stdout)
+    assert everything is not None
+    names = set(everything[1].strip().split(", "))
+    missing = listed("Controllers that are not there")
+    assert not OURS.keys() & missing, "listed, but there"
+    assert OURS.keys() | missing == names
