@@ -27,6 +27,7 @@ CHOICES = (
     "parameters",
     "workloads",
     "nodes",
+    "volumes",
     "overlays",
     "simulation",
     "machines",
@@ -54,6 +55,11 @@ WRITES = {
         "patch: batch: jobs/status",
     ),
     "nodes": ("patch: core: nodes,nodes/status,pods/status", "delete: core: pods"),
+    "volumes": (
+        "create,delete,patch: core: persistentvolumes",
+        "create,patch: core: persistentvolumeclaims",
+        "patch: core: persistentvolumeclaims/status,persistentvolumes/status",
+    ),
     "overlays": ("patch: karpenter.sh: nodeoverlays/status",),
     "simulation": ("patch: core: nodes/status,pods/status", "delete: core: pods"),
     "machines": (
@@ -126,6 +132,7 @@ def command(
     parameters     translate vendors' parameters for claims in the early form (embedded server only)
     workloads      Deployments, ReplicaSets, Jobs, PodDisruptionBudgets
     nodes          notice nodes that fall silent, evict from tainted ones, remove pods of nodes that are gone
+    volumes        bind claims of volumes to volumes, make those of the class simulated, claims of ephemeral volumes
     overlays       tell NodeOverlays whether they can be applied to the machines of --catalog and the cluster's pools
     simulation     play the nodes with the label allotment.dev/simulated
     machines       launch and end what NodeClaims ask for, with --catalog and --provider; only on request
