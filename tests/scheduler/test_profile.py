@@ -51,7 +51,12 @@ def test_plugins_are_what_their_names_say() -> None:
 def test_only_rules_about_other_nodes_are_not_local() -> None:
     plugins = (make(DEFAULT.profiles[0], DEFAULT) for make in PLUGINS.values())
     elsewhere = {each.name for each in plugins if isinstance(each, Filter | Score) and not each.local}
-    volumes = {"VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodeVolumeLimits"}  # each pod has its own
+    volumes = {
+        "VolumeBinding",
+        "VolumeRestrictions",
+        "VolumeZone",
+        "NodeVolumeLimits",
+    }  # each pod has its own
     assert elsewhere == {"NodeName", "PodTopologySpread", "InterPodAffinity", *volumes}
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from allotment.api.codec import to_builtins
 from allotment.api.core import Node
 from allotment.api.status import NotFound
 from allotment.api.storage import (
@@ -38,7 +37,7 @@ from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.own_writes import OwnWrites
 from allotment.controllers.simulation.marks import is_simulated
-from allotment.controllers.volumes.provisioner import PROVISIONER, volume_for
+from allotment.controllers.volumes.provisioner import PROVISIONER, reference_to, volume_for
 from allotment.scheduler.volumes.matching import Candidates
 from allotment.scheduler.volumes.needs import waits_for_consumer
 from allotment.scheduler.volumes.storage import Storage
@@ -168,18 +167,19 @@ class VolumeBinder:
         elif volume.status.phase != "Bound":
             await self._phase(volume, "Bound")
         elif not is_bound(claim):
-            marks = {BIND_COMPLETED: "yes"}
-            if not claim.spec.volume_name:
-                marks[BOUND_BY_CONTROLLER] = "yes"
-            name = volume.metadata.name
+            chosen = {} if claim.spec.volume_name else {BOUND_BY_CONTROLLER: "yes"}
             await self._change_claim(
-                claim, {"metadata": {"annotations": marks}, "spec": {"volumeName": name}}
+                claim,
+                {
+                    "metadata": {"annotations": {BIND_COMPLETED: "yes", **chosen}},
+                    "spec": {"volumeName": volume.metadata.name},
+                },
             )
         elif claim.status.phase != "Bound":
             status = {
                 "phase": "Bound",
                 "accessModes": list(volume.spec.access_modes),
-                "capacity": to_builtins(volume.spec.capacity),
+                "capacity": {name: str(size) for name, size in volume.spec.capacity.items()},
             }
             await self._change_claim(claim, {"status": status}, status=True)
 
@@ -271,16 +271,3 @@ class VolumeBinder:
         meta = claim.metadata
         subject = Subject("v1", CLAIM, meta.name, meta.namespace, meta.uid)
         self._recorder.tell(subject, kind, reason, words)
-
-
-def reference_to(claim: PersistentVolumeClaim) -> dict[str, Any]:
-    """What a volume says of the claim that has it."""
-    meta = claim.metadata
-    return {
-        "apiVersion": "v1",
-        "kind": CLAIM,
-        "namespace": meta.namespace,
-        "name": meta.name,
-        "uid": meta.uid,
-        "resourceVersion": meta.resource_version,
-    }

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from allotment.api.codec import to_builtins
 from allotment.api.storage import PROVISIONED_BY, STORAGE
 from allotment.scheduler.volumes.storage import HOSTNAME
 
@@ -20,8 +19,7 @@ _ZONE = "topology.kubernetes.io/zone"
 
 def volume_for(claim: PersistentVolumeClaim, kind: StorageClass, node: Node | None) -> dict[str, Any]:
     """The volume to create. Without a node it is reached from wherever the class allows."""
-    meta, spec = claim.metadata, claim.spec
-    name = f"pvc-{meta.uid}"
+    spec, name = claim.spec, f"pvc-{claim.metadata.uid}"
     size = spec.resources.requests.get(STORAGE)
     terms = _terms(kind, node)
     return {
@@ -29,19 +27,12 @@ def volume_for(claim: PersistentVolumeClaim, kind: StorageClass, node: Node | No
         "kind": "PersistentVolume",
         "metadata": {"name": name, "annotations": {PROVISIONED_BY: PROVISIONER}},
         "spec": {
-            "capacity": {STORAGE: to_builtins(size) if size is not None else "1Gi"},
+            "capacity": {STORAGE: str(size) if size is not None else "1Gi"},
             "accessModes": list(spec.access_modes),
             "persistentVolumeReclaimPolicy": kind.reclaim_policy or "Delete",
             "storageClassName": kind.metadata.name,
             "volumeMode": spec.volume_mode or "Filesystem",
-            "claimRef": {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "namespace": meta.namespace,
-                "name": meta.name,
-                "uid": meta.uid,
-                "resourceVersion": meta.resource_version,
-            },
+            "claimRef": reference_to(claim),
             "csi": {"driver": PROVISIONER, "volumeHandle": name},
             **({"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}} if terms else {}),
             **(
@@ -50,6 +41,19 @@ def volume_for(claim: PersistentVolumeClaim, kind: StorageClass, node: Node | No
                 else {}
             ),
         },
+    }
+
+
+def reference_to(claim: PersistentVolumeClaim) -> dict[str, Any]:
+    """What a volume says of the claim that has it."""
+    meta = claim.metadata
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "uid": meta.uid,
+        "resourceVersion": meta.resource_version,
     }
 
 
