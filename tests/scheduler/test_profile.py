@@ -354,8 +354,8 @@ def test_the_strategy_of_node_resources_fit() -> None:
             id="somebody's plugin",
         ),
         pytest.param(
-            "profiles: [{plugins: {multiPoint: {enabled: [{name: VolumeBinding}]}}}]",
-            "k.yaml: profiles[0].plugins.multiPoint.enabled[0]: VolumeBinding does not exist here",
+            "profiles: [{plugins: {multiPoint: {enabled: [{name: ImageLocality}]}}}]",
+            "k.yaml: profiles[0].plugins.multiPoint.enabled[0]: ImageLocality does not exist here",
             id="a plugin of Kubernetes that is none here",
         ),
         pytest.param(
