@@ -33,6 +33,7 @@ from allotment.api.validation import ExpressionChecker
 from allotment.autoscaler.forkable_cluster import Slice, publisher
 from allotment.autoscaler.step_rules import MOST_NODES, MOST_PODS, VERBS, wrong, wrongly_expected
 from allotment.autoscaler.workload import VERSIONS, Workload, is_workload, workload_of
+from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 MOST_STEPS = 500
 """Of a scenario; what its steps may ask for is bounded too (``step_rules``)."""
@@ -52,6 +53,7 @@ SUBMITTED = (
     Queue,
     PodDisruptionBudget,
     Namespace,
+    *STORAGE,
 )
 
 Read = Callable[[str], list[Located]]

@@ -25,6 +25,7 @@ from allotment.api.resource import (
 )
 from allotment.api.validation import ExpressionChecker
 from allotment.cli.input import BadInput, Reading
+from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 Name = tuple[str, str]
 """Namespace and name."""
@@ -48,6 +49,7 @@ class Cluster:
     resource_classes: list[alpha2.ResourceClass] = field(default_factory=list)
     class_parameters: list[alpha2.ResourceClassParameters] = field(default_factory=list)
     claim_parameters: list[alpha2.ResourceClaimParameters] = field(default_factory=list)
+    volumes: list[ApiStruct] = field(default_factory=list)  # and what provides them
     written: dict[Name, Located] = field(default_factory=dict)  # claims as their authors wrote them
     notes: list[str] = field(default_factory=list)  # what was assumed or left out, for people
 
@@ -76,6 +78,8 @@ class Cluster:
                 self.class_parameters.append(obj)
             case alpha2.ResourceClaimParameters():
                 self.claim_parameters.append(obj)
+            case _ if isinstance(obj, STORAGE):
+                self.volumes.append(obj)
             case _:
                 return False
         return True

@@ -19,6 +19,7 @@ from allotment.api.core import Namespace, Pod
 from allotment.api.manifest import Located
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate
+from allotment.api.storage import PersistentVolumeClaim
 from allotment.autoscaler.pending import missing_claims
 from allotment.cel.expression_check import check_expression
 from allotment.cli.cluster import Cluster, gather, name_of
@@ -38,6 +39,7 @@ class Waiting:
     objects: list[ApiStruct] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    volumes: bool = True  # all of them are among the objects
 
 
 def read(files: Sequence[str]) -> tuple[list[ApiStruct], Reading]:
@@ -68,6 +70,7 @@ def _all(cluster: Cluster) -> list[ApiStruct]:
         *cluster.resource_classes,
         *cluster.class_parameters,
         *cluster.claim_parameters,
+        *cluster.volumes,
     ]
 
 
@@ -118,6 +121,7 @@ def _in_namespace(obj: ApiStruct) -> ApiStruct:
         | alpha2.ResourceClaim
         | PodGroup
         | VolcanoPodGroup
+        | PersistentVolumeClaim
         | PodDisruptionBudget,
     )
     metadata = _metadata(obj)

@@ -92,6 +92,7 @@ class Storage:
     """See the module. Keys of claims are ``namespace/name``."""
 
     def __init__(self) -> None:
+        self.known = True  # False: who asks may not see all of it, so that nothing can be said about volumes
         self.volumes: dict[str, Volume] = {}
         self.of_class: dict[str, dict[str, Volume]] = {}  # class → its volumes
         self.claims: dict[str, PersistentVolumeClaim] = {}
