@@ -1,7 +1,8 @@
 """Binds claims and volumes to each other, and releases volumes whose claims are gone.
 
 A claim whose class binds at once gets the smallest volume that fits; one that waits for its first consumer gets the volume that a
-scheduler gave it. Where there is none, the simulated provisioner makes one, if the class is its own. Binding is four writes, each
+scheduler gave it. Where there is none, a claim that names no class gets the
+default one, and the simulated provisioner makes a volume, if the class is its own. Binding is four writes, each
 of which may be the last before a crash: whose the volume is, its phase, which volume the claim has, the claim's phase. Every
 look at a claim or a volume goes on from where it finds the two.
 
@@ -21,6 +22,8 @@ from allotment.api.status import NotFound
 from allotment.api.storage import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
+    DEFAULT_CLASS,
+    OLD_CLASS,
     PROVISIONED_BY,
     SELECTED_NODE,
     STORAGE_PROVISIONER,
@@ -88,7 +91,8 @@ class VolumeBinder:
     def _class_changed(self, old: StorageClass | None, new: StorageClass | None) -> None:
         self._storage.change(old, new)
         if new is not None:
-            self._look_at_claims(lambda claim: class_of(claim) == new.metadata.name)
+            names = ("", new.metadata.name)
+            self._look_at_claims(lambda claim: class_of(claim) in names)
 
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         self._storage.change(old, new)
@@ -184,6 +188,10 @@ class VolumeBinder:
             await self._change_claim(claim, {"status": status}, status=True)
 
     async def _provision(self, claim: PersistentVolumeClaim, *, waits: bool) -> None:
+        default = self._default_class() if _names_no_class(claim) else None
+        if default is not None:
+            await self._change_claim(claim, {"spec": {"storageClassName": default}})
+            return
         kind = self._storage.classes.get(class_of(claim))
         node_name = claim.metadata.annotations.get(SELECTED_NODE, "")
         if kind is None or (waits and not node_name):
@@ -196,6 +204,16 @@ class VolumeBinder:
             await self._change_claim(claim, {"metadata": {"annotations": mark}})
         elif kind.provisioner == PROVISIONER:
             await self._make(claim, kind, node_name)
+
+    def _default_class(self) -> str | None:
+        """The class of claims that name none and get no volume without: of several defaults the newest, then the first by name."""
+        marked = [
+            (each.metadata.creation_timestamp or "", each.metadata.name)
+            for each in self._storage.classes.values()
+            if each.metadata.annotations.get(DEFAULT_CLASS) == "true"
+        ]
+        newest = max((since for since, _ in marked), default="")
+        return min((name for since, name in marked if since == newest), default=None)
 
     async def _make(self, claim: PersistentVolumeClaim, kind: StorageClass, node_name: str) -> None:
         """Makes the volume, or gives the choice of a node back to the scheduler."""
@@ -271,3 +289,8 @@ class VolumeBinder:
         meta = claim.metadata
         subject = Subject("v1", CLAIM, meta.name, meta.namespace, meta.uid)
         self._recorder.tell(subject, kind, reason, words)
+
+
+def _names_no_class(claim: PersistentVolumeClaim) -> bool:
+    """Nor says that it wants none, as an empty name does."""
+    return claim.spec.storage_class_name is None and OLD_CLASS not in claim.metadata.annotations
