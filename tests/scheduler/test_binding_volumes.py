@@ -18,8 +18,13 @@ from allotment.api.storage import (
     is_bound,
 )
 from allotment.scheduler.binding import Stage
-from allotment.scheduler.configuration import Configuration
-from allotment.scheduler.event import Tick
+from allotment.scheduler.cluster import Cluster
+from allotment.scheduler.configuration import DEFAULT, Configuration
+from allotment.scheduler.core import Scheduler
+from allotment.scheduler.dry_run import DryRun
+from allotment.scheduler.event import Event, Tick
+from allotment.scheduler.event_log import EventLog, replay
+from allotment.scheduler.instruction import Instruction
 from tests.allocator import build
 from tests.scheduler import builders
 from tests.scheduler.builders import node
@@ -310,3 +315,35 @@ def test_devices_and_volumes_are_written_together() -> None:
     settle(seat.world, idle=lambda: controller(seat.world))
     assert seat.world.pod("p").spec.node_name == "b"
     assert is_bound(shown_claim(seat))
+
+
+def test_a_run_with_volumes_can_be_replayed() -> None:
+    lines: list[str] = []
+    log = EventLog(lines.append)
+    seat = place(claim("c"), volume(on="b"), claim("d", storage_class=MADE))
+
+    def hear_all(event: Event, instructions: list[Instruction]) -> None:
+        log(event)
+        for each in instructions:
+            log(each)
+
+    seat.heard = hear_all
+    seat.crash()  # so that the log has the beginning too
+    begin(seat, pod("p", "c"), pod("q", "d"))
+    settle(seat.world, idle=lambda: controller(seat.world))
+    assert any("PatchVolumeClaim" in line for line in lines)
+    fresh = Scheduler(Cluster(), seat.configuration.rosters(), backoff=seat.configuration.backoff)
+    assert replay(lines, fresh) is None
+
+
+def test_a_dry_run_says_where_volumes_would_be_and_that_they_are_awaited() -> None:
+    objects = [node("a"), node("b"), kind(), claim("c"), claim("d"), volume(on="b")]
+    core = Scheduler(Cluster(), DEFAULT.rosters())
+    decisions = DryRun(core, 1_700_000_000.0).run(
+        [*objects, pod("p", "c"), pod("q", "d"), pod("r", "absent")]
+    )
+    core.validate()
+    told = {each.name: (each.node, each.why) for each in decisions}
+    assert told["p"] == ("b", "waits until its volumes are bound")
+    assert told["q"] == ("", "0/2 nodes: 2 didn't find available persistent volumes to bind")
+    assert told["r"] == ("", 'persistentvolumeclaim "absent" not found')

@@ -37,7 +37,7 @@ from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 MOST_STEPS = 500
 """Of a scenario; what its steps may ask for is bounded too (``step_rules``)."""
-SUBMITTED = (
+SUBMITTED: tuple[type[ApiStruct], ...] = (
     Pod,
     ResourceClaim,
     ResourceClaimTemplate,

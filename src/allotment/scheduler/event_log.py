@@ -21,6 +21,7 @@ from allotment.api.codec import DecodeError, decode, to_builtins
 from allotment.api.core import Namespace, Node, Pod
 from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
+from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -47,6 +48,7 @@ _KINDS: dict[str, type[ApiStruct]] = {
         alpha2.ResourceClass,
         alpha2.ResourceClassParameters,
         alpha2.ResourceClaimParameters,
+        *STORAGE,
     )
 }
 

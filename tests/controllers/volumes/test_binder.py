@@ -225,6 +225,19 @@ async def _others(scene: Scene) -> None:
     assert not scene.volumes.all()
 
 
+async def _default(scene: Scene) -> None:
+    marked = {"metadata": {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}}
+    unnamed = claim("c")
+    del unnamed["spec"]["storageClassName"]
+    await scene.put(volume("v"), unnamed, claim("none", storage=""))
+    await scene.cluster.quiet()
+    await scene._plain["sc"].patch(FAST, marked)
+    await scene.until(lambda: scene.has("c", "v"))
+    none = scene.claim("none")
+    assert none is not None
+    assert none.spec.storage_class_name == ""
+
+
 async def _ephemeral(scene: Scene) -> None:
     spec = claim("x")["spec"]
     ephemeral = {
@@ -263,6 +276,7 @@ async def _ephemeral(scene: Scene) -> None:
         pytest.param(_real_node, id="nothing is simulated for a real node"),
         pytest.param(_others, id="other provisioners make their own"),
         pytest.param(_ephemeral, id="an ephemeral volume"),
+        pytest.param(_default, id="the default class, for claims that name none"),
     ],
 )
 def test_claims_and_volumes(tmp_path: Path, play: Play) -> None:
