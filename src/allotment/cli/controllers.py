@@ -132,7 +132,7 @@ def command(
     parameters     translate vendors' parameters for claims in the early form (embedded server only)
     workloads      Deployments, ReplicaSets, Jobs, PodDisruptionBudgets
     nodes          notice nodes that fall silent, evict from tainted ones, remove pods of nodes that are gone
-    volumes        bind claims of volumes to volumes, make those of the class simulated, claims of ephemeral volumes
+    volumes        bind volumes to their claims, make simulated volumes, and claims for ephemeral ones
     overlays       tell NodeOverlays whether they can be applied to the machines of --catalog and the cluster's pools
     simulation     play the nodes with the label allotment.dev/simulated
     machines       launch and end what NodeClaims ask for, with --catalog and --provider; only on request
