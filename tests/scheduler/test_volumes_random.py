@@ -15,7 +15,7 @@ from allotment.scheduler.configuration import Configuration
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.event import Tick
 from allotment.scheduler.placement import Placer
-from allotment.scheduler.pod import volumes_of
+from allotment.scheduler.volumes.pod_volumes import volumes_of
 from allotment.scheduler.volumes.storage import Volume
 from tests.scheduler.builders import node
 from tests.scheduler.storage import DRIVER, LOCAL, MADE, claim, kind, pod, volume

@@ -30,27 +30,25 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_KINDS: dict[str, type[ApiStruct]] = {
-    kind.__name__: kind
-    for kind in (
-        Node,
-        Namespace,
-        DeviceClass,
-        ResourceSlice,
-        DeviceTaintRule,
-        ResourceClaim,
-        Pod,
-        PodGroup,
-        PodDisruptionBudget,
-        VolcanoPodGroup,
-        Queue,
-        alpha2.NodeResourceSlice,
-        alpha2.ResourceClass,
-        alpha2.ResourceClassParameters,
-        alpha2.ResourceClaimParameters,
-        *STORAGE,
-    )
-}
+_READ: tuple[type[ApiStruct], ...] = (
+    Node,
+    Namespace,
+    DeviceClass,
+    ResourceSlice,
+    DeviceTaintRule,
+    ResourceClaim,
+    Pod,
+    PodGroup,
+    PodDisruptionBudget,
+    VolcanoPodGroup,
+    Queue,
+    alpha2.NodeResourceSlice,
+    alpha2.ResourceClass,
+    alpha2.ResourceClassParameters,
+    alpha2.ResourceClaimParameters,
+    *STORAGE,
+)
+_KINDS = {kind.__name__: kind for kind in _READ}
 
 
 class BrokenLog(ValueError):
