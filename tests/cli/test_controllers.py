@@ -29,7 +29,7 @@ def test_alone_they_make_claims_and_serve_their_numbers(served: Served) -> None:
     with component("controllers", "--kubeconfig", kubeconfig, "--metrics-port", "0") as process:
         assert (
             said(process, "controllers: ")
-            == "controllers: claims, device-taints, pools, parameters, workloads, nodes, overlays"
+            == "controllers: claims, device-taints, pools, parameters, workloads, nodes, volumes, overlays"
         )
         url = said(process, "metrics are at").split()[-1]
         made = served.until("resourceclaims", lambda obj: True, "resource.k8s.io/v1")

@@ -17,6 +17,7 @@ from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from allotment.api.storage import PersistentVolume
 from allotment.cli.claim_explanation import told_of_claim
 from allotment.cli.explanation import State
 from allotment.cli.explanation_text import explanation_document
@@ -301,6 +302,44 @@ def test_gangs_are_placed_as_a_whole(least: int, state: State, words: str) -> No
     told = told_of_pod(seen.of(Pod)[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
     assert told.state is state
     assert told.reason.startswith(words)
+
+
+VOLUMES: Json = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+
+
+def test_volumes_of_pods_are_looked_at(allot: Allot) -> None:
+    ran = explain(allot, "pod", "p", objects=(*ONE, waiting("p", **VOLUMES)))
+    assert ran.code == 1
+    assert 'persistentvolumeclaim "data" not found' in ran.out
+    asked: Json = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": "data",
+            "namespace": "team-a",
+            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "volumeName": "v",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    ran = explain(allot, "pod", "p", objects=(*ONE, asked, waiting("p", **VOLUMES)))
+    assert "unavailable due to one or more PVCs bound to non-existent PVs" in ran.out
+
+
+def test_of_volumes_that_may_not_be_listed_nothing_is_said_but_that() -> None:
+    seen = seen_of(gpu_class(), machine("n"), gpus("n", 1), counts=())
+    seen.namespaces = None
+    seen.denied[PersistentVolume] = "persistentvolumes"
+    seen.objects[Pod] = [decode(Pod, waiting("p", schedulerName="default-scheduler", **VOLUMES))]
+    told = told_of_pod(seen.of(Pod)[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
+    assert told.state is State.FITS
+    assert (
+        "you may not list persistentvolumes: whether a node suits the pod's volumes is not known"
+        in seen.notes
+    )
 
 
 def test_a_group_that_cannot_be_seen(allot: Allot) -> None:

@@ -1,5 +1,6 @@
 """Configuration files: what they come to, and what is said about mistakes."""
 
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -354,8 +355,8 @@ def test_the_strategy_of_node_resources_fit() -> None:
             id="somebody's plugin",
         ),
         pytest.param(
-            "profiles: [{plugins: {multiPoint: {enabled: [{name: VolumeBinding}]}}}]",
-            "k.yaml: profiles[0].plugins.multiPoint.enabled[0]: VolumeBinding does not exist here",
+            "profiles: [{plugins: {multiPoint: {enabled: [{name: ImageLocality}]}}}]",
+            "k.yaml: profiles[0].plugins.multiPoint.enabled[0]: ImageLocality does not exist here",
             id="a plugin of Kubernetes that is none here",
         ),
         pytest.param(
@@ -404,3 +405,30 @@ def test_what_kubernetes_files_may_not_say(body: str, message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         kubernetes(body)
     assert str(caught.value).startswith(message)
+
+
+KUBERNETES = (
+    *("SchedulingGates", "PrioritySort", "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity"),
+    *(
+        "NodePorts",
+        "NodeResourcesFit",
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
+        "VolumeBinding",
+        "VolumeZone",
+    ),
+    *("PodTopologySpread", "InterPodAffinity", "DynamicResources", "DefaultPreemption"),
+    *("NodeResourcesBalancedAllocation", "ImageLocality", "DefaultBinder", "NodeDeclaredFeatures"),
+    *("DeferredPodScheduling", "GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"),
+)
+"""All plugins that kube-scheduler 1.37 may have by its feature gates."""
+
+
+@pytest.mark.parametrize("name", KUBERNETES)
+def test_a_plugin_of_kubernetes_is_here_or_the_page_says_that_it_is_not(name: str) -> None:
+    page = (Path(__file__).parents[2] / "docs/scheduling.md").read_text()
+    ours = {"NodeResourcesBalancedAllocation": "BalancedAllocation"}.get(name, name)
+    assert (
+        ours in PLUGINS
+        or name in page.partition("### What kube-scheduler has besides")[2].partition("\n## ")[0]
+    )

@@ -36,6 +36,7 @@ from allotment.api.resource import (
     ResourceClaimSpec,
     ResourceSlice,
 )
+from allotment.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from allotment.apiserver.patch.merge_patch import merge_patch
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.configuration import DEFAULT, Configuration
@@ -52,6 +53,8 @@ from allotment.scheduler.instruction import (
     PatchGroup,
     PatchPod,
     PatchQueue,
+    PatchVolume,
+    PatchVolumeClaim,
     Tell,
     Write,
 )
@@ -70,6 +73,9 @@ KINDS: tuple[type[ApiStruct], ...] = (
     alpha2.ResourceClass,
     alpha2.ResourceClaimParameters,
     alpha2.NodeResourceSlice,
+    StorageClass,
+    PersistentVolume,
+    PersistentVolumeClaim,
     ResourceClaim,
     Pod,
 )
@@ -221,6 +227,8 @@ class World:
                 return Done(write.id, int(made.resource_version), made.uid)
             case DeleteClaim():
                 self.delete(self._found(ResourceClaim, write))
+            case PatchVolume() | PatchVolumeClaim():
+                return self._patch_volume(write)
             case Bind():
                 self._bind(write)
             case PatchPod():
@@ -276,6 +284,17 @@ class World:
         self._store(new)
         return Done(write.id, self.version, claim.metadata.uid)
 
+    def _patch_volume(self, write: PatchVolume | PatchVolumeClaim) -> Done:
+        kind: Any = PersistentVolume if isinstance(write, PatchVolume) else PersistentVolumeClaim
+        key = write.name if isinstance(write, PatchVolume) else f"{write.namespace}/{write.name}"
+        found = self.objects[kind].get(key)
+        if found is None:
+            raise Refused(Failure.GONE)
+        if (found.metadata.uid, found.metadata.resource_version) != (write.uid, write.version):
+            raise Refused(Failure.CONFLICT, "another version")
+        self._store(decode(kind, merge_patch(to_builtins(found), write.patch)))
+        return Done(write.id, self.version)
+
     def _bind(self, write: Bind) -> None:
         pod = self._found(Pod, write)
         if pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
@@ -294,6 +313,12 @@ class World:
 
     def disturb(self, write: Write) -> None:
         """Somebody else changes the object that a write is about, if it says which version it expects."""
+        if isinstance(write, PatchVolume | PatchVolumeClaim):
+            kind: Any = PersistentVolume if isinstance(write, PatchVolume) else PersistentVolumeClaim
+            for each in list(self.objects[kind].values()):
+                if each.metadata.uid == write.uid:
+                    notes = {**each.metadata.annotations, "disturbed": str(self.version)}
+                    self._store(replace(each, metadata=replace(each.metadata, annotations=notes)))
         if isinstance(write, PatchClaim):
             claim = self.claims.get(f"{write.namespace}/{write.name}")
             if claim is not None:

@@ -34,10 +34,11 @@ from allotment.api.validation import ExpressionChecker
 from allotment.autoscaler.forkable_cluster import Slice, publisher
 from allotment.autoscaler.step_rules import MOST_NODES, MOST_PODS, VERBS, wrong, wrongly_expected
 from allotment.autoscaler.workload import VERSIONS, Workload, is_workload, workload_of
+from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 MOST_STEPS = 500
 """Of a scenario; what its steps may ask for is bounded too (``step_rules``)."""
-SUBMITTED = (
+SUBMITTED: tuple[type[ApiStruct], ...] = (
     Pod,
     ResourceClaim,
     ResourceClaimTemplate,
@@ -54,6 +55,7 @@ SUBMITTED = (
     PodDisruptionBudget,
     DaemonSet,
     Namespace,
+    *STORAGE,
 )
 
 Read = Callable[[str], list[Located]]

@@ -27,6 +27,7 @@ from allotment.api.validation import ExpressionChecker
 from allotment.autoscaler.workload import VERSIONS, Workload, is_workload, owners_of, workload_of
 from allotment.cli.input import BadInput, Reading
 from allotment.scheduler.pod import FINISHED
+from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 Name = tuple[str, str]
 """Namespace and name."""
@@ -50,6 +51,7 @@ class Cluster:
     resource_classes: list[alpha2.ResourceClass] = field(default_factory=list)
     class_parameters: list[alpha2.ResourceClassParameters] = field(default_factory=list)
     claim_parameters: list[alpha2.ResourceClaimParameters] = field(default_factory=list)
+    volumes: list[ApiStruct] = field(default_factory=list)  # and what provides them
     written: dict[Name, Located] = field(default_factory=dict)  # claims as their authors wrote them
     notes: list[str] = field(default_factory=list)  # what was assumed or left out, for people
 
@@ -78,6 +80,8 @@ class Cluster:
                 self.class_parameters.append(obj)
             case alpha2.ResourceClaimParameters():
                 self.claim_parameters.append(obj)
+            case _ if isinstance(obj, STORAGE):
+                self.volumes.append(obj)
             case _:
                 return False
         return True

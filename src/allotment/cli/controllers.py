@@ -27,6 +27,7 @@ CHOICES = (
     "parameters",
     "workloads",
     "nodes",
+    "volumes",
     "overlays",
     "simulation",
     "machines",
@@ -54,6 +55,11 @@ WRITES = {
         "patch: batch: jobs/status",
     ),
     "nodes": ("patch: core: nodes,nodes/status,pods/status", "delete: core: pods"),
+    "volumes": (
+        "create,delete,patch: core: persistentvolumes",
+        "create,patch: core: persistentvolumeclaims",
+        "patch: core: persistentvolumeclaims/status,persistentvolumes/status",
+    ),
     "overlays": ("patch: karpenter.sh: nodeoverlays/status",),
     "simulation": ("patch: core: nodes/status,pods/status", "delete: core: pods"),
     "machines": (
@@ -126,6 +132,7 @@ def command(
     parameters     translate vendors' parameters for v1alpha2 claims
     workloads      Deployments, ReplicaSets, Jobs, PodDisruptionBudgets
     nodes          notice silent nodes, evict from tainted ones, remove orphans
+    volumes        bind volumes to claims, make simulated and ephemeral ones
     overlays       say which NodeOverlays fit the machines of --catalog
     simulation     stand in for nodes with the label allotment.dev/simulated
     machines       launch and end what NodeClaims ask for; on request

@@ -45,6 +45,8 @@ from allotment.scheduler.dry_run import DryRun
 from allotment.scheduler.inquiry import Finding, Inquiry, released
 from allotment.scheduler.pod import VOLCANO, group_key
 from allotment.scheduler.profile import DEFAULT
+from allotment.scheduler.volumes.pod_volumes import volumes_of
+from allotment.scheduler.volumes.storage import KINDS as STORAGE
 from allotment.usage.device import HIDDEN_CLAIMS
 from allotment.usage.remedies import BUDGET, Remedies, Remedy, remedies
 from allotment.usage.summary import DeviceState
@@ -70,6 +72,7 @@ KINDS: tuple[type[ApiStruct], ...] = (
     alpha2.ResourceClass,
     alpha2.ResourceClassParameters,
     alpha2.ResourceClaimParameters,
+    *STORAGE,
     Pod,
 )
 """What to look at, in the order in which a scheduler is told of it."""
@@ -124,6 +127,10 @@ class Examination:
     def explain(self, what: str, meta: ObjectMeta) -> Explanation:
         told = self._explain(what, meta)
         told.guessed = not self._seen.sees(Node)
+        if volumes_of(self._pod) is not None and not sees_volumes(self._seen):
+            denied = ", ".join(plural for kind, plural in self._seen.denied.items() if kind in STORAGE)
+            note = f"you may not list {denied}: whether a node suits the pod's volumes is not known"
+            self._seen.notes += [] if note in self._seen.notes else [note]
         return told
 
     def _explain(self, what: str, meta: ObjectMeta) -> Explanation:
@@ -260,7 +267,9 @@ def insist_on_devices(seen: Seen) -> None:
 
 def hold_hidden(cluster: Cluster, seen: Seen) -> None:
     """Takes devices away of which it is known that claims hold them which the caller may not see, and gives those back that
-    were taken so before. Of one that can be shared something may be left, so it stays."""
+    were taken so before. Of one that can be shared something may be left, so it stays. Of volumes nothing is said unless all
+    are seen."""
+    cluster.storage.known = sees_volumes(seen)
     if seen.namespaces is None:
         return
     shareable = {
@@ -278,6 +287,11 @@ def hold_hidden(cluster: Cluster, seen: Seen) -> None:
     holdings = tuple(Holding(id, None, (), False) for id in certain if id not in shareable)
     cluster.fleet.ledger.release(HIDDEN_HOLDER)
     cluster.fleet.ledger.hold(HIDDEN_HOLDER, holdings)
+
+
+def sees_volumes(seen: Seen) -> bool:
+    """Whether the caller may list all that decides about volumes."""
+    return seen.denied.keys().isdisjoint(STORAGE)
 
 
 def _without_holders(rejection: Rejection) -> Rejection:

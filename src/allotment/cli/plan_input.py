@@ -18,6 +18,7 @@ from allotment.api.core import Pod, ResourceQuota
 from allotment.api.manifest import Located
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate
+from allotment.api.storage import PersistentVolumeClaim
 from allotment.cel.expression_check import check_expression
 from allotment.cli.cluster import Cluster, gather, name_of
 from allotment.cli.examination import KINDS
@@ -35,6 +36,7 @@ class Waiting:
     objects: list[ApiStruct] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    volumes: bool = True  # all of them are among the objects
 
 
 def read(files: Sequence[str], *, workloads: bool = False) -> tuple[list[ApiStruct], Reading]:
@@ -66,6 +68,7 @@ def _all(cluster: Cluster) -> list[ApiStruct]:
         *cluster.resource_classes,
         *cluster.class_parameters,
         *cluster.claim_parameters,
+        *cluster.volumes,
     ]
 
 
@@ -113,8 +116,9 @@ def _in_namespace(obj: ApiStruct) -> ApiStruct:
         | alpha2.ResourceClaimTemplate
         | PodGroup
         | VolcanoPodGroup
-        | PodDisruptionBudget
         | DaemonSet
+        | PersistentVolumeClaim
+        | PodDisruptionBudget
         | ResourceQuota,
     )
     metadata = _metadata(obj)

@@ -21,6 +21,7 @@ from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import start_simulation
 from allotment.cli.catalog import with_own
 from allotment.cli.examination import KINDS as SCHEDULED
+from allotment.cli.examination import sees_volumes
 from allotment.cli.plan_input import waiting
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def waiting_in(seen: Seen, mine: Sequence[ApiStruct] = ()) -> tuple[Waiting, lis
     objects = [each for kind in _SEEN for each in seen.some(kind)]
     found = waiting(mine, objects, tainted=False)
     found.notes += seen.notes
+    found.volumes = sees_volumes(seen)
     return found, [each for kind in SOURCES for each in seen.of(kind)]
 
 
@@ -55,6 +57,7 @@ def planned(
     own = list(own)
     claims = [each for each in own if isinstance(each, NodeClaim)]
     simulation = start_simulation(waiting.objects)
+    simulation.cluster.storage.known = waiting.volumes
     found = evaluate(with_own(catalogue, own))
     waiting.notes += [each for each in found.notes if each not in waiting.notes]
     expect(simulation, claims, found.machines)
@@ -80,6 +83,7 @@ def consolidated(
     own = list(own)
     claims = [each for each in own if isinstance(each, NodeClaim)]
     simulation = start_simulation([*waiting.objects, *waiting.pods])
+    simulation.cluster.storage.known = waiting.volumes
     candidates = _quiet_since(simulation, claims)
     known = with_own(catalogue, own)
     found = evaluate(known)

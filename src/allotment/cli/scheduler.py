@@ -26,6 +26,7 @@ WRITES = (
     "delete: core: pods",
     "create,delete,patch: resource.k8s.io: resourceclaims",
     "patch: resource.k8s.io: resourceclaims/status",
+    "patch: core: persistentvolumeclaims,persistentvolumes",
 )
 """What it does besides reading, as in ``rights.writing``."""
 

@@ -61,7 +61,9 @@ _EVERYWHERE = ("0.0.0.0", "::")
 )
 @click.option("--demo", is_flag=True, help="with simulated nodes and devices, and workloads that use them")
 @click.option("--no-scheduler", is_flag=True, help="leave pods to another scheduler")
-@click.option("--no-controllers", is_flag=True, help="leave claims, workloads and nodes to other controllers")
+@click.option(
+    "--no-controllers", is_flag=True, help="leave claims, workloads, nodes and volumes to other controllers"
+)
 @click.option(
     "--scheduler-config",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -163,7 +163,7 @@ class WaitingPods:
         return self._inquiries[key]
 
     def _hold_hidden(self) -> None:
-        if self._held != self._epoch and self._seen.namespaces is not None:
+        if self._held != self._epoch:
             hold_hidden(self._cluster, self._seen)
         self._held = self._epoch
 

@@ -1,6 +1,6 @@
 """All controllers by name, put together for a server: what it does not serve when they start is left out.
 
-``claims`` and ``device-taints`` are what a cluster with devices cannot do without. ``workloads`` and ``nodes`` are what
+``claims`` and ``device-taints`` are what a cluster with devices cannot do without. ``workloads``, ``nodes`` and ``volumes`` are what
 kube-controller-manager does on a real cluster, so that they need not run there. ``parameters`` translates vendors' parameters
 for the early form of claims. ``pools`` counts what is left. ``overlays`` tells NodeOverlays whether they can be applied.
 ``simulation`` plays the nodes that are marked as simulated. ``machines`` launches and ends what NodeClaims ask for, and ``autoscaling``
@@ -24,6 +24,7 @@ from allotment.api.batch import PodGroup
 from allotment.api.meta import ApiStruct
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceTaintRule
+from allotment.api.storage import PersistentVolume
 from allotment.autoscaler.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.discovery import Discovery, discover
@@ -67,19 +68,22 @@ from allotment.controllers.taint_eviction import TaintEviction
 from allotment.controllers.template_claims import TemplateClaims
 from allotment.controllers.translator import installed
 from allotment.controllers.vendor_kinds import VendorKinds
+from allotment.controllers.volumes.binder import VolumeBinder
+from allotment.controllers.volumes.ephemeral_claims import EphemeralClaims
 from allotment.scheduler.configuration import DEFAULT, Configuration
 
-CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION = (
+CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, VOLUMES, OVERLAYS, SIMULATION = (
     "claims",
     "device-taints",
     "pools",
     "parameters",
     "workloads",
     "nodes",
+    "volumes",
     "overlays",
     "simulation",
 )
-NAMES = (CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION)
+NAMES = (CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, VOLUMES, OVERLAYS, SIMULATION)
 MACHINES, AUTOSCALING = "machines", "autoscaling"
 ON_REQUEST = (MACHINES, AUTOSCALING)
 """Those that run only where somebody asks for them."""
@@ -245,6 +249,14 @@ def _parameters(parts: Parts) -> list[Runs]:
     return [kinds, Controller(made)]
 
 
+def _volumes(parts: Parts) -> list[Runs]:
+    """Nothing where volumes are not served. One worker binds: no two claims may get one volume."""
+    if parts.place_of(PersistentVolume) is None:
+        return []
+    binder = VolumeBinder(parts.client, parts.informers, parts.recorder)
+    return [Controller(binder, workers=1), *_plain(EphemeralClaims)(parts)]
+
+
 def _simulation(parts: Parts) -> list[Runs]:
     slices = parts.place_of(NodeResourceSlice)
     kubelet = SimulatedKubelet(parts.client, parts.informers, parts.recorder, node_slices=slices)
@@ -259,6 +271,7 @@ _MAKERS: dict[str, Callable[[Parts], Sequence[Runs]]] = {
     PARAMETERS: _parameters,
     WORKLOADS: _plain(Deployments, ReplicaSets, Jobs, DisruptionBudgets),
     NODES: _plain(NodeLifecycle, OrphanedPods, TaintEviction),
+    VOLUMES: _volumes,
     OVERLAYS: _overlays,
     SIMULATION: _simulation,
     MACHINES: _machines,

@@ -21,6 +21,7 @@ from allotment.api.codec import DecodeError, decode, to_builtins
 from allotment.api.core import Namespace, Node, Pod
 from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
+from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -29,26 +30,25 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_KINDS: dict[str, type[ApiStruct]] = {
-    kind.__name__: kind
-    for kind in (
-        Node,
-        Namespace,
-        DeviceClass,
-        ResourceSlice,
-        DeviceTaintRule,
-        ResourceClaim,
-        Pod,
-        PodGroup,
-        PodDisruptionBudget,
-        VolcanoPodGroup,
-        Queue,
-        alpha2.NodeResourceSlice,
-        alpha2.ResourceClass,
-        alpha2.ResourceClassParameters,
-        alpha2.ResourceClaimParameters,
-    )
-}
+_READ: tuple[type[ApiStruct], ...] = (
+    Node,
+    Namespace,
+    DeviceClass,
+    ResourceSlice,
+    DeviceTaintRule,
+    ResourceClaim,
+    Pod,
+    PodGroup,
+    PodDisruptionBudget,
+    VolcanoPodGroup,
+    Queue,
+    alpha2.NodeResourceSlice,
+    alpha2.ResourceClass,
+    alpha2.ResourceClassParameters,
+    alpha2.ResourceClaimParameters,
+    *STORAGE,
+)
+_KINDS = {kind.__name__: kind for kind in _READ}
 
 
 class BrokenLog(ValueError):

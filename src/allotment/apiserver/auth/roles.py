@@ -247,6 +247,10 @@ _PROGRAMS = (
     ),
 )
 
+_STORAGE = (
+    f"{READ}: core: persistentvolumeclaims,persistentvolumes",
+    f"{READ}: storage.k8s.io: csidrivers,csinodes,csistoragecapacities,storageclasses,volumeattachments",
+)
 _DEVICES = (
     "deviceclasses,devicetaintrules,resourceslices,noderesourceslices,resourceclasses,resourceclassparameters"
 )
@@ -290,6 +294,11 @@ _COMPONENTS = (
             f"update: {_SCHEDULING}: podgroups/finalizers",
             # in `allot up` the scheduler reads through the controllers' informers
             f"{READ}: {_VOLCANO}: podgroups,queues",
+            # volumes, which are bound here, and simulated ones made
+            *_STORAGE,
+            f"create,delete,{CHANGE}: core: persistentvolumes",
+            f"create,{CHANGE}: core: persistentvolumeclaims",
+            f"{CHANGE}: core: persistentvolumeclaims/status,persistentvolumes/status",
             # nodes that fall silent, and simulated ones
             f"{READ}: coordination.k8s.io: leases",
             "patch: core: nodes,nodes/status",
@@ -328,6 +337,7 @@ _COMPONENTS = (
             f"create,delete,{CHANGE},{READ}: core: nodes",
             f"{CHANGE}: core: nodes/status",
             f"{READ}: policy: poddisruptionbudgets",
+            *_STORAGE,
             f"{READ}: {_SCHEDULING}: podgroups,priorityclasses,workloads",
             f"{READ}: {_RESOURCE},{_OWN}: {_DEVICES},resourceclaimparameters,resourceclaims,resourceclaimtemplates",
             f"{ALL}: {_RESOURCE}: resourceslices",

@@ -52,7 +52,8 @@ class NodeVolumeLimits:
     )
 
     def indifferent(self, pod: PodInfo, cluster: Cluster) -> bool:
-        return pod.volumes is None or not (pod.volumes.claims or pod.volumes.migrated)
+        named = pod.volumes is not None and (pod.volumes.claims or pod.volumes.migrated)
+        return not (named and cluster.storage.known)
 
     def pre_filter(self, cycle: Cycle) -> Status:
         return SKIP if self.indifferent(cycle.pod, cycle.cluster) else SUCCESS

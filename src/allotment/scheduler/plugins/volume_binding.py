@@ -66,7 +66,7 @@ class VolumeBinding:
         self._binding_seconds = binding_seconds
 
     def indifferent(self, pod: PodInfo, cluster: Cluster) -> bool:
-        return pod.volumes is None or not pod.volumes.claims
+        return pod.volumes is None or not (pod.volumes.claims and cluster.storage.known)
 
     def pre_filter(self, cycle: Cycle) -> Status:
         pod = cycle.pod

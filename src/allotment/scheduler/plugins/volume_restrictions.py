@@ -42,7 +42,7 @@ class VolumeRestrictions:
     )
 
     def indifferent(self, pod: PodInfo, cluster: Cluster) -> bool:
-        return pod.volumes is None
+        return pod.volumes is None or not cluster.storage.known
 
     def pre_filter(self, cycle: Cycle) -> Status:
         pod, cluster = cycle.pod, cycle.cluster

@@ -44,7 +44,7 @@ class VolumeZone:
     )
 
     def indifferent(self, pod: PodInfo, cluster: Cluster) -> bool:
-        return pod.volumes is None or not pod.volumes.claims
+        return pod.volumes is None or not (pod.volumes.claims and cluster.storage.known)
 
     def pre_filter(self, cycle: Cycle) -> Status:
         volumes = cycle.pod.volumes

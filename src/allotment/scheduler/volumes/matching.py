@@ -31,7 +31,8 @@ class Candidates:
     others, and where a node does not reach it, the claim gets none there."""
 
     def __init__(self, claim: PersistentVolumeClaim, storage: Storage) -> None:
-        self._meant: Volume | None = None
+        self.meant: Volume | None = None
+        self._free: list[Volume] = []  # the smallest first
         self._anywhere: list[Volume] = []
         self._on_host: dict[str, list[Volume]] = {}
         asked = size_asked(claim)
@@ -41,11 +42,12 @@ class Candidates:
             if whose is False or volume.size < asked or not _same_kind(claim, volume):
                 continue
             if whose:
-                if self._meant is None or volume.name < self._meant.name:
-                    self._meant = volume
+                if self.meant is None or volume.name < self.meant.name:
+                    self.meant = volume
             elif _is_free(claim, volume):
                 free.append(volume)
-        for volume in sorted(free, key=_rank):
+        self._free = sorted(free, key=_rank)
+        for volume in self._free:
             if volume.hosts is None:
                 self._anywhere.append(volume)
             for host in volume.hosts or ():
@@ -53,9 +55,13 @@ class Candidates:
 
     def best(self, node: Node, taken: Collection[str]) -> Volume | None:
         """The volume that the claim gets on a node where these are taken."""
-        if self._meant is not None and self._meant.name not in taken:
-            return self._meant if self._meant.reached_from(node) else None
+        if self.meant is not None and self.meant.name not in taken:
+            return self.meant if self.meant.reached_from(node) else None
         return next((each for each in self._near(node) if each.name not in taken), None)
+
+    def anywhere(self) -> Volume | None:
+        """The volume that the claim gets if it does not matter from where it is reached."""
+        return self.meant or next(iter(self._free), None)
 
     def _near(self, node: Node) -> Iterator[Volume]:
         own = self._on_host.get(node.metadata.labels.get(HOSTNAME, ""), ())

@@ -31,6 +31,8 @@ def _given(step: BindVolume, node: Node, storage: Storage) -> bool:
         raise Lost(f"persistentvolume {step.volume} is gone")
     if claim is None or claim.metadata.uid != step.uid:
         raise Lost(f"persistentvolumeclaim {step.claim} is gone")
+    if claim.spec.volume_name not in (None, "", step.volume):
+        raise Lost(f"persistentvolumeclaim {step.claim} was bound to {claim.spec.volume_name} meanwhile")
     if not volume.reached_from(node):
         raise Lost(f"persistentvolume {step.volume} is not reached from node {node.metadata.name} any more")
     ref = volume.pv.spec.claim_ref

@@ -92,6 +92,7 @@ class Storage:
     """See the module. Keys of claims are ``namespace/name``."""
 
     def __init__(self) -> None:
+        self.known = True  # False: who asks may not see all of it, so that nothing can be said about volumes
         self.volumes: dict[str, Volume] = {}
         self.of_class: dict[str, dict[str, Volume]] = {}  # class → its volumes
         self.claims: dict[str, PersistentVolumeClaim] = {}
@@ -137,11 +138,9 @@ class Storage:
             return
         volume = self.volumes[name] = Volume(new)
         self.of_class.setdefault(volume.storage_class, {})[name] = volume
-        assumed, ref = self._given.get(name), new.spec.claim_ref
-        if assumed is not None and ref is not None:
-            key, uid = assumed.value
-            if (f"{ref.namespace}/{ref.name}", ref.uid) == (key, uid):
-                del self._given[name]
+        assumed = self._given.get(name)
+        if assumed is not None and _whose(new) == assumed.value:
+            del self._given[name]
 
     def _claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         key = key_of(new if new is not None else old)
@@ -182,14 +181,18 @@ class Storage:
     # --- deciding ---
 
     def give(self, volume: str, claim: PersistentVolumeClaim, pod: str) -> None:
-        """A volume is to be a claim's, for the sake of a pod (its uid)."""
+        """A volume is to be a claim's, for the sake of a pod (its uid). What is shown already need not be assumed."""
         value = (key_of(claim), claim.metadata.uid)
+        if _whose(self.volumes[volume].pv) == value:
+            return
         assumed = self._given.setdefault(volume, Assumed(value))
         assert assumed.value == value, f"volume {volume} is promised to {assumed.value[0]}"
         assumed.pods.add(pod)
 
     def place(self, claim: str, node: str, pod: str) -> None:
-        """A claim's volume is to be made for a node."""
+        """A claim's volume is to be made for a node; see ``give``."""
+        if self.claims[claim].metadata.annotations.get(SELECTED_NODE) == node:
+            return
         assumed = self._placed.setdefault(claim, Assumed((node, "")))
         assert assumed.value[0] == node, f"the volume of {claim} is to be made for {assumed.value[0]}"
         assumed.pods.add(pod)
@@ -219,6 +222,12 @@ class Storage:
 def key_of(obj: Any) -> str:
     meta = obj.metadata
     return f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
+
+
+def _whose(pv: PersistentVolume) -> tuple[str, str] | None:
+    """Key and uid of the claim that a volume says it is for."""
+    ref = pv.spec.claim_ref
+    return (f"{ref.namespace}/{ref.name}", ref.uid or "") if ref is not None else None
 
 
 def nanos(quantity: Any) -> int:

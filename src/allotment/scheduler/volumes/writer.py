@@ -205,7 +205,8 @@ class VolumeWriter:
         if isinstance(shown, PersistentVolumeClaim):
             return bool(shown.spec.volume_name)
         claim = self._storage.claims.get(self._step.claim)
-        return shown.status.phase == "Bound" or (claim is not None and bool(claim.spec.volume_name))
+        has_it = claim is not None and claim.spec.volume_name == shown.metadata.name
+        return shown.status.phase == "Bound" or has_it
 
     def _patch(self, shown: PersistentVolume | PersistentVolumeClaim, patch: dict[str, Any]) -> Draft:
         meta, version = shown.metadata, shown.metadata.resource_version

@@ -1,9 +1,9 @@
-"""Volumes and what provides them: kept as they are sent, for kube-scheduler, which watches them all."""
+"""Volumes and what provides them: for schedulers, who watch them all, and who binds volumes to claims."""
 
 from __future__ import annotations
 
-from allotment.api.fields import FieldPath
 from allotment.api.quantity import Quantity, QuantityError
+from allotment.api.validation import storage
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import CREATED_AT, flag, text
 from allotment.apiserver.registry.resource import Column, Resource
@@ -206,7 +206,13 @@ RESOURCES = (
         "PersistentVolume",
         "persistentvolumes",
         VOLUME_COLUMNS,
-        Rules(stated=("spec",), complete=_complete_volume, status={"phase": "Pending"}),
+        Rules(
+            stated=("spec",),
+            complete=_complete_volume,
+            status={"phase": "Pending"},
+            check=storage.validate_volume,
+            check_change=storage.validate_volume_update,
+        ),
         "A piece of storage.",
         group="",
         short_names=("pv",),
@@ -217,7 +223,13 @@ RESOURCES = (
         "PersistentVolumeClaim",
         "persistentvolumeclaims",
         CLAIM_COLUMNS,
-        Rules(stated=("spec",), complete=_complete_claim, status={"phase": "Pending"}),
+        Rules(
+            stated=("spec",),
+            complete=_complete_claim,
+            status={"phase": "Pending"},
+            check=storage.validate_claim,
+            check_change=storage.validate_claim_update,
+        ),
         "A pod's wish for a piece of storage.",
         group="",
         namespaced=True,
@@ -231,7 +243,7 @@ RESOURCES = (
         CLASS_COLUMNS,
         Rules(
             complete=_complete_class,
-            check=lambda obj: [] if obj.get("provisioner") else [FieldPath("provisioner").required("")],
+            check=storage.validate_class,
             check_change=lambda obj, old: [
                 error
                 for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
@@ -253,7 +265,12 @@ RESOURCES = (
             ),
             AGE,
         ),
-        Rules(stated=("spec", "status"), status={}, status_metadata=ALL_METADATA),
+        Rules(
+            stated=("spec", "status"),
+            status={},
+            status_metadata=ALL_METADATA,
+            check=storage.validate_csi_node,
+        ),
         "The storage drivers on a node.",
         status=True,
     ),
@@ -268,7 +285,7 @@ RESOURCES = (
         "CSIStorageCapacity",
         "csistoragecapacities",
         (CREATED_AT,),
-        Rules(),
+        Rules(check=storage.validate_capacity, immutable=("nodeTopology", "storageClassName")),
         "How much storage is left where.",
         namespaced=True,
     ),
@@ -287,6 +304,7 @@ RESOURCES = (
             status={"attached": False},
             status_metadata=ALL_METADATA,
             immutable=("spec",),
+            check=storage.validate_attachment,
         ),
         "A volume on its way to a node.",
         status=True,
