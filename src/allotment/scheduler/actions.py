@@ -15,7 +15,7 @@ with them those above, unless the group's ``disruptionMode`` says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -90,6 +90,9 @@ class Actions:
         self._placer = placer
         self._session = session
         self.queues = Queues(cluster)
+        self.moment = 0  # whoever changes anything but on trial changes this
+        self._asked_at = -1
+        self._asked: dict[Hashable, Placed | None] = {}  # where gangs would be at that moment, by who is away
 
     # --- allocate ---
 
@@ -273,9 +276,9 @@ class Actions:
             return None
         units = sorted(units, key=lambda unit: unit.rank)
         with without(self._cluster, [pod for unit in units for pod in unit.pods]) as absence:
-            if self._places(case) is None:
+            if self._places(case, absence) is None:
                 case = replace(case, jointly=True)
-                if self._places(case) is None:
+                if self._places(case, absence) is None:
                     return None
             units = self._fewest(case, absence, units)
             placed = self._placed(case)
@@ -285,11 +288,11 @@ class Actions:
                 self._placer.unreserve(each.cycle, each.node)
             if len(rest) > MOST_TRIALS:
                 return None
-            if self._places(case) is None:  # room is not all that matters: ports, neighbours
+            if self._places(case, absence) is None:  # room is not all that matters: ports, neighbours
                 self._take(absence, units)
                 rest = units if len(units) <= MOST_TRIALS else []
-            going = self._bring_back(absence, rest, lambda unit: self._places(case) is not None)
-            places = self._places(case)
+            going = self._bring_back(absence, rest, lambda unit: self._places(case, absence) is not None)
+            places = self._places(case, absence)
         victims = tuple(pod for unit in going for pod in unit.pods)
         if not victims or places is None:
             return None
@@ -304,7 +307,7 @@ class Actions:
         while first < most and not case.jointly:
             middle = (first + most + 1) // 2
             self._bring(absence, units[first:middle])
-            if self._places(case) is not None:
+            if self._places(case, absence) is not None:
                 first = middle
             else:
                 self._take(absence, units[first:middle])
@@ -349,8 +352,17 @@ class Actions:
         placed = self.allocate(case.gang, case.pods, case.need, case.now, jointly=case.jointly)
         return None if isinstance(placed, Refusal) else placed
 
-    def _places(self, case: _Case) -> Placed | None:
-        """Where the members would be now; None if they do not fit."""
+    def _places(self, case: _Case, absence: Absence) -> Placed | None:
+        """Where the members would be now; None if they do not fit. A decision that was paused asks the same again, and need not
+        work it out again as long as nothing else has happened."""
+        if self._asked_at != self.moment:
+            self._asked_at, self._asked = self.moment, {}
+        question = (case.gang.key, tuple([pod.key for pod in case.pods]), case.jointly, absence.keys)
+        if question not in self._asked:
+            self._asked[question] = self._find_places(case)
+        return self._asked[question]
+
+    def _find_places(self, case: _Case) -> Placed | None:
         placed = self._placed(case)
         if placed is None:
             return None

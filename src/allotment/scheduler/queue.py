@@ -81,8 +81,9 @@ class Entry:
     ready: float = 0.0  # when its backoff ends
     lane: str = ""  # of several, which take turns
     slow: bool = False  # it is tried from the slow lane
-    pauses: int = 0  # how often the decision about it was paused
+    paused: bool = False  # the decision about it goes on in another turn
     spent: int = 0  # how many steps that took so far
+    again: int = 0  # how many of the last ones have to be taken again
     rank: Rank = (0, 0.0, 0, "")
 
     @property
@@ -288,7 +289,7 @@ class Queue:
     def pause(self, key: str) -> None:
         """A decision ran out of steps for this turn; it goes on in another."""
         entry = self._entries[key]
-        entry.pauses += 1
+        entry.paused = True
         self._costly.pop(entry.kind, None)
         self._costly[entry.kind] = None
         if len(self._costly) > _COSTS_KEPT:
@@ -302,9 +303,9 @@ class Queue:
             (self._slow if entry.slow else self._active).charge(entry.tenant, steps)
         entry.spent += steps
         if done:
-            if not entry.pauses:
+            if not entry.paused:
                 self._costly.pop(entry.kind, None)
-            entry.pauses = entry.spent = 0
+            entry.paused, entry.spent, entry.again = False, 0, 0
 
     def _ready(self, rank: Rank, *, slow: bool) -> Entry | None:
         entry = self._entries.get(rank[-1])
