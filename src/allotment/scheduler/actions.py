@@ -5,7 +5,9 @@
   where the quota holds others of their gang back. They are not exempt from the gang's minimum and do not count for it before
   they are placed: Volcano counts them as ready at once, and with them pods that have claims but no amounts.
 * **preempt**: pods of lower priority go; of Volcano's gangs, only those of other groups in the same queue.
-* **reclaim**: pods of other queues that use more than their due go, down to their due, for a queue that stays within its own.
+* **reclaim**: pods of other queues that use more than their due go, down to their due, for a queue that stays within its own. Only
+  what is contended counts: what does not suffice for all, or what some queue says that it deserves. A queue that says what it
+  deserves is measured by that alone.
 
 Who goes is found in thought: the least important are taken away until the gang fits; everybody comes back for whom there is still
 room beside it; and of the rest, the most important first, everybody without whose going the gang finds another way. So nobody goes
@@ -26,7 +28,7 @@ from allotment.scheduler.disruption_mode import each_alone, only_together
 from allotment.scheduler.gang import gang_of
 from allotment.scheduler.node import PODS
 from allotment.scheduler.pod import VOLCANO
-from allotment.scheduler.queues import QUEUE, Queues, add, demand_of, queue_of
+from allotment.scheduler.queues import QUEUE, Queues, add, demand_of, guaranteed, queue_of
 
 if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
@@ -187,15 +189,15 @@ class Actions:
         """Takes back what other queues use beyond their due, as long as this queue stays within its own."""
         queues, cluster, mine = self.queues, self._cluster, case.gang.queue
         wanted = demand_of(case.pods[: max(case.need.count, 1)], cluster)
-        due, used = queues.due(wanted), queues.used
-        already, own = used.get(mine, {}), due.get(mine, {})
-        if any(
-            already.get(name, 0) + more > own.get(name, 0) for name, more in wanted.items() if name != PODS
-        ):
+        contended = queues.contended(wanted)
+        stated = contended & queues.stated(mine).keys()
+        parts, used = queues.due(contended), queues.used
+        already, own = used.get(mine, {}), parts.get(mine, {})
+        if any(already.get(name, 0) + wanted[name] > own.get(name, 0) for name in stated or contended):
             return None
         over: dict[str, Amounts] = {}
         for name, amounts in used.items():
-            more = {r: amounts.get(r, 0) - due[name].get(r, 0) for r in wanted if r != PODS}
+            more = {r: amounts.get(r, 0) - parts[name].get(r, 0) for r in contended}
             if name != mine and queues.reclaimable(name) and any(amount > 0 for amount in more.values()):
                 over[name] = more
         if not over:
@@ -204,14 +206,21 @@ class Actions:
         return self._clear(case, self._within_excess(units, over))
 
     def _within_excess(self, units: list[Unit], over: dict[str, Amounts]) -> list[Unit]:
-        """The units whose going leaves their queue at least its due, the least important first."""
+        """The units that use something of which their queue has more than its due, and leave it at least that, the least important
+        first. What a queue is not over its due with is no reason to take from it, and none to spare it; only what is guaranteed
+        to it stays with it, whatever that is."""
         chosen = []
+        used = {name: dict(amounts) for name, amounts in self.queues.used.items()}
         for unit in sorted(units, key=lambda unit: unit.rank, reverse=True):
-            left = over[queue_of(unit.pods[0].pod, self._cluster)]
-            freed = demand_of(unit.pods, self._cluster)
-            theirs = {name: amount for name, amount in freed.items() if amount and name in left}
-            if theirs and all(left[name] >= amount for name, amount in theirs.items()):
-                add(left, theirs, -1)
+            name = queue_of(unit.pods[0].pod, self._cluster)
+            freed, left = demand_of(unit.pods, self._cluster), over[name]
+            least = guaranteed(self._cluster.queues.get(name))
+            spared = any(
+                freed.get(r) and used[name].get(r, 0) - freed[r] < amount for r, amount in least.items()
+            )
+            if not spared and any(left[r] >= amount > 0 for r, amount in freed.items() if r in left):
+                add(left, {r: amount for r, amount in freed.items() if r in left}, -1)
+                add(used[name], freed, -1)
                 chosen.append(unit)
         kept = {unit.group for unit in units if unit not in chosen}
         return [unit for unit in chosen if not unit.core or unit.group not in kept]

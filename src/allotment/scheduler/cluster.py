@@ -31,6 +31,7 @@ from allotment.scheduler.neighbours import Neighbours, has_wishes
 from allotment.scheduler.node import NodeInfo
 from allotment.scheduler.node_allocatable import costs_told
 from allotment.scheduler.pod import FINISHED, VOLCANO, PodInfo, claims_named, group_key
+from allotment.scheduler.queue_tree import QueueTree
 from allotment.scheduler.semantic_fleet import SemanticFleet
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Cluster:
         # namespace/name, Volcano's with the prefix "volcano:"
         self.groups: dict[str, PodGroup | VolcanoPodGroup] = {}
         self.queues: dict[str, Queue] = {}
+        self.queue_tree = QueueTree(self.queues)
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.nominated: dict[str, str] = {}  # pod → node that it waits for
         self.nominees: dict[str, set[str]] = {}  # and back
@@ -83,7 +85,7 @@ class Cluster:
             DeviceTaintRule: self._rule,
             PodGroup: self._group,
             VolcanoPodGroup: self._group,
-            Queue: lambda old, new: _keep(self.queues, old, new),
+            Queue: self._queue,
             PodDisruptionBudget: lambda old, new: _keep(self.budgets, old, new),
             alpha2.NodeResourceSlice: self._semantic,
             alpha2.ResourceClass: self._semantic,
@@ -335,6 +337,11 @@ class Cluster:
             self.namespaces.pop(old.metadata.name, None)
         else:
             self.namespaces[new.metadata.name] = new.metadata.labels
+
+    def _queue(self, old: Queue | None, new: Queue | None) -> None:
+        _keep(self.queues, old, new)
+        if old is None or new is None or old.spec.parent != new.spec.parent:
+            self.queue_tree = QueueTree(self.queues)
 
     def _group(self, old: PodGroup | VolcanoPodGroup | None, new: PodGroup | VolcanoPodGroup | None) -> None:
         group = new if new is not None else old

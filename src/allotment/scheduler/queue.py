@@ -282,7 +282,7 @@ class Queue:
             entry = self._active.first()
             if self._lanes:
                 entry = self._whose_turn(entry)
-            if entry is None or entry.kind not in self._costly:
+            if entry is None or not self._is_costly(entry):
                 return entry
             self._activate(entry)
 
@@ -303,9 +303,12 @@ class Queue:
             (self._slow if entry.slow else self._active).charge(entry.tenant, steps)
         entry.spent += steps
         if done:
-            if not entry.paused:
+            if not entry.paused and self._costly:
                 self._costly.pop(entry.kind, None)
             entry.paused, entry.spent, entry.again = False, 0, 0
+
+    def _is_costly(self, entry: Entry) -> bool:
+        return bool(self._costly) and entry.kind in self._costly  # mostly there are none
 
     def _ready(self, rank: Rank, *, slow: bool) -> Entry | None:
         entry = self._entries.get(rank[-1])
@@ -562,7 +565,7 @@ class Queue:
         entry.shape = None
 
     def _activate(self, entry: Entry) -> None:
-        entry.place, entry.slow = ACTIVE, entry.kind in self._costly
+        entry.place, entry.slow = ACTIVE, self._is_costly(entry)
         if entry.slow:
             self._slow.add(entry.tenant, entry.rank)
         elif entry.lane:
