@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from allotment.scheduler.absence import Absence, claims_of, freed_by, without
 from allotment.scheduler.budgets import Budgets
+from allotment.scheduler.configuration import MAKING_ROOM
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.disruption_mode import each_alone, only_together
 from allotment.scheduler.gang import gang_of
@@ -85,9 +86,16 @@ class _Case:
 
 
 class Actions:
-    """The actions of a session on one cluster."""
+    """The actions of a session on one cluster. ``making_room`` names what is done for gangs of Volcano that do not fit."""
 
-    def __init__(self, cluster: Cluster, placer: Placer, session: Session) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        placer: Placer,
+        session: Session,
+        making_room: frozenset[str] = MAKING_ROOM,
+    ) -> None:
+        self._making_room = making_room
         self._cluster = cluster
         self._placer = placer
         self._session = session
@@ -166,8 +174,9 @@ class Actions:
         volcano, pods, need = case.gang.key.startswith(VOLCANO), case.pods, case.need
         for some in (_least(pods, need), pods):  # room is made for what is needed, whichever pods that are
             case = replace(case, pods=some)
-            clearing = self._preempt(case, volcano=volcano)
-            if clearing is None and volcano:
+            preempts = not volcano or "preempt" in self._making_room
+            clearing = self._preempt(case, volcano=volcano) if preempts else None
+            if clearing is None and volcano and "reclaim" in self._making_room:
                 clearing = self._reclaim(case)
             if clearing is not None or len(some) == len(pods):
                 return clearing

@@ -26,6 +26,7 @@ from allotment.scheduler.actions import Actions
 from allotment.scheduler.binding import Binding, Party
 from allotment.scheduler.bindings import Bindings
 from allotment.scheduler.cluster import Cluster
+from allotment.scheduler.configuration import MAKING_ROOM
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.disputes import Disputes
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn
@@ -61,7 +62,7 @@ MOST_STEPS = 1_000_000
 
 class Scheduler:
     """See the module. ``profiles`` by schedulerName: pods that name another are not ours. Without ``gangs`` the pods of a group
-    go on their own."""
+    go on their own. ``making_room`` is what may be done for gangs of Volcano that do not fit."""
 
     def __init__(
         self,
@@ -70,13 +71,14 @@ class Scheduler:
         *,
         backoff: Backoff | None = None,
         gangs: bool = True,
+        making_room: frozenset[str] = MAKING_ROOM,
     ) -> None:
         self.cluster = cluster
         self.profiles = profiles
         self.placer = Placer(cluster, profiles)
         plugins = {plugin.name: plugin for profile in profiles.values() for plugin in profile.plugins}
         self.queue = Queue([*plugins.values(), Quota()], backoff)
-        self.actions = Actions(cluster, self.placer, Session(cluster, self.placer))
+        self.actions = Actions(cluster, self.placer, Session(cluster, self.placer), making_room)
         self.outbox = Outbox()
         self.bindings = Bindings(cluster, self.outbox.send, self)
         self.queue.turn = self.actions.queues.turn
