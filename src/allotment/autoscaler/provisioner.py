@@ -23,12 +23,12 @@ from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from allotment.api.autoscaling import NODE_GROUP, NODE_POOL
 from allotment.api.core import Node
 from allotment.autoscaler.covering import SMALL, USUAL, Effort, cover
 from allotment.autoscaler.flexibility import Flexibility
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.gathering import Gathering
+from allotment.autoscaler.limits import Limits
 from allotment.autoscaler.lot import Bundle, Choice, Lot, bundled, in_gang, lots_of, rank
 from allotment.autoscaler.machine import Machine, node_of
 from allotment.autoscaler.omission import Attempt, best_attempt
@@ -39,7 +39,6 @@ from allotment.autoscaler.yard import Cover, Offer, Pattern, Yard
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.gang import gang_of
 from allotment.scheduler.pod import group_key
-from allotment.scheduler.requests import amounts
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod
@@ -259,7 +258,7 @@ class _Provisioner:
     # --- the yard ---
 
     def _yard(self, lots: Sequence[Lot], room: Showroom) -> Yard:
-        rows = _Limits(self._simulation, self._machines)
+        rows = Limits(self._simulation, self._machines)
         for number, lot in enumerate(lots):
             verdicts = [room.verdict(machine, number) for machine in range(len(self._machines))]
             found = {self._choice(m, verdict.rank) for m, verdict in enumerate(verdicts) if verdict.most}
@@ -400,37 +399,6 @@ def _merit(pods: Sequence[Pod], draft: _Draft) -> tuple[int, ...]:
     served = Counter(pod.spec.priority or 0 for pod in pods if key_of(pod) in draft.places)
     price = sum(int(machine.price * UNIT) for machine in draft.nodes.values())
     return (*(served[each] for each in priorities), -price)
-
-
-class _Limits:
-    """How much more machines may be launched of each pool and group."""
-
-    def __init__(self, simulation: Simulation, machines: Sequence[Machine]) -> None:
-        rows: dict[tuple[str, str, str], int] = {}
-        for machine in machines:
-            if machine.pool is not None:
-                for name, most in machine.pool.spec.limits.items():
-                    rows[NODE_POOL, machine.source, name] = most.nanos
-            elif machine.group is not None:
-                rows[NODE_GROUP, machine.source, ""] = machine.group.spec.max
-        for node in simulation.objects(Node).values():
-            for label in (NODE_POOL, NODE_GROUP):
-                owner = node.metadata.labels.get(label)
-                for row in rows if owner else ():
-                    if row[:2] == (label, owner):
-                        rows[row] -= _drawn(amounts(node.status.capacity), row[2])
-        self.left = tuple(max(0, left) for left in rows.values())
-        self.draws = [tuple(self._draw(machine, row) for row in rows) for machine in machines]
-
-    def _draw(self, machine: Machine, row: tuple[str, str, str]) -> int:
-        label, owner, name = row
-        kind = NODE_POOL if machine.pool is not None else NODE_GROUP
-        return _drawn(amounts(machine.capacity), name) if (kind, machine.source) == (label, owner) else 0
-
-
-def _drawn(capacity: Mapping[str, int], name: str) -> int:
-    """What a node counts against a limit; a group limits the number of its nodes."""
-    return capacity.get(name, 0) if name else 1
 
 
 def _bound(found: Cover, yard: Yard, served: Sequence[int]) -> int:
