@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from allotment.api.autoscaling import NODE_POOL
-from tests.autoscaler.build import pool, type_
+from tests.autoscaler.build import gpus, pool, type_
 from tests.autoscaler.builders import asking
-from tests.autoscaler.test_provisioner import gpus, plan_for, types_of
+from tests.autoscaler.test_provisioner import plan_for, types_of
 from tests.scheduler.builders import node, pod, slice_
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.api.meta import ApiStruct
+from allotment.scheduler.pod import GROUP_ANNOTATIONS as GROUP
 from allotment.scheduler.queue_tree import QueueTree
 from allotment.scheduler.queues import Queues
 from tests.allocator import build
@@ -20,7 +21,6 @@ from tests.scheduler.gangs import (
     volcano_group,
     world,
 )
-from tests.scheduler.gangs import GROUP_ANNOTATIONS as GROUP
 from tests.scheduler.world import World, settle
 
 GPUS = "deviceclass/gpu"
