@@ -193,6 +193,15 @@ class PlayedServer:
                 each_loop()
             busy = self._decide() or bool(asked)
 
+    @property
+    def asked(self) -> list[Instruction]:
+        """What the core asked for and did not get yet."""
+        return self._asked
+
+    def turn(self) -> None:
+        """Lets the core decide once."""
+        self._hear(Turn(1))
+
     def _decide(self) -> bool:
         for attempt in range(PODS_A_TURN):
             decided = self.core.decided

@@ -21,21 +21,30 @@ import os
 import pstats
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
+
+from msgspec.structs import replace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from allotment.api.resource import DeviceAttribute, DeviceConstraint
+from allotment.scheduler.event import Tick
+from allotment.scheduler.instruction import PatchClaim
 from benchmarks import fleets, pipeline, stages
 from benchmarks.rehearsal import (
+    NAMESPACE,
     Asker,
     PlayedServer,
     asker,
     best_replay,
     fresh_core,
     group,
+    node,
     replay,
     replay_in_turns,
 )
@@ -199,6 +208,63 @@ def comparing(rounds: int) -> Iterator[Row]:
         )
 
 
+# --- fairness ---
+
+
+def rival(name: str, namespace: str, cpu: int, requests: Sequence[str], distinct: Sequence[str]) -> Asker:
+    """A pod with one device for each request, no two of which have an attribute in common."""
+    made = asker(name, cpu=f"{cpu}m")
+    (first,) = made.claim.spec.devices.requests
+    wish = replace(
+        made.claim.spec.devices,
+        requests=tuple(replace(first, name=each) for each in requests),
+        constraints=tuple(
+            DeviceConstraint(distinct_attribute=f"{fleets.DRIVER}/{each}") for each in distinct
+        ),
+    )
+    claim = replace(made.claim, spec=replace(made.claim.spec, devices=wish))
+    objects = [
+        replace(each, metadata=replace(each.metadata, namespace=namespace)) for each in (made.pod, claim)
+    ]
+    return Asker(*objects)  # type: ignore[arg-type]  # the pod and its claim, in this order
+
+
+def fair(rounds: int) -> Iterator[Row]:
+    """A simple pod that comes when twelve others wait whose claims take long searches, each of its own shape."""
+    for words, namespace in (("another namespace", "other"), ("the same namespace", NAMESPACE)):
+        random, server = Random(3), PlayedServer()
+        server.show(None, node(0))
+        attributes = [
+            {f"{fleets.DRIVER}/{each}": DeviceAttribute(int_value=random.randrange(13)) for each in "abc"}
+            for _ in range(40)
+        ]
+        bare = [fleets.gpu(0, number) for number in range(40)]
+        gpus = [
+            replace(gpu, attributes=gpu.attributes | given)
+            for gpu, given in zip(bare, attributes, strict=True)
+        ]
+        server.show(None, fleets.node_slice(0, gpus))
+        server.add(
+            rival(f"hard{n}", NAMESPACE, n + 1, [f"r{n}-{each}" for each in range(12)], "abc")
+            for n in range(12)
+        )
+        server.add([rival("simple", namespace, 100, ["r"], "")])
+        began, turns = time.process_time(), 0
+        while not any(isinstance(each, PatchClaim) and each.name == "simple-gpu" for each in server.asked):
+            server.core.handle(Tick(server.now))
+            server.turn()
+            turns += 1
+            assert turns < 10_000, "the simple pod is never placed"
+        seconds, steps = time.process_time() - began, getattr(server.core, "steps", 0)
+        yield Row(
+            f"core: a simple pod of {words} beside 12 expensive ones waits",
+            "≤ 2 s",
+            seconds,
+            "s",
+            f"{turns} turns, {steps:,} steps",
+        )
+
+
 # --- end to end ---
 
 
@@ -242,6 +308,7 @@ SCENARIOS: dict[str, Callable[[int], Iterator[Row]]] = {
     "core-gang": ganging,
     "core-waiting": waiting,
     "core-compared": comparing,
+    "core-fairness": fair,
     "end-to-end": bursts,
 }
 

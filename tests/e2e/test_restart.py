@@ -6,6 +6,7 @@ There are as many devices as pods: one that is promised twice, or to nobody, kee
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import subprocess
 import sys
@@ -13,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from allotment.api.resource import ResourceClaim
 from allotment.controllers import suite
 from tests.e2e import burst
 from tests.e2e.conftest import OURS, SERVERS
+from tests.e2e.manifests import Obj
 from tests.e2e.plane import PATIENCE, Plane, embedded_plane, remote_plane
 
 PODS = 100
@@ -95,6 +98,64 @@ def test_a_scheduler_that_is_killed_leaves_nothing_behind(
             tmp_path / "log", "scheduler", "--kubeconfig", plane.kubectl.kubeconfig, "--no-leader-elect"
         )
         ride_out(plane, stack.enter_context(alone), 1, 50)
+
+
+def test_a_gang_that_no_longer_fits_when_its_scheduler_is_begun_again_gives_its_devices_back(
+    program: Path, tmp_path: Path
+) -> None:
+    """Its scheduler was killed between the claims, which have all devices, and the bindings; then its node lost a label."""
+    with embedded_plane(program, tmp_path, schedulers=()) as plane:
+        plane.apply(burst.fleet(nodes=1, devices=4))
+        meta = {"name": "gang", "namespace": burst.NAMESPACE}
+        policy = {"schedulingPolicy": {"gang": {"minCount": 4}}}
+        plane.apply(
+            [
+                {
+                    "apiVersion": "scheduling.k8s.io/v1beta1",
+                    "kind": "PodGroup",
+                    "metadata": meta,
+                    "spec": policy,
+                }
+            ]
+        )
+        plane.create([in_gang(each) for each in burst.pods(4)])
+        plane.until(lambda: len(burst.claims(plane)) == 4, "the claims of the gang are made")
+        for number, claim in enumerate(burst.claims(plane)):
+            plane.kubectl(
+                "patch", "resourceclaim", claim.metadata.name, "-n", burst.NAMESPACE, "--subresource=status",
+                "--type=merge", "-p", json.dumps({"status": promised(claim, number)}),
+            )  # fmt: skip
+        rivals = [
+            {**each, "metadata": {**each["metadata"], "name": f"rival-{n}"}}
+            for n, each in enumerate(burst.pods(4))
+        ]
+        plane.create(rivals)
+        plane.until(lambda: len(burst.claims(plane)) == 8, "the claims of the others are made")
+        arguments = ("scheduler", "--kubeconfig", plane.kubectl.kubeconfig, "--no-leader-elect")
+        with Mortal(tmp_path / "log", *arguments):
+            await_bound(plane, 4)
+            assert sorted(burst.bound(plane)) == [f"rival-{number}" for number in range(4)]
+            burst.settle(plane)
+
+
+def in_gang(pod: Obj) -> Obj:
+    """A pod of the gang, for which no node is left."""
+    more = {"schedulingGroup": {"podGroupName": "gang"}, "nodeSelector": {"label": "lost"}}
+    return {**pod, "spec": {**pod["spec"], **more}}
+
+
+def promised(claim: ResourceClaim, number: int) -> Obj:
+    """The status that the scheduler had written: a device, for the pod that the claim was made for."""
+    (owner,) = claim.metadata.owner_references
+    result = {"request": "gpu", "driver": burst.CLASS, "pool": "burst-0", "device": f"gpu-{number}"}
+    here = {"key": "metadata.name", "operator": "In", "values": ["burst-0"]}
+    return {
+        "allocation": {
+            "devices": {"results": [result]},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [here]}]},
+        },
+        "reservedFor": [{"resource": "pods", "name": owner.name, "uid": owner.uid}],
+    }
 
 
 def test_a_control_plane_that_is_killed_goes_on(program: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from allotment.api.batch import (
     PodGroupSchedulingPolicy,
     PodGroupSpec,
     Queue,
+    QueueGuarantee,
     QueueSpec,
     QueueStatus,
     TopologyConstraint,
@@ -108,8 +109,10 @@ def queue(
     priority: int | None = None,
     state: str | None = None,
     devices: Mapping[str, int] | None = None,
+    kept: Mapping[str, Amount] | None = None,
+    parent: str | None = None,
 ) -> Queue:
-    """``most`` is its capability; ``devices`` the same for classes, in Volcano's own words."""
+    """``most`` is its capability; ``devices`` the same for classes, in Volcano's own words; ``kept`` its guarantee."""
     quotas = {name: DeviceQuota(count=count) for name, count in (devices or {}).items()}
     return Queue(
         metadata=_meta(name),
@@ -120,6 +123,8 @@ def queue(
             reclaimable=reclaimable,
             priority=priority,
             dra=DeviceQuotas(capability=quotas) if quotas else None,
+            guarantee=QueueGuarantee(resource=amounts(kept or {})),
+            parent=parent,
         ),
         status=QueueStatus(state=state),
     )

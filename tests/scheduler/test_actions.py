@@ -233,6 +233,7 @@ class QueueCase:
     priority: int = 0
     old_priority: int = 0
     gang_minimum: int = 1  # of those that are there
+    cpu: int | None = None  # that every pod asks for besides; the node has 64
 
 
 EVEN = [queue("mine"), queue("theirs")]
@@ -260,6 +261,53 @@ QUEUE_CASES = {
     "reclaim: of the one queue that has too much": QueueCase(
         [*EVEN, queue("modest")], {"old": ("theirs", 6), "few": ("modest", 2)}, 2
     ),
+    # what the pods ask for besides, of which there is enough for all, changes nothing
+    "reclaim: also cpu, which is not contended": QueueCase(EVEN, {"old": ("theirs", 8)}, 2, cpu=1),
+    "reclaim: also cpu, and only devices are deserved": QueueCase(
+        [queue("mine", deserved={GPUS: 4}), queue("theirs", deserved={GPUS: 4})],
+        {"old": ("theirs", 8)},
+        4,
+        minimum=4,
+        cpu=1,
+    ),
+    "reclaim: cpu is deserved too, and not exceeded": QueueCase(
+        [queue("mine", deserved={GPUS: 2, "cpu": 2}), queue("theirs", deserved={GPUS: 6, "cpu": 60})],
+        {"old": ("theirs", 8)},
+        2,
+        cpu=1,
+    ),
+    "reclaim: not beyond the devices that are deserved": QueueCase(
+        [queue("mine", deserved={GPUS: 1}), queue("theirs")], {"old": ("theirs", 8)}, 0, cpu=1
+    ),
+    "reclaim: what others deserve is not parted again": QueueCase(
+        [queue("mine", deserved={GPUS: 6}), queue("theirs")], {"old": ("theirs", 8)}, 6, minimum=6, cpu=1
+    ),
+    "reclaim: for what is guaranteed": QueueCase(
+        [queue("mine", kept={GPUS: 2}), queue("theirs", deserved={GPUS: 6})], {"old": ("theirs", 8)}, 2, cpu=1
+    ),
+    "reclaim: nothing that is guaranteed": QueueCase(
+        [queue("mine", deserved={GPUS: 4}), queue("theirs", deserved={GPUS: 4}, kept={"cpu": 7})],
+        {"old": ("theirs", 8)},
+        0,
+        cpu=1,
+    ),
+    "reclaim: between parts of one queue": QueueCase(
+        [queue("all", deserved={GPUS: 8}), queue("mine", parent="all"), queue("theirs", parent="all")],
+        {"old": ("theirs", 8)},
+        4,
+        minimum=4,
+    ),
+    "reclaim: not beyond one's part of what the whole deserves": QueueCase(
+        [
+            queue("one", deserved={GPUS: 4}),
+            queue("mine", parent="one"),
+            queue("sister", parent="one"),
+            queue("theirs", deserved={GPUS: 4}),
+        ],
+        {"old": ("theirs", 4), "few": ("sister", 4)},
+        0,
+        minimum=3,
+    ),
 }
 
 
@@ -271,10 +319,12 @@ def test_who_goes_for_a_gang_of_volcano(name: str) -> None:
     first = 0
     for gang, (where, count) in case.there.items():
         objects.append(volcano_group(gang, case.gang_minimum, where))
-        objects += placed(members(count, gang, volcano=True, priority=case.old_priority), "a", first)
+        old = members(count, gang, volcano=True, priority=case.old_priority, cpu=case.cpu)
+        objects += placed(old, "a", first)
         first += count
     wanted = volcano_group("new", case.minimum, "mine")
-    made = seen(objects, wanted, members(case.minimum, "new", volcano=True, priority=case.priority))
+    new = members(case.minimum, "new", volcano=True, priority=case.priority, cpu=case.cpu)
+    made = seen(objects, wanted, new)
 
     gone = victims(cleared(made, wanted))
 

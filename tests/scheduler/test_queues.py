@@ -124,6 +124,14 @@ EXTENDED = replace(GPU, spec=replace(GPU.spec, extended_resource_name="example.c
             id="all devices",
         ),
         pytest.param(
+            [
+                claim("c", build.request(class_name="gpu", count=2, capacity={"memory": "10Gi"})),
+                with_claims("c"),
+            ],
+            {"pods": 1, GPUS: 2, "memory.deviceclass/gpu": "20Gi"},
+            id="capacity of devices",
+        ),
+        pytest.param(
             [EXTENDED, pod(more={"example.com/gpu": 2})],
             {"pods": 1, "example.com/gpu": 2, GPUS: 2},
             id="an extended resource that a class serves",
@@ -515,8 +523,16 @@ def test_whatever_comes_and_goes_quotas_hold_and_gangs_are_whole(seed: int) -> N
 @pytest.mark.parametrize(
     ("spec", "fields"),
     [
-        ({"guarantee": {"resource": {"cpu": "2"}}}, "spec.guarantee"),
-        ({"parent": "root", "dra": {"guarantee": {"gpu": {"count": 1}}}}, "spec.parent, spec.dra.guarantee"),
+        (
+            {"guarantee": {"resource": {"memory.deviceclass/gpu": "2Gi"}}},
+            "guarantee of memory.deviceclass/gpu",
+        ),
+        (
+            {"dra": {"guarantee": {"gpu": {"capacity": {"memory": "1Gi"}}}}},
+            "guarantee of memory.deviceclass/gpu",
+        ),
+        ({"guarantee": {"resource": {"cpu": "2"}}}, ""),
+        ({"parent": "root", "dra": {"guarantee": {"gpu": {"count": 1}}}}, ""),
         ({"weight": 2, "capability": {"cpu": "8"}}, ""),
     ],
 )

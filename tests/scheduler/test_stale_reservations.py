@@ -87,7 +87,7 @@ def crashed(case: str, writes: int) -> Seat | None:
 
 
 def crash_points(case: str) -> list[Seat]:
-    found = []
+    found: list[Seat] = []
     while (seat := crashed(case, len(found))) is not None:
         found.append(seat)
     assert len(found) > 2

@@ -345,13 +345,23 @@ class Fleet:
 
     def count(self, class_name: str) -> int:
         """How many devices of a class there are, in use or not; 0 for a class that nobody knows."""
+        view = self._of_class(class_name)
+        return view.suitable() if view is not None else 0
+
+    def published(self, node: str, class_name: str) -> int:
+        """How many devices of a class there are in a node's own pools, in use or not."""
+        view, place = self._of_class(class_name), self.places.get(node)
+        return view.suitable_on(place) if view is not None and place is not None else 0
+
+    def _of_class(self, class_name: str) -> View | None:
+        """The view of one device of a class; None if nobody knows the class."""
         if class_name not in self._classes:
-            return 0
+            return None
         wish = DeviceRequest(
             name="r", exactly=ExactDeviceRequest(device_class_name=class_name, allocation_mode="ExactCount")
         )
         claim = ResourceClaim(spec=ResourceClaimSpec(devices=DeviceClaim(requests=(wish,))))
-        return self.view([claim], FIRST_FIT, DEFAULT_BUDGET).suitable()
+        return self.view([claim], FIRST_FIT, DEFAULT_BUDGET)
 
     def allocate(self, node: str, claims: Sequence[ResourceClaim], *, strategy: str = FIRST_FIT) -> Outcome:
         """The answer of one node, with its reasons if the claims do not fit. Raises AllocationError if there is no

@@ -345,6 +345,21 @@ class View:
             )
         return local + len(found)
 
+    def suitable_on(self, place: Place) -> int:
+        """How many devices suit the first request, in use or not, of the pools that are the node's own: those that no other node
+        reaches, or that are called after it."""
+        self.state(place)
+        known = self._static.get(place.name)
+        if known is None or known[1].terms is None:
+            return 0
+        suits = known[1].terms.suits[0]
+        suits.judge_all()
+        return sum(
+            bool(suits.selectable >> n & 1)
+            and (bool(place.local >> n & 1) or device.id.pool.partition("/")[0] == place.name)
+            for n, device in enumerate(self._fleet.site(place).devices)
+        )
+
     # --- the first node that fits ---
 
     def first(self) -> Place | None:

@@ -119,11 +119,10 @@ class VolcanoPodGroup(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceQuota(ApiStruct, frozen=True, kw_only=True):
-    """How many devices of a class."""
+    """How many devices of a class, and how much of their capacity."""
 
-    NOT_READ: ClassVar[frozenset[str]] = frozenset({"capacity"})
-
-    count: Int64 = stated(0)
+    count: Int64 | None = None  # absent: any number
+    capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
 
 class DeviceQuotas(ApiStruct, frozen=True, kw_only=True):
@@ -131,11 +130,18 @@ class DeviceQuotas(ApiStruct, frozen=True, kw_only=True):
 
     capability: dict[str, DeviceQuota] = msgspec.field(default_factory=dict)
     deserved: dict[str, DeviceQuota] = msgspec.field(default_factory=dict)
-    guarantee: Any = None
+    guarantee: dict[str, DeviceQuota] = msgspec.field(default_factory=dict)
+
+
+class QueueGuarantee(ApiStruct, frozen=True, kw_only=True):
+    """What is kept for a queue, even while it does not use it."""
+
+    resource: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
 
 class QueueSpec(ApiStruct, frozen=True, kw_only=True):
-    """A tenant's share. Amounts may name a device class as ``deviceclass/<class>``."""
+    """A tenant's share. Amounts may name a device class as ``deviceclass/<class>``, and a capacity of its devices as
+    ``<capacity>.deviceclass/<class>``."""
 
     NOT_READ: ClassVar[frozenset[str]] = frozenset({"affinity", "extendClusters", "type", "dequeueStrategy"})
 
@@ -143,8 +149,8 @@ class QueueSpec(ApiStruct, frozen=True, kw_only=True):
     capability: dict[str, Quantity] = msgspec.field(default_factory=dict)  # never more than this
     deserved: dict[str, Quantity] = msgspec.field(default_factory=dict)  # what others may not reclaim
     dra: DeviceQuotas | None = None  # the same for devices, in Volcano's own words
-    guarantee: Any = None
-    parent: str | None = None
+    guarantee: QueueGuarantee = QueueGuarantee()
+    parent: str | None = None  # the queue that this one is part of; ``root`` is the same as none
     reclaimable: bool | None = None  # absent: true
     priority: Int64 | None = None
 

@@ -2,7 +2,8 @@
 ``gpu.deviceclass.resource.k8s.io/devices``; and which scopes a pod is in.
 
 A pod that has ended counts as an object (``count/pods``) but no longer as a consumer. A claim counts the most devices of
-each class that it may get: all alternatives of a request looked at, 32 where it asks for all there are.
+each class that it may get: all alternatives of a request looked at, 32 where it asks for all there are. A claim of KEP-4381's
+semantic parameters does not say itself how many instances it wants: it counts one, and once it is allocated those that it has.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from allotment.api.conversion.v1alpha2 import carries
 from allotment.api.plain import Obj, at
 from allotment.api.quantity import Quantity, QuantityError
 
@@ -154,6 +156,9 @@ def _of_claim(claim: Obj) -> Usage:
             most[name] = max(most.get(name, 0), count)
         for name, count in most.items():
             devices[name] = devices.get(name, 0) + count
+    instances = len(at(claim, "status", "allocation", "devices", "results") or ())
+    if instances > 1 and carries(claim):
+        devices = {name: max(count, instances) for name, count in devices.items()}
     usage: Usage = {}
     for name, count in devices.items():
         usage[f"{name}{DEVICES_OF_CLASS}"] = usage[f"{_OF_CLASS_BY_NAME}{name}"] = Quantity.of(count)

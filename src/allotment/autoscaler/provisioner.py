@@ -26,7 +26,6 @@ from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from allotment.api.autoscaling import NODE_GROUP, NODE_POOL
 from allotment.api.core import Node
 from allotment.autoscaler.arrival import arrive, dismiss
 from allotment.autoscaler.covering import SMALL, USUAL, Effort, cover, relaxed
@@ -34,6 +33,7 @@ from allotment.autoscaler.draft import UNIT, Draft, place, place_on_existing, un
 from allotment.autoscaler.flexibility import Flexibility
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.gathering import Gathering
+from allotment.autoscaler.limits import Limits
 from allotment.autoscaler.lot import Bundle, Choice, Lot, bundled, in_gang, lots_of, rank
 from allotment.autoscaler.machine import Machine, node_of
 from allotment.autoscaler.omission import Attempt, best_attempt
@@ -43,7 +43,6 @@ from allotment.autoscaler.showroom import Showroom
 from allotment.autoscaler.yard import Cover, Fair, Offer, Pattern, Yard
 from allotment.scheduler.gang import gang_of
 from allotment.scheduler.pod import group_key
-from allotment.scheduler.requests import amounts
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod
@@ -132,7 +131,7 @@ class _Provisioner:
         found = best_attempt(order, attempt, thorough=len(pods) <= SMALL)
         draft = found.draft
         if loose:
-            rows = _Limits(self._simulation, self._machines)
+            rows = Limits(self._simulation, self._machines)
             again = Reconsideration(self._simulation, self._machines, rows.left, rows.draws, self._effort)
             draft = again.better(pods, draft)
         return self._told(
@@ -256,7 +255,7 @@ class _Provisioner:
     # --- the yard ---
 
     def _yard(self, lots: Sequence[Lot], room: Showroom) -> Yard:
-        rows = _Limits(self._simulation, self._machines)
+        rows = Limits(self._simulation, self._machines)
         for number, lot in enumerate(lots):
             verdicts = [room.verdict(machine, number) for machine in range(len(self._machines))]
             found = {self._choice(m, verdict.rank) for m, verdict in enumerate(verdicts) if verdict.most}
@@ -412,37 +411,6 @@ def _merit(pods: Sequence[Pod], draft: Draft) -> tuple[int, ...]:
 def _tied(lot: Lot) -> bool:
     """Whether pods were put together that might have been put together otherwise."""
     return len(lot.sample) > 1 and lot.sociable
-
-
-class _Limits:
-    """How much more machines may be launched of each pool and group."""
-
-    def __init__(self, simulation: Simulation, machines: Sequence[Machine]) -> None:
-        rows: dict[tuple[str, str, str], int] = {}
-        for machine in machines:
-            if machine.pool is not None:
-                for name, most in machine.pool.spec.limits.items():
-                    rows[NODE_POOL, machine.source, name] = most.nanos
-            elif machine.group is not None:
-                rows[NODE_GROUP, machine.source, ""] = machine.group.spec.max
-        for node in simulation.objects(Node).values():
-            for label in (NODE_POOL, NODE_GROUP):
-                owner = node.metadata.labels.get(label)
-                for row in rows if owner else ():
-                    if row[:2] == (label, owner):
-                        rows[row] -= _drawn(amounts(node.status.capacity), row[2])
-        self.left = tuple(max(0, left) for left in rows.values())
-        self.draws = [tuple(self._draw(machine, row) for row in rows) for machine in machines]
-
-    def _draw(self, machine: Machine, row: tuple[str, str, str]) -> int:
-        label, owner, name = row
-        kind = NODE_POOL if machine.pool is not None else NODE_GROUP
-        return _drawn(amounts(machine.capacity), name) if (kind, machine.source) == (label, owner) else 0
-
-
-def _drawn(capacity: Mapping[str, int], name: str) -> int:
-    """What a node counts against a limit; a group limits the number of its nodes."""
-    return capacity.get(name, 0) if name else 1
 
 
 def _bound(found: Cover, yard: Yard, served: Sequence[int]) -> int:

@@ -113,7 +113,11 @@ class Components:
 
     async def _schedule(self, configuration: Configuration) -> None:
         core = Scheduler(
-            Cluster(), configuration.rosters(), backoff=configuration.backoff, gangs=configuration.gangs
+            Cluster(),
+            configuration.rosters(),
+            backoff=configuration.backoff,
+            gangs=configuration.gangs,
+            making_room=configuration.making_room,
         )
         told = Recorder(self._scheduling, next(iter(core.profiles)))
         metrics = Metrics(self._registry)

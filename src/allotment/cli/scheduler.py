@@ -140,7 +140,11 @@ async def _rehearse(
     async with connected(kubeconfig, context, "allotment-dry-run") as client:
         objects = await snapshot(client)
     core = Scheduler(
-        Cluster(), configuration.rosters(), backoff=configuration.backoff, gangs=configuration.gangs
+        Cluster(),
+        configuration.rosters(),
+        backoff=configuration.backoff,
+        gangs=configuration.gangs,
+        making_room=configuration.making_room,
     )
     decisions = DryRun(core, time.time()).run(objects)
     if output == "json":

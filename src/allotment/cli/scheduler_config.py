@@ -32,6 +32,7 @@ def configuration_of(file: Path | None) -> Configuration:
         raise Failure(f"{file} is no text: {exc}") from exc
     except ConfigurationError as exc:
         raise Failure(str(exc), "docs/scheduling.md has examples") from exc
-    for field in configuration.ignored:
-        click.echo(f"{file}: {field} has no meaning here and is ignored", err=True)
+    for field in configuration.ignored:  # some say what is so instead
+        told = field if ": " in field else f"{field} has no meaning here and is ignored"
+        click.echo(f"{file}: {told}", err=True)
     return configuration

@@ -21,6 +21,11 @@ class Absence:
     def __contains__(self, pod: PodInfo) -> bool:
         return pod.key in self._away
 
+    @property
+    def keys(self) -> frozenset[str]:
+        """Who is away."""
+        return frozenset(self._away)
+
     def take(self, pod: PodInfo) -> None:
         """Takes a pod off its node, and with it the claims that nobody else uses."""
         node = self._cluster.nodes[pod.node]

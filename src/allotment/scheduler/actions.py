@@ -5,7 +5,9 @@
   where the quota holds others of their gang back. They are not exempt from the gang's minimum and do not count for it before
   they are placed: Volcano counts them as ready at once, and with them pods that have claims but no amounts.
 * **preempt**: pods of lower priority go; of Volcano's gangs, only those of other groups in the same queue.
-* **reclaim**: pods of other queues that use more than their due go, down to their due, for a queue that stays within its own.
+* **reclaim**: pods of other queues that use more than their due go, down to their due, for a queue that stays within its own. Only
+  what is contended counts: what does not suffice for all, or what some queue says that it deserves. A queue that says what it
+  deserves is measured by that alone.
 
 Who goes is found in thought: the least important are taken away until the gang fits; everybody comes back for whom there is still
 room beside it; and of the rest, the most important first, everybody without whose going the gang finds another way. So nobody goes
@@ -15,18 +17,19 @@ with them those above, unless the group's ``disruptionMode`` says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from allotment.scheduler.absence import Absence, claims_of, freed_by, without
 from allotment.scheduler.budgets import Budgets
+from allotment.scheduler.configuration import MAKING_ROOM
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.disruption_mode import each_alone, only_together
 from allotment.scheduler.gang import gang_of
 from allotment.scheduler.node import PODS
 from allotment.scheduler.pod import VOLCANO
-from allotment.scheduler.queues import QUEUE, Queues, add, demand_of, queue_of
+from allotment.scheduler.queues import QUEUE, Queues, add, demand_of, guaranteed, queue_of
 
 if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
@@ -83,13 +86,23 @@ class _Case:
 
 
 class Actions:
-    """The actions of a session on one cluster."""
+    """The actions of a session on one cluster. ``making_room`` names what is done for gangs of Volcano that do not fit."""
 
-    def __init__(self, cluster: Cluster, placer: Placer, session: Session) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        placer: Placer,
+        session: Session,
+        making_room: frozenset[str] = MAKING_ROOM,
+    ) -> None:
+        self._making_room = making_room
         self._cluster = cluster
         self._placer = placer
         self._session = session
         self.queues = Queues(cluster)
+        self.moment = 0  # whoever changes anything but on trial changes this
+        self._asked_at = -1
+        self._asked: dict[Hashable, Placed | None] = {}  # where gangs would be at that moment, by who is away
 
     # --- allocate ---
 
@@ -161,8 +174,9 @@ class Actions:
         volcano, pods, need = case.gang.key.startswith(VOLCANO), case.pods, case.need
         for some in (_least(pods, need), pods):  # room is made for what is needed, whichever pods that are
             case = replace(case, pods=some)
-            clearing = self._preempt(case, volcano=volcano)
-            if clearing is None and volcano:
+            preempts = not volcano or "preempt" in self._making_room
+            clearing = self._preempt(case, volcano=volcano) if preempts else None
+            if clearing is None and volcano and "reclaim" in self._making_room:
                 clearing = self._reclaim(case)
             if clearing is not None or len(some) == len(pods):
                 return clearing
@@ -184,15 +198,15 @@ class Actions:
         """Takes back what other queues use beyond their due, as long as this queue stays within its own."""
         queues, cluster, mine = self.queues, self._cluster, case.gang.queue
         wanted = demand_of(case.pods[: max(case.need.count, 1)], cluster)
-        due, used = queues.due(wanted), queues.used
-        already, own = used.get(mine, {}), due.get(mine, {})
-        if any(
-            already.get(name, 0) + more > own.get(name, 0) for name, more in wanted.items() if name != PODS
-        ):
+        contended = queues.contended(wanted)
+        stated = contended & queues.stated(mine).keys()
+        parts, used = queues.due(contended), queues.used
+        already, own = used.get(mine, {}), parts.get(mine, {})
+        if any(already.get(name, 0) + wanted[name] > own.get(name, 0) for name in stated or contended):
             return None
         over: dict[str, Amounts] = {}
         for name, amounts in used.items():
-            more = {r: amounts.get(r, 0) - due[name].get(r, 0) for r in wanted if r != PODS}
+            more = {r: amounts.get(r, 0) - parts[name].get(r, 0) for r in contended}
             if name != mine and queues.reclaimable(name) and any(amount > 0 for amount in more.values()):
                 over[name] = more
         if not over:
@@ -201,14 +215,21 @@ class Actions:
         return self._clear(case, self._within_excess(units, over))
 
     def _within_excess(self, units: list[Unit], over: dict[str, Amounts]) -> list[Unit]:
-        """The units whose going leaves their queue at least its due, the least important first."""
+        """The units that use something of which their queue has more than its due, and leave it at least that, the least important
+        first. What a queue is not over its due with is no reason to take from it, and none to spare it; only what is guaranteed
+        to it stays with it, whatever that is."""
         chosen = []
+        used = {name: dict(amounts) for name, amounts in self.queues.used.items()}
         for unit in sorted(units, key=lambda unit: unit.rank, reverse=True):
-            left = over[queue_of(unit.pods[0].pod, self._cluster)]
-            freed = demand_of(unit.pods, self._cluster)
-            theirs = {name: amount for name, amount in freed.items() if amount and name in left}
-            if theirs and all(left[name] >= amount for name, amount in theirs.items()):
-                add(left, theirs, -1)
+            name = queue_of(unit.pods[0].pod, self._cluster)
+            freed, left = demand_of(unit.pods, self._cluster), over[name]
+            least = guaranteed(self._cluster.queues.get(name))
+            spared = any(
+                freed.get(r) and used[name].get(r, 0) - freed[r] < amount for r, amount in least.items()
+            )
+            if not spared and any(left[r] >= amount > 0 for r, amount in freed.items() if r in left):
+                add(left, {r: amount for r, amount in freed.items() if r in left}, -1)
+                add(used[name], freed, -1)
                 chosen.append(unit)
         kept = {unit.group for unit in units if unit not in chosen}
         return [unit for unit in chosen if not unit.core or unit.group not in kept]
@@ -273,9 +294,9 @@ class Actions:
             return None
         units = sorted(units, key=lambda unit: unit.rank)
         with without(self._cluster, [pod for unit in units for pod in unit.pods]) as absence:
-            if self._places(case) is None:
+            if self._places(case, absence) is None:
                 case = replace(case, jointly=True)
-                if self._places(case) is None:
+                if self._places(case, absence) is None:
                     return None
             units = self._fewest(case, absence, units)
             placed = self._placed(case)
@@ -285,11 +306,11 @@ class Actions:
                 self._placer.unreserve(each.cycle, each.node)
             if len(rest) > MOST_TRIALS:
                 return None
-            if self._places(case) is None:  # room is not all that matters: ports, neighbours
+            if self._places(case, absence) is None:  # room is not all that matters: ports, neighbours
                 self._take(absence, units)
                 rest = units if len(units) <= MOST_TRIALS else []
-            going = self._bring_back(absence, rest, lambda unit: self._places(case) is not None)
-            places = self._places(case)
+            going = self._bring_back(absence, rest, lambda unit: self._places(case, absence) is not None)
+            places = self._places(case, absence)
         victims = tuple(pod for unit in going for pod in unit.pods)
         if not victims or places is None:
             return None
@@ -304,7 +325,7 @@ class Actions:
         while first < most and not case.jointly:
             middle = (first + most + 1) // 2
             self._bring(absence, units[first:middle])
-            if self._places(case) is not None:
+            if self._places(case, absence) is not None:
                 first = middle
             else:
                 self._take(absence, units[first:middle])
@@ -349,8 +370,17 @@ class Actions:
         placed = self.allocate(case.gang, case.pods, case.need, case.now, jointly=case.jointly)
         return None if isinstance(placed, Refusal) else placed
 
-    def _places(self, case: _Case) -> Placed | None:
-        """Where the members would be now; None if they do not fit."""
+    def _places(self, case: _Case, absence: Absence) -> Placed | None:
+        """Where the members would be now; None if they do not fit. A decision that was paused asks the same again, and need not
+        work it out again as long as nothing else has happened."""
+        if self._asked_at != self.moment:
+            self._asked_at, self._asked = self.moment, {}
+        question = (case.gang.key, tuple([pod.key for pod in case.pods]), case.jointly, absence.keys)
+        if question not in self._asked:
+            self._asked[question] = self._find_places(case)
+        return self._asked[question]
+
+    def _find_places(self, case: _Case) -> Placed | None:
         placed = self._placed(case)
         if placed is None:
             return None

@@ -70,9 +70,10 @@ def _owner(entry: PodResourceClaim, group: PodGroup | None) -> PodGroup | None:
 
 def names_its_claims(pod: PodInfo) -> bool:
     """Whether the pod's status says of each of its templates which claim was made from it, its group's claims included."""
-    spec, named = pod.pod.spec, {status.name for status in pod.pod.status.resource_claim_statuses}
-    return all(
-        entry.resource_claim_template_name is None or entry.name in named for entry in spec.resource_claims
+    entries, statuses = pod.pod.spec.resource_claims, pod.pod.status.resource_claim_statuses
+    return not entries or all(
+        entry.resource_claim_template_name is None or _noted(statuses, entry.name) is not None
+        for entry in entries
     )
 
 

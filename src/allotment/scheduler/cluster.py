@@ -32,6 +32,7 @@ from allotment.scheduler.neighbours import Neighbours, has_wishes
 from allotment.scheduler.node import NodeInfo
 from allotment.scheduler.node_allocatable import costs_told
 from allotment.scheduler.pod import FINISHED, VOLCANO, PodInfo, claims_named, group_key
+from allotment.scheduler.queue_tree import QueueTree
 from allotment.scheduler.semantic_fleet import SemanticFleet
 from allotment.scheduler.volumes import storage
 
@@ -72,6 +73,7 @@ class Cluster:
         self.groups: dict[str, PodGroup | VolcanoPodGroup] = {}
         self.regrouped = 0  # changes when groups do, and so what queues their pods count for
         self.queues: dict[str, Queue] = {}
+        self.queue_tree = QueueTree(self.queues)
         self.budgets: dict[str, PodDisruptionBudget] = {}
         # what schedulers do not follow, and those who foresee what becomes of pods do (``obstacles``)
         self.templates: dict[str, Template] = {}
@@ -92,7 +94,7 @@ class Cluster:
             DeviceTaintRule: self._rule,
             PodGroup: self._group,
             VolcanoPodGroup: self._group,
-            Queue: lambda old, new: _keep(self.queues, old, new),
+            Queue: self._queue,
             PodDisruptionBudget: lambda old, new: _keep(self.budgets, old, new),
             ResourceClaimTemplate: lambda old, new: _keep(self.templates, old, new),
             alpha2.ResourceClaimTemplate: lambda old, new: _keep(self.templates, old, new),
@@ -351,6 +353,11 @@ class Cluster:
             self.namespaces.pop(old.metadata.name, None)
         else:
             self.namespaces[new.metadata.name] = new.metadata.labels
+
+    def _queue(self, old: Queue | None, new: Queue | None) -> None:
+        _keep(self.queues, old, new)
+        if old is None or new is None or old.spec.parent != new.spec.parent:
+            self.queue_tree = QueueTree(self.queues)
 
     def _group(self, old: PodGroup | VolcanoPodGroup | None, new: PodGroup | VolcanoPodGroup | None) -> None:
         group = new if new is not None else old

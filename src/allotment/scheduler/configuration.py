@@ -54,6 +54,8 @@ SCORES: Mapping[str, int] = {
 }
 """Plugins that score, with the weights that they have unless told otherwise: Kubernetes'."""
 
+MAKING_ROOM = frozenset(("preempt", "reclaim"))
+"""The ways to make room for gangs of Volcano."""
 _ONLY_SCORE = ("LeastAllocated", "MostAllocated", "BalancedAllocation")
 
 
@@ -79,12 +81,14 @@ class ProfileSpec:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a file says. ``ignored`` are fields that are right but mean nothing here, to be told to whoever wrote them."""
+    """What a file says. ``ignored`` are fields that are right but mean nothing here, some with what is so instead after a
+    colon, to be told to whoever wrote them."""
 
     profiles: tuple[ProfileSpec, ...] = (ProfileSpec(),)
     backoff: Backoff = field(default_factory=Backoff)
     binding_seconds: float = BINDING_SECONDS
     gangs: bool = True
+    making_room: frozenset[str] = MAKING_ROOM  # what is done for gangs of Volcano that do not fit
     ignored: tuple[str, ...] = ()
 
     def rosters(self) -> dict[str, Profile]:

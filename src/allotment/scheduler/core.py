@@ -27,6 +27,7 @@ from allotment.scheduler.actions import Actions
 from allotment.scheduler.binding import Binding, Party
 from allotment.scheduler.bindings import Bindings
 from allotment.scheduler.cluster import Cluster
+from allotment.scheduler.configuration import MAKING_ROOM
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.disputes import Disputes
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn
@@ -52,18 +53,18 @@ if TYPE_CHECKING:
 
 REVISIT_EVERY = 10.0
 TURN_STEPS = 1_000
-"""How far a decision may go in its first turn; in each further one twice as far, since a part of that may be going over the same
-ground again."""
-MOST_DOUBLINGS = 5
+"""How far a decision may go in one turn."""
+MOST_AGAIN = 32_000
+"""Besides, twice what it went over again the last time, but no more than this: trials have to be repeated, searches have not."""
 STEPS_A_MEMBER = 4
-"""Besides, for each pod of a gang: whatever a turn allows, it must do for placing all of them one by one."""
+"""And for each pod of a gang: it must do for placing all of them one by one."""
 MOST_STEPS = 1_000_000
 """After so many in all, the decision is given up for now."""
 
 
 class Scheduler:
     """See the module. ``profiles`` by schedulerName: pods that name another are not ours. Without ``gangs`` the pods of a group
-    go on their own."""
+    go on their own. ``making_room`` is what may be done for gangs of Volcano that do not fit."""
 
     def __init__(
         self,
@@ -72,13 +73,14 @@ class Scheduler:
         *,
         backoff: Backoff | None = None,
         gangs: bool = True,
+        making_room: frozenset[str] = MAKING_ROOM,
     ) -> None:
         self.cluster = cluster
         self.profiles = profiles
         self.placer = Placer(cluster, profiles)
         plugins = {plugin.name: plugin for profile in profiles.values() for plugin in profile.plugins}
         self.queue = Queue([*plugins.values(), Quota()], backoff)
-        self.actions = Actions(cluster, self.placer, Session(cluster, self.placer))
+        self.actions = Actions(cluster, self.placer, Session(cluster, self.placer), making_room)
         self.outbox = Outbox()
         self.bindings = Bindings(cluster, self.outbox.send, self)
         self.queue.turn = self.actions.queues.turn
@@ -117,6 +119,8 @@ class Scheduler:
 
     def handle(self, event: Event) -> list[Instruction]:
         """Takes in one event; returns what is to be done now."""
+        if not isinstance(event, Turn | Tick):
+            self.actions.moment += 1
         self._hear[type(event)](event)
         return self.outbox.take()
 
@@ -335,15 +339,14 @@ class Scheduler:
         """Decides about an entry, or goes on with that, as far as one turn allows."""
         self.decided += 1
         self.profile = entry.pods[0].pod.spec.scheduler_name or ""
-        effort, members = self.cluster.fleet.effort, len(entry.pods)
-        allowed = (TURN_STEPS << min(entry.pauses, MOST_DOUBLINGS)) + STEPS_A_MEMBER * members
-        effort.begin(allowed)
+        effort = self.cluster.fleet.effort
+        effort.begin(TURN_STEPS + min(2 * entry.again, MOST_AGAIN) + STEPS_A_MEMBER * len(entry.pods))
         try:
             self._try(entry)
             self.paused = False
         except Paused:
             self.paused = True
-        steps = effort.spent + 1
+        steps, entry.again = effort.spent + 1, effort.spent - effort.searched
         effort.begin()
         self.steps += steps
         given_up = self.paused and entry.spent + steps > MOST_STEPS
@@ -380,6 +383,7 @@ class Scheduler:
 
     def start(self, placed: Sequence[Placement], party: Party | None = None) -> None:
         """Has placed pods bound, those of a party together."""
+        self.actions.moment += 1
         self.bindings.start(
             *[Binding(each.cycle.pod, each.cycle, each.node, each.steps, self.now, party) for each in placed]
         )
@@ -475,6 +479,7 @@ class Scheduler:
         if before == node:
             return
         self.cluster.nominate(pod.key, node)
+        self.actions.moment += 1
         patch = {"status": {"nominatedNodeName": node or None}}
         self.outbox.send(lambda id: PatchPod(id, pod.namespace, pod.name, pod.uid, patch))
         if before:

@@ -16,7 +16,8 @@
     gangs: true                     # place pods of a group together
 
 Whatever is unknown, of the wrong type, out of range or given twice is an error that names the field. Kubernetes' own
-KubeSchedulerConfiguration is understood as far as it means something here (``kubernetes_configuration``).
+KubeSchedulerConfiguration is understood as far as it means something here (``kubernetes_configuration``), and so is Volcano's
+volcano-scheduler.conf (``volcano_configuration``).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import msgspec
 
 from allotment.api.document import read_documents
 from allotment.api.yaml_values import TextError
-from allotment.scheduler import kubernetes_configuration
+from allotment.scheduler import kubernetes_configuration, volcano_configuration
 from allotment.scheduler.configuration import (
     DEFAULT,
     PLUGINS,
@@ -62,6 +63,11 @@ def load(text: str, source: str = "") -> Configuration:
     if len(documents) != 1 or not isinstance(documents[0].value, dict):
         raise ConfigurationError(source, "", f"one document is expected, with kind: {KIND}")
     value = documents[0].value
+    if volcano_configuration.is_volcanos(value):
+        return volcano_configuration.configuration(value, source)
+    within = volcano_configuration.inner(value)
+    if within is not None:
+        return load(within, f"{source}: data.{volcano_configuration.IN_CONFIG_MAP}")
     version, kind = value.get("apiVersion"), value.get("kind")
     if (version, kind) == (API_VERSION, KIND):
         return _configuration(value, source)

@@ -81,8 +81,9 @@ class Entry:
     ready: float = 0.0  # when its backoff ends
     lane: str = ""  # of several, which take turns
     slow: bool = False  # it is tried from the slow lane
-    pauses: int = 0  # how often the decision about it was paused
+    paused: bool = False  # the decision about it goes on in another turn
     spent: int = 0  # how many steps that took so far
+    again: int = 0  # how many of the last ones have to be taken again
     rank: Rank = (0, 0.0, 0, "")
 
     @property
@@ -281,14 +282,14 @@ class Queue:
             entry = self._active.first()
             if self._lanes:
                 entry = self._whose_turn(entry)
-            if entry is None or entry.kind not in self._costly:
+            if entry is None or not self._is_costly(entry):
                 return entry
             self._activate(entry)
 
     def pause(self, key: str) -> None:
         """A decision ran out of steps for this turn; it goes on in another."""
         entry = self._entries[key]
-        entry.pauses += 1
+        entry.paused = True
         self._costly.pop(entry.kind, None)
         self._costly[entry.kind] = None
         if len(self._costly) > _COSTS_KEPT:
@@ -302,9 +303,12 @@ class Queue:
             (self._slow if entry.slow else self._active).charge(entry.tenant, steps)
         entry.spent += steps
         if done:
-            if not entry.pauses:
+            if not entry.paused and self._costly:
                 self._costly.pop(entry.kind, None)
-            entry.pauses = entry.spent = 0
+            entry.paused, entry.spent, entry.again = False, 0, 0
+
+    def _is_costly(self, entry: Entry) -> bool:
+        return bool(self._costly) and entry.kind in self._costly  # mostly there are none
 
     def _ready(self, rank: Rank, *, slow: bool) -> Entry | None:
         entry = self._entries.get(rank[-1])
@@ -561,7 +565,7 @@ class Queue:
         entry.shape = None
 
     def _activate(self, entry: Entry) -> None:
-        entry.place, entry.slow = ACTIVE, entry.kind in self._costly
+        entry.place, entry.slow = ACTIVE, self._is_costly(entry)
         if entry.slow:
             self._slow.add(entry.tenant, entry.rank)
         elif entry.lane:

@@ -1,15 +1,17 @@
 """Volcano's queues: how much each tenant uses, may use at most (capability), and deserves when others want it too (weight).
 
 Amounts are those of nodes (cpu, memory, …), ``pods``, and devices of a class as ``deviceclass/<class>``: how many the pods ask for,
-in claims or as extended resources. A claim that several pods share counts once in a queue; one for all devices of a node counts
-once it is known how many those are.
+in claims or as extended resources. ``<capacity>.deviceclass/<class>`` is what their claims ask for of a capacity of such devices.
+A claim that several pods share counts once in a queue; one for all devices of a node counts once it is known how many those are.
 
 Three measures, each for its purpose:
 
-* ``beyond``: a hard limit, the queue's ``capability``. Nothing is placed above it.
+* ``beyond``: a hard limit, the ``capability`` of the queue and of those that it is part of; and what is left beside what others
+  have by their ``guarantee``. Nothing is placed above it.
 * ``share``: whose turn it is. What a queue uses of what it may expect, by ``deserved`` or else by weight; the smallest is served first.
-* ``due``: what can be reclaimed for a queue. Explicitly ``deserved``, or else everything is parted by weight among those that want it,
-  and what one does not want goes to the others.
+* ``due``: what can be reclaimed for a queue. Explicitly ``deserved``; what is left after that is parted by weight among the others
+  that want it, and what one does not want goes to the rest. A queue that is part of another has its part of what is due to that. It
+  is never less than the ``guarantee``.
 
 What is used is kept up to date by the cluster's log of changed nodes, so a question costs what changed since the last one.
 """
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 QUEUE = "Queue"
 """Stands for a plugin where a queue turns a gang away."""
 DEVICE_CLASS = "deviceclass/"
+OF_CLASS = ".deviceclass/"
+"""Between the name of a capacity and that of a class."""
 INQUEUE = "Inqueue"
 _ONE = 10**9
 _MOST_OF_ONE_REQUEST = 32
@@ -110,8 +114,10 @@ def claimed(key: str, cluster: Cluster) -> Amounts:
         count = wish.count or 1
         if wish.allocation_mode == "All":
             count = sum(each.partition("/")[0] == request.name for each in given)
-        name = DEVICE_CLASS + wish.device_class_name
-        asked[name] = asked.get(name, 0) + min(count, _MOST_OF_ONE_REQUEST) * _ONE
+        count = min(count, _MOST_OF_ONE_REQUEST)
+        add(asked, {DEVICE_CLASS + wish.device_class_name: count * _ONE})
+        for name, amount in (wish.capacity.requests if wish.capacity is not None else {}).items():
+            add(asked, {f"{name}{OF_CLASS}{wish.device_class_name}": count * amount.nanos})
     return asked
 
 
@@ -134,19 +140,30 @@ def deserved(queue: Queue | None) -> Amounts:
     return amounts(queue.spec.deserved) | _devices(quotas)
 
 
+def guaranteed(queue: Queue | None) -> Amounts:
+    """What is kept for a queue."""
+    if queue is None:
+        return {}
+    quotas = queue.spec.dra.guarantee if queue.spec.dra is not None else {}
+    return amounts(queue.spec.guarantee.resource) | _devices(quotas)
+
+
 def unread(queue: Queue) -> str:
     """What a queue asks for and does not get here, as a sentence; empty if nothing."""
-    given = [name for name in ("guarantee", "parent") if getattr(queue.spec, name)]
-    if queue.spec.dra is not None and queue.spec.dra.guarantee:
-        given.append("dra.guarantee")
-    if not given:
+    names = sorted(name for name in guaranteed(queue) if OF_CLASS in name)
+    if not names:
         return ""
-    fields = ", ".join(f"spec.{name}" for name in given)
-    return f"{fields}: not read here; nothing is kept for a queue that it does not use, and no queue is part of another"
+    return f"guarantee of {', '.join(names)}: not kept; of devices, only their number (deviceclass/<class>) can be kept for a queue"
 
 
 def _devices(quotas: Mapping[str, DeviceQuota]) -> Amounts:
-    return {DEVICE_CLASS + name: quota.count * _ONE for name, quota in quotas.items()}
+    found: Amounts = {}
+    for name, quota in quotas.items():
+        if quota.count is not None:
+            found[DEVICE_CLASS + name] = quota.count * _ONE
+        for capacity, amount in quota.capacity.items():
+            found[f"{capacity}{OF_CLASS}{name}"] = amount.nanos
+    return found
 
 
 class Queues:
@@ -218,26 +235,82 @@ class Queues:
         if queue is None:
             return "" if name == DEFAULT_QUEUE else f"there is no queue {name}"
         state = queue.status.state
-        return f"the queue {name} is {state}" if state in ("Closed", "Closing") else ""
+        if state in ("Closed", "Closing"):
+            return f"the queue {name} is {state}"
+        return self._cluster.queue_tree.fault(name)
 
-    def beyond(self, name: str, more: Mapping[str, int], kept: Mapping[str, int] | None = None) -> str:
-        """Which capability of a queue would be exceeded, if any, in words. ``kept`` is what others wait to use."""
-        queue = self._cluster.queues.get(name)
-        used = self.used.get(name, {})
-        for resource, limit in limits(queue).items():
-            wanted, others = more.get(resource, 0), (kept or {}).get(resource, 0)
-            if wanted and used.get(resource, 0) + others + wanted > limit:
-                waiting = f", others wait for {told(others, resource)}" if others else ""
+    def beyond(
+        self, name: str, more: Mapping[str, int], kept: Mapping[str, Mapping[str, int]] | None = None
+    ) -> str:
+        """Which limit of a queue, or of one that it is part of, would be exceeded, in words; empty if none. ``kept`` is what others
+        wait to use, by queue."""
+        tree = self._cluster.queue_tree
+        for each in reversed(tree.path(name)):
+            used, waiting = self._under(each, self.used), self._under(each, kept or {})
+            for resource, limit in limits(self._cluster.queues.get(each)).items():
+                wanted, others = more.get(resource, 0), waiting.get(resource, 0)
+                if wanted and used.get(resource, 0) + others + wanted > limit:
+                    words = f", others wait for {told(others, resource)}" if others else ""
+                    return (
+                        f"queue {each} may use {told(limit, resource)} of {resource}, uses "
+                        f"{told(used.get(resource, 0), resource)}{words}, and this needs {told(wanted, resource)} more"
+                    )
+        return self._beside_guarantees(name, more)
+
+    def _beside_guarantees(self, name: str, more: Mapping[str, int]) -> str:
+        """Whether a queue would take what is kept for others, in words."""
+        queues = self._cluster.queues
+        kept = {
+            resource
+            for queue in queues.values()
+            for resource in guaranteed(queue)
+            if OF_CLASS not in resource
+        }
+        mine, own = guaranteed(queues.get(name)), self.used.get(name, {})
+        for resource, total in self._totals(sorted(kept & more.keys())).items():
+            used, wanted = own.get(resource, 0), more[resource]
+            if not wanted or used + wanted <= mine.get(resource, 0):
+                continue
+            others = self._of_others(name, resource)
+            if used + wanted > total - others:
                 return (
-                    f"queue {name} may use {told(limit, resource)} of {resource}, uses "
-                    f"{told(used.get(resource, 0), resource)}{waiting}, and this needs {told(wanted, resource)} more"
+                    f"queue {name} uses {told(used, resource)} of {resource} and this needs {told(wanted, resource)} more; of "
+                    f"{told(total, resource)} there are, other queues use or have guaranteed {told(others, resource)}"
                 )
         return ""
 
+    def _of_others(self, name: str, resource: str) -> int:
+        """What other queues use of a resource, or have guaranteed and do not use."""
+        tree, found, parent = self._cluster.queue_tree, 0, ""
+        alone = [each for each in self.used if each not in self._cluster.queues and each != name]
+        for each in tree.path(name):
+            found += sum(self._reserved(other, resource) for other in tree.children(parent) if other != each)
+            parent = each
+        return found + sum(self.used[each].get(resource, 0) for each in alone)
+
+    def _reserved(self, name: str, resource: str) -> int:
+        below = sum(self._reserved(child, resource) for child in self._cluster.queue_tree.children(name))
+        used = self.used.get(name, {}).get(resource, 0)
+        return max(guaranteed(self._cluster.queues.get(name)).get(resource, 0), below + used)
+
+    def _under(self, name: str, given: Mapping[str, Mapping[str, int]]) -> Mapping[str, int]:
+        """What a queue and those below it have together."""
+        names = self._cluster.queue_tree.below(name)
+        if len(names) == 1:
+            return given.get(name, {})
+        total: Amounts = {}
+        for each in names:
+            add(total, given.get(each, {}))
+        return total
+
     def full(self, name: str) -> bool:
-        """Whether a queue uses more than it may."""
-        queue, used = self._cluster.queues.get(name), self.used.get(name, {})
-        return any(used.get(resource, 0) > limit for resource, limit in limits(queue).items())
+        """Whether a queue, or one that it is part of, uses more than it may."""
+        for each in self._cluster.queue_tree.path(name):
+            most = limits(self._cluster.queues.get(each))
+            used = self._under(each, self.used) if most else {}
+            if any(used.get(resource, 0) > limit for resource, limit in most.items()):
+                return True
+        return False
 
     def kept(self) -> dict[str, Amounts]:
         """What the groups that each queue let in still wait to use, by their ``minResources``."""
@@ -255,15 +328,15 @@ class Queues:
         """Volcano's enqueue: why a queue cannot take the least that a group needs beside what is ``kept`` for others, if so.
         If it can, that is kept too."""
         name, least = queue_name(group), amounts(group.spec.min_resources)
-        words = self.closed(name) or self.beyond(name, least, kept.get(name))
+        words = self.closed(name) or self.beyond(name, least, kept)
         if not words:
             add(kept.setdefault(name, {}), least)
         return words
 
     def share(self, name: str) -> float:
         """The largest part that a queue uses of what it may expect. Of two queues, the one with less is to be served first."""
-        used = self.used.get(name, {})
-        explicit = deserved(self._cluster.queues.get(name))
+        used = self._under(name, self.used)
+        explicit = self.stated(name)
         totals = self._totals(
             [resource for resource, amount in used.items() if amount and resource not in explicit]
         )
@@ -271,25 +344,73 @@ class Queues:
         parts += [used[r] / (total * self._weight(name)) for r, total in totals.items() if total]
         return max(parts, default=0.0)
 
-    def turn(self, name: str) -> tuple[int, float]:
-        """Of two queues, the one with the lower is served first: by the queue's own priority, then by its share."""
+    def stated(self, name: str) -> Amounts:
+        """What a queue itself says that it deserves; never less than is kept for it."""
         queue = self._cluster.queues.get(name)
-        return -(queue.spec.priority or 0) if queue is not None else 0, self.share(name)
+        explicit, kept = deserved(queue), guaranteed(queue)
+        return explicit | {each: max(amount, explicit.get(each, 0)) for each, amount in kept.items()}
+
+    def turn(self, name: str) -> tuple[float, ...]:
+        """Of two queues, the one with the lower is served first: by the priority, then by the share; of queues that are part of
+        others, by those of the others first."""
+        queues, found = self._cluster.queues, list[float]()
+        for each in self._cluster.queue_tree.path(name):
+            queue = queues.get(each)
+            found += [-(queue.spec.priority or 0) if queue is not None else 0, self.share(each)]
+        return tuple(found)
+
+    def contended(self, wanted: Mapping[str, int]) -> set[str]:
+        """Of what is wanted, that which does not suffice for all who want it, or which some queue says that it deserves."""
+        queues = self._cluster.queues
+        stated = {resource for name in queues for resource in self.stated(name)}
+        demand = self._demand()
+        found = set()
+        for resource, total in self._totals([each for each in wanted if OF_CLASS not in each]).items():
+            all_want = sum(mine.get(resource, 0) for mine in demand.values())
+            if resource != PODS and wanted[resource] and (resource in stated or all_want > total):
+                found.add(resource)
+        return found
 
     def due(self, wanted: Collection[str]) -> dict[str, Amounts]:
         """What each queue may have of some resources while all want something."""
+        demand = self._demand()
+        found: dict[str, Amounts] = {name: {} for name in demand}
+        tops = [name for name in demand if name not in self._cluster.queues]
+        tops += self._cluster.queue_tree.children("")
+        for resource, total in self._totals([each for each in wanted if OF_CLASS not in each]).items():
+            self._part(resource, total, tops, demand, found)
+        return found
+
+    def _part(
+        self,
+        resource: str,
+        total: int,
+        names: Collection[str],
+        demand: Mapping[str, Amounts],
+        found: dict[str, Amounts],
+    ) -> None:
+        """Parts a total among queues, and what each gets among those below it."""
+        most = {
+            name: self._most(name, resource, self._under(name, demand).get(resource, 0)) for name in names
+        }
+        explicit = {name: stated[resource] for name in names if resource in (stated := self.stated(name))}
+        left = total - sum(min(amount, most[name]) for name, amount in explicit.items())
+        others = {name: amount for name, amount in most.items() if name not in explicit}
+        parts = parted(max(0, left), others, {each: self._weight(each) for each in others}) | explicit
+        for name, amount in parts.items():
+            found.setdefault(name, {})[resource] = amount
+            if children := self._cluster.queue_tree.children(name):
+                self._part(resource, amount, children, demand, found)
+
+    def _demand(self) -> dict[str, Amounts]:
+        """What each queue uses and waits for."""
         cluster, demand = self._cluster, {name: dict(used) for name, used in self.used.items()}
         for key, members in cluster.members.items():
             group = cluster.groups.get(key)
             if isinstance(group, VolcanoPodGroup):
                 waiting = [pod for pod in members.values() if not pod.node]
                 add(demand.setdefault(queue_name(group), {}), demand_of(waiting, cluster))
-        found: dict[str, Amounts] = {name: {} for name in demand}
-        for resource, total in self._totals(wanted).items():
-            most = {name: self._most(name, resource, mine.get(resource, 0)) for name, mine in demand.items()}
-            for name, amount in parted(total, most, {each: self._weight(each) for each in most}).items():
-                found[name][resource] = deserved(cluster.queues.get(name)).get(resource, amount)
-        return found
+        return demand
 
     def _most(self, name: str, resource: str, wanted: int) -> int:
         limit = limits(self._cluster.queues.get(name)).get(resource)
@@ -367,7 +488,7 @@ def parted(total: int, wanted: Mapping[str, int], weights: Mapping[str, int]) ->
 def told(amount: int, resource: str) -> str:
     """An amount as people write it."""
     whole = amount % _ONE == 0
-    if whole and resource in ("memory", "ephemeral-storage"):
+    if whole and resource.partition(OF_CLASS)[0] in ("memory", "ephemeral-storage"):
         return str(Quantity.of(amount // _ONE, Format.BINARY_SI))
     return str(Quantity.of(amount // _ONE)) if whole else str(Quantity.parse(f"{amount}n"))
 

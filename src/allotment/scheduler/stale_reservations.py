@@ -13,7 +13,7 @@ scheduler that lost its lease and still has a binding on its way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -53,19 +53,20 @@ class StaleReservations:
     def __init__(self, cluster: Cluster, standing: Callable[[PodInfo], Standing]) -> None:
         self._cluster = cluster
         self._standing = standing
-        # claim → since when it stands as it does, the longest first; and how it stands
-        self._since: dict[str, tuple[float, Hashable]] = {}
+        # claim → since when its reservations stand as they do, the longest first; and it as it is
+        self._since: dict[str, tuple[float, ResourceClaim]] = {}
 
     def claim_changed(self, key: str, now: float) -> None:
         """A claim appeared, changed or went."""
         claim = self._cluster.claims.objects.get(key)
-        if claim is None or not (claim.status.reserved_for or _made_for_resources(claim)):
-            self._since.pop(key, None)
+        before = self._since.get(key)
+        if claim is not None and before is not None and _as_it_was(before[1], claim):
+            self._since[key] = before[0], claim
             return
-        looks = claim.metadata.uid, claim.status.reserved_for, claim.status.allocation is None
-        if key not in self._since or self._since[key][1] != looks:
-            self._since.pop(key, None)
-            self._since[key] = now, looks
+        if before is not None:
+            del self._since[key]
+        if claim is not None and (claim.status.reserved_for or _made_for_resources(claim)):
+            self._since[key] = now, claim
 
     def next_time(self) -> float | None:
         """When ``found`` may have something that it has not now, by time alone."""
@@ -80,12 +81,11 @@ class StaleReservations:
                 break
             due.append(key)
         for key in due:
-            _, looks = self._since.pop(key)
-            claim = self._cluster.claims.objects[key]
+            _, claim = self._since.pop(key)
             users = self._users(claim)
             waiting = {uid for uid, standing in users.items() if standing is Standing.WAITS}
             if waiting or Standing.BUSY in users.values():
-                self._since[key] = now, looks
+                self._since[key] = now, claim
             if waiting and key not in self._cluster.claims.flights:
                 yield _stale(claim, waiting)
 
@@ -114,6 +114,16 @@ class StaleReservations:
         if found == {Standing.WAITS}:
             return Standing.WAITS
         return Standing.OTHER if Standing.OTHER in found else Standing.BUSY
+
+
+def _as_it_was(before: ResourceClaim, now: ResourceClaim) -> bool:
+    """Whether nobody has written a reservation or an allocation since."""
+    old, new = before.status, now.status
+    return (
+        before.metadata.uid == now.metadata.uid
+        and old.reserved_for == new.reserved_for
+        and (old.allocation is None) == (new.allocation is None)
+    )
 
 
 def _stale(claim: ResourceClaim, waiting: set[str]) -> Stale:

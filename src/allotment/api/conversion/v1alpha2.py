@@ -62,6 +62,11 @@ def as_carried(document: Document) -> Document | None:
     return read if read is not None and _carrier(read) == document else None
 
 
+def carries(claim: Document) -> bool:
+    """Whether a claim of v1 carries one of v1alpha2, as far as its configuration tells."""
+    return CARRIER in _drivers(claim.get("spec"))
+
+
 def default_carried_spec(spec: Any) -> None:
     """Fills in the allocationMode of a carrier's spec, in place; does nothing to other specs."""
     if CARRIER not in _drivers(spec):

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from allotment.api.conversion.v1alpha2 import CARRIER
 from allotment.api.quantity import Quantity
 from allotment.api.quota_usage import counted_in, in_scope, usage_of
 from allotment.api.status import Forbidden
@@ -175,6 +177,33 @@ def test_devices_are_counted_by_class() -> None:
         CLAIMS, "b", claim(exactly("gpu", 0, "All"))
     )
     assert ns.status()["used"] == {name: "2", "count/resourceclaims.resource.k8s.io": "1"}
+
+
+def test_a_semantic_claim_counts_the_instances_that_it_is_given() -> None:
+    """How many those are is known when it is allocated: then the quota is asked too."""
+    name = "cards.deviceclass.resource.k8s.io/devices"
+    ns = Namespace({"hard": {name: "3"}})
+    carrier = {"opaque": {"driver": CARRIER, "parameters": {}}}
+    wanted = claim({"name": "r", "exactly": {"deviceClassName": "cards"}})
+    wanted["spec"]["devices"]["config"] = [carrier]
+    ns.create(CLAIMS, "a", wanted)
+    assert ns.status()["used"] == {name: "1"}
+
+    def allocated(count: int) -> Json:
+        results = [{"request": "r", "device": f"d{number}"} for number in range(count)]
+        return {
+            **wanted,
+            "metadata": {"name": "a", "namespace": "ns"},
+            "status": {"allocation": {"devices": {"results": results}}},
+        }
+
+    write = replace(CREATE, operation=Operation.UPDATE, subresource="status")
+    with pytest.raises(Forbidden, match="exceeded quota: q0"):
+        ns.quotas.admit(CLAIMS, allocated(4), allocated(0), write)
+    ns.quotas.admit(CLAIMS, allocated(3), allocated(0), write)
+    ns.shelf.put(Key(CLAIMS.id, "ns", "a"), allocated(3))
+    assert ns.status()["used"] == {name: "3"}
+    assert "requested: cards.deviceclass.resource.k8s.io/devices=1" in ns.refused(CLAIMS, "b", wanted)
 
 
 def test_pods_count_what_they_ask_for_until_they_end() -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from allotment.api.quantity import Quantity, QuantityError
 from allotment.api.quota_usage import (
+    CLAIMS,
     PODS,
     SERVICES,
     Usage,
@@ -217,7 +218,7 @@ def _asked(resource: Resource, write: Write) -> bool:
     if write.operation is Operation.CREATE:
         return not write.subresource
     if write.operation is Operation.UPDATE:
-        return (resource.id, write.subresource) in ((SERVICES, ""), (PODS, "resize"))
+        return (resource.id, write.subresource) in ((SERVICES, ""), (PODS, "resize"), (CLAIMS, "status"))
     return False
 
 
