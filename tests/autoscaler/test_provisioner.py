@@ -259,7 +259,9 @@ def test_limits_of_a_pool_count_what_it_has_and_leave_out_the_rest() -> None:
     found, _ = plan_for([pod(name, cpu=6) for name in "abc"], type_("t"), limited, there=[has])
     assert types_of(found) == {"t": 1}
     assert len(found.pending) == 2
-    assert found.pending[0].types == {"t": "would do, but the limits of p are reached"}
+    assert found.pending[0].types == {
+        "t": "would do, but the limits of NodePool p are reached (cpu: 4 left, it has 8)"
+    }
 
 
 def _open(least: int, key: str = "node.kubernetes.io/instance-type") -> dict[str, Any]:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from allotment.api.autoscaling import NODE_GROUP, NODE_POOL
 from allotment.api.core import Node
+from allotment.api.quantity import Quantity
 from allotment.autoscaler.arrival import arrive, dismiss
 from allotment.autoscaler.covering import SMALL, USUAL, Effort, cover, relaxed
 from allotment.autoscaler.draft import UNIT, Draft, place, place_on_existing, units
@@ -344,6 +345,7 @@ class _Provisioner:
 
     def _types(self, number: int, lot: Lot, room: Showroom) -> dict[str, str]:
         """For each instance type, why it does not do."""
+        limits = _Limits(self._simulation, self._machines)
         found: dict[str, str] = {}
         for machine, each in enumerate(self._machines):
             verdict = room.verdict(machine, number)
@@ -358,7 +360,7 @@ class _Provisioner:
                 words = f"minValues: {each.source} must leave {rule.least} values of {rule.key} open"
                 found.setdefault(each.type, f"would do, but {words}")
             else:
-                found[each.type] = f"would do, but the limits of {each.source or 'its pool'} are reached"
+                found[each.type] = f"would do, but {limits.reached(machine)}"
         return dict(sorted(found.items()))
 
     def _told(self, pods: Sequence[Pod], draft: Draft, dropped: Mapping[str, str]) -> Plan:
@@ -431,6 +433,7 @@ class _Limits:
                 for row in rows if owner else ():
                     if row[:2] == (label, owner):
                         rows[row] -= _drawn(amounts(node.status.capacity), row[2])
+        self._machines, self._rows = machines, tuple(rows)
         self.left = tuple(max(0, left) for left in rows.values())
         self.draws = [tuple(self._draw(machine, row) for row in rows) for machine in machines]
 
@@ -438,6 +441,28 @@ class _Limits:
         label, owner, name = row
         kind = NODE_POOL if machine.pool is not None else NODE_GROUP
         return _drawn(amounts(machine.capacity), name) if (kind, machine.source) == (label, owner) else 0
+
+    def reached(self, machine: int) -> str:
+        """Which limits leave no room for one more such machine, with those in the cluster and in the plan."""
+        each = self._machines[machine]
+        kind = "NodePool" if each.pool is not None else "NodeGroup"
+        words = [
+            f"{name or 'nodes'}: {_amount(self.left[place], name)} left, it has {_amount(draw, name)}"
+            for place, (draw, (_, owner, name)) in enumerate(
+                zip(self.draws[machine], self._rows, strict=True)
+            )
+            if owner == each.source and draw > self.left[place]
+        ]
+        told = f" ({'; '.join(words)})" if words else ""
+        return (
+            f"the limits of {kind} {each.source} are reached{told}"
+            if each.source
+            else "its limits are reached"
+        )
+
+
+def _amount(nanos: int, name: str) -> str:
+    return str(Quantity.parse(f"{nanos}n")) if name else str(nanos)
 
 
 def _drawn(capacity: Mapping[str, int], name: str) -> int:
