@@ -16,7 +16,7 @@ from allotment.autoscaler.simulation import start_simulation
 from tests.allocator import build
 from tests.autoscaler.build import NIC, Json, device, devices, evaluated, pool, template, type_
 from tests.autoscaler.builders import asking, picture
-from tests.autoscaler.plan_problems import Problem, cheapest, random_problem
+from tests.autoscaler.plan_problems import Problem, cheapest, most_tried, random_problem
 from tests.scheduler.builders import ZONE, pod
 
 EVERYWHERE = {"allNodes": True}
@@ -35,7 +35,7 @@ def holds(problem: Problem) -> None:
     """The plan serves who can be served, for no less than its bound, and for what it should if it says that it is exact."""
     found, best = planned(problem), cheapest(problem)
     if best is None:
-        assert found.pending
+        assert found.pending or len(found.nodes) > most_tried(problem)
         return
     if problem.settled:
         assert not found.pending

@@ -179,9 +179,14 @@ def _machines(parts: Parts) -> list[Runs]:
     if place is None:
         return []
     pools, groups, market = parts.place_of(NodePool), parts.place_of(NodeGroup), _market(parts)
-    provider = _provider(parts.provider, providers.Surroundings(client, informers, market, place, groups))
+    trees = parts.place_of(NodeResourceSlice)
+    provider = _provider(
+        parts.provider, providers.Surroundings(client, informers, market, place, groups, trees)
+    )
     numbers = MachineNumbers(informers.at(place, NodeClaim), parts.registry)
-    lifecycle = Machines(client, informers, recorder, provider, market, place=place, numbers=numbers)
+    lifecycle = Machines(
+        client, informers, recorder, provider, market, place=place, trees=trees, numbers=numbers
+    )
     more = provider.reconcilers() if isinstance(provider, providers.Plays) else ()
     return [
         Controller(lifecycle, workers=MACHINE_WORKERS),

@@ -79,13 +79,14 @@ class Provider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a provider may want to know. ``claims`` and ``groups`` say where the server has these kinds."""
+    """What a provider may want to know. ``claims``, ``groups`` and ``trees`` (NodeResourceSlices) say where the server has these kinds."""
 
     client: Client
     informers: Informers
     market: Market
     claims: Resource
     groups: Resource | None = None
+    trees: Resource | None = None
     now: Now = real_time
 
 
