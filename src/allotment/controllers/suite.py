@@ -11,6 +11,7 @@ nobody waits for anything else.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -68,6 +69,8 @@ from allotment.controllers.template_claims import TemplateClaims
 from allotment.controllers.translator import installed
 from allotment.controllers.vendor_kinds import VendorKinds
 from allotment.scheduler.configuration import DEFAULT, Configuration
+
+log = logging.getLogger(__name__)
 
 CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, OVERLAYS, SIMULATION = (
     "claims",
@@ -199,7 +202,7 @@ def _machines(parts: Parts) -> list[Runs]:
 
 def _provider(name: str, surroundings: providers.Surroundings) -> providers.Provider:
     makers: dict[str, providers.Maker] = {
-        **providers.installed(),
+        **providers.installed(name),
         SimulatedProvider.name: SimulatedProvider,
         GroupProvider.name: GroupProvider,
     }
@@ -236,7 +239,10 @@ def _plain(
 
 def _parameters(parts: Parts) -> list[Runs]:
     """Nothing where there are no such claims; where there are no translators, numbers only."""
-    classes, translators = parts.place_of(ResourceClass), installed()
+    classes, found = parts.place_of(ResourceClass), installed()
+    translators = found.translators
+    for fault in found.faults:
+        log.error("%s", fault)
     if classes is None or not (translators or parts.registry):
         return []
     kinds = VendorKinds(parts.client, parts.informers, [each.kind for each in translators])
@@ -283,7 +289,8 @@ async def controllers(
     readers: list[Reader] | None = None,
 ) -> list[Runs]:
     """The controllers of these names, not running yet. Their informers are asked for. ``readers`` gets those that want to be told
-    of another catalogue. Raises ImportError for a translator or a provider that cannot be had."""
+    of another catalogue. Raises ImportError for a provider that cannot be had; a translator that cannot be used is left out, and the
+    log says so."""
     served = await discover(client)
     parts = Parts(client, informers, recorder, served, registry, catalogue, provider, scheduling)
     made = [each for name in names for each in _MAKERS[name](parts)]
