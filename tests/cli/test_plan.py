@@ -318,3 +318,15 @@ def test_long_lists_are_cut(allot: Allot, catalog: str, tmp_path: Path) -> None:
     assert (
         "more: -o wide" not in allot("plan", "-f", files, "--catalog", catalog, "--empty", "-o", "wide").out
     )
+
+
+def test_machines_are_planned_for_claims_of_the_early_form(allot: Allot) -> None:
+    folder = "examples/autoscaling/early_form"
+    files = ("examples/seed0/claims.yaml", "examples/seed0/classes.yaml", f"{folder}/pods.yaml")
+    given = [part for file in files for part in ("-f", file)]
+    told = json.loads(allot("plan", *given, "--catalog", f"{folder}/types.yaml", "--empty", "-o", "json").out)
+    assert (told["price"], told["exact"], told["pending"]) == ("4.8", True, [])
+    assert [pod["devices"][1] for each in told["machines"] for pod in each["pods"]] == [
+        "cards.dra.example.com/new-1/partitionable-gpu-1/halves/half-0",
+        "cards.dra.example.com/new-2/partitionable-gpu-1/halves/half-0",
+    ]
