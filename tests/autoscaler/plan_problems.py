@@ -39,12 +39,17 @@ class Problem:
         return list(evaluated(*self.offers).machines)
 
 
+def most_tried(problem: Problem) -> int:
+    """Machines in a set: one a pod, and two for their devices alone."""
+    return len(problem.pods) + 2
+
+
 def cheapest(problem: Problem) -> Decimal | None:
-    """The lowest price; None if no machines serve all pods."""
+    """The lowest price; None if no set of so many machines serves all pods."""
     usable = [each for each in problem.machines if each.offering.available]
     sets = [
         each
-        for count in range(len(problem.pods) + 3)  # some for their devices alone
+        for count in range(most_tried(problem) + 1)
         for each in combinations_with_replacement(usable, count)
         if _within_limits(each)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -130,7 +131,7 @@ def test_devices_of_daemons_are_not_planned_with() -> None:
     one, two = type_("one", dynamicResources=gpus(1)), type_("two", {"a": "5"}, dynamicResources=gpus(2))
     found = provision(there, evaluated(one, two).machines, [who])
     assert [each.machine.type for each in found.nodes] == ["two"]
-    assert (found.bound, found.exact) == (5, True)
+    assert (found.bound, found.exact) == (Decimal(5), True)
     assert picture(there) == before
 
 
@@ -146,4 +147,4 @@ def test_many_pods_share_what_daemons_leave() -> None:
     there = simulation(daemons(cpu=2))
     found = provision(there, evaluated(type_("t")).machines, [pod(f"p{n}", cpu=2) for n in range(6)])
     assert [len(each.places) for each in found.nodes] == [3, 3]
-    assert (found.price, found.exact) == (2, True)
+    assert (found.price, found.exact) == (Decimal(2), True)

@@ -259,7 +259,9 @@ def test_limits_of_a_pool_count_what_it_has_and_leave_out_the_rest() -> None:
     found, _ = plan_for([pod(name, cpu=6) for name in "abc"], type_("t"), limited, there=[has])
     assert types_of(found) == {"t": 1}
     assert len(found.pending) == 2
-    assert found.pending[0].types == {"t": "would do, but the limits of p are reached"}
+    assert found.pending[0].types == {
+        "t": "would do, but the limits of NodePool p are reached (cpu: 4 left, it has 8)"
+    }
 
 
 def _open(least: int, key: str = "node.kubernetes.io/instance-type") -> dict[str, Any]:
@@ -516,14 +518,12 @@ def test_devices_asked_for_as_an_extended_resource_count() -> None:
     assert all(len(place.devices) == 1 for each in found.nodes for place in each.places)
 
 
-def test_a_claim_of_seed_0_is_planned_on_existing_nodes_only() -> None:
-    """Catalogues have no templates of its slices, so its devices are known only where they are."""
+def test_a_claim_of_v1alpha2_stays_out_where_no_machine_has_a_tree() -> None:
     there = [*trees("n"), semantic_claim("one"), semantic_claim("two")]
     found, _ = plan_for([semantic_pod("one"), semantic_pod("two")], type_("t"), there=there)
     assert [each.pod for each in found.existing] == ["ns/one"]
     assert [each.pod for each in found.pending] == ["ns/two"]
-    expected = "its devices for claims of resource.k8s.io/v1alpha2 are not known before it runs"
-    assert found.pending[0].types == {"t": expected}
+    assert found.pending[0].types == {"t": "has no cards"}
 
 
 def test_a_device_taint_rule_keeps_claims_off_new_machines_too() -> None:

@@ -6,7 +6,10 @@ import pytest
 
 from allotment.api.quantity import Quantity
 from allotment.api.semver import Version
+from allotment.api.validation import ExpressionUse
+from allotment.api.validation.expressions import EXPRESSION_COST
 from allotment.cel.errors import CelCompileError, CelNoSuchKey, CelRuntimeError
+from allotment.cel.expression_check import check_expression
 from allotment.cel.semantic import compile_semantic
 
 MAPS: dict[str, dict[str, Any]] = {
@@ -64,3 +67,26 @@ def test_reads_maps_and_keys() -> None:
         'quantities["memory"] > "1" && "x" in ints && strings.exists(k, k == "model")'
     )
     assert selector.reads == {("quantities", "memory"), ("ints", "x"), ("strings", None)}
+
+
+# --- what it may cost ---
+
+
+@pytest.mark.parametrize(
+    ("expression", "most"),
+    [(each, 1_000) for each in HOLD] + [('strings.all(k, strings[k].matches("a.*b"))', 1_000_000)],
+)
+def test_ordinary_expressions_cost_little_at_worst(expression: str, most: int) -> None:
+    assert compile_semantic(expression).max_cost <= most
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "strings.all(k, strings.all(l, strings.all(m, k != l)))",
+        "strings.all(k, strings.all(l, strings[k].contains(l)))",
+    ],
+)
+def test_expressions_that_may_cost_too_much_are_refused_at_admission(expression: str) -> None:
+    assert compile_semantic(expression).max_cost > EXPRESSION_COST
+    assert check_expression(expression, ExpressionUse.PARTITIONABLE).cost > EXPRESSION_COST

@@ -372,7 +372,7 @@ def test_a_name_in_several_namespaces(allot: Allot) -> None:
     assert "there are pods wide in several namespaces: team-a, team-b" in ran.err
 
 
-def test_the_early_form_is_explained_with_its_pod_only(allot: Allot) -> None:
+def test_the_early_form_is_explained_by_itself_too(allot: Allot) -> None:
     early = {
         "apiVersion": "resource.k8s.io/v1alpha2",
         "kind": "ResourceClaim",
@@ -380,8 +380,8 @@ def test_the_early_form_is_explained_with_its_pod_only(allot: Allot) -> None:
         "spec": {"resourceClassName": "x"},
     }
     ran = explain(allot, "claim", "old", objects=(*ONE, early))
-    assert ran.code == 2
-    assert "is of v1alpha2" in ran.err
+    assert ran.code == 1
+    assert "there is no ResourceClass 'x'" in ran.out
 
 
 # --- bounds ---

@@ -8,9 +8,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from allotment.cli.feature_gates import GATES, feature_gates_option
+from allotment.autoscaler.simulation import start_simulation
+from allotment.cli.feature_gates import DEVICES, GATES, feature_gates_option
 from allotment.controllers import suite
+from allotment.scheduler.diagnosis import Refusal
 from tests.cli.conftest import Allot
+from tests.scheduler.builders import node, pod
 
 GATE = "DRAResourceAvailabilityVisibility"
 
@@ -52,7 +55,25 @@ def test_words_that_are_wrong(given: str, words: str) -> None:
 
 
 def test_gates_switch_controllers_that_there_are() -> None:
-    assert set(GATES.values()) <= set(suite.NAMES)
+    assert {part for parts in GATES.values() for part in parts} <= {*suite.NAMES, DEVICES}
+
+
+def test_without_dynamic_resource_allocation_claims_are_left_alone(allot: Allot, tmp_path: object) -> None:
+    with (
+        patch("uvloop.run", lambda running: running.close()),
+        patch("allotment.cli.log.set_up", lambda level: None),
+        patch("allotment.cli.up._serve") as serve,
+    ):
+        gate = "DynamicResourceAllocation=false"
+        ran = allot("up", "--data-dir", f"{tmp_path}/data", "--feature-gates", gate)
+    assert ran.code == 0, ran.err
+    wanted, _ = serve.call_args.args[1]
+    assert not {"claims", "pools", "parameters", "device-taints"} & set(wanted.controllers)
+    there = start_simulation([node("n", cpu=8)], configuration=wanted.scheduler)
+    assert there.fits(pod("plain", cpu=1)) == "n"
+    refused = there.fits(pod("p", claims=["c"]))
+    assert isinstance(refused, Refusal)
+    assert refused.words == "uses resource claims, and the feature gate DynamicResourceAllocation is off"
 
 
 @pytest.mark.parametrize("given", ["true", "false"])

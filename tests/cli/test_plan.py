@@ -13,7 +13,10 @@ from msgspec.structs import replace
 from allotment.api.codec import to_builtins
 from allotment.api.meta import OwnerReference
 from allotment.autoscaler.node_claims import claim_of
+from tests.allocator import build
 from tests.autoscaler.build import GPU, evaluated, gpus, overlay, pool, type_
+from tests.autoscaler.builders import asking
+from tests.autoscaler.test_arrival import daemons
 from tests.cli.conftest import Allot, same_as_golden
 from tests.contract.api import Api
 from tests.scheduler.builders import node, pod
@@ -92,7 +95,9 @@ def test_overlays_and_pools_of_the_cluster_count(allot: Allot, catalog: str, tmp
     ran = allot(*arguments, stdin=written(*(pod(name, cpu=5) for name in "ab")))
     told = json.loads(ran.out)
     assert (ran.code, told["price"]) == (1, "0.25")
-    assert told["pending"][0]["types"] == {"t": "would do, but the limits of p are reached"}
+    assert told["pending"][0]["types"] == {
+        "t": "would do, but the limits of NodePool p are reached (cpu: 0 left, it has 8)"
+    }
 
 
 def test_a_claim_is_made_from_its_template_as_if_the_controller_had(allot: Allot, tmp_path: Path) -> None:
@@ -251,3 +256,77 @@ def test_machines_that_were_asked_for_count(allot: Allot, catalog: str, tmp_path
     found = json.loads(ran.out)
     assert [each["pod"] for each in found["existing"]] == existing
     assert [each["zone"] for each in found["machines"]] == zones
+
+
+# --- what decides is named ---
+
+
+def test_prices_have_equal_decimals_and_the_cheaper_alternative_is_mentioned(
+    allot: Allot, tmp_path: Path
+) -> None:
+    offers = [
+        type_("good", {"a": "3"}, dynamicResources=gpus(model="good")),
+        type_("plain", {"a": "1.25"}, dynamicResources=gpus(model="plain")),
+    ]
+    first = build.either(
+        "r", *(build.sub(each, f'device.attributes["{GPU}"].model == "{each}"') for each in ("good", "plain"))
+    )
+    who, wanted = asking("p", first, cpu=1)
+    small = pod("q", cpu=8)
+    catalog = saved(tmp_path, "types.json", *offers)
+    ran = allot(
+        "plan",
+        "-f",
+        saved(tmp_path, "pods.json", build.class_(), who, wanted, small),
+        "--catalog",
+        catalog,
+        "--empty",
+    )
+    shown = [line.split()[5] for line in ran.out.splitlines() if line.startswith("new-")]
+    assert sorted(shown) == ["1.25", "3.00"]
+    assert "With --cheapest-alternative 2.5 per hour would do (41.2% less)" in ran.out
+
+
+def test_limits_and_conflicts_that_decide_are_named(allot: Allot, tmp_path: Path) -> None:
+    who, wanted = asking("p", build.request("r"))
+    limited = saved(tmp_path, "limited.json", type_("t"), pool("main", limits={"cpu": "4"}))
+    ran = allot("plan", "-f", saved(tmp_path, "one.json", pod("q", cpu=1)), "--catalog", limited, "--empty")
+    assert "would do, but the limits of NodePool main are reached (cpu: 4 left, it has 8)" in ran.out
+    clashing = [overlay(name, dynamicResources=gpus()) for name in ("one", "two")]
+    catalog = saved(tmp_path, "clash.json", type_("t"), *clashing)
+    ran = allot(
+        "plan",
+        "-f",
+        saved(tmp_path, "two.json", build.class_(), who, wanted),
+        "--catalog",
+        catalog,
+        "--empty",
+    )
+    assert f"note: overlay one does not count for t: driver {GPU}: overlay two has the same weight" in ran.out
+
+
+def test_daemon_sets_of_files_count(allot: Allot, catalog: str, tmp_path: Path) -> None:
+    files = saved(tmp_path, "pods.json", daemons(cpu=2), pod("q", cpu=7))
+    ran = allot("plan", "-f", files, "--catalog", catalog, "--empty")
+    assert "has too little cpu left, need 7: t" in ran.out
+
+
+def test_long_lists_are_cut(allot: Allot, catalog: str, tmp_path: Path) -> None:
+    files = saved(tmp_path, "pods.json", *(pod(f"p{n}", cpu="10m") for n in range(105)))
+    ran = allot("plan", "-f", files, "--catalog", catalog, "--empty")
+    assert "and 5 more: -o wide has all" in ran.out
+    assert (
+        "more: -o wide" not in allot("plan", "-f", files, "--catalog", catalog, "--empty", "-o", "wide").out
+    )
+
+
+def test_machines_are_planned_for_claims_of_the_early_form(allot: Allot) -> None:
+    folder = "examples/autoscaling/early_form"
+    files = ("examples/seed0/claims.yaml", "examples/seed0/classes.yaml", f"{folder}/pods.yaml")
+    given = [part for file in files for part in ("-f", file)]
+    told = json.loads(allot("plan", *given, "--catalog", f"{folder}/types.yaml", "--empty", "-o", "json").out)
+    assert (told["price"], told["exact"], told["pending"]) == ("4.8", True, [])
+    assert [pod["devices"][1] for each in told["machines"] for pod in each["pods"]] == [
+        "cards.dra.example.com/new-1/partitionable-gpu-1/halves/half-0",
+        "cards.dra.example.com/new-2/partitionable-gpu-1/halves/half-0",
+    ]

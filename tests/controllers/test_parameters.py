@@ -582,10 +582,33 @@ def test_installed_packages_bring_their_translators(monkeypatch: pytest.MonkeyPa
     named = package["entry-points"][ENTRY_POINTS].items()
     offered = [EntryPoint(name, value, ENTRY_POINTS) for name, value in named]
     monkeypatch.setattr(translator, "entry_points", lambda group: offered if group == ENTRY_POINTS else [])
-    assert [each.kind.kind for each in translator.installed()] == ["CardParameters", "CardClassParameters"]
-    offered.append(EntryPoint("broken", "card_translator:Missing", ENTRY_POINTS))
-    with pytest.raises(ImportError, match=r"translator broken \(card_translator:Missing\) cannot be loaded"):
-        translator.installed()
+    whole = translator.installed()
+    assert [each.kind.kind for each in whole.translators] == ["CardParameters", "CardClassParameters"]
+    assert whole.faults == ()
+
+
+BROKEN = [
+    ("card_translator:Missing", "cannot be used: AttributeError"),
+    ("no_such_package:Anything", "cannot be used: ModuleNotFoundError"),
+    ("sys:exit", "cannot be used: SystemExit"),
+    ("builtins:object", "cannot be used: AttributeError"),
+    ("card_translator:CardParameters", "is not used: CardParameters.dra.example.com has"),
+]
+
+
+@pytest.mark.parametrize(("value", "fault"), BROKEN)
+def test_a_package_that_is_broken_does_not_keep_the_others_from_working(
+    monkeypatch: pytest.MonkeyPatch, value: str, fault: str
+) -> None:
+    package = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    named = package["entry-points"][ENTRY_POINTS].items()
+    offered = [EntryPoint(name, value, ENTRY_POINTS) for name, value in named]
+    offered.append(EntryPoint("broken", value, ENTRY_POINTS))
+    monkeypatch.setattr(translator, "entry_points", lambda group: offered)
+    found = translator.installed()
+    assert [each.kind.kind for each in found.translators] == ["CardParameters", "CardClassParameters"]
+    assert len(found.faults) == 1
+    assert found.faults[0].startswith(f"translator broken ({value}) {fault}")
 
 
 def test_names_differ_where_objects_do() -> None:

@@ -59,6 +59,20 @@ _WHOLE = ""
 """The group of an instance that is in use, or for use, unsplit; no partition group has this name."""
 
 
+class WrittenVersion(Version):
+    """A version that is told as it was written. It compares as what it stands for. Raises VersionError."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        read = Version.parse_tolerant(text)
+        super().__init__(read.major, read.minor, read.patch, read.pre, read.build)
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+
 class Instance(Device):
     """A leaf of the tree, with its attributes by type. The maps are shared between instances: do not change them."""
 
@@ -329,7 +343,7 @@ class _Tree:
     def _typed(self, type: str, value: Any, where: str) -> tuple[str, Any]:
         if type == "versions":
             try:
-                return type, Version.parse_tolerant(value)
+                return type, WrittenVersion(value)
             except VersionError as exc:
                 raise self._flaw(f"{where}: {exc}") from exc
         return type, list(value) if isinstance(value, tuple) else value

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from allotment.api.alpha2 import PartitionableResources
 from allotment.api.core import NodeSelectorRequirement, NodeSpec, NodeStatus, Taint
 from allotment.api.meta import ApiStruct, Condition, Int32, ObjectMeta, Time, stated
 from allotment.api.quantity import Quantity
@@ -162,10 +163,27 @@ class AttributeBinding(ApiStruct, frozen=True, kw_only=True):
     device_selectors: tuple[BoundDevice, ...] = ()  # two or more
 
 
+class NodeResourceSliceTemplateSpec(ApiStruct, frozen=True, kw_only=True):
+    """What a driver will publish on the machine as a NodeResourceSlice (v1alpha2)."""
+
+    driver_name: str = stated("")  # the driver that will publish it
+    partitionable: PartitionableResources | None = None  # instances and the ways to split them
+    node_name: Any = None  # refused
+
+
+class NodeResourceSliceTemplate(ApiStruct, frozen=True, kw_only=True):
+    """One NodeResourceSlice of those that a driver will publish for a new machine."""
+
+    metadata: TemplateMetadata = TemplateMetadata()
+    spec: NodeResourceSliceTemplateSpec = stated(NodeResourceSliceTemplateSpec())
+
+
 class DynamicResources(ApiStruct, frozen=True, kw_only=True):
     """The devices of a machine."""
 
     resource_slice_templates: tuple[ResourceSliceTemplate, ...] = ()  # what drivers will publish
+    # what drivers will publish for claims of v1alpha2
+    node_resource_slice_templates: tuple[NodeResourceSliceTemplate, ...] = ()
     attribute_bindings: tuple[AttributeBinding, ...] = ()  # which values will be equal
 
 

@@ -19,7 +19,7 @@ from allotment.api.meta import ObjectMeta, OwnerReference
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.autoscaler.drain import belongs_to_node, forget
 from allotment.autoscaler.forkable_cluster import Slice, key_of
-from allotment.autoscaler.machine import Machine, node_of
+from allotment.autoscaler.machine import Machine, node_of, trees_of
 from allotment.autoscaler.pending import Template, missing_claims
 from allotment.autoscaler.simulation import Bound
 from allotment.scheduler.configuration import DEFAULT_SCHEDULER
@@ -46,7 +46,8 @@ _ON_THE_HOST_S_NETWORK = Toleration(
 
 def arrive(simulation: Simulation, machine: Machine, name: str) -> None:
     """Adds the node that a machine would become. Raises NodeExists."""
-    add_node(simulation, *node_of(machine, name))
+    node, slices = node_of(machine, name)
+    add_node(simulation, node, [*slices, *trees_of(machine, name)])
 
 
 def add_node(simulation: Simulation, node: Node, slices: Iterable[Slice]) -> None:

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from allotment.api import alpha2
 from allotment.api.core import Node, Taint
 from allotment.api.resource import ResourceSlice
 from allotment.autoscaler.arrival import start_daemons
 from allotment.autoscaler.comparison import awaited
+from allotment.autoscaler.machine import trees_of
 from allotment.autoscaler.node_claims import State, foreseen, machine_of, node_name, state_of
 from allotment.autoscaler.standing import DISRUPTED
 
@@ -61,9 +63,11 @@ def _arrive(simulation: Simulation, claim: NodeClaim, machine: Machine) -> None:
         labels = {**node.metadata.labels, **there.metadata.labels}
         node = replace(node, metadata=replace(there.metadata, labels=labels))
     published = [each for each in simulation.slices(name) if isinstance(each, ResourceSlice)]
-    missing = awaited(machine.devices, published)
+    known = [each for each in simulation.slices(name) if isinstance(each, alpha2.NodeResourceSlice)]
+    missing = awaited(machine.devices, published, known)
     for each in published:
         if each.spec.driver in missing:  # a part of a pool would be in the way of the whole
             simulation.drop(each)
-    simulation.put_all((node, *(each for each in slices if each.spec.driver in missing)))
+    trees = [each for each in trees_of(machine, name) if each.spec.driver_name in missing]
+    simulation.put_all((node, *(each for each in slices if each.spec.driver in missing), *trees))
     start_daemons(simulation, name)

@@ -8,7 +8,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from allotment.api.autoscaling import NodeOverlay
+    from allotment.api.alpha2 import ResourceInstance
+    from allotment.api.autoscaling import NodeOverlay, NodeResourceSliceTemplate
     from allotment.api.quantity import Quantity
     from allotment.autoscaler.machine import Machine
     from allotment.autoscaler.overlays import Evaluation
@@ -52,7 +53,14 @@ class Line:
         """Driver, how many, and the overlay that says so; empty: the type or group does."""
         for driver, devices in self.machines[0].devices.items():
             count = sum(len(template.spec.devices) for _, template in devices.templates(driver))
+            count += sum(len(roots(template)) for _, template in devices.trees(driver))
             yield driver, count, devices.origin
+
+
+def roots(template: NodeResourceSliceTemplate) -> Sequence[ResourceInstance]:
+    """What a tree has before it is split."""
+    tree = template.spec.partitionable
+    return tree.resource_instances if tree is not None else ()
 
 
 def assortment(found: Evaluation, *, apart: bool = False) -> list[Line]:
@@ -89,6 +97,8 @@ def says(overlay: NodeOverlay) -> Iterator[str]:
     counts: dict[str, int] = {}
     for template in spec.dynamic_resources.resource_slice_templates if spec.dynamic_resources else ():
         counts[template.spec.driver] = counts.get(template.spec.driver, 0) + len(template.spec.devices)
+    for tree in spec.dynamic_resources.node_resource_slice_templates if spec.dynamic_resources else ():
+        counts[tree.spec.driver_name] = counts.get(tree.spec.driver_name, 0) + len(roots(tree))
     for driver, count in sorted(counts.items()):
         yield f"{driver}: {'1 device' if count == 1 else f'{count} devices'}"
 

@@ -8,11 +8,15 @@ known must be there, be equal where it was bound to be, and differ between diffe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from allotment.allocator.constraint import Element, elements_of
 from allotment.allocator.features import ALL
+from allotment.allocator.partition import Instance, partition_pools
 from allotment.allocator.pool import whole_pool
+from allotment.api import alpha2
 from allotment.api.core import Node
 from allotment.api.resource import Device, DeviceAttribute, ResourceSlice
 from allotment.api.unknown_attribute import UnknownAttribute
@@ -44,10 +48,44 @@ def published_by(node: Node, slices: Iterable[ResourceSlice]) -> list[ResourceSl
     ]
 
 
-def awaited(drivers: Iterable[str], published: Iterable[ResourceSlice]) -> list[str]:
-    """Those of the drivers that have no complete pool among the slices of a node yet."""
+def awaited(
+    drivers: Iterable[str],
+    published: Iterable[ResourceSlice],
+    trees: Iterable[alpha2.NodeResourceSlice] = (),
+) -> list[str]:
+    """Those of the drivers that have neither a complete pool among the slices of a node yet, nor one of its NodeResourceSlices."""
     complete = {driver for driver, pool in _newest(published) if _is_complete(pool)}
-    return sorted(set(drivers) - complete)
+    return sorted(set(drivers) - complete - {each.spec.driver_name for each in trees})
+
+
+def tree_differences(
+    predicted: Iterable[alpha2.NodeResourceSlice], published: Iterable[alpha2.NodeResourceSlice]
+) -> list[Difference]:
+    """What differs between NodeResourceSlices of one node, by driver and instance; as with devices, more attributes do no harm."""
+    before, after = _instances(predicted), _instances(published)
+    drivers = {driver for driver, _ in before}
+    found = [Difference(*id, "is missing") for id in before if id not in after]
+    found += [Difference(*id, "was not predicted") for id in after if id[0] in drivers and id not in before]
+    for id in before.keys() & after.keys():
+        for name, value in before[id].items():
+            if name not in after[id]:
+                found.append(Difference(*id, f"{name}: was predicted, is missing"))
+            elif after[id][name] != value:
+                found.append(Difference(*id, f"{name}: {value} was predicted, is {after[id][name]}"))
+    return sorted(found)
+
+
+def _instances(slices: Iterable[alpha2.NodeResourceSlice]) -> dict[ID, dict[str, Any]]:
+    """Attributes of the instances that can be allocated, by ``map.name``."""
+    pools = partition_pools("", [replace(each, spec=replace(each.spec, node_name="")) for each in slices])
+    return {
+        (device.id.driver, device.id.device): {
+            f"{map}.{name}": value for map, values in device.maps.items() for name, value in values.items()
+        }
+        for pool in pools
+        for device in pool.devices
+        if isinstance(device, Instance)
+    }
 
 
 def differences(predicted: Iterable[ResourceSlice], published: Iterable[ResourceSlice]) -> list[Difference]:

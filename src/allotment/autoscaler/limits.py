@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from allotment.allocator.fleet import Fleet
 from allotment.api.autoscaling import NODE_GROUP, NODE_POOL
 from allotment.api.core import Node
+from allotment.api.quantity import Quantity
 from allotment.autoscaler.machine import Machine, node_of
 from allotment.scheduler.queues import DEVICE_CLASS
 from allotment.scheduler.requests import amounts
@@ -34,7 +35,7 @@ class Limits:
     """``left`` has for each limit how much may still be drawn, in billionths; ``draws`` what each machine draws of each."""
 
     def __init__(self, simulation: Simulation, machines: Sequence[Machine]) -> None:
-        self._simulation = simulation
+        self._simulation, self._machines = simulation, machines
         rows: dict[_Row, int] = {}
         for machine in machines:
             if machine.pool is not None:
@@ -46,8 +47,22 @@ class Limits:
             for row in rows:
                 if node.metadata.labels.get(row.label) == row.owner:
                     rows[row] -= self._of_node(node, row.resource)
+        self._rows = tuple(rows)
         self.left = tuple(max(0, left) for left in rows.values())
         self.draws = [tuple(self._of_machine(machine, row) for row in rows) for machine in machines]
+
+    def reached(self, machine: int) -> str:
+        """Which limits leave no room for one more such machine, with those in the cluster and in the plan."""
+        each = self._machines[machine]
+        if not each.source:
+            return "its limits are reached"
+        kind = "NodePool" if each.pool is not None else "NodeGroup"
+        words = [
+            f"{row.resource}: {_amount(left)} left, it has {_amount(draw)}"
+            for row, left, draw in zip(self._rows, self.left, self.draws[machine], strict=True)
+            if row.owner == each.source and draw > left
+        ]
+        return f"the limits of {kind} {each.source} are reached" + (f" ({'; '.join(words)})" if words else "")
 
     def _of_node(self, node: Node, resource: str) -> int:
         if resource.startswith(DEVICE_CLASS):
@@ -64,6 +79,10 @@ class Limits:
             fleet = Fleet([node], slices, [found] if found is not None else [])
             return fleet.published("machine", _class(row.resource)) * _ONE
         return _ONE if row.resource == NODES else amounts(machine.capacity).get(row.resource, 0)
+
+
+def _amount(nanos: int) -> str:
+    return str(Quantity.parse(f"{nanos}n"))
 
 
 def _class(resource: str) -> str:

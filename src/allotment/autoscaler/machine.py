@@ -3,7 +3,8 @@
 A :class:`Machine` is one line of what a provisioner chooses from: an instance type, in one zone and capacity type, from one
 node pool; or the next node of a node group. Overlays have been applied to it: price, capacity and devices are final.
 
-:func:`node_of` tells what would be there if one were launched: a Node, and the ResourceSlices that its drivers would publish.
+:func:`node_of` tells what would be there if one were launched: a Node, and the ResourceSlices that its drivers would publish;
+:func:`trees_of` the NodeResourceSlices (KEP-4381 semantic parameters), if drivers publish those.
 Attributes that are bound have no value yet: they are UnknownAttributes, fresh for each node, so that on two nodes nothing is
 equal. Labels that ``matchLabelKeys`` names have the value that this node has, as its zone has been chosen.
 
@@ -18,11 +19,13 @@ from decimal import Decimal
 
 import msgspec
 
+from allotment.api import alpha2
 from allotment.api.autoscaling import (
     HOSTNAME,
     DynamicResources,
     NodeGroup,
     NodePool,
+    NodeResourceSliceTemplate,
     Offering,
     ResourceSliceTemplate,
     ResourceSliceTemplateSpec,
@@ -63,7 +66,10 @@ class Devices:
     def __init__(self, origin: str, resources: DynamicResources) -> None:
         self.origin = origin
         self.resources = resources
-        self.drivers = sorted({each.spec.driver for each in resources.resource_slice_templates})
+        self.drivers = sorted(
+            {each.spec.driver for each in resources.resource_slice_templates}
+            | {each.spec.driver_name for each in resources.node_resource_slice_templates}
+        )
         bound = classes(resources)
         self._bound: dict[tuple[int, str], dict[str, int]] = {}
         for (template, device, attribute), number in bound.items():
@@ -77,6 +83,12 @@ class Devices:
     def templates(self, driver: str) -> Iterator[tuple[int, ResourceSliceTemplate]]:
         for position, template in enumerate(self.resources.resource_slice_templates):
             if template.spec.driver == driver:
+                yield position, template
+
+    def trees(self, driver: str) -> Iterator[tuple[int, NodeResourceSliceTemplate]]:
+        """What the driver will publish for claims of v1alpha2."""
+        for position, template in enumerate(self.resources.node_resource_slice_templates):
+            if template.spec.driver_name == driver:
                 yield position, template
 
     def bound(self, template: int, device: str) -> Mapping[str, int]:
@@ -152,6 +164,20 @@ def node_of(machine: Machine, name: str) -> tuple[Node, list[ResourceSlice]]:
     )
     return node, [
         each for driver in machine.devices for each in _slices(machine.devices[driver], driver, node)
+    ]
+
+
+def trees_of(machine: Machine, node: str) -> list[alpha2.NodeResourceSlice]:
+    """The NodeResourceSlices that the machine would publish as this node."""
+    return [
+        alpha2.NodeResourceSlice(
+            metadata=ObjectMeta(name=f"{node}-{driver}-tree-{position}"),
+            spec=alpha2.NodeResourceSliceSpec(
+                node_name=node, driver_name=driver, partitionable=template.spec.partitionable
+            ),
+        )
+        for driver, devices in machine.devices.items()
+        for position, template in devices.trees(driver)
     ]
 
 

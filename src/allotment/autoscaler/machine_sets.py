@@ -72,20 +72,26 @@ class MachineSets:
         self._existing = names if len(names) <= MOST_NODES else []
         self._all_seen = len(names) <= MOST_NODES
 
-    def cheapest(self, bundles: Sequence[Bundle], ceiling: int, most: int) -> Found:
-        """Machines for all of these pods that cost less than the ceiling, at most so many of them."""
+    def cheapest(
+        self, bundles: Sequence[Bundle], ceiling: int, most: int, for_each: int | None = None
+    ) -> Found:
+        """Machines for all of these pods that cost less than the ceiling, at most so many of them. ``for_each``: so many steps may be
+        spent on one set; then nothing is proven."""
         kinds = list(_kinds(bundles, self._simulation))
         for chosen in self._by_price(ceiling, most):
             self.steps -= 1
             if self.steps < 0:
                 return Found(None, {}, complete=False)
             if self._totals.allow(chosen):
+                kept = 0 if for_each is None else max(0, self.steps - for_each)
+                self.steps -= kept
                 places = self._placed(chosen, kinds)
+                self.steps = kept + max(0, self.steps) if for_each is not None else self.steps
                 if places is not None:
                     return Found(
                         _named(chosen, self._simulation), places, complete=self.steps >= 0 and self._all_seen
                     )
-        return Found(None, {}, complete=self.steps >= 0 and self._all_seen)
+        return Found(None, {}, complete=self.steps >= 0 and self._all_seen and for_each is None)
 
     def _by_price(self, ceiling: int, most: int) -> Iterator[tuple[int, ...]]:
         """Sets of machines, cheapest first. Each follows from one other: with one more of its last, or with the next in its place."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from allotment.allocator.carried import carried_holdings
+
 if TYPE_CHECKING:
+    from allotment.api.resource import ResourceClaim
     from allotment.autoscaler.machine import Machine
     from allotment.autoscaler.simulation import Bound
 
@@ -71,10 +74,14 @@ class Plan:
 
 
 def devices_of(bound: Bound) -> tuple[str, ...]:
-    """What a binding took: ``driver/pool/device``."""
-    return tuple(
-        f"{each.driver}/{each.pool}/{each.device}"
-        for claim in bound.claims
-        if claim.status.allocation is not None
-        for each in claim.status.allocation.devices.results
-    )
+    """What a binding took: ``driver/pool/device``; of claims of v1alpha2 the instances by their true ids."""
+    return tuple(name for claim in bound.claims for name in _names(claim))
+
+
+def _names(claim: ResourceClaim) -> Iterator[str]:
+    instances = carried_holdings(claim)
+    if instances is not None:
+        yield from (str(each.device) for each in instances)
+    elif claim.status.allocation is not None:
+        for each in claim.status.allocation.devices.results:
+            yield f"{each.driver}/{each.pool}/{each.device}"

@@ -343,6 +343,7 @@ class _Provisioner:
 
     def _types(self, number: int, lot: Lot, room: Showroom) -> dict[str, str]:
         """For each instance type, why it does not do."""
+        limits = Limits(self._simulation, self._machines)
         found: dict[str, str] = {}
         for machine, each in enumerate(self._machines):
             verdict = room.verdict(machine, number)
@@ -357,7 +358,7 @@ class _Provisioner:
                 words = f"minValues: {each.source} must leave {rule.least} values of {rule.key} open"
                 found.setdefault(each.type, f"would do, but {words}")
             else:
-                found[each.type] = f"would do, but the limits of {each.source or 'its pool'} are reached"
+                found[each.type] = f"would do, but {limits.reached(machine)}"
         return dict(sorted(found.items()))
 
     def _told(self, pods: Sequence[Pod], draft: Draft, dropped: Mapping[str, str]) -> Plan:

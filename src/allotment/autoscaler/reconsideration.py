@@ -41,6 +41,8 @@ FEW = 8
 """Pods for which all sets of machines are tried."""
 MANY = 200
 """Pods with more of which nothing is tried."""
+_GLANCE = 150
+"""Steps for one set of machines where not all is tried."""
 AT_A_TIME = (1, 2, 3)
 """Machines that are sold and bought anew together."""
 
@@ -162,13 +164,16 @@ class Reconsideration:
             return None
         return self._with(found, sets)
 
-    def _sets(self, bundles: Sequence[Bundle], draft: Draft, ceiling: int | None) -> Found:
+    def _sets(
+        self, bundles: Sequence[Bundle], draft: Draft, ceiling: int | None, *, thorough: bool = True
+    ) -> Found:
+        """Unless ``thorough``, little is spent on each set, and nothing is exact."""
         totals = self._totals(bundles, draft)
         most = _most(bundles, self._simulation)
         if ceiling is None:
             ceiling = 1 + most * max(totals.prices.values(), default=0)
         sets = MachineSets(self._simulation, self._machines, totals, self._steps)
-        found = sets.cheapest(bundles, ceiling, most)
+        found = sets.cheapest(bundles, ceiling, most, None if thorough else _GLANCE)
         self._steps = max(0, sets.steps)
         return found
 
@@ -198,7 +203,7 @@ class Reconsideration:
                         draft, dataclasses.replace(draft, places={**draft.places, **more.places})
                     )
                     continue
-                found = self._sets([bundle], draft, None)
+                found = self._sets([bundle], draft, None, thorough=False)
             if found.machines is not None:
                 draft = _keeping(draft, dataclasses.replace(self._with(draft, found), exact=False))
         return draft
@@ -231,14 +236,22 @@ class Reconsideration:
         with self._simulation.trial():
             if not self._carried_out(kept, pods):
                 return None
-            bundles = bundled([pod for pod in pods if key_of(pod) in gone], self._simulation)
-            found = self._sets(bundles, kept, draft.price - kept.price)
+            more, homeless = Draft(), [pod for pod in pods if key_of(pod) in gone]
+            left = place_on_existing(self._simulation, bundled(homeless, self._simulation), more)
+            kept = dataclasses.replace(kept, places={**kept.places, **more.places}, exact=False)
+            if not left:
+                return kept
+            found = self._sets(left, kept, draft.price - kept.price, thorough=False)
         if found.machines is None:
             return None
         return dataclasses.replace(self._with(kept, found), exact=False)
 
     def _carried_out(self, draft: Draft, pods: Sequence[Pod]) -> bool:
-        """Adds a draft's machines and binds its pods, in whatever order that works."""
+        """Adds a draft's machines and binds its pods, in whatever order that works. Each is a step; False if there are none left."""
+        self._steps -= len(draft.nodes) + len(draft.places)
+        if self._steps < 0:
+            self._steps = 0
+            return False
         for name, machine in draft.nodes.items():
             arrive(self._simulation, machine, name)
         wanted = [pod for pod in pods if key_of(pod) in draft.places]

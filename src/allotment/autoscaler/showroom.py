@@ -22,7 +22,6 @@ from allotment.autoscaler.lot import Bundle, Lot, alone, labels_read
 from allotment.autoscaler.machine import Machine, is_local, node_of
 from allotment.autoscaler.simulation import Bound
 from allotment.autoscaler.yard import Pattern, Room
-from allotment.scheduler.carried_claim import is_carrier
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.node import PODS
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 
 ONE_POD = 10**9
 ON_SHOW = "machine-on-show"
-NOT_FORESEEN = "its devices for claims of resource.k8s.io/v1alpha2 are not known before it runs"
-"""Templates are of ResourceSlices; there are none of NodeResourceSlices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +158,7 @@ class Showroom:
         with self._simulation.trial():
             first = self._bind(lot.sample)
             if isinstance(first, Refusal):
-                foreseen = not any(map(is_carrier, claims_of(lot.sample, self._simulation)))
-                return _Tried(0, True, (), _words(first) if foreseen else NOT_FORESEEN)
+                return _Tried(0, True, (), _words(first))
             count = 1
             while count < most:
                 if self._bind(lot.bundles[count]) != first:

@@ -19,8 +19,7 @@ def check_expression(expression: str, use: ExpressionUse, /) -> Verdict:
             case ExpressionUse.DERIVED_ATTRIBUTE:
                 return Verdict(cost=compile_derived(expression).max_cost)
             case ExpressionUse.PARTITIONABLE:
-                compile_semantic(expression)
-                return Verdict()
+                return Verdict(cost=compile_semantic(expression).max_cost)
     except CelCompileError as exc:
         return Verdict(error=f"does not compile: {told(exc)}")
 

@@ -20,6 +20,7 @@ from allotment.cel.checker import Checked
 from allotment.cel.declare import Function, Library, Overload
 from allotment.cel.environment import COST_LIMIT, Environment, Program
 from allotment.cel.errors import CelCheckError, CelCompileError, CelNoSuchKey, CelRuntimeError, Issue
+from allotment.cel.estimate import Range
 from allotment.cel.library import (
     bindings,
     comprehensions,
@@ -99,6 +100,30 @@ def _comparisons(name: str, compare: Callable[[Value, Value], Value]) -> Functio
     return Function(name, tuple(overloads))
 
 
+_MOST_ENTRIES: Final = 2112  # 64 attributes of its own, and 32 groups of 64
+_LONGEST_NAME: Final = 253
+_LONGEST_TEXT: Final = 256
+_LONGEST_LIST: Final = 64
+
+
+def _declared_size(path: tuple[str, ...]) -> Range | None:
+    """The most that what lies at a path can hold, by the limits of a NodeResourceSlice for one level of the tree. Who nests more has
+    the limit at run time."""
+    match path:
+        case (name,) if name in _MAPS:
+            return Range(0, _MOST_ENTRIES)
+        case (name, "@keys") if name in _MAPS:
+            return Range(0, _LONGEST_NAME)
+        case ("strings", _) | ("stringSlices", _, "@items"):
+            return Range(0, _LONGEST_TEXT)
+        case ("intSlices" | "stringSlices", _):
+            return Range(0, _LONGEST_LIST)
+        case ("quantities" | "versions" | "ints" | "bools", _) | ("intSlices", _, "@items"):
+            return Range(0, 1)
+        case _:
+            return None
+
+
 _LIBRARY: Final = Library("semantic", functions=tuple(_comparisons(n, c) for n, c in _OPERATORS.items()))
 _ENVIRONMENT: Final = Environment(
     (
@@ -117,6 +142,7 @@ _ENVIRONMENT: Final = Environment(
     ),
     variables={name: map_of(STRING, type_) for name, type_ in _MAPS.items()},
     homogeneous=True,
+    limits=_declared_size,
 )
 
 
@@ -126,6 +152,7 @@ class SemanticSelector:
     def __init__(self, program: Program) -> None:
         self.expression: Final = program.text
         self.reads: Final = _reads(program)
+        self.max_cost: Final = program.worst_case().max
         self._program = program
 
     def matches(self, maps: TypedMaps, limit: int = COST_LIMIT) -> bool:

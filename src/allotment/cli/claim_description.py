@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from allotment.allocator.carried import carried
+from allotment.allocator.semantic import SemanticBook
+from allotment.api import alpha2
 from allotment.api.resource import ResourceClaim, ResourceSlice
 from allotment.cli.absent import absent
 from allotment.cli.ailments import Ailment, ailments
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from allotment.usage.allocation import AllocationInfo, AnyClaim
 
 PENDING, ALLOCATED, IN_USE, DELETING = "Pending", "Allocated", "InUse", "Deleting"
+PARAMETERS = (alpha2.ResourceClass, alpha2.ResourceClassParameters, alpha2.ResourceClaimParameters)
+"""What claims of v1alpha2 refer to."""
 _STYLES = {PENDING: "yellow", ALLOCATED: "cyan", IN_USE: "green", DELETING: "red"}
 
 
@@ -45,6 +50,7 @@ class ClaimFacts:
     claim: AnyClaim
     devices: tuple[HeldDevice, ...]
     problems: tuple[Ailment, ...]
+    wishes: tuple[str, ...] = ()  # a line for each request
 
     @property
     def state(self) -> str:
@@ -92,7 +98,7 @@ def facts_of(claim: AnyClaim, seen: Seen, now: datetime) -> ClaimFacts:
     )
     me = (f"resourceclaim/{claim.metadata.name}", claim.metadata.namespace)
     problems = tuple(each for each in ailments(seen, now) if (each.object, each.namespace) == me)
-    return ClaimFacts(claim, devices, problems)
+    return ClaimFacts(claim, devices, problems, tuple(wishes(claim, book_of(seen))))
 
 
 def show_claim(facts: ClaimFacts, screen: Screen, now: datetime) -> None:
@@ -101,7 +107,7 @@ def show_claim(facts: ClaimFacts, screen: Screen, now: datetime) -> None:
     field(screen, "Namespace", meta.namespace)
     field(screen, "Created", _age(meta.creation_timestamp, now))
     field(screen, "State", _state_words(facts), style=_STYLES[facts.state])
-    for wish in wishes(facts.claim):
+    for wish in facts.wishes:
         field(screen, "Asks for", wish)
     users = [f"{user.resource.removesuffix('s')} {user.name}" for user in status.reserved_for]
     field(screen, "Users", ", ".join(users) or "<none>")
@@ -143,10 +149,12 @@ def _state_words(facts: ClaimFacts) -> str:
     }[facts.state]
 
 
-def wishes(claim: AnyClaim) -> list[str]:
-    """What a claim asks for, a line for each request."""
-    if not isinstance(claim, ResourceClaim):
-        return [f"resources of class {claim.spec.resource_class_name}"]
+def wishes(claim: AnyClaim, book: SemanticBook | None = None) -> list[str]:
+    """What a claim asks for, a line for each request. ``book`` has the parameters of claims of v1alpha2, where they are seen."""
+    of_alpha2 = carried(claim) if isinstance(claim, ResourceClaim) else claim
+    if of_alpha2 is not None:
+        return list(_instances_wished(of_alpha2, book))
+    assert isinstance(claim, ResourceClaim)
     lines = []
     for request in claim.spec.devices.requests:
         asks = [request.exactly] if request.exactly is not None else request.first_available
@@ -156,6 +164,37 @@ def wishes(claim: AnyClaim) -> list[str]:
         ]
         lines.append(f"{request.name}: {', else '.join(words)}")
     return lines
+
+
+def _instances_wished(claim: alpha2.ResourceClaim, book: SemanticBook | None) -> Iterator[str]:
+    """The class and parameters of a claim of v1alpha2, then each instance that it asks for, with what the class wants of it too."""
+    spec = claim.spec
+    reference = spec.parameters_ref
+    named = f", by {reference.kind} {reference.name}" if reference is not None else ""
+    yield f"resources of class {spec.resource_class_name}{named}"
+    demand = book.demand([claim]) if book is not None else None
+    if demand is None:
+        return
+    if demand.fault is not None:
+        yield f"what exactly is not known: {demand.fault}"
+        return
+    for request in demand.requests:
+        (ask,) = request.asks
+        of_driver, *filters, selector = [test.expression for test in ask.tests]
+        wanted = "" if selector == "true" else f" where {selector}"
+        also = "".join(f"; the class wants {each}" for each in filters)
+        yield f"{request.name}: one instance with {of_driver}{wanted}{also}"
+
+
+def book_of(seen: Seen) -> SemanticBook | None:
+    """Classes and parameters of v1alpha2 as they are seen; None if they are not."""
+    if not seen.sees(alpha2.ResourceClass):
+        return None
+    return SemanticBook(
+        seen.of(alpha2.ResourceClass),
+        seen.of(alpha2.ResourceClassParameters),
+        seen.some(alpha2.ResourceClaimParameters),
+    )
 
 
 def _age(created: str | None, now: datetime) -> str:
@@ -176,7 +215,7 @@ def claim_document(facts: ClaimFacts) -> Document:
         "name": meta.name,
         "created": meta.creation_timestamp,
         "state": facts.state,
-        "requests": wishes(facts.claim),
+        "requests": list(facts.wishes),
         "devices": [device_document(each) for each in facts.devices],
         "users": [
             {"resource": user.resource, "name": user.name, "uid": user.uid}

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod, PodResourceClaim, PodSpec, Toleration
 from allotment.api.meta import ObjectMeta
-from allotment.api.resource import ResourceClaim
 from allotment.cli.claim_description import facts_of
 from allotment.cli.cluster import name_of
 from allotment.cli.examination import Examination
 from allotment.cli.explanation import Explanation, State, told_of, well_or_not
-from allotment.cli.failure import NoAnswer
 from allotment.cli.usage_table import plural
 from allotment.cli.workload import FINISHED
 from allotment.scheduler.pod import claims_named
@@ -30,7 +28,7 @@ _OF_NODES = "node.kubernetes.io/"  # the prefix of taints that say that a node i
 
 
 def told_of_claim(claim: AnyClaim, seen: Seen, now: datetime, go_on: Callable[[], bool]) -> Explanation:
-    """What there is to tell of a claim. Raises NoAnswer for one of a form that only describe knows."""
+    """What there is to tell of a claim."""
     meta = claim.metadata
     facts = facts_of(claim, seen, now)
     if claim.status.allocation is not None:
@@ -47,11 +45,6 @@ def told_of_claim(claim: AnyClaim, seen: Seen, now: datetime, go_on: Callable[[]
             devices=facts.devices,
             problems=facts.problems,
         )
-    if not isinstance(claim, ResourceClaim):
-        raise NoAnswer(
-            f"claim {'/'.join(name_of(meta))} is of v1alpha2, which is explained with its pod only",
-            "allot explain pod NAME, or for manifests allot allocate --explain",
-        )
     key = "/".join(name_of(meta))
     waiting = sorted(
         "/".join(name_of(pod.metadata))
@@ -66,7 +59,7 @@ def told_of_claim(claim: AnyClaim, seen: Seen, now: datetime, go_on: Callable[[]
     return Examination(seen, _bare_pod(claim, seen), [], [], now, go_on).explain("claim", meta)
 
 
-def _bare_pod(claim: ResourceClaim, seen: Seen) -> Pod:
+def _bare_pod(claim: AnyClaim, seen: Seen) -> Pod:
     """A pod that wants a claim and nothing else, and puts up with what operators say about nodes."""
     keys = {taint.key for node in seen.of(Node) for taint in node.spec.taints}
     namespace, name = name_of(claim.metadata)

@@ -93,14 +93,14 @@ def describe_claim(name: str, sight: Sight, output: str) -> int:
     from dataclasses import replace
     from datetime import UTC, datetime
 
-    from allotment.cli.claim_description import claim_document, facts_of, named_claim, show_claim
+    from allotment.cli.claim_description import PARAMETERS, claim_document, facts_of, named_claim, show_claim
     from allotment.cli.screen import open_screen
     from allotment.cli.seen import USE, look
 
     namespace, _, plain = name.rpartition("/")
     if namespace:
         sight = replace(sight, namespaces=(namespace,))
-    seen = look(sight, USE)
+    seen = look(sight, (*USE, *PARAMETERS))
     now = datetime.now(UTC)
     facts = facts_of(named_claim(seen, plain, sight.namespaces), seen, now)
     if output == TABLE:

@@ -25,6 +25,8 @@ from allotment.allocator.strategy import FIRST_FIT
 from allotment.api import alpha2
 from allotment.api.batch import PodGroup, PriorityClass, Queue, VolcanoPodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
+from allotment.api.codec import decode, to_builtins
+from allotment.api.conversion.v1alpha2 import to_v1
 from allotment.api.core import Namespace, Node, Pod, ResourceQuota
 from allotment.api.meta import ObjectMeta
 from allotment.api.quantity import Quantity
@@ -48,6 +50,7 @@ from allotment.scheduler.profile import DEFAULT
 from allotment.scheduler.volumes.pod_volumes import volumes_of
 from allotment.scheduler.volumes.storage import KINDS as STORAGE
 from allotment.usage.device import HIDDEN_CLAIMS
+from allotment.usage.instance_remedies import Ground, InstanceSearch, Shelf
 from allotment.usage.remedies import BUDGET, Remedies, Remedy, remedies
 from allotment.usage.summary import DeviceState
 
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
     from allotment.cli.seen import Seen
     from allotment.scheduler.dry_run import Decision
+    from allotment.scheduler.framework import Status
     from allotment.scheduler.roster import Profile
 
 
@@ -145,7 +149,7 @@ class Examination:
             state,
             finding.refusal.words,
             rejections=self._rejections(finding),
-            short=bool(finding.short),
+            short=bool(finding.short or finding.scarce),
             remedies=self._remedies(finding),
             hidden=hidden,
         )
@@ -212,6 +216,9 @@ class Examination:
         view, many = fleet.view(finding.claims, FIRST_FIT, BUDGET), len(short) > LOOKS
         looks: dict[object, Rejection] = {}
         for name, status in finding.rejections.items():
+            if name in finding.scarce and self._cluster.semantic.slices(name):
+                found.append(self._of_instances(name, finding, status))
+                continue
             place = fleet.places.get(name) if name in short else None
             if place is None:
                 found.append(Rejection(name, status.words))
@@ -230,9 +237,19 @@ class Examination:
             found += [Rejection(name, _RULED_OUT) for name in sorted(rest)]
         return found
 
+    def _of_instances(self, name: str, finding: Finding, status: Status) -> Rejection:
+        """Why a node has no instances for claims of v1alpha2."""
+        node = self._cluster.nodes[name].node
+        if node is None or not self._go_on():
+            return Rejection(name, status.words)
+        outcome = self._cluster.semantic.examine(node, finding.carried)
+        return rejection_of(node, status.words if isinstance(outcome, Allocated) else outcome)
+
     # --- what would help ---
 
     def _remedies(self, finding: Finding) -> Remedies:
+        if finding.scarce:
+            return self._instance_remedies(finding)
         if not finding.short:
             return Remedies()
         tried = remedies(
@@ -243,6 +260,33 @@ class Examination:
             go_on=self._go_on,
         )
         return Remedies(tuple(filter(self._confirmed, tried.found)), tried.cut)
+
+    def _instance_remedies(self, finding: Finding) -> Remedies:
+        semantic, nodes = self._cluster.semantic, self._cluster.nodes
+        grounds = [
+            Ground(node, semantic.slices(name), semantic.held(name))
+            for name in finding.scarce[:LOOKS]
+            if (node := nodes[name].node) is not None and semantic.slices(name)
+        ]
+        search = InstanceSearch(finding.carried, grounds, Shelf(*semantic.parameters()), self._go_on)
+        ledger = self._cluster.fleet.ledger
+        holders = {
+            claim: held
+            for claim in self._cluster.claims.objects
+            if (held := [each.device for each in ledger.holdings(claim)])
+        }
+        tried = search.remedies(holders)
+        found = []
+        for remedy in tried.found:
+            change = search.rewritten.get(remedy.words)
+            if change is None:
+                helps = self._confirmed(remedy)
+            else:
+                with self._inquiry.supposing(change.old, change.new):
+                    helps = bool(self._inquiry.about(self._key, self._now).node)
+            if helps:
+                found.append(remedy)
+        return Remedies(tuple(found), tried.cut)
 
     def _confirmed(self, remedy: Remedy) -> bool:
         """Whether the scheduler places the pod after the change."""
@@ -345,6 +389,13 @@ def objects_of(seen: Seen) -> Iterator[ApiStruct]:
             yield from _nodes(seen)
         elif kind is not Pod:
             yield from seen.some(kind)
+    for claim in seen.some(alpha2.ResourceClaim):
+        yield as_v1(claim)
+
+
+def as_v1(claim: alpha2.ResourceClaim) -> ResourceClaim:
+    """A claim of v1alpha2 as a scheduler meets it: carried by one of v1."""
+    return decode(ResourceClaim, to_v1(to_builtins(claim)))
 
 
 def _nodes(seen: Seen) -> list[Node]:

@@ -9,8 +9,13 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-GATES = {"DRAResourceAvailabilityVisibility": "pools"}
-"""Each with the controller that it switches; all are on unless said otherwise. What is served stays served."""
+DEVICES = "devices"
+"""Stands for the scheduler's part: without it, pods that use claims wait."""
+GATES: dict[str, tuple[str, ...]] = {
+    "DRAResourceAvailabilityVisibility": ("pools",),
+    "DynamicResourceAllocation": ("claims", "device-taints", "pools", "parameters", DEVICES),
+}
+"""Each with the parts that it switches; all are on unless said otherwise. What is served stays served, and what runs goes on."""
 _WORDS = {"true": True, "false": False}
 
 
@@ -23,11 +28,11 @@ def _switched_off(ctx: click.Context, parameter: click.Parameter, value: str | N
         if word.lower() not in _WORDS:
             raise click.BadParameter(f"write {name}=true or {name}=false")
         gates[name] = _WORDS[word.lower()]
-    return frozenset(GATES[name] for name, on in gates.items() if not on)
+    return frozenset(part for name, on in gates.items() if not on for part in GATES[name])
 
 
 def feature_gates_option(function: F) -> F:
-    """Passes ``switched_off: frozenset[str]``, the names of controllers that shall not run."""
+    """Passes ``switched_off: frozenset[str]``, the names of controllers that shall not run, and DEVICES."""
     option = click.option(
         "--feature-gates",
         "switched_off",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from allotment.allocator.constraint import elements_of
 from allotment.api.codec import to_builtins
 from allotment.api.resource import DeviceAttribute
-from allotment.autoscaler.assortment import Line, applied_to, assortment, money, says
+from allotment.autoscaler.assortment import Line, applied_to, assortment, money, roots, says
 from allotment.autoscaler.overlay_status import conditions
 from allotment.cli.screen import Cell, Screen
 
@@ -122,6 +122,10 @@ def _rows(driver: str, devices: Devices) -> Iterator[tuple[str, str, str, str]]:
             amounts = [f"{name}={each.value}" for name, each in sorted(device.capacity.items())]
             attributes = ", ".join(f"{name}={value}" for name, value in sorted(values.items()))
             yield device.name, attributes or "-", ", ".join(amounts) or "-", _reach(template.spec)
+    for _, tree in devices.trees(driver):
+        for root in roots(tree):
+            splits = ", ".join(each.name for each in root.partitions)
+            yield root.name, f"can be split: {splits}" if splits else "-", "-", "its host"
 
 
 def _value(attribute: DeviceAttribute) -> str:
@@ -200,10 +204,16 @@ def _machine_document(machine: Machine, overlays: Sequence[str]) -> dict[str, An
                     _template_document(devices, position, template)
                     for position, template in devices.templates(driver)
                 ],
+                **_trees_document(devices, driver),
             }
             for driver, devices in machine.devices.items()
         ],
     }
+
+
+def _trees_document(devices: Devices, driver: str) -> dict[str, Any]:
+    trees = [to_builtins(template) for _, template in devices.trees(driver)]
+    return {"nodeResourceSliceTemplates": trees} if trees else {}
 
 
 def _template_document(devices: Devices, position: int, template: Any) -> dict[str, Any]:

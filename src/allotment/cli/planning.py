@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
     from allotment.autoscaler.catalogue import Catalogue
     from allotment.autoscaler.consolidation import Consolidation
+    from allotment.autoscaler.overlays import Evaluation
     from allotment.autoscaler.plan import Plan
     from allotment.autoscaler.simulation import Simulation
     from allotment.cli.plan_input import Waiting
@@ -38,6 +39,9 @@ SOURCES = (NodeOverlay, NodePool, NodeGroup, NodeClaim)
 _SEEN: tuple[type[ApiStruct], ...] = (*SCHEDULED, PodDisruptionBudget, DaemonSet)
 KINDS: tuple[type[ApiStruct], ...] = (*_SEEN, *SOURCES)
 """What to look at."""
+
+
+_CONFLICTS = 5
 
 
 def waiting_in(seen: Seen, mine: Sequence[ApiStruct] = ()) -> tuple[Waiting, list[ApiStruct]]:
@@ -63,7 +67,23 @@ def planned(
     expect(simulation, claims, found.machines)
     make_claims(simulation, waiting.pods)
     machines = on_offer(found.machines, claims)
-    return provision(simulation, machines, waiting.pods, cheapest_alternative=by_price)
+    plan = provision(simulation, machines, waiting.pods, cheapest_alternative=by_price)
+    if plan.pending:
+        waiting.notes += [each for each in _conflicts(found) if each not in waiting.notes]
+    return plan
+
+
+def _conflicts(found: Evaluation) -> list[str]:
+    """What overlays contradict each other about, and so nobody plans with."""
+    told = list(
+        dict.fromkeys(
+            f"overlay {name} does not count for {conflict}"
+            for name, finding in found.findings.items()
+            for conflict in finding.conflicts
+        )
+    )
+    more = len(told) - _CONFLICTS
+    return [*told[:_CONFLICTS], *([f"and {more} more conflicts: allot overlays has all"] if more > 0 else [])]
 
 
 def has_alternatives(waiting: Waiting) -> bool:

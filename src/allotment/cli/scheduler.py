@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allotment.cli.feature_gates import DEVICES, feature_gates_option
 from allotment.cli.service import connection_options, service_options
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ WRITES = (
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True,
     help="of --dry-run",
 )  # fmt: skip
+@feature_gates_option
 @service_options
 def command(
     kubeconfig: Path | None,
@@ -56,6 +58,7 @@ def command(
     scheduler_name: str | None,
     dry_run: bool,
     output: str,
+    switched_off: frozenset[str],
     leader_elect: bool,
     metrics_host: str,
     metrics_port: int | None,
@@ -79,11 +82,13 @@ def command(
     set_up(log_level(verbose))
     if dry_run:
         try:
-            configuration = _named(configuration_of(config), scheduler_name)
+            configuration = _named(
+                configuration_of(config, devices=DEVICES not in switched_off), scheduler_name
+            )
             return uvloop.run(_rehearse(kubeconfig, context, configuration, output))
         except Failure as exc:
             raise NoAnswer(exc.message, exc.hint) from exc
-    configuration = _named(configuration_of(config), scheduler_name)
+    configuration = _named(configuration_of(config, devices=DEVICES not in switched_off), scheduler_name)
     service = Service(NAME, kubeconfig, context, leader_elect, metrics_host, metrics_port)
     uvloop.run(_run(service, configuration))
     return 0

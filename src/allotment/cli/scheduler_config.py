@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,13 @@ if TYPE_CHECKING:
 MAX_SIZE = 1024 * 1024
 
 
-def configuration_of(file: Path | None) -> Configuration:
-    """What a file says, or the default. Tells on standard error what it says in vain."""
+def configuration_of(file: Path | None, *, devices: bool = True) -> Configuration:
+    """What a file says, or the default. Tells on standard error what it says in vain. ``devices``: whether claims are allocated."""
+    found = _read(file)
+    return found if devices else replace(found, devices=False)
+
+
+def _read(file: Path | None) -> Configuration:
     from allotment.cli.failure import Failure
     from allotment.scheduler.profile import DEFAULT, ConfigurationError, load
 

@@ -15,7 +15,7 @@ import click
 
 from allotment.cli.catalog import catalog_option, read_files
 from allotment.cli.data_folder import data_dir_option
-from allotment.cli.feature_gates import feature_gates_option
+from allotment.cli.feature_gates import DEVICES, feature_gates_option
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -127,7 +127,8 @@ def command(
         raise click.UsageError("--scheduler-config has no use with --no-scheduler")
     if host in _EVERYWHERE:
         names = (*names, *_own_names())
-    autoscale, scheduling = autoscale or demo, configuration_of(scheduler_config)
+    autoscale = autoscale or demo
+    scheduling = configuration_of(scheduler_config, devices=DEVICES not in switched_off)
     catalog = (*([demo_catalogue()] if demo else []), *catalog)
     usual = (*NAMES, *([MACHINES] if autoscale else []))
     wanted = [

@@ -219,7 +219,7 @@ def _translated(translator: Translator, product: _Product, vendor: Obj) -> Trans
         return Refusal("parameters of claims are in the claim's namespace; its kind has no namespaces")
     try:
         answer = translator.translate(vendor)
-    except Exception as exc:  # other people's code: one object must not keep the others waiting
+    except (Exception, SystemExit) as exc:  # other people's code: one object must not keep the others waiting
         log.exception("%s failed to translate %s", translator.name, vendor["metadata"]["name"])
         return Refusal(f"{translator.name} failed to translate it: {type(exc).__name__}: {exc}")
     if not isinstance(answer, (translator.makes, Refusal)):

@@ -11,6 +11,7 @@ nobody waits for anything else.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -71,6 +72,8 @@ from allotment.controllers.vendor_kinds import VendorKinds
 from allotment.controllers.volumes.binder import VolumeBinder
 from allotment.controllers.volumes.ephemeral_claims import EphemeralClaims
 from allotment.scheduler.configuration import DEFAULT, Configuration
+
+log = logging.getLogger(__name__)
 
 CLAIMS, DEVICE_TAINTS, POOLS, PARAMETERS, WORKLOADS, NODES, VOLUMES, OVERLAYS, SIMULATION = (
     "claims",
@@ -183,9 +186,14 @@ def _machines(parts: Parts) -> list[Runs]:
     if place is None:
         return []
     pools, groups, market = parts.place_of(NodePool), parts.place_of(NodeGroup), _market(parts)
-    provider = _provider(parts.provider, providers.Surroundings(client, informers, market, place, groups))
+    trees = parts.place_of(NodeResourceSlice)
+    provider = _provider(
+        parts.provider, providers.Surroundings(client, informers, market, place, groups, trees)
+    )
     numbers = MachineNumbers(informers.at(place, NodeClaim), parts.registry)
-    lifecycle = Machines(client, informers, recorder, provider, market, place=place, numbers=numbers)
+    lifecycle = Machines(
+        client, informers, recorder, provider, market, place=place, trees=trees, numbers=numbers
+    )
     more = provider.reconcilers() if isinstance(provider, providers.Plays) else ()
     return [
         Controller(lifecycle, workers=MACHINE_WORKERS),
@@ -198,7 +206,7 @@ def _machines(parts: Parts) -> list[Runs]:
 
 def _provider(name: str, surroundings: providers.Surroundings) -> providers.Provider:
     makers: dict[str, providers.Maker] = {
-        **providers.installed(),
+        **providers.installed(name),
         SimulatedProvider.name: SimulatedProvider,
         GroupProvider.name: GroupProvider,
     }
@@ -235,7 +243,10 @@ def _plain(
 
 def _parameters(parts: Parts) -> list[Runs]:
     """Nothing where there are no such claims; where there are no translators, numbers only."""
-    classes, translators = parts.place_of(ResourceClass), installed()
+    classes, found = parts.place_of(ResourceClass), installed()
+    translators = found.translators
+    for fault in found.faults:
+        log.error("%s", fault)
     if classes is None or not (translators or parts.registry):
         return []
     kinds = VendorKinds(parts.client, parts.informers, [each.kind for each in translators])
@@ -291,7 +302,8 @@ async def controllers(
     readers: list[Reader] | None = None,
 ) -> list[Runs]:
     """The controllers of these names, not running yet. Their informers are asked for. ``readers`` gets those that want to be told
-    of another catalogue. Raises ImportError for a translator or a provider that cannot be had."""
+    of another catalogue. Raises ImportError for a provider that cannot be had; a translator that cannot be used is left out, and the
+    log says so."""
     served = await discover(client)
     parts = Parts(client, informers, recorder, served, registry, catalogue, provider, scheduling)
     made = [each for name in names for each in _MAKERS[name](parts)]

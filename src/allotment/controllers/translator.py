@@ -54,15 +54,45 @@ class Translator(Protocol):
         ...
 
 
-def installed() -> list[Translator]:
-    """The translators of all packages that are installed. Raises ImportError, naming the one that cannot be had."""
-    found: list[Translator] = []
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """Translators that can be used, and of the others why not."""
+
+    translators: tuple[Translator, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+def installed() -> Installed:
+    """The translators of all packages that are installed. One that cannot be loaded or does not say what it is for does not keep the
+    others from working, nor does one for a kind that has another already."""
+    found: dict[tuple[str, str], Translator] = {}
+    faults: list[str] = []
     for point in entry_points(group=ENTRY_POINTS):
         try:
-            found.append(point.load()())
-        except Exception as exc:
-            raise ImportError(f"translator {point.name} ({point.value}) cannot be loaded: {exc}") from exc
-    return found
+            translator = point.load()()
+            kind = _kind_of(translator)
+        except (Exception, SystemExit) as exc:  # other people's code
+            faults.append(
+                f"translator {point.name} ({point.value}) cannot be used: {type(exc).__name__}: {exc}"
+            )
+            continue
+        other = found.setdefault(kind, translator)
+        if other is not translator:
+            faults.append(
+                f"translator {point.name} ({point.value}) is not used: {kind[1]}.{kind[0]} has {other.name} already"
+            )
+    return Installed(tuple(found.values()), tuple(faults))
+
+
+def _kind_of(translator: Translator) -> tuple[str, str]:
+    """The kind that a translator is for. Raises TypeError for what is no translator."""
+    if not isinstance(translator.kind, VendorKind):
+        raise TypeError(f"its kind is a {type(translator.kind).__name__}, must be a VendorKind")
+    if translator.makes not in (ResourceClaimParameters, ResourceClassParameters):
+        raise TypeError("what it makes must be ResourceClaimParameters or ResourceClassParameters")
+    if not isinstance(translator.name, str) or not callable(translator.translate):
+        raise TypeError("it must have a name and a method translate")
+    return translator.kind.group, translator.kind.kind
 
 
 def snapshot(obj: Obj) -> Obj:

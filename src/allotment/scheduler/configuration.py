@@ -17,6 +17,7 @@ import msgspec.inspect
 from allotment.scheduler.framework import Plugin
 from allotment.scheduler.plugins.balanced_allocation import BalancedAllocation
 from allotment.scheduler.plugins.default_preemption import DefaultPreemption
+from allotment.scheduler.plugins.devices_off import DevicesOff
 from allotment.scheduler.plugins.dynamic_resources import BINDING_SECONDS, DynamicResources
 from allotment.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from allotment.scheduler.plugins.least_allocated import CPU_AND_MEMORY, LeastAllocated
@@ -89,6 +90,7 @@ class Configuration:
     binding_seconds: float = BINDING_SECONDS
     gangs: bool = True
     making_room: frozenset[str] = MAKING_ROOM  # what is done for gangs of Volcano that do not fit
+    devices: bool = True  # false: the feature gate DynamicResourceAllocation is off
     ignored: tuple[str, ...] = ()
 
     def rosters(self) -> dict[str, Profile]:
@@ -123,8 +125,10 @@ PLUGINS: Mapping[str, Callable[[ProfileSpec, Configuration], Plugin]] = {
     "NominatedNodes": lambda spec, configuration: NominatedNodes(),
     "PodTopologySpread": lambda spec, configuration: PodTopologySpread(),
     "InterPodAffinity": lambda spec, configuration: InterPodAffinity(),
-    "DynamicResources": lambda spec, configuration: DynamicResources(
-        spec.device_strategy, configuration.binding_seconds
+    "DynamicResources": lambda spec, configuration: (
+        DynamicResources(spec.device_strategy, configuration.binding_seconds)
+        if configuration.devices
+        else DevicesOff()
     ),
     "DefaultPreemption": lambda spec, configuration: DefaultPreemption(),
     "LeastAllocated": lambda spec, configuration: LeastAllocated(spec.resources),

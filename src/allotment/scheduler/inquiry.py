@@ -22,6 +22,8 @@ from allotment.scheduler.obstacles import Knows, Obstacles
 from allotment.scheduler.placement import Attempt, Placer
 
 if TYPE_CHECKING:
+    from allotment.api import alpha2
+    from allotment.api.meta import ApiStruct
     from allotment.api.resource import ResourceClaim
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.roster import Profile
@@ -37,6 +39,8 @@ class Finding:
     rejections: Mapping[str, Status] = field(default_factory=dict)  # of the nodes that were asked, by name
     claims: Sequence[ResourceClaim] = ()  # of v1, that would have to be allocated together
     short: tuple[str, ...] = ()  # nodes that lack nothing but devices for these claims
+    carried: Sequence[alpha2.ResourceClaim] = ()  # of v1alpha2, likewise
+    scarce: tuple[str, ...] = ()  # nodes that lack nothing but instances for those
 
 
 class Inquiry:
@@ -70,7 +74,12 @@ class Inquiry:
         short = tuple(
             name for name, status in rejections.items() if self._lacks_devices(attempt, name, status)
         )
-        return Finding("", found, True, rejections, self._pending(attempt, short), short)
+        scarce = tuple(
+            name for name, status in rejections.items() if self._lacks_instances(attempt, name, status)
+        )
+        return Finding(
+            "", found, True, rejections, self._pending(attempt, short), short, _carried(attempt), scarce
+        )
 
     def _lacks_devices(self, attempt: Attempt, name: str, status: Status) -> bool:
         """Whether nothing else is wrong with a node: plugins that know of one node only were asked before devices were, so those
@@ -83,6 +92,16 @@ class Inquiry:
             return False
         return all(plugin.filter(attempt.cycle, node).ok for plugin in attempt.filters)
 
+    def _lacks_instances(self, attempt: Attempt, name: str, status: Status) -> bool:
+        """The same for claims of v1alpha2, where these are all that a pod wants of devices."""
+        if status.plugin != DEVICES:
+            return False
+        node, wants = self.cluster.nodes[name], attempt.cycle.state[DEVICES]
+        assert isinstance(wants, Wants)
+        if not wants.carried or wants.pending or (wants.given and not reaches(wants, node).ok):
+            return False
+        return all(plugin.filter(attempt.cycle, node).ok for plugin in attempt.filters)
+
     def _pending(self, attempt: Attempt, nodes: Sequence[str]) -> Sequence[ResourceClaim]:
         """What is to be allocated on such nodes."""
         if not nodes or attempt.profile.devices is None:
@@ -90,13 +109,18 @@ class Inquiry:
         return list(attempt.profile.devices.pending(attempt.cycle, self.cluster.nodes[nodes[0]]).values())
 
     @contextmanager
-    def supposing(self, old: ResourceClaim, new: ResourceClaim) -> Iterator[None]:
-        """As if a claim were different, as long as the context lasts."""
+    def supposing(self, old: ApiStruct, new: ApiStruct) -> Iterator[None]:
+        """As if a claim, or parameters, were different, as long as the context lasts."""
         self.cluster.change(old, new)
         try:
             yield
         finally:
             self.cluster.change(new, old)
+
+
+def _carried(attempt: Attempt) -> Sequence[alpha2.ResourceClaim]:
+    wants = attempt.cycle.state.get(DEVICES)
+    return [each.claim for each in wants.carried] if isinstance(wants, Wants) else []
 
 
 def released(claim: ResourceClaim) -> ResourceClaim:

@@ -178,6 +178,32 @@ class SemanticFleet:
             known = answers[name] = _Answer(node, version, verdict)
         return known.verdict
 
+    def examine(self, node: Node, claims: Sequence[alpha2.ResourceClaim]) -> Outcome:
+        """The answer of one node with all its reasons, which ``ask`` does not keep."""
+        name = node.metadata.name
+        return allocate_semantic(
+            node, self.slices(name), self.book, claims, self.held(name), holdings=self._ledger
+        )
+
+    def slices(self, node: str) -> list[alpha2.NodeResourceSlice]:
+        """What a node publishes."""
+        return list(self._slices.get(node, {}).values())
+
+    def held(self, node: str) -> list[DeviceID]:
+        """Instances of a node that are in use, published or not."""
+        return list(self._held.get(node, ()))
+
+    def parameters(
+        self,
+    ) -> tuple[
+        list[alpha2.ResourceClass],
+        list[alpha2.ResourceClassParameters],
+        list[alpha2.ResourceClaimParameters],
+    ]:
+        """Classes, and parameters of classes and of claims."""
+        classes, of_classes, of_claims = self._objects.values()
+        return list(classes.values()), list(of_classes.values()), list(of_claims.values())
+
     def results(
         self, claims: Sequence[alpha2.ResourceClaim], allocated: Allocated
     ) -> list[tuple[alpha2.AllocationResult, str]]:

@@ -35,6 +35,16 @@ def nested(levels: int) -> Json:
     return made
 
 
+COSTLY = "costly"
+
+
+def _nested_lists(levels: int) -> Any:
+    made: Any = 1
+    for _ in range(levels):
+        made = [made]
+    return made
+
+
 SLICES: dict[str, tuple[alpha2.NodeResourceSlice, list[str]]] = {
     "empty tree": (node_slice(), []),
     "attributes of every kind": (
@@ -202,6 +212,39 @@ OTHERS: dict[str, tuple[type[Any], Json, list[str]]] = {
             "filters": [{"driverName": "a", "partitionable": {"selector": SELECTOR}}],
         },
         [],
+    ),
+    "vendor parameters that are no object": (
+        alpha2.ResourceClassParameters,
+        {"vendorParameters": [1]},
+        ["vendorParameters: invalid"],
+    ),
+    "vendor parameters that are too long": (
+        alpha2.ResourceClassParameters,
+        {"vendorParameters": {"a": "x" * 10_240}},
+        ["vendorParameters: too_long"],
+    ),
+    "vendor parameters of a claim that are too deep": (
+        alpha2.ResourceClaimParameters,
+        {
+            "vendorParameters": {"a": _nested_lists(32)},
+            "requests": [{"driverName": "a", "partitionable": {"required": [{"selector": "true"}]}}],
+        },
+        ["vendorParameters: forbidden"],
+    ),
+    "vendor parameters that are just so deep": (
+        alpha2.ResourceClassParameters,
+        {"vendorParameters": {"a": _nested_lists(31)}},
+        [],
+    ),
+    "a filter that may cost too much": (
+        alpha2.ResourceClassParameters,
+        {"filters": [{"driverName": "a", "partitionable": {"selector": COSTLY}}]},
+        ["filters[0].partitionable.selector: forbidden"],
+    ),
+    "a selector that may cost too much": (
+        alpha2.ResourceClaimParameters,
+        {"requests": [{"driverName": "a", "partitionable": {"required": [{"selector": COSTLY}]}}]},
+        ["requests[0].partitionable.required[0].selector: forbidden"],
     ),
     "33 filters": (
         alpha2.ResourceClassParameters,

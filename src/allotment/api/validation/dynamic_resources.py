@@ -11,6 +11,7 @@ from allotment.api.autoscaling import (
     AttributeBinding,
     DeviceTemplate,
     DynamicResources,
+    NodeResourceSliceTemplate,
     ResourceSliceTemplate,
     ResourceSliceTemplateSpec,
     TemplateNodeSelector,
@@ -29,6 +30,7 @@ from allotment.api.validation.naming import (
     check_qualified_name,
     formed,
 )
+from allotment.api.validation.node_resource_slice import check_resources
 from allotment.api.validation.node_selector import check_node_selector
 from allotment.api.validation.slice import COUNTER_SETS, DEVICES, check_counter_set
 
@@ -63,18 +65,54 @@ def check_dynamic_resources(resources: DynamicResources, path: FieldPath) -> Ite
     if len(templates) > TEMPLATES:
         yield at.too_many(len(templates), TEMPLATES)
         return
-    if not templates:
+    if not templates and not resources.node_resource_slice_templates:
         yield at.required("is required: name at least one slice that a driver will publish")
     for index, template in enumerate(templates):
         yield from _check_template(template, at.index(index))
     yield from _check_names(templates, at)
     yield from _check_counters(templates, at)
+    yield from _check_trees(
+        resources.node_resource_slice_templates, templates, path.child("nodeResourceSliceTemplates")
+    )
     yield from each(
         resources.attribute_bindings,
         path.child("attributeBindings"),
         BINDINGS,
         _Bindings(templates).check,
     )
+
+
+def _check_trees(
+    trees: tuple[NodeResourceSliceTemplate, ...],
+    templates: tuple[ResourceSliceTemplate, ...],
+    path: FieldPath,
+) -> Iterator[FieldError]:
+    """Templates of NodeResourceSlices: as slices, and a driver publishes in one of the two ways only."""
+    if len(trees) > TEMPLATES:
+        yield path.too_many(len(trees), TEMPLATES)
+        return
+    others = {template.spec.driver for template in templates}
+    names: set[str] = set()
+    roots: set[Hashable] = set()
+    for index, tree in enumerate(trees):
+        name, spec, at = tree.metadata.name, tree.spec, path.index(index).child("spec")
+        if name:
+            yield from formed(name, path.index(index).child("metadata", "name"), dns_subdomain_problem)
+            if name in names:
+                yield path.index(index).child("metadata", "name").duplicate(name)
+            names.add(name)
+        yield from _check_refused(spec, at, _REFUSED)
+        yield from check_resources(spec.driver_name, spec.partitionable, at)
+        if spec.driver_name in others:
+            yield at.child("driverName").invalid(
+                "must not be a driver of resourceSliceTemplates: a driver publishes ResourceSlices or NodeResourceSlices",
+                spec.driver_name,
+            )
+        for number, root in enumerate(spec.partitionable.resource_instances if spec.partitionable else ()):
+            if (spec.driver_name, root.name) in roots:
+                instances = at.child("partitionable", "resourceInstances")
+                yield instances.index(number).child("name").duplicate(root.name)
+            roots.add((spec.driver_name, root.name))
 
 
 # --- one template ---

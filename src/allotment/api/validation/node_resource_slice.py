@@ -57,13 +57,20 @@ def _check(slice_: NodeResourceSlice) -> Iterator[FieldError]:
     spec = slice_.spec
     yield from check_metadata(slice_.metadata, namespaced=False)
     yield from named(spec.node_name, _SPEC.child("nodeName"), dns_subdomain_problem)
-    yield from named(spec.driver_name, _SPEC.child("driverName"), driver_problem)
-    if spec.partitionable is None:
-        yield _SPEC.required(
+    yield from check_resources(spec.driver_name, spec.partitionable, _SPEC)
+
+
+def check_resources(
+    driver: str, resources: PartitionableResources | None, path: FieldPath
+) -> Iterator[FieldError]:
+    """What a driver offers, on a node that exists or one that does not yet."""
+    yield from named(driver, path.child("driverName"), driver_problem)
+    if resources is None:
+        yield path.required(
             "has no model that is known here; set partitionable, or upgrade if the driver uses a newer model"
         )
     else:
-        yield from _Tree(spec.partitionable).check(_SPEC.child("partitionable"))
+        yield from _Tree(resources).check(path.child("partitionable"))
 
 
 class _Tree:

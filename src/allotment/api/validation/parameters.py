@@ -15,6 +15,7 @@ from allotment.api.alpha2 import (
 )
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import dns_label_problem, dns_subdomain_problem, driver_problem
+from allotment.api.validation.configuration import check_raw_object
 from allotment.api.validation.expressions import ExpressionChecker, ExpressionUse, check_expression
 from allotment.api.validation.lists import each, named, repeated
 from allotment.api.validation.metadata import check_metadata
@@ -24,6 +25,8 @@ FILTERS: Final = 32
 REQUESTS: Final = 32
 REQUIRED: Final = 32
 """Most instances that one request asks for; a whole claim cannot get more than 32 either."""
+
+VENDOR_DEPTH: Final = 32
 
 _NO_MODEL: Final = "has no model that is known here; set partitionable"
 
@@ -55,6 +58,7 @@ def validate_class_parameters(
     return [
         *check_metadata(parameters.metadata, namespaced=False),
         *check_parameters_reference(parameters.generated_from, FieldPath("generatedFrom")),
+        *_check_vendor(parameters.vendor_parameters),
         *each(parameters.filters, FieldPath("filters"), FILTERS, check_filter),
     ]
 
@@ -66,6 +70,7 @@ def validate_claim_parameters(
     return [
         *check_metadata(parameters.metadata, namespaced=True),
         *check_parameters_reference(parameters.generated_from, FieldPath("generatedFrom")),
+        *_check_vendor(parameters.vendor_parameters),
         *each(
             parameters.requests,
             FieldPath("requests"),
@@ -73,6 +78,31 @@ def validate_claim_parameters(
             lambda request, at: _check_request(request, at, check),
         ),
     ]
+
+
+def _check_vendor(value: object) -> Iterator[FieldError]:
+    """A JSON object that only the driver understands. It is copied into every claim's status, so it is bounded as v1's
+    opaque parameters are, and in depth."""
+    path = FieldPath("vendorParameters")
+    if value is None:
+        return
+    if _is_deeper(value, VENDOR_DEPTH):
+        yield path.forbidden(f"must not be nested deeper than {VENDOR_DEPTH} levels")
+    else:
+        yield from check_raw_object(value, path)
+
+
+def _is_deeper(value: object, most: int) -> bool:
+    """Whether lists and objects are in each other more often than that."""
+    level = [value]
+    for _ in range(most):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+    return any(isinstance(each, dict | list) for each in level)
 
 
 def check_parameters_reference(

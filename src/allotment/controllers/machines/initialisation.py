@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node
 from allotment.api.quantity import Quantity
 from allotment.api.resource import ResourceSlice
-from allotment.autoscaler.comparison import Difference, awaited, differences
-from allotment.autoscaler.machine import Machine
-from allotment.autoscaler.node_claims import AS_PREDICTED, drivers_of, foreseen
+from allotment.autoscaler.comparison import Difference, awaited, differences, tree_differences
+from allotment.autoscaler.forkable_cluster import Slice
+from allotment.autoscaler.machine import Machine, trees_of
+from allotment.autoscaler.node_claims import AS_PREDICTED, drivers_of, foreseen, node_name
 from allotment.client.form import Obj
 
 _NAMED = 5
@@ -31,7 +33,7 @@ class Obstacle(NamedTuple):
     message: str
 
 
-def obstacle(claim: NodeClaim, node: Node, published: Sequence[ResourceSlice]) -> Obstacle | None:
+def obstacle(claim: NodeClaim, node: Node, published: Sequence[Slice]) -> Obstacle | None:
     if not any(each.type == "Ready" and each.status == "True" for each in node.status.conditions):
         return Obstacle("NodeNotReady", "the node does not say that it is ready")
     present = {(each.key, each.effect) for each in node.spec.taints}
@@ -47,10 +49,18 @@ def obstacle(claim: NodeClaim, node: Node, published: Sequence[ResourceSlice]) -
     ]
     if absent:
         return Obstacle("ResourceNotRegistered", f"the node does not have {', '.join(sorted(absent))} yet")
-    drivers = awaited(drivers_of(claim), published)
+    drivers = awaited(drivers_of(claim), *apart(published))
     if drivers:
         return Obstacle("DevicesNotPublished", f"{', '.join(drivers)} has not published all devices yet")
     return None
+
+
+def apart(published: Sequence[Slice]) -> tuple[list[ResourceSlice], list[NodeResourceSlice]]:
+    """ResourceSlices, and NodeResourceSlices."""
+    return (
+        [each for each in published if isinstance(each, ResourceSlice)],
+        [each for each in published if isinstance(each, NodeResourceSlice)],
+    )
 
 
 class Verdict(NamedTuple):
@@ -60,15 +70,18 @@ class Verdict(NamedTuple):
     differences: Sequence[Difference]
 
 
-def compared(claim: NodeClaim, machine: Machine | None, published: Sequence[ResourceSlice]) -> Verdict:
+def compared(claim: NodeClaim, machine: Machine | None, published: Sequence[Slice]) -> Verdict:
     """Whether a node that is ready has the devices that were predicted, of the drivers that were waited for."""
     drivers = set(drivers_of(claim))
     if not drivers:
         return _verdict("True", "NoDevices", "no devices were predicted")
     if machine is None:
         return _verdict("Unknown", "NoPrediction", "the catalogue does not have the machine any more")
+    slices, trees = apart(published)
     predicted = [each for each in foreseen(claim, machine)[1] if each.spec.driver in drivers]
-    found = differences(predicted, [each for each in published if each.spec.driver in drivers])
+    grown = [each for each in trees_of(machine, node_name(claim)) if each.spec.driver_name in drivers]
+    found = differences(predicted, [each for each in slices if each.spec.driver in drivers])
+    found += tree_differences(grown, [each for each in trees if each.spec.driver_name in drivers])
     if not found:
         return _verdict("True", "AsPredicted", "all devices are as predicted")
     told = "; ".join(str(each)[:_CLIPPED] for each in found[:_NAMED])

@@ -21,6 +21,7 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
+from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.autoscaling import CAPACITY_TYPE, INSTANCE_TYPE, NODE_GROUP, NODE_POOL, ZONE, NodeClaim
 from allotment.api.core import Node, Pod
 from allotment.api.cron import seconds
@@ -28,6 +29,7 @@ from allotment.api.resource import ResourceSlice
 from allotment.api.status import NotFound, StatusError
 from allotment.api.validation import validate_node_claim
 from allotment.autoscaler.comparison import published_by
+from allotment.autoscaler.forkable_cluster import Slice
 from allotment.autoscaler.machine import Machine
 from allotment.autoscaler.node_claims import (
     AS_PREDICTED,
@@ -93,6 +95,7 @@ class Machines:
         market: Market,
         *,
         place: Resource,
+        trees: Resource | None = None,
         numbers: MachineNumbers | None = None,
         now: Now = real_time,
     ) -> None:
@@ -111,6 +114,10 @@ class Machines:
         self._claims.on_change(self._claim_changed)
         self._nodes.informer.on_change(self._node_changed)
         self._slices.on_change(self._slice_changed)
+        self._trees = informers.at(trees, NodeResourceSlice) if trees is not None else None
+        if self._trees is not None:
+            self._trees.add_index(_BY_NODE, _hosts)
+            self._trees.on_change(self._slice_changed)
         informers.of(Pod).on_change(self._pod_changed)
         market.on_change.append(self._market_changed)
 
@@ -127,7 +134,7 @@ class Machines:
             for mark in marks_of(node) if node is not None else ():
                 self._wake(mark)
 
-    def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+    def _slice_changed(self, old: Slice | None, new: Slice | None) -> None:
         for each in (old, new):
             for name in _hosts(each) if each is not None else ():
                 node = self._nodes.informer.get(name)
@@ -351,8 +358,10 @@ class Machines:
     async def _give_up(self, claim: NodeClaim) -> None:
         await self._status.claims.delete(claim.metadata.name, uid=claim.metadata.uid)
 
-    def _published(self, node: Node) -> list[ResourceSlice]:
-        return published_by(node, self._slices.by(_BY_NODE, node.metadata.name))
+    def _published(self, node: Node) -> list[Slice]:
+        name = node.metadata.name
+        trees = self._trees.by(_BY_NODE, name) if self._trees is not None else ()
+        return [*published_by(node, self._slices.by(_BY_NODE, name)), *trees]
 
     def _age(self, claim: NodeClaim) -> float:
         created = moment(claim.metadata.creation_timestamp) or self._now()
@@ -390,7 +399,7 @@ def _marks(claim: NodeClaim) -> tuple[str, ...]:
     return tuple(each for each in (claim.metadata.uid, claim.status.provider_id) if each)
 
 
-def _hosts(slice: ResourceSlice) -> tuple[str, ...]:
+def _hosts(slice: Slice) -> tuple[str, ...]:
     """The nodes that may have published a slice."""
     owners = (each.name for each in slice.metadata.owner_references if each.kind == "Node")
     return tuple({*owners, *([slice.spec.node_name] if slice.spec.node_name else [])})

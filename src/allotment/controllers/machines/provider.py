@@ -79,13 +79,14 @@ class Provider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a provider may want to know. ``claims`` and ``groups`` say where the server has these kinds."""
+    """What a provider may want to know. ``claims``, ``groups`` and ``trees`` (NodeResourceSlices) say where the server has these kinds."""
 
     client: Client
     informers: Informers
     market: Market
     claims: Resource
     groups: Resource | None = None
+    trees: Resource | None = None
     now: Now = real_time
 
 
@@ -99,12 +100,14 @@ class Plays(Protocol):
 Maker = Callable[[Surroundings], Provider]
 
 
-def installed() -> Mapping[str, Maker]:
-    """The providers of packages that are installed, by name. Raises ImportError, naming the one that cannot be had."""
+def installed(name: str) -> Mapping[str, Maker]:
+    """The provider of this name, if a package has it. Raises ImportError if it cannot be had; what others have is not looked at."""
     found: dict[str, Maker] = {}
     for point in entry_points(group=ENTRY_POINTS):
+        if point.name != name:
+            continue
         try:
             found[point.name] = point.load()
-        except Exception as exc:
+        except (Exception, SystemExit) as exc:
             raise ImportError(f"provider {point.name} ({point.value}) cannot be loaded: {exc}") from exc
     return found

@@ -21,14 +21,17 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.autoscaling import HOSTNAME, NodeClaim
 from allotment.api.core import Node, NodeSpec, NodeStatus
 from allotment.api.meta import ObjectMeta, OwnerReference
 from allotment.api.resource import Device, DeviceAttribute, ResourceSlice
 from allotment.api.status import AlreadyExists, NotFound
 from allotment.api.unknown_attribute import UnknownAttribute
-from allotment.autoscaler.machine import Machine
+from allotment.autoscaler.machine import Machine, trees_of
 from allotment.autoscaler.node_claims import LAUNCHED, State, condition, foreseen, state_of
+from allotment.client.client import Collection
+from allotment.client.form import Typed
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import left
 from allotment.controllers.controller import Again, Reconciler
@@ -88,6 +91,10 @@ class SimulatedMachines:
         self._market, self._now = surroundings.market, surroundings.now
         client, informers = surroundings.client, surroundings.informers
         self._client_nodes, self._client_slices = client.of(Node), client.of(ResourceSlice)
+        trees = surroundings.trees
+        self._client_trees = (
+            Collection(client, trees, Typed(NodeResourceSlice)) if trees is not None else None
+        )
         self._claims, self._nodes = informers.at(surroundings.claims, NodeClaim), follow_nodes(informers)
         self._claims.on_change(lambda _, new: self.queue.add(new.metadata.name) if new is not None else None)
 
@@ -120,6 +127,13 @@ class SimulatedMachines:
         for each in _slices(claim, machine, node) if machine is not None else ():
             with suppress(AlreadyExists):
                 await self._client_slices.create(each)
+        if machine is not None and self._client_trees is not None:
+            for tree in trees_of(machine, node.metadata.name):
+                metadata = replace(tree.metadata, owner_references=(_owner(node),))
+                with suppress(AlreadyExists):
+                    await self._client_trees.create(
+                        replace(tree, api_version=self._client_trees.resource.api_version, metadata=metadata)
+                    )
         await self._begin(claim, node)
         return None
 
@@ -146,7 +160,7 @@ def _node(claim: NodeClaim) -> Node:
 
 def _slices(claim: NodeClaim, machine: Machine, node: Node) -> list[ResourceSlice]:
     """What was predicted, with values in place of what was not known, and with what the annotations say is wrong."""
-    owner = OwnerReference(api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid)
+    owner = _owner(node)
     values: dict[str, DeviceAttribute] = {}
     missing = int(_number(claim, MISSING_DEVICES, 0))
     made = []
@@ -155,6 +169,10 @@ def _slices(claim: NodeClaim, machine: Machine, node: Node) -> list[ResourceSlic
         spec = replace(each.spec, devices=tuple(devices[: max(len(devices) - missing, 0)]))
         made.append(replace(each, metadata=replace(each.metadata, owner_references=(owner,)), spec=spec))
     return made
+
+
+def _owner(node: Node) -> OwnerReference:
+    return OwnerReference(api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid)
 
 
 def _device(device: Device, uid: str, values: dict[str, DeviceAttribute]) -> Device:

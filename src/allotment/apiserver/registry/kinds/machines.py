@@ -71,7 +71,9 @@ def _price(obj: Obj, now: str) -> str:
 
 def _drivers(obj: Obj, now: str) -> str:
     templates = at(obj, "spec", "dynamicResources", "resourceSliceTemplates") or ()
-    return ",".join(sorted({at(each, "spec", "driver") or "" for each in templates}))
+    trees = at(obj, "spec", "dynamicResources", "nodeResourceSliceTemplates") or ()
+    drivers = {at(each, "spec", "driver") or "" for each in templates}
+    return ",".join(sorted(drivers | {at(each, "spec", "driverName") or "" for each in trees}))
 
 
 def _resource(struct: type[ApiStruct], api_version: str, plural: str, **more: Any) -> Resource:

@@ -1,0 +1,203 @@
+"""Which single change would make claims of v1alpha2 fit, found by asking the allocator node by node.
+
+What such a claim asks for is written in parameters, so that is where changes are made: one request left out, one selector, one filter
+of the class; or one other claim is released. Each is tried alone, on the nodes that the caller names, within a number of
+questions and as long as ``go_on`` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from allotment.allocator.outcome import Allocated
+from allotment.allocator.request import full_name
+from allotment.allocator.semantic import SemanticBook, allocate_semantic
+from allotment.api import alpha2
+from allotment.usage.changes import Kind
+from allotment.usage.remedies import MOST, Remedies, Remedy
+
+if TYPE_CHECKING:
+    from allotment.allocator.pool import DeviceID
+    from allotment.api.core import Node
+    from allotment.api.meta import ApiStruct
+
+QUESTIONS = 2_000
+BUDGET = 20_000
+_EXPRESSION = 80  # characters that are shown of one
+_EVERYTHING = "true"
+
+Slices = Sequence[alpha2.NodeResourceSlice]
+ClassParameters = alpha2.ResourceClassParameters
+ClaimParameters = alpha2.ResourceClaimParameters
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A node, what it publishes, and what of it is in use."""
+
+    node: Node
+    slices: Slices
+    held: Collection[DeviceID]
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Classes and parameters, as a book is made of them."""
+
+    classes: Sequence[alpha2.ResourceClass]
+    class_parameters: Sequence[ClassParameters]
+    claim_parameters: Sequence[ClaimParameters]
+
+    def book(self, old: ApiStruct | None = None, new: ApiStruct | None = None) -> SemanticBook:
+        """The book with one of the parameters written differently."""
+        return SemanticBook(
+            self.classes,
+            [
+                new if each is old and isinstance(new, ClassParameters) else each
+                for each in self.class_parameters
+            ],
+            [
+                new if each is old and isinstance(new, ClaimParameters) else each
+                for each in self.claim_parameters
+            ],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """Parameters as they are, and as they might be. ``words`` complete "fits …"."""
+
+    kind: Kind
+    claim: str
+    request: str
+    value: str
+    words: str
+    old: ApiStruct
+    new: ApiStruct
+
+
+@dataclass(slots=True)
+class InstanceSearch:
+    """See the module. ``rewritten`` says of remedies, by their words, which parameters are written differently."""
+
+    claims: Sequence[alpha2.ResourceClaim]
+    grounds: Sequence[Ground]
+    shelf: Shelf
+    go_on: Callable[[], bool] = lambda: True
+    rewritten: dict[str, Rewritten] = field(default_factory=dict)
+    _left: int = QUESTIONS
+    _cut: bool = False
+
+    def remedies(self, holders: Mapping[str, Collection[DeviceID]]) -> Remedies:
+        """``holders`` are claims that may be named as ones to release, with what they hold."""
+        found = [*self._changes(), *self._releases(holders)]
+        order = list(Kind)
+        found.sort(key=lambda each: (order.index(each.kind), each.given_up))
+        return Remedies(tuple(found[:MOST]), self._cut or len(found) > MOST)
+
+    def _fits(self, book: SemanticBook, ground: Ground, without: Collection[DeviceID] = ()) -> bool:
+        if self._left <= 0 or not self.go_on():
+            self._cut = True
+            return False
+        self._left -= 1
+        held = [each for each in ground.held if each not in without]
+        outcome = allocate_semantic(ground.node, ground.slices, book, self.claims, held, budget=BUDGET)
+        return isinstance(outcome, Allocated)
+
+    def _changes(self) -> Iterator[Remedy]:
+        for change in _rewritings(self.claims, self.shelf.book()):
+            book = self.shelf.book(change.old, change.new)
+            ground = next((each for each in self.grounds if self._fits(book, each)), None)
+            if ground is not None:
+                self.rewritten[change.words] = change
+                node = ground.node.metadata.name
+                yield Remedy(change.kind, change.claim, change.request, change.value, change.words, node, 1.0)
+
+    def _releases(self, holders: Mapping[str, Collection[DeviceID]]) -> Iterator[Remedy]:
+        book = self.shelf.book()
+        for name, devices in sorted(holders.items(), key=lambda each: (len(each[1]), each[0])):
+            mine = [each for each in self.grounds if not set(devices).isdisjoint(each.held)]
+            ground = next((each for each in mine if self._fits(book, each, devices)), None)
+            if ground is not None:
+                words = f"if claim {name} is released"
+                yield Remedy(
+                    Kind.RELEASE, name, "", name, words, ground.node.metadata.name, float(len(devices))
+                )
+
+
+def _rewritings(claims: Sequence[alpha2.ResourceClaim], book: SemanticBook) -> Iterator[Rewritten]:
+    """What can be left out of the parameters, each thing by itself."""
+    seen: set[int] = set()
+    for terms in book.demand(claims).terms:
+        name = full_name(terms.claim.metadata)
+        parameters, of_class = terms.claim_parameters, terms.class_parameters
+        if parameters.metadata.name and id(parameters) not in seen:
+            seen.add(id(parameters))
+            yield from _of_claim(name, parameters)
+        if of_class is not None and id(of_class) not in seen:
+            seen.add(id(of_class))
+            yield from _of_class(name, of_class)
+
+
+def _of_claim(claim: str, parameters: ClaimParameters) -> Iterator[Rewritten]:
+    where = f"ResourceClaimParameters {full_name(parameters.metadata)}"
+    several = sum(len(_required(each)) for each in parameters.requests)
+    for number, request in enumerate(parameters.requests):
+        required = _required(request)
+        for index, wish in enumerate(required):
+            name = wish.name or f"{request.driver_name}[{index}]"
+            if several > 1:
+                yield Rewritten(
+                    Kind.COUNT,
+                    claim,
+                    name,
+                    "",
+                    f"without request {name} of {where}",
+                    parameters,
+                    _with(parameters, number, (*required[:index], *required[index + 1 :])),
+                )
+            if wish.selector != _EVERYTHING:
+                open_ = replace(wish, selector=_EVERYTHING)
+                yield Rewritten(
+                    Kind.SELECTOR,
+                    claim,
+                    name,
+                    wish.selector,
+                    f"without the selector {_shown(wish.selector)} of request {name} of {where}",
+                    parameters,
+                    _with(parameters, number, (*required[:index], open_, *required[index + 1 :])),
+                )
+
+
+def _with(
+    parameters: ClaimParameters, number: int, kept: tuple[alpha2.PartitionableResourceRequest, ...]
+) -> ClaimParameters:
+    """The parameters with other instances asked for in one of the requests."""
+    model = alpha2.PartitionableResourceRequests(required=kept)
+    requests = list(parameters.requests)
+    requests[number] = replace(requests[number], partitionable=model)
+    return replace(parameters, requests=tuple(requests))
+
+
+def _of_class(claim: str, parameters: ClassParameters) -> Iterator[Rewritten]:
+    where = f"ResourceClassParameters {parameters.metadata.name}"
+    for index, filter in enumerate(parameters.filters):
+        selector = filter.partitionable.selector if filter.partitionable is not None else ""
+        words = f"without the filter {_shown(selector)} of {where}"
+        kept = (*parameters.filters[:index], *parameters.filters[index + 1 :])
+        yield Rewritten(
+            Kind.SELECTOR, claim, "", selector, words, parameters, replace(parameters, filters=kept)
+        )
+
+
+def _required(request: alpha2.ResourceRequest) -> tuple[alpha2.PartitionableResourceRequest, ...]:
+    return request.partitionable.required if request.partitionable is not None else ()
+
+
+def _shown(expression: str) -> str:
+    short = expression if len(expression) <= _EXPRESSION else f"{expression[: _EXPRESSION - 3]}..."
+    return f"`{short}`"
