@@ -138,8 +138,9 @@ class Scheduler:
                 verdict = Verdict(status.words, incomplete=True)
                 self.statuses.refused(key.removeprefix(GANG_PREFIX), verdict)
             entry = self.queue.get(key)
+            passing = status.code is Code.WAIT
             for pod in entry.pods if entry is not None else ():
-                self.outbox.say_unschedulable(pod, Refusal(status.words, frozenset()))
+                self.outbox.say_unschedulable(pod, Refusal(status.words, frozenset(), passing=passing))
 
     def _changed(self, event: Changed) -> None:
         old: Any = event.old
