@@ -22,6 +22,7 @@ from allotment.scheduler.obstacles import Knows, Obstacles
 from allotment.scheduler.placement import Attempt, Placer
 
 if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
     from allotment.api.resource import ResourceClaim
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.roster import Profile
@@ -90,8 +91,8 @@ class Inquiry:
         return list(attempt.profile.devices.pending(attempt.cycle, self.cluster.nodes[nodes[0]]).values())
 
     @contextmanager
-    def supposing(self, old: ResourceClaim, new: ResourceClaim) -> Iterator[None]:
-        """As if a claim were different, as long as the context lasts."""
+    def supposing(self, old: ApiStruct, new: ApiStruct) -> Iterator[None]:
+        """As if a claim or a pod were different, as long as the context lasts."""
         self.cluster.change(old, new)
         try:
             yield
