@@ -334,6 +334,14 @@ def test_what_is_wrong_with_a_placed_pods_claims(allot: Allot) -> None:
     assert "DeviceVanished: it " in ran.out
 
 
+def test_a_running_pod_whose_claim_was_removed(allot: Allot) -> None:
+    runs = {**pod("p"), "spec": {"containers": [], "nodeName": "node-1",
+        "resourceClaims": [{"name": "a", "resourceClaimName": "gone"}]}}  # fmt: skip
+    ran = explain(allot, "pod", "p", objects=(*HEALTHY, runs))
+    assert ran.code == 1
+    assert "ClaimGone: it runs with claim gone, which is gone" in ran.out
+
+
 def test_another_schedulers_pod(allot: Allot) -> None:
     other = waiting("other", says="0/1 nodes: none", schedulerName="volcano")  # which shows that there is one
     mine = waiting("p", "c", schedulerName="volcano")

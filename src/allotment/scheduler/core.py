@@ -38,6 +38,8 @@ from allotment.scheduler.pod import PodInfo, group_key
 from allotment.scheduler.queue import GATED, PARKED, Backoff, Entry, Queue
 from allotment.scheduler.queue_status import QueueStatuses
 from allotment.scheduler.queues import Quota, unread
+from allotment.scheduler.removed_claims import REASON as REMOVED
+from allotment.scheduler.removed_claims import RemovedClaims
 from allotment.scheduler.session import Session
 from allotment.scheduler.step import MakeClaim, WriteClaim
 
@@ -84,6 +86,7 @@ class Scheduler:
             on=gangs,
         )
         self._disputes = Disputes(cluster, self.waits)
+        self._removed = RemovedClaims(cluster)
         self.now = 0.0
         self.decided = 0  # how many attempts there were
         self.profile = ""  # by which the last one was
@@ -122,6 +125,7 @@ class Scheduler:
             self.queue_statuses,
             self._gate,
             self.outbox,
+            self._removed,
         )
         times = [part.next_time() for part in parts]
         return min((time for time in times if time is not None), default=None)
@@ -130,6 +134,8 @@ class Scheduler:
         self.now = self.bindings.now = self.outbox.now = max(self.now, event.now)
         self.bindings.tick()
         self.outbox.tick()
+        for pod, words in self._removed.overdue(self.now):
+            self.outbox.tell(pod, REMOVED, words, warning=True)
         if self.now - self._revisited >= REVISIT_EVERY:
             self._revisited = self.now
             self.queue.revisit(self.now)
@@ -148,6 +154,8 @@ class Scheduler:
         kind = type(new if new is not None else old)
         if kind is Pod:
             self._pod_changed(old, new)
+            for claim in self._removed.ended() if self._removed else ():
+                self._wake(claim, None)
             return
         if kind is ResourceClaim:
             self._claim_changed(old, new)
@@ -168,7 +176,10 @@ class Scheduler:
             self.outbox.warn(queue, "NotRead", words)
 
     def _claim_changed(self, old: Any, new: Any) -> None:
+        if new is not None and self._removed:
+            self._removed.returns(new)
         key = self.cluster.claims.change(old, new)
+        self._removed.changed(old, new, self.now)
         self.bindings.claim_changed(key)
         if old is None:
             self._gate.claim_came(self.now)
