@@ -248,8 +248,12 @@ class Claims:
             if all(mine < self._rank(holder, device) for holder in holders):
                 for holder in holders:
                     held = self.ledger.release(holder)
-                    self.ledger.hold(holder, tuple([each for each in held if each.device != device]))
-                    self.disputed[holder] = self._holdings(holder)
+                    rest = tuple([each for each in held if each.device != device])
+                    self.ledger.hold(holder, rest)
+                    if holder in self._removed:  # somebody else gave the device away; nothing brings it back
+                        self._removed[holder] = rest
+                    else:
+                        self.disputed[holder] = self._holdings(holder)
 
     def _rank(self, key: str, device: DeviceID) -> float:
         """Of several claims on a device, the lowest has it."""

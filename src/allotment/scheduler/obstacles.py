@@ -113,7 +113,7 @@ class Obstacles:
         name = pod.pod.spec.scheduler_name or ""
         if not self.runs(name):
             words = f"it is for scheduler {name}, and no pod shows that a scheduler of that name runs"
-            return _kept_by(SCHEDULER, words)
+            return _kept_by(SCHEDULER, words + near(name, OWN_NAMES - {""}))
         profile = self._profiles.get(name) or next(iter(self._profiles.values()))
         status = admission(pod, self._cluster, profile, gangs=self._gangs)
         if not status.ok:

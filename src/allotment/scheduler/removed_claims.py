@@ -1,4 +1,4 @@
-"""Claims that were removed, or lost their allocation, while pods run with their devices.
+"""Claims that were removed while pods run with their devices.
 
 Finalizers keep that from happening, and whoever strips them can do it all the same. The containers go on using the devices, so these stay held
 until the last such pod is done: nobody else gets them. Each pod is told in an event if that lasts; mostly it does not, as the news of a pod's end may
@@ -44,17 +44,13 @@ class RemovedClaims:
 
     def changed(self, old: ResourceClaim | None, new: ResourceClaim | None, now: float) -> None:
         """A claim changed, as the cluster knows already."""
-        same = old is not None and new is not None and old.metadata.uid == new.metadata.uid
-        if (
-            old is None
-            or old.status.allocation is None
-            or (same and new is not None and new.status.allocation)
-        ):
+        stays = old is not None and new is not None and old.metadata.uid == new.metadata.uid
+        if old is None or old.status.allocation is None or stays:
             return
         key = full_name(old.metadata)
         running = [pod for pod in self._users(key) if _is_user(old, pod)]
         if running:
-            name = f"{key}, which was removed ({old.metadata.uid})"
+            name = f"{key}, which was removed ({old.metadata.uid}, {old.metadata.resource_version})"
             pods, uids = {pod.key for pod in running}, {pod.uid for pod in running}
             self._found[name] = _Removed(old, pods, uids, now + PATIENCE)
             self._cluster.claims.keep(name, old)
