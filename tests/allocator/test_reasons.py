@@ -64,6 +64,14 @@ def counted(*specs: object, **counters: str) -> list[ResourceSlice]:
         pytest.param(
             [slice_(device("d", size=3))],
             request("r", f"{mine('size')} > 5"),
+            {"in_use": held("d")},
+            "selector",
+            f"fails `{mine('size')} > 5` (size=3)",
+            id="selector, whoever has the device",
+        ),
+        pytest.param(
+            [slice_(device("d", size=3))],
+            request("r", f"{mine('size')} > 5"),
             {},
             "selector",
             f"fails `{mine('size')} > 5` (size=3)",

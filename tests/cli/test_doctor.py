@@ -49,6 +49,17 @@ def allocated_at(obj: Json, when: str) -> Json:
     return {**obj, "status": {**obj["status"], "allocation": allocation}}
 
 
+def runs(*claims: str, phase: str = "Running", made: str = "") -> Json:
+    """Pod ``p`` on a node with these claims, and one that was made for it."""
+    obj = pod("p", phase=phase)
+    entries = [{"name": each, "resourceClaimName": each} for each in claims]
+    if made:
+        obj["status"]["resourceClaimStatuses"] = [{"name": "made", "resourceClaimName": made}]
+        entries.append({"name": "made", "resourceClaimTemplateName": "t"})
+    obj["spec"] = {"containers": [], "nodeName": "node-1", "resourceClaims": entries}
+    return obj
+
+
 JUST_NOW = "2999-12-31T00:00:00Z"  # however long ago this file was read
 
 
@@ -69,6 +80,12 @@ JUST_NOW = "2999-12-31T00:00:00Z"  # however long ago this file was read
         ((GPUS, claim("c", "gpu-0", users=("p",))), []),  # no pods were given: nothing is known of them
         ((GPUS, dated(claim("c", "gpu-0"), deletionTimestamp=OLD)), ["DeletionStuck"]),
         ((GPUS, dated(claim("c", "gpu-0", users=("p",)), deletionTimestamp=OLD)), []),  # until its users end
+        ((GPUS, runs("c")), ["ClaimGone"]),
+        ((GPUS, runs(made="p-made")), ["ClaimGone"]),
+        ((GPUS, runs("c"), claim("c", "gpu-0", users=("p",))), []),
+        ((GPUS, runs("c"), claim("c")), ["ClaimGone"]),  # made anew
+        ((GPUS, runs("c", phase="Pending")), []),  # its kubelet waits
+        ((GPUS, runs("c", phase="Succeeded")), []),
         ((GPUS, claim("c", "gpu-7", users=("p",))), ["DeviceVanished"]),
         ((GPUS, claim("c", "a", pool="gone", users=("p",))), ["DeviceVanished"]),
         ((GPUS, claim("c", "a", driver="other", users=("p",))), ["DriverGone"]),

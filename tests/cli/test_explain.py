@@ -160,9 +160,106 @@ def test_what_is_not_a_matter_of_devices_is_told_as_the_scheduler_does(allot: Al
     told = document(ran)
     assert (ran.code, told["state"]) == (1, state)
     assert reason in told["reason"]
-    assert told["remedies"] == []
     people = explain(allot, "pod", "p", objects=(*ONE, strange, asked)).out
-    assert "What would help" not in people
+    assert ("What would help" in people) is (state == "FitsNowhere")
+
+
+def selecting(name: str, expression: str, of_class: str = "gpu") -> Json:
+    made = claim(name)
+    exactly = made["spec"]["devices"]["requests"][0]["exactly"]
+    exactly |= {"deviceClassName": of_class, "selectors": [{"cel": {"expression": expression}}]}
+    return made
+
+
+def amounts(name: str, cpu: str, memory: str, **labels: str) -> Json:
+    made = machine(name, **labels)
+    return {**made, "status": {**made["status"], "allocatable": {"cpu": cpu, "memory": memory, "pods": "9"}}}
+
+
+AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+    {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]}}}  # fmt: skip
+LABELLED = {**gpus("n", 1), "metadata": {"name": "labelled"}}
+LABELLED["spec"]["devices"][0]["attributes"] |= {"model": {"string": "A100"}}
+SMALL, LARGE = amounts("small", "4", "64Gi", disk="ssd"), amounts("large", "16", "32Gi", disk="nvme")
+NICS = slice_of("fabric", "port-0", driver="nic.example.com", node="")
+ELSEWHERE = 'device.driver == "gpu.nvidia.com"'
+MISSPELT = f'device.attributes["{GPU}"].?modle.orValue("") == "A100"'
+OTHER = f'device.attributes["{GPU}"].model == "a-100"'
+# what is in the cluster beside a class; the pod; what is told under "What would help", line by line
+HELP: dict[str, tuple[tuple[Json, ...], Json, list[str]]] = {
+    "a label that no node has": (
+        (SMALL, LARGE),
+        waiting("p", nodeSelector={"disk": "sdd"}),
+        ["fits without node selector disk=sdd (no node has it; there is disk=nvme, ssd)"],
+    ),
+    "a label that nobody has heard of": (
+        (SMALL,),
+        waiting("p", nodeSelector={"zone": "a"}),
+        ["fits without node selector zone=a (no node has a label zone)"],
+    ),
+    "node affinity": ((SMALL,), waiting("p", affinity=AFFINITY), ["fits without its required node affinity"]),
+    "cpu, in less than the largest node has": (
+        (SMALL, LARGE),
+        waiting("p", cpu="20"),
+        ["fits with cpu ≤ 16 (asks for 20; node large has the most left)"],
+    ),
+    "cpu, and a label besides": (
+        (SMALL, LARGE),
+        waiting("p", cpu="20", nodeSelector={"disk": "sdd"}),
+        [
+            "node selector disk=sdd: no node has it; there is disk=nvme, ssd",
+            "node large has the most cpu left: 16 of 16, and the pod asks for 20",
+            "no single change",
+        ],
+    ),
+    "a node taint": (
+        ({**SMALL, "spec": {"taints": [{"key": "spot", "effect": "NoSchedule"}]}},),
+        waiting("p"),
+        ["fits with a toleration of node taint spot"],
+    ),
+    "a driver that publishes nothing": (
+        (SMALL, gpus("small", 1), selecting("c", ELSEWHERE)),
+        waiting("p", "c"),
+        [
+            f"fits without selector `{ELSEWHERE}` (request gpu)",
+            "no driver gpu.nvidia.com publishes anything; those that do: gpu.example.com, nic.example.com",
+        ],
+    ),
+    "an attribute that is misspelt": (
+        (machine("n"), LABELLED, selecting("c", MISSPELT)),
+        waiting("p", "c"),
+        [
+            f"fits without selector `{MISSPELT}` (request gpu)",
+            f"no device has attribute {GPU}/modle; did you mean model?",
+        ],
+    ),
+    "a value that no device has": (
+        (machine("n"), LABELLED, selecting("c", OTHER)),
+        waiting("p", "c"),
+        [f"fits without selector `{OTHER}` (request gpu)", 'no device has model "a-100"; did you mean A100?'],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HELP)
+def test_what_would_help_comes_first_and_names_what_there_is(allot: Allot, name: str) -> None:
+    objects, asked, told = HELP[name]
+    ran = explain(allot, "pod", "p", objects=(gpu_class(), NICS, *objects, asked))
+    found = ran.out.partition("What would help\n---------------\n")[2]
+    helping, _, nodes = found.partition("\n\n")
+    assert [line.strip() for line in helping.splitlines()] == told
+    assert nodes.startswith("Node by node")
+
+
+def test_a_class_that_is_misspelt(allot: Allot) -> None:
+    ran = explain(allot, "pod", "p", objects=(*ONE, selecting("c", "true", "gpuu"), waiting("p", "c")))
+    assert "there is no device class gpuu; did you mean gpu?" in ran.out
+
+
+def test_a_template_that_is_misspelt(allot: Allot) -> None:
+    there = {**template("large", 1), "metadata": {"name": "large", "namespace": "team-a"}}
+    ran = explain(allot, "pod", "p", objects=(*ONE, there, waiting("p", template="larg")))
+    assert "there is no ResourceClaimTemplate team-a/larg; did you mean large?" in ran.out
 
 
 def test_a_claim_that_is_to_be_made_is_explained_as_if_it_were(allot: Allot) -> None:
@@ -236,6 +333,14 @@ def test_what_is_wrong_with_a_placed_pods_claims(allot: Allot) -> None:
     assert ran.code == 1
     assert "1 thing is wrong" in ran.out
     assert "DeviceVanished: it " in ran.out
+
+
+def test_a_running_pod_whose_claim_was_removed(allot: Allot) -> None:
+    runs = {**pod("p"), "spec": {"containers": [], "nodeName": "node-1",
+        "resourceClaims": [{"name": "a", "resourceClaimName": "gone"}]}}  # fmt: skip
+    ran = explain(allot, "pod", "p", objects=(*HEALTHY, runs))
+    assert ran.code == 1
+    assert "ClaimGone: it runs with claim gone, which is gone" in ran.out
 
 
 def test_another_schedulers_pod(allot: Allot) -> None:

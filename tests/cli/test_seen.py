@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from allotment.api.status import NotFound
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from tests.cli.conftest import Allot
@@ -68,12 +70,26 @@ async def fill(client: Client) -> None:
         await claims.patch(meta["name"], {"status": each["status"]}, meta["namespace"], subresource="status")
 
 
+async def beat(client: Client, when: str = "2999-01-01T00:00:00.000000Z") -> None:
+    """As the controller that counts: its heartbeat."""
+    leases = client.plain("coordination.k8s.io/v1", "leases")
+    spec = {"holderIdentity": "counter", "leaseDurationSeconds": 40, "renewTime": when}
+    try:
+        await leases.patch("allotment-pools", {"spec": spec}, "kube-system")
+    except NotFound:
+        meta = {"name": "allotment-pools", "namespace": "kube-system"}
+        await leases.create(
+            {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
+        )
+
+
 async def publish(client: Client) -> None:
     """As the controller that counts: of node-1 only, so that node-2 has no counts."""
     pools = client.plain("resource.k8s.io/v1beta2", "resourcepools", namespaced=False)
     counts = pool_counts("node-1", 4, 3, 1)
     await pools.create({key: value for key, value in counts.items() if key != "status"})
     await pools.patch(counts["metadata"]["name"], {"status": counts["status"]}, subresource="status")
+    await beat(client)
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +195,24 @@ def test_without_slices_pools_are_as_published(allot: Allot, fleet: Served) -> N
     ]
     code, out, _ = told(allot, fleet, "dan", "describe", "node", "node-1")
     assert (code, "Available:   1" in out) == (0, True)
+
+
+@pytest.mark.parametrize("command", [("pools",), ("describe", "node", "node-1"), ("top", "--once")])
+def test_counts_that_nobody_keeps_up_are_not_stated_as_fact(
+    allot: Allot, fleet: Served, command: tuple[str, ...]
+) -> None:
+    stale = "counts of ResourcePools are as of 2026-01-01 00:00:00 UTC: the counter is not running"
+    counter = Path(fleet.kubeconfig("allotment:controllers"))
+    ask(counter, partial(beat, when="2026-01-01T00:00:00.000000Z"))
+    try:
+        for user in ("dan", BEN):
+            assert any(stale in note for note in shown(allot, fleet, user, *command)["notes"]), user
+        assert not any(
+            stale in note for note in shown(allot, fleet, ANN, *command)["notes"]
+        )  # who counts herself
+    finally:
+        ask(counter, beat)
+    assert not any("counter" in note for note in shown(allot, fleet, "dan", *command)["notes"])
 
 
 @pytest.mark.parametrize(

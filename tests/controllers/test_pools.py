@@ -24,11 +24,14 @@ from allotment.api.pools import (
 from allotment.api.resource import DeviceTaintRule, ResourceSlice
 from allotment.api.status import Invalid
 from allotment.client.form import Obj, resource_of
+from allotment.controllers.controller import Again
 from allotment.controllers.followed_usage import FollowedUsage
+from allotment.controllers.pool_heartbeat import PoolHeartbeat
 from allotment.controllers.pool_metrics import PoolNumbers
 from allotment.controllers.pool_status import INT32, pool_status, status_patch
 from allotment.controllers.pool_status_requests import PoolStatusRequests, cut
 from allotment.controllers.pools import PAUSE, Pools
+from allotment.usage.counter import NAME, NAMESPACE, standstill
 from allotment.usage.pool import PoolUsage, compute_pool_usage
 from tests.controllers.claim_objects import claim
 from tests.controllers.cluster import PATIENCE, Cluster, Component, in_cluster
@@ -617,3 +620,21 @@ def test_a_driver_may_announce_more_slices_than_a_count_holds() -> None:
 def test_a_long_error_is_cut_where_a_character_ends() -> None:
     assert cut("x" * 256) == "x" * 256
     assert cut("x" + "ä" * 200) == "x" + "ä" * 127
+
+
+def test_one_lease_says_that_pools_are_counted(tmp_path: Path) -> None:
+    """Made once, and renewed with the rights that controllers have."""
+
+    async def scenario(cluster: Cluster) -> None:
+        part, clock = cluster.component(), Clock()
+        beats = PoolHeartbeat(part.client, FollowedUsage(part.informers), now=clock)
+        leases = cluster.admin.plain("coordination.k8s.io/v1", "leases")
+        await part.start()
+        seen = []
+        for _ in range(2):
+            assert await beats.reconcile(NAME) == Again(10.0, "the lease is to be renewed")
+            seen.append(await leases.get(NAME, NAMESPACE))
+        assert [standstill(each, clock.time) for each in seen] == ["", ""]
+        assert seen[0]["spec"]["renewTime"] < seen[1]["spec"]["renewTime"]
+
+    in_cluster(tmp_path, scenario)

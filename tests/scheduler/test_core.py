@@ -9,6 +9,7 @@ from allotment.api.batch import PodGroup
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim
+from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.event import Tick
 from allotment.scheduler.instruction import Bind, PatchClaim, PatchPod
 from allotment.scheduler.queue import GATED, PARKED
@@ -59,8 +60,20 @@ def test_something_else_is_said_again() -> None:
 
     assert conditions(seat) == [
         "0/1 nodes: 1 has less cpu than 100 in all",
-        "0/2 nodes: 1 is cordoned, 1 has less cpu than 100 in all",
+        "0/2 nodes: 1 is cordoned; 1 has less cpu than 100 in all",
     ]
+
+
+def test_what_passes_does_not_take_the_place_of_the_reason() -> None:
+    """Whatever is in flight when a pod is tried: why it waits stays what its condition says."""
+    seat = place(pod("p", cpu=100))
+    settle(seat.world)
+    told = conditions(seat)
+
+    info = seat.core.cluster.pods["default/p"]
+    seat.core.outbox.say_unschedulable(info, Refusal("a claim is in flight", frozenset(), passing=True))
+    assert not seat.core.outbox.take()
+    assert conditions(seat) == told
 
 
 def test_a_node_that_is_gone_is_not_counted_among_the_nodes() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import Device, DeviceConstraint, DeviceRequest
-from allotment.scheduler.diagnosis import refused_everywhere
+from allotment.scheduler.diagnosis import folded, refused_everywhere
 from allotment.scheduler.framework import Code, Status
 from tests.allocator import build
 from tests.allocator.build import device, policed, request, sub, taint
@@ -50,6 +50,27 @@ WORDS: dict[str, Case] = {
         [wanted(count=2)],
         "have 1 free gpu, need 2",
         True,
+    ),
+    "those that match are in use, others are free": (
+        [*fleet("n1", devices=[gpu("d0", "80Gi"), gpu("d1")]), allocated(claim("a"), "d0")],
+        [wanted(AT_LEAST_80)],
+        "have every matching gpu in use",
+        True,
+    ),
+    "too few of those that match are free": (
+        [
+            *fleet("n1", devices=[gpu("d0", "80Gi"), gpu("d1", "80Gi"), gpu("d2")]),
+            allocated(claim("a"), "d0"),
+        ],
+        [wanted(AT_LEAST_80, count=2)],
+        "have 1 free matching gpu, need 2",
+        True,
+    ),
+    "too few match": (
+        fleet("n1", devices=[gpu("d0", "80Gi"), gpu("d1")]),
+        [wanted(AT_LEAST_80, count=2)],
+        "have 1 matching gpu, need 2",
+        False,
     ),
     "too few at all": (fleet("n1", devices=TWO), [wanted(count=9)], "have 2 gpu, need 9", False),
     "too few at all, and in use besides": (
@@ -236,5 +257,29 @@ def test_the_sentence_of_a_pod_that_fits_nowhere() -> None:
         counts[status] = counts.get(status, 0) + 1
     assert (
         refused_everywhere(counts, 12).words
-        == "0/12 nodes: 8 have every gpu in use, 4 have only 40Gi gpu, need 80Gi"
+        == "0/12 nodes: 8 have every gpu in use; 4 have only 40Gi gpu, need 80Gi"
     )
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        (
+            {"have only 40Gi gpu, need 96Gi": 5, "have only 80Gi gpu, need 96Gi": 4, "have no gpu": 3},
+            {"have only 40Gi to 80Gi gpu, need 96Gi": 9, "have no gpu": 3},
+        ),
+        ({"have 1 gpu, need 9": 1, "have 4 gpu, need 9": 2}, {"have 1 to 4 gpu, need 9": 3}),
+        (
+            {f"have no gpu with `x` (model=m{n})": 1 for n in range(5)},
+            {"have no gpu with `x` (model=m0; model=m1; model=m2; 2 more)": 5},
+        ),
+        # what a class is called is no value
+        ({"have no a100-80gb": 1, "have no a100-40gb": 1}, {"have no a100-80gb": 1, "have no a100-40gb": 1}),
+        (
+            {"have too little memory": 2, "have too little cpu": 1},
+            {"have too little memory": 2, "have too little cpu": 1},
+        ),
+    ],
+)
+def test_reasons_that_differ_only_in_values_are_one(counts: dict[str, int], told: dict[str, int]) -> None:
+    assert folded(counts) == told

@@ -123,7 +123,9 @@ def test_seed_0_claims_split_cards_and_say_why_not() -> None:
         settle(world)
     assert where(world) == {"p0": "n1", "p1": "n2", "p2": "n2", "p3": None}
     last = next(each for each in world.pods.values() if each.metadata.name == "p3")
-    assert message(last) == "0/2 nodes: 1 has every cards in use, 1 has every cards split another way"
+    assert (
+        message(last) == "0/2 nodes: 1 has every cards split another way; 1 has every matching cards in use"
+    )
     world.delete(next(each for each in world.pods.values() if each.metadata.name == "p0"))
     settle(world)
     assert where(world)["p3"] == "n1"

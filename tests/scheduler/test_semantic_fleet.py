@@ -120,7 +120,7 @@ def test_what_is_written_and_shown_again_holds_the_same() -> None:
     fresh = world(shown)
     assert fresh.cluster.fleet.ledger.holdings("ns/c") == held
     fresh.show(claim("d"))
-    assert fresh.words(user_pod("q", "d")) == {"n1": "have every cards in use"}
+    assert fresh.words(user_pod("q", "d")) == {"n1": "have every matching cards in use"}
     there.plugin.unreserve(cycle, there.cluster.nodes["n1"])
 
 

@@ -1,7 +1,7 @@
 """Why something does not fit: a tree of node, request and device, and one sentence for each.
 
-For every device the *first* thing that rules it out is named, in the order in which the allocator looks. Devices with
-the same reason fold into a count: ``8 devices: 5 in use, 2 fail `memory >= 80Gi` (40Gi), 1 tainted``.
+For every device the first thing that rules it out is named: what the device is (class, selectors, capacity, taints) before what is in use.
+Devices with the same reason fold into a count: ``8 devices: 5 in use, 2 fail `memory >= 80Gi` (40Gi), 1 tainted``.
 """
 
 from __future__ import annotations
@@ -177,21 +177,21 @@ def _fare(problem: Problem, request: Request, ask: Ask) -> AskReason:
 
 
 def _judge(problem: Problem, request: Request, ask: Ask, position: int) -> DeviceReason:
+    """What the device is comes before who has it: a device that is no good anyway is not what somebody holds."""
     device = problem.devices[position]
-    bit = 1 << position
-    name = str(device.id)
+    bit, name, suits = 1 << position, str(device.id), problem.suits[ask.shape]
+    used = None
     if problem.used & bit and not ask.admin:
         holders = problem.held.holders(device.id)
-        return DeviceReason(name, IN_USE, "in use", f"by {', '.join(holders)}" if holders else "")
-    suits = problem.suits[ask.shape]
+        used = DeviceReason(name, IN_USE, "in use", f"by {', '.join(holders)}" if holders else "")
     try:
         failed = suits.fails(device)
         suits.judge(position)
-    except AllocationError as exc:
-        return DeviceReason(name, "error", "cannot be judged", str(exc))
+    except AllocationError as exc:  # of what is in use nothing is asked
+        return used or DeviceReason(name, "error", "cannot be judged", str(exc))
     if isinstance(failed, str):
         if isinstance(failed, NotKnownYet):
-            return DeviceReason(name, "unknown", failed)
+            return used or DeviceReason(name, "unknown", failed)
         return DeviceReason(name, "node" if "node" in failed else "feature", failed)
     if failed is not None:
         return _selector_reason(name, device, failed)
@@ -200,6 +200,8 @@ def _judge(problem: Problem, request: Request, ask: Ask, position: int) -> Devic
     forbidden = suits.forbids(device)
     if forbidden is not None:
         return DeviceReason(name, "taint" if "taint" in forbidden else "feature", forbidden)
+    if used is not None:
+        return used
     return _judge_use(problem, ask, position) or _judge_constraints(problem, request, ask, position)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceClaim, ResourceSlice
+from allotment.scheduler.pod import claims_named
 from allotment.usage.inventory import DUPLICATE_DEVICES
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 UNRESERVED = "Unreserved"
 USERS_GONE = "UsersGone"
+CLAIM_GONE = "ClaimGone"
 STUCK = "DeletionStuck"
 DRIVER_GONE = "DriverGone"
 VANISHED = "DeviceVanished"
@@ -40,6 +42,7 @@ NODE_NOT_READY = "NodeNotReady"
 KINDS = {
     UNRESERVED: "claims that keep devices nobody uses",
     USERS_GONE: "claims whose users are gone or have ended",
+    CLAIM_GONE: "pods that run with devices of claims which were removed",
     STUCK: "claims that are being deleted and keep their devices",
     DRIVER_GONE: "claims on devices of drivers that publish nothing any more",
     VANISHED: "claims on devices that are not published any more",
@@ -77,6 +80,7 @@ def ailments(seen: Seen, now: datetime) -> list[Ailment]:
     """All that is wrong, by kind and name."""
     running = _running(seen.of(Pod)) if seen.sees(Pod) else None
     found = [each for claim in seen.claims for each in _of_claim(claim, running, now)]
+    found += claims_gone(seen.some(Pod), seen)
     if seen.sees(ResourceSlice):
         usage = seen.usage
         pools = usage.pools()
@@ -88,6 +92,49 @@ def ailments(seen: Seen, now: datetime) -> list[Ailment]:
         found += _of_nodes(seen.of(ResourceSlice), seen.of(Node))
     order = list(KINDS)
     return sorted(found, key=lambda each: (order.index(each.kind), each.namespace, each.object))
+
+
+# --- pods ---
+
+
+def claims_gone(pods: Iterable[Pod], seen: Seen) -> list[Ailment]:
+    """Pods on a node that name claims which are not there any more, or are not theirs: somebody removed them, finalizers and all."""
+    there = {(claim.metadata.namespace, claim.metadata.name): claim for claim in seen.claims}
+    found = []
+    for pod in pods:
+        meta = pod.metadata
+        if (
+            not pod.spec.node_name
+            or pod.status.phase != "Running"
+            or not seen.knows(ResourceClaim, meta.namespace)
+        ):
+            continue
+        keys = [(meta.namespace, name) for name in claim_names(pod)]
+        gone = [name for namespace, name in keys if (namespace, name) not in there]
+        others = [name for key in keys for name in [key[1]] if key in there and not _is_for(there[key], pod)]
+        told = [f"claim {_few(gone)}, which is gone"] if gone else []
+        told += (
+            [f"claim {_few(others)}, which is not reserved for it: it was removed and made anew"]
+            if others
+            else []
+        )
+        if told:
+            step = f"its devices may be given to others: kubectl delete pod -n {quote(meta.namespace)} {quote(meta.name)}"
+            message = f"runs with {'; and with '.join(told)}"
+            found.append(Ailment(CLAIM_GONE, f"pod/{meta.name}", meta.namespace, message, step))
+    return found
+
+
+def claim_names(pod: Pod) -> list[str]:
+    """The claims that a pod names in its spec or status, each once."""
+    namespace = f"{pod.metadata.namespace}/"
+    return list(dict.fromkeys(key.removeprefix(namespace) for key in claims_named(pod)))
+
+
+def _is_for(claim: AnyClaim, pod: Pod) -> bool:
+    """Whether a claim is reserved for a pod, or for what is no pod."""
+    users = claim.status.reserved_for
+    return any(user.uid == pod.metadata.uid or user.resource != "pods" for user in users)
 
 
 # --- claims ---

@@ -15,6 +15,7 @@ from allotment.cli.usage_table import (
     allocated_words,
     hidden_words,
     holders,
+    partly_free_words,
     parts,
     show_devices,
 )
@@ -72,6 +73,8 @@ def show_pool(pool: PoolUsage, seen: Seen, screen: Screen, *, wide: bool) -> Non
     field(screen, "Generation", str(pool.generation))
     field(screen, "Slices", f"{pool.observed_slices} of {pool.expected_slices}")
     field(screen, "Devices", f"{pool.summary.total}: {parts(pool.summary, known=pool.hidden is not None)}")
+    if pool.summary.partially_allocated:
+        field(screen, "Partly free", partly_free_words(pool))
     _show_finding(screen, "Complete", pool.complete)
     _show_finding(screen, "Valid", pool.valid)
     if pool.validation_errors:
@@ -135,6 +138,8 @@ def show_node(usage: NodeUsage, seen: Seen, screen: Screen, *, wide: bool) -> No
         field(screen, "Total", str(pool.summary.total), indent=4)
         field(screen, "Allocated", allocated_words(pool.summary, known=known), indent=4)
         field(screen, "Available", str(pool.summary.available) if known else UNKNOWN, indent=4)
+        if pool.summary.partially_allocated:
+            field(screen, "Partly free", partly_free_words(pool), indent=4)
         field(screen, "Unavailable", str(pool.summary.unavailable) if known else UNKNOWN, indent=4)
     if usage.reaches:
         screen.line("Reaches, together with other nodes:")

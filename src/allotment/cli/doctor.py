@@ -23,7 +23,7 @@ _SHOWN = 20
 def command(sight: Sight, output: str) -> int:
     """Looks for what keeps devices from being used, and says for each finding what to do next.
 
-    Finds claims that keep devices nobody uses, whose users are gone, that wait to be deleted, or that hold devices which
+    Finds pods that run with claims which were removed; claims that keep devices nobody uses, whose users are gone, that wait to be deleted, or that hold devices which
     are not published any more; devices that were promised twice; pools that are incomplete, invalid, or have several devices
     of one name; slices of old generations, and of nodes that are gone or not ready. With -n, of claims only those of these
     namespaces. Nothing is changed.

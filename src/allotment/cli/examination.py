@@ -39,8 +39,11 @@ from allotment.api.resource import (
 from allotment.cli.cluster import name_of
 from allotment.cli.explanation import HIDDEN_HOLDER, Explanation, Hidden, State, told_of
 from allotment.cli.failure import NoAnswer
+from allotment.cli.hints import hints
 from allotment.cli.placement import Rejection, rejection_of
+from allotment.cli.pod_changes import pod_remedies
 from allotment.cli.seen import USE, made_up_nodes
+from allotment.cli.semantic_hints import semantic_hints
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.dry_run import DryRun
@@ -49,6 +52,7 @@ from allotment.scheduler.pod import VOLCANO, group_key
 from allotment.scheduler.profile import DEFAULT
 from allotment.scheduler.volumes.pod_volumes import volumes_of
 from allotment.scheduler.volumes.storage import KINDS as STORAGE
+from allotment.usage.changes import Kind
 from allotment.usage.device import HIDDEN_CLAIMS
 from allotment.usage.instance_remedies import Ground, InstanceSearch, Shelf
 from allotment.usage.remedies import BUDGET, Remedies, Remedy, remedies
@@ -143,14 +147,21 @@ class Examination:
         if finding.refusal is None:
             return self._fits(what, meta, finding, hidden)
         state = State.NOWHERE if finding.asked else State.WAITS
+        helping = self._remedies(finding)
+        known = {each.kind for each in helping.found}
+        slices = self._seen.of(ResourceSlice)
         return told_of(
             what,
             meta,
             state,
             finding.refusal.words,
             rejections=self._rejections(finding),
-            short=bool(finding.short or finding.scarce),
-            remedies=self._remedies(finding),
+            short=bool(finding.asked or finding.scarce),
+            remedies=helping,
+            hints=[
+                *hints(self._pod, self._claims(), self._cluster, slices, told=known),
+                *dict.fromkeys(self._semantic_hints()),
+            ],
             hidden=hidden,
         )
 
@@ -247,7 +258,34 @@ class Examination:
 
     # --- what would help ---
 
+    def _claims(self) -> list[ResourceClaim]:
+        """Those of the pod that there are."""
+        claims, info = self._cluster.claims, self._cluster.pods[self._key]
+        keys = dict.fromkeys((*info.claims, *claims.owned.get(info.uid, ())))
+        return [claims.objects[key] for key in keys if key in claims.objects]
+
+    def _semantic_hints(self) -> Iterator[str]:
+        parameters = self._seen.some(alpha2.ResourceClaimParameters)
+        return semantic_hints(self._claims(), parameters, self._seen.of(alpha2.NodeResourceSlice))
+
     def _remedies(self, finding: Finding) -> Remedies:
+        found, cut = list[Remedy](), False
+        for each in pod_remedies(self._pod, self._cluster, self._placed_as) if finding.asked else ():
+            found.append(each)
+            if not self._go_on():
+                cut = True
+                break
+        devices = self._device_remedies(finding)
+        order = list(Kind)
+        both = sorted((*found, *devices.found), key=lambda each: order.index(each.kind))
+        return Remedies(tuple(both), cut or devices.cut)
+
+    def _placed_as(self, pod: Pod) -> str:
+        """Where the pod would be placed if it were different; empty: nowhere."""
+        with self._inquiry.supposing(self._pod, pod):
+            return self._inquiry.about(self._key, self._now).node
+
+    def _device_remedies(self, finding: Finding) -> Remedies:
         if finding.scarce:
             return self._instance_remedies(finding)
         if not finding.short:

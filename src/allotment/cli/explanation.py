@@ -63,8 +63,9 @@ class Explanation:
     devices: Sequence[HeldDevice] = ()
     problems: Sequence[Ailment] = ()
     rejections: Sequence[Rejection] = ()
-    short: bool = False  # some node lacks nothing but devices, so that ``remedies`` were looked for
+    short: bool = False  # nodes were asked, so that ``remedies`` were looked for
     remedies: Remedies = field(default_factory=Remedies)
+    hints: Sequence[str] = ()  # what may be misspelt or missing
     hidden: Hidden | None = None
     guessed: bool = False  # nodes could not be seen
 

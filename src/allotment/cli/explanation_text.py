@@ -33,7 +33,7 @@ _DETAILS = 3
 
 
 def show_explanation(told: Explanation, screen: Screen, *, wide: bool) -> None:
-    """The reason first; then what each node lacks, nodes that fail alike together; then what would help."""
+    """The reason first; then what would help; then what each node lacks, nodes that fail alike together."""
     subject = (f"{told.what} {told.namespace}/{told.name}", _STYLES[told.state])
     screen.line(subject, f" {BEGINNINGS.get(told.state, '')}{told.reason}")
     if told.said and told.said != told.reason:
@@ -45,9 +45,9 @@ def show_explanation(told: Explanation, screen: Screen, *, wide: bool) -> None:
         columns = ("request", "device", "pool", "driver", "node", "share", "published")
         screen.table(columns, [device_row(each) for each in told.devices])
     show_problems(told.problems, screen)
-    _show_nodes(told.rejections, screen, wide=wide)
-    if told.short:
+    if told.short or told.hints:
         _show_remedies(told, screen)
+    _show_nodes(told.rejections, screen, wide=wide)
 
 
 def _show_nodes(rejections: Sequence[Rejection], screen: Screen, *, wide: bool) -> None:
@@ -87,10 +87,12 @@ def _worded(group: Sequence[Rejection]) -> Sequence[Rejection]:
 
 def _show_remedies(told: Explanation, screen: Screen) -> None:
     found, cut = told.remedies.found, told.remedies.cut
-    screen.heading("What would help")
+    screen.heading("What would help" if told.short else "Worth a look")
     for remedy in found:
         screen.line(("fits ", "green"), remedy.words, indent=2)
-    if not found:
+    for hint in told.hints:
+        screen.line(hint, indent=2)
+    if not found and told.short:
         screen.line("no single change" + (" that was tried" if cut else ""), indent=2)
     if cut:
         screen.line("the search was cut short; other changes may help too", indent=2)
@@ -119,6 +121,7 @@ def explanation_document(told: Explanation) -> Document:
         ],
         "nodes": [_group(group) for group in folded(told.rejections)],
         "remedies": [_remedy(each) for each in told.remedies.found],
+        "hints": list(told.hints),
         "searchCut": told.remedies.cut,
         "certain": told.certain,
     }
@@ -164,7 +167,7 @@ def _ask(alike: Sequence[AskReason]) -> Document:
 def _remedy(remedy: Remedy) -> Document:
     return {
         "kind": str(remedy.kind),
-        "claim": remedy.claim,
+        "claim": remedy.claim or None,
         "request": remedy.request or None,
         "value": remedy.value,
         "words": f"fits {remedy.words}",

@@ -26,7 +26,7 @@ from allotment.cli.examination import KINDS
 from allotment.cli.failure import Failure
 from allotment.cli.overview import Overview, overview_of
 from allotment.cli.rights import Right, missing
-from allotment.cli.seen import look_at
+from allotment.cli.seen import judge_counter, look_at
 from allotment.cli.waiting_pods import WaitingPods
 from allotment.client.backoff import Backoff
 from allotment.client.client import Client, Collection
@@ -124,6 +124,9 @@ class Following:
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
             with suppress(Disconnected):
+                before = self._seen.standstill
+                await judge_counter(self._client, self._seen)
+                self._changed = self._changed or self._seen.standstill != before
                 if await self._lacks(self._asked) != self._lacking:
                     return
 

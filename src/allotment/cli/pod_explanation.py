@@ -13,6 +13,7 @@ from allotment.api.core import Node, Pod, PodResourceClaim
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.autoscaler.pending import missing_claims
 from allotment.cli.absent import absent
+from allotment.cli.ailments import claims_gone
 from allotment.cli.claim_description import facts_of
 from allotment.cli.cluster import name_of
 from allotment.cli.examination import Examination, note_guesses
@@ -107,6 +108,7 @@ def _placed(pod: Pod, seen: Seen, now: datetime) -> Explanation:
     facts = [facts_of(claim, seen, now) for claim in seen.claims if "/".join(name_of(claim.metadata)) in keys]
     devices = [device for each in facts for device in each.devices]
     problems = [problem for each in facts for problem in each.problems]
+    problems += claims_gone([pod], seen)
     node = pod.spec.node_name or ""
     reason = f"is on node {node}"
     if devices:
@@ -114,7 +116,7 @@ def _placed(pod: Pod, seen: Seen, now: datetime) -> Explanation:
     elif not keys and not pod.spec.resource_claims:
         reason += " and asks for no devices"
     unseen = len(keys) - len(facts)
-    if unseen:
+    if unseen and not seen.knows(ResourceClaim, name_of(pod.metadata)[0]):
         reason += f"; {plural(unseen, 'claim')} that it names cannot be seen"
     reason += f"; {well_or_not(problems)}"
     return told_of("pod", pod.metadata, State.PLACED, reason, node=node, devices=devices, problems=problems)

@@ -91,6 +91,7 @@ class Seen:
     denied: dict[type[ApiStruct], str] = field(
         default_factory=dict
     )  # kinds that may not be listed, with plurals
+    standstill: str = ""  # what the notes say of counts that nobody keeps up
     partly: dict[type[ApiStruct], dict[str, list[Any]]] = field(
         default_factory=dict, repr=False
     )  # of such kinds, what there is in namespaces where they may
@@ -254,6 +255,8 @@ async def look_at(
             "you may not list resourceslices, and there are no resourcepools to read in their place",
             "ask for the right to list resourceslices.resource.k8s.io: it tells of devices, not of who has them",
         )
+    if ResourcePool in kinds:
+        await judge_counter(client, seen)
     if seen.namespaces is not None and ResourcePool in kinds and not seen.sees(ResourcePool):
         seen.notes.append(f"no ResourcePools can be read: {_LOSSES[ResourcePool]}")
     seen.notes += [
@@ -263,6 +266,28 @@ async def look_at(
     ]
     seen.notes.sort()
     return seen
+
+
+async def judge_counter(client: Client, seen: Seen) -> None:
+    """Notes whether counts that are shown may be old: of whoever goes by ResourcePools, as nothing else tells them what others hold."""
+    from datetime import UTC, datetime
+
+    from allotment.api.status import NotFound, StatusError
+    from allotment.usage.counter import API_VERSION, NAME, NAMESPACE, PLURAL, standstill
+
+    seen.notes = [note for note in seen.notes if note != seen.standstill]
+    seen.standstill = ""
+    if not seen.of(ResourcePool) or (seen.namespaces is None and seen.sees(ResourceSlice)):
+        return
+    lease = None
+    try:
+        lease = await client.plain(API_VERSION, PLURAL).get(NAME, NAMESPACE)
+    except NotFound:
+        pass
+    except StatusError:
+        seen.standstill = "whether the counter of ResourcePools runs cannot be seen: their counts may be old"
+    seen.standstill = seen.standstill or standstill(lease, datetime.now(UTC))
+    seen.notes += [seen.standstill] if seen.standstill else []
 
 
 async def _list(

@@ -367,7 +367,8 @@ def _pool_order(sort: Sort) -> Callable[[PoolUsage], Any]:
 
 def _counts(summary: Summary, hidden: int | None) -> str:
     used = f"{allocated_words(summary, known=hidden is not None)} of {summary.total} used"
-    return f"{used}, {summary.available if hidden is not None else UNKNOWN} free"
+    partly = f", {summary.partially_allocated} partly" if summary.partially_allocated else ""
+    return f"{used}, {summary.available if hidden is not None else UNKNOWN} free{partly}"
 
 
 def _cut(text: str, room: int) -> str:

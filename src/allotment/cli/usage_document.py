@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from allotment.usage.partly_free import partly_free
+
 if TYPE_CHECKING:
     from allotment.allocator.pool import PoolID
     from allotment.api.quantity import Quantity
@@ -26,6 +28,7 @@ def pool_document(pool: PoolUsage, *, devices: bool) -> Document:
         "node": pool.node_name or None,
         "generation": pool.generation,
         "summary": summary_document(pool.summary, pool.hidden),
+        "partlyFree": partly_free_document(pool),
         "hidden": pool.hidden,
         "complete": _finding(pool.complete),
         "valid": _finding(pool.valid),
@@ -46,9 +49,22 @@ def node_pool_document(pool: NodePool) -> Document:
     return {
         **pool_id_document(pool.id),
         "summary": summary_document(pool.summary, pool.hidden),
+        "partlyFree": partly_free_document(pool),
         "hidden": pool.hidden,
         "devices": [device_document(device) for device in pool.devices],
     }
+
+
+def partly_free_document(pool: PoolUsage | NodePool) -> Document:
+    """``capacity`` is that of devices which claims share; it is not known where devices are not seen."""
+    if pool.summary.partially_allocated and not pool.devices:
+        return {"devices": pool.summary.partially_allocated, "capacity": None}
+    found = partly_free(pool.devices)
+    capacity = {
+        name: {"total": str(amount), "available": str(found.left[name])}
+        for name, amount in sorted(found.total.items())
+    }
+    return {"devices": found.devices, "capacity": capacity}
 
 
 def pool_id_document(id: PoolID) -> Document:

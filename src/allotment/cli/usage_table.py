@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from allotment.cli.screen import Cell, Screen, TerminalScreen, printable
+from allotment.usage.partly_free import partly_free
 from allotment.usage.summary import NOTHING, DeviceState, Summary
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from allotment.usage.allocation import AllocationInfo
     from allotment.usage.device import DeviceUsage
     from allotment.usage.pool import PoolUsage
+    from allotment.usage.rollup import NodePool
 
 UNKNOWN = "unknown"
 _BAR = 16
@@ -48,24 +50,33 @@ def show_pools(pools: Sequence[PoolUsage], screen: Screen, *, wide: bool) -> Non
         return
     bars = isinstance(screen, TerminalScreen)
     columns = ["pool", "driver", "node", "total", "allocated", "available", "unavailable"]
-    columns += [*(["use"] if bars else []), *(["partial", "generation", "slices"] if wide else []), "problem"]
-    screen.table(columns, [_row(pool, bars=bars, wide=wide) for pool in pools])
+    partly = any(pool.summary.partially_allocated for pool in pools)
+    columns += [*(["partly free"] if partly else []), *(["use"] if bars else [])]
+    columns += [*(["generation", "slices"] if wide else []), "problem"]
+    screen.table(columns, [_row(pool, bars=bars, partly=partly, wide=wide) for pool in pools])
     if len(pools) > 1:
         total = sum([pool.summary for pool in pools], NOTHING)
         known = all(pool.hidden is not None for pool in pools)
         screen.line(f"{len(pools)} pools, {total.total} devices: {parts(total, known=known)}")
 
 
-def _row(pool: PoolUsage, *, bars: bool, wide: bool) -> list[Cell]:
+def _row(pool: PoolUsage, *, bars: bool, partly: bool, wide: bool) -> list[Cell]:
     summary, known = pool.summary, pool.hidden is not None
     row: list[Cell] = [pool.pool_name, pool.driver, pool.node_name or "-", str(summary.total)]
     row += [allocated_words(summary, known=known)]
     row += [str(summary.available), str(summary.unavailable)] if known else [UNKNOWN, UNKNOWN]
+    row += [partly_free_words(pool)] if partly else []
     row += [bar(summary)] if bars else []
     if wide:
-        partial = str(summary.partially_allocated) if known else UNKNOWN
-        row += [partial, str(pool.generation), f"{pool.observed_slices}/{pool.expected_slices}"]
+        row += [str(pool.generation), f"{pool.observed_slices}/{pool.expected_slices}"]
     return [*row, (problem(pool, wide=wide), "red" if broken(pool) else "yellow")]
+
+
+def partly_free_words(pool: PoolUsage | NodePool) -> str:
+    """How many devices are in use in part, and what is left of them: ``1 (bandwidth 60G of 100G left)``."""
+    if not pool.devices or pool.hidden is None:
+        return str(pool.summary.partially_allocated) if pool.hidden is not None else UNKNOWN
+    return str(partly_free(pool.devices))
 
 
 def bar(summary: Summary) -> Cell:

@@ -58,6 +58,7 @@ from allotment.controllers.node_lifecycle import NodeLifecycle
 from allotment.controllers.orphaned_pods import OrphanedPods
 from allotment.controllers.overlays import Overlays
 from allotment.controllers.parameters import Parameters
+from allotment.controllers.pool_heartbeat import PoolHeartbeat
 from allotment.controllers.pool_metrics import PoolNumbers
 from allotment.controllers.pool_status_requests import PoolStatusRequests
 from allotment.controllers.pools import Pools
@@ -156,6 +157,7 @@ def _pools(parts: Parts) -> list[Runs]:
             Pools(parts.client, parts.informers, followed, place=place, numbers=numbers), workers=POOL_WORKERS
         )
     ]
+    made.append(Controller(PoolHeartbeat(parts.client, followed), workers=1))
     if place.api_version == resource_of(ResourcePool).api_version:
         made.append(Controller(PoolStatusRequests(parts.client, parts.informers, followed)))
     return made

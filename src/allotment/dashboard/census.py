@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from allotment.api.pools import ResourcePool
+from allotment.api.status import NotFound, StatusError
 from allotment.client.client import Client
 from allotment.client.informer import Informer
+from allotment.client.transport import Disconnected
 from allotment.dashboard.timeline import WIDTH, Timeline
+from allotment.usage.counter import API_VERSION, NAME, NAMESPACE, PLURAL, RENEW_SECONDS, standstill
 from allotment.usage.published import published
 from allotment.usage.summary import NOTHING, Summary
 
@@ -28,6 +33,8 @@ class Census:
         self._namespaces = Informer(client.plain("v1", "namespaces", namespaced=False))
         self._pools = Informer(client.of(ResourcePool))
         self._pools.on_change(self._count)
+        self._leases = client.plain(API_VERSION, PLURAL)
+        self.standstill = ""  # whether counts are old, in words
         self.total = NOTHING
         self.timeline = Timeline()
         self._began = time.time()
@@ -39,6 +46,7 @@ class Census:
             tasks.create_task(self._namespaces.run())
             tasks.create_task(self._pools.run())
             tasks.create_task(self._sample())
+            tasks.create_task(self._look_at_counter())
 
     async def synced(self) -> None:
         await self._namespaces.synced()
@@ -57,6 +65,22 @@ class Census:
             if len(self._pools):
                 self.timeline.note(time.monotonic() - self._begun, self.total)
             await asyncio.sleep(SAMPLE_SECONDS)
+
+    async def _look_at_counter(self) -> None:
+        """Whether anybody keeps the counts up."""
+        await self._pools.synced()
+        while True:
+            with suppress(StatusError, Disconnected):
+                self.standstill = await self._standstill()
+            await asyncio.sleep(RENEW_SECONDS)
+
+    async def _standstill(self) -> str:
+        if not len(self._pools):
+            return ""
+        try:
+            return standstill(await self._leases.get(NAME, NAMESPACE), datetime.now(UTC))
+        except NotFound:
+            return standstill(None, datetime.now(UTC))
 
     def _count(self, old: ResourcePool | None, new: ResourcePool | None) -> None:
         now = published(new) if new is not None else NOTHING

@@ -22,6 +22,7 @@ class FleetTeller:
     def __init__(self, census: Census) -> None:
         self._census = census
         self._width, self._newest = 0.0, 0
+        self._standstill = ""
 
     async def whole(self, view: FleetView) -> dict[str, Any]:
         """All that somebody sees."""
@@ -30,11 +31,19 @@ class FleetTeller:
         return {
             "whole": True,
             "states": STATES,
-            "notes": notes(view.rights),
+            "notes": self._notes(view),
             "pools": pools,
             "waiting": waiting(view.pods()),
             "timeline": self._census.past() if view.rights.pools else None,
         }
+
+    def _notes(self, view: FleetView) -> list[str]:
+        """With how old the counts are, for whoever goes by counts."""
+        rights = view.rights
+        counted = rights.pools and not (rights.slices and rights.claims.everywhere)
+        words = self._census.standstill if counted else ""
+        self._standstill = words
+        return [*notes(rights), *([f"{words[0].upper()}{words[1:]}."] if words else [])]
 
     def changes(self, view: FleetView, parts: Set[Hashable], *, checking: bool) -> dict[str, Any]:
         told: dict[str, Any] = {}
@@ -46,6 +55,9 @@ class FleetTeller:
             told["waiting"] = waiting(view.pods())
         if checking and view.rights.pools:
             told |= self._passed()
+        before, found = self._standstill, self._notes(view)
+        if self._standstill != before:
+            told["notes"] = found
         return told
 
     def _passed(self) -> dict[str, Any]:

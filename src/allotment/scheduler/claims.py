@@ -51,6 +51,7 @@ class Claims:
         self.flights: dict[str, Flight] = {}
         self.disputed: dict[str, tuple[Holding, ...]] = {}  # what such a claim should hold
         self.owned: dict[str, dict[str, None]] = {}  # uid of a pod or group → claims that were made for it
+        self._removed: dict[str, tuple[Holding, ...]] = {}  # what is kept for pods whose claims are gone
         self._holds = holds
         self._since: dict[str, int] = {}  # the version at which a claim was first shown with its allocation
 
@@ -179,6 +180,18 @@ class Claims:
         self.disputed.pop(key, None)
         self._enter(key)
 
+    def keep(self, name: str, claim: ResourceClaim) -> None:
+        """Holds the devices of a claim that is gone, under another name, as far as nobody has them yet."""
+        held = tuple([each for each in self._held_by(claim) if self._free(each)])
+        self.ledger.hold(name, held)
+        self._removed[name] = held
+
+    def give_back(self, name: str) -> None:
+        """Ends that."""
+        del self._removed[name]
+        self.ledger.release(name)
+        self._settle()
+
     def _enter(self, key: str) -> None:
         """Makes the ledger hold what the claim holds."""
         wanted = self._holdings(key)
@@ -191,6 +204,8 @@ class Claims:
             self._settle()
 
     def _holdings(self, key: str) -> tuple[Holding, ...]:
+        if key in self._removed:
+            return self._removed[key]
         shown = self._shown(key)
         flight = self.flights.get(key)
         if flight is None or flight.allocation is None:
@@ -204,13 +219,16 @@ class Claims:
     def _shown(self, key: str) -> tuple[Holding, ...]:
         """What the claim holds on the server."""
         shown = self.objects.get(key)
-        if shown is None or shown.status.allocation is None:
+        return self._held_by(shown) if shown is not None else ()
+
+    def _held_by(self, claim: ResourceClaim) -> tuple[Holding, ...]:
+        if claim.status.allocation is None:
             return ()
-        config = shown.spec.devices.config  # without any, it carries nothing
-        special = self._holds(shown) if config and self._holds is not None else None
+        config = claim.spec.devices.config  # without any, it carries nothing
+        special = self._holds(claim) if config and self._holds is not None else None
         if special is not None:
             return special
-        return tuple([holding(result) for result in shown.status.allocation.devices.results])
+        return tuple([holding(result) for result in claim.status.allocation.devices.results])
 
     def _hold(self, key: str, wanted: tuple[Holding, ...]) -> None:
         if not wanted:
@@ -230,8 +248,12 @@ class Claims:
             if all(mine < self._rank(holder, device) for holder in holders):
                 for holder in holders:
                     held = self.ledger.release(holder)
-                    self.ledger.hold(holder, tuple([each for each in held if each.device != device]))
-                    self.disputed[holder] = self._holdings(holder)
+                    rest = tuple([each for each in held if each.device != device])
+                    self.ledger.hold(holder, rest)
+                    if holder in self._removed:  # somebody else gave the device away; nothing brings it back
+                        self._removed[holder] = rest
+                    else:
+                        self.disputed[holder] = self._holdings(holder)
 
     def _rank(self, key: str, device: DeviceID) -> float:
         """Of several claims on a device, the lowest has it."""

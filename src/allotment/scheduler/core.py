@@ -42,6 +42,8 @@ from allotment.scheduler.pod import PodInfo, group_key
 from allotment.scheduler.queue import ACTIVE, GATED, PARKED, Backoff, Entry, Queue
 from allotment.scheduler.queue_status import QueueStatuses
 from allotment.scheduler.queues import Quota, unread
+from allotment.scheduler.removed_claims import REASON as REMOVED
+from allotment.scheduler.removed_claims import RemovedClaims
 from allotment.scheduler.session import Session
 from allotment.scheduler.stale_reservations import Stale, StaleReservations, Standing
 from allotment.scheduler.step import BindVolume, MakeClaim, SelectNode, WriteClaim
@@ -100,6 +102,7 @@ class Scheduler:
         )
         self._disputes = Disputes(cluster, self.waits)
         self._stale = StaleReservations(cluster, self._standing)
+        self._removed = RemovedClaims(cluster)
         self.now = 0.0
         self.decided = 0  # how many attempts there were, or parts of such
         self.paused = False  # the last one goes on in another turn
@@ -143,6 +146,7 @@ class Scheduler:
             self._gate,
             self.outbox,
             self._stale,
+            self._removed,
         )
         times = [part.next_time() for part in parts]
         return min((time for time in times if time is not None), default=None)
@@ -151,6 +155,8 @@ class Scheduler:
         self.now = self.bindings.now = self.outbox.now = max(self.now, event.now)
         self.bindings.tick()
         self.outbox.tick()
+        for pod, words in self._removed.overdue(self.now):
+            self.outbox.tell(pod, REMOVED, words, warning=True)
         if self.now - self._revisited >= REVISIT_EVERY:
             self._revisited = self.now
             self.queue.revisit(self.now)
@@ -159,8 +165,9 @@ class Scheduler:
                 verdict = Verdict(status.words, incomplete=True)
                 self.statuses.refused(key.removeprefix(GANG_PREFIX), verdict)
             entry = self.queue.get(key)
+            passing = status.code is Code.WAIT
             for pod in entry.pods if entry is not None else ():
-                self.outbox.say_unschedulable(pod, Refusal(status.words, frozenset()))
+                self.outbox.say_unschedulable(pod, Refusal(status.words, frozenset(), passing=passing))
 
     def _changed(self, event: Changed) -> None:
         old: Any = event.old
@@ -168,6 +175,8 @@ class Scheduler:
         kind = type(new if new is not None else old)
         if kind is Pod:
             self._pod_changed(old, new)
+            for claim in self._removed.ended() if self._removed else ():
+                self._wake(claim, None)
             return
         if kind is ResourceClaim:
             self._claim_changed(old, new)
@@ -196,7 +205,10 @@ class Scheduler:
             self.outbox.warn(queue, "NotRead", words)
 
     def _claim_changed(self, old: Any, new: Any) -> None:
+        if new is not None and self._removed:
+            self._removed.returns(new)
         key = self.cluster.claims.change(old, new)
+        self._removed.changed(old, new, self.now)
         self.bindings.claim_changed(key)
         self._stale.claim_changed(key, self.now)
         if old is None:

@@ -109,7 +109,7 @@ def _fare(problem: Problem, ask: Ask) -> _Fare:
         return _Fare(0, needed - have, _static_words(problem, ask, have, needed))
     free = suited if ask.admin else suited & ~problem.used
     if free.bit_count() < needed:
-        words = _count_words(ask, free.bit_count(), needed, "free ")
+        words = _count_words(ask, free.bit_count(), needed, "free ", _picky(problem, ask))
         return _Fare(1, needed - free.bit_count(), words + _besides(_tainted(problem, ask, ~problem.used)))
     left = [position for position in range(len(problem.devices)) if free >> position & 1]
     short = [_shortage(problem, ask, position) for position in left]
@@ -119,10 +119,20 @@ def _fare(problem: Problem, ask: Ask) -> _Fare:
     return _Fare(2, 0, "")
 
 
-def _count_words(ask: Ask, have: int, needed: int, kind: str) -> str:
+def _count_words(ask: Ask, have: int, needed: int, kind: str, picky: str = "") -> str:
+    """``picky`` is ``matching`` where there are more of the class, which the request itself does not choose."""
     if have == 0:
-        return f"have every {ask.class_name} in use"
-    return f"have {have} {kind}{ask.class_name}, need {needed}"
+        return f"have every {picky}{ask.class_name} in use"
+    return f"have {have} {kind}{picky}{ask.class_name}, need {needed}"
+
+
+def _picky(problem: Problem, ask: Ask) -> str:
+    suits = problem.suits[ask.shape]
+    for position, device in enumerate(problem.devices):
+        known = suits.selectable >> position & 1 or position in suits.errors
+        if not known and not _fails_class(ask, device):
+            return "matching "
+    return ""
 
 
 # --- what the devices are ---
@@ -131,7 +141,7 @@ def _count_words(ask: Ask, have: int, needed: int, kind: str) -> str:
 def _static_words(problem: Problem, ask: Ask, have: int, needed: int) -> str:
     tainted = _tainted(problem, ask)
     if have:
-        return _count_words(ask, have, needed, "") + _besides(tainted)
+        return _count_words(ask, have, needed, "", _picky(problem, ask)) + _besides(tainted)
     if tainted:
         return f"have every matching {ask.class_name} tainted ({tainted})"
     of_class = [

@@ -1,15 +1,21 @@
-"""Why a pod fits nowhere, in one sentence with numbers: ``0/12 nodes: 8 have every gpu in use, 4 are cordoned``."""
+"""Why a pod fits nowhere, in one sentence with numbers: ``0/12 nodes: 8 have every gpu in use; 4 are cordoned``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from allotment.api.quantity import Quantity, QuantityError
 from allotment.scheduler.framework import Code, Status
 
 MOST_REASONS = 8
 _NODES = frozenset(("NodeAffinity", "DynamicResources"))
 """The plugins that hear of new nodes, and of claims that are free to be had elsewhere."""
+_SHOWN = 3
+"""Values that are told of many."""
+_VALUE = re.compile(r"""(?<![\w.-])[0-9]+(?:\.[0-9]+)?(?:[kMGTPE]i?|m)?(?![\w.-])|(?<=\()[^()]*(?=\)$)""")
+"""An amount by itself, or what was read of a device, which ends a reason in brackets."""
 _SINGULAR = (
     ("have ", "has "),
     ("are ", "is "),
@@ -49,7 +55,7 @@ def refused_everywhere(rejections: Mapping[Status, int], nodes: int) -> Refusal:
     counts: dict[str, int] = {}
     for status, count in rejections.items():
         counts[status.words] = counts.get(status.words, 0) + count
-    told = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    told = sorted(folded(counts).items(), key=lambda item: (-item[1], item[0]))
     parts = [counted(count, words) for words, count in told[:MOST_REASONS]]
     if len(told) > MOST_REASONS:
         parts.append(f"{sum(count for _, count in told[MOST_REASONS:])} for other reasons")
@@ -60,11 +66,37 @@ def refused_everywhere(rejections: Mapping[Status, int], nodes: int) -> Refusal:
     if others or not all(status.plugin for status in rejections):  # by no plugin: the node is not known
         plugins |= _NODES
     return Refusal(
-        f"0/{nodes} nodes: {', '.join(parts)}",
+        f"0/{nodes} nodes: {'; '.join(parts)}",
         plugins,
         error=all(status.code is Code.ERROR for status in rejections) and not others,
         resolvable=any(status.code is Code.UNSCHEDULABLE for status in rejections),
     )
+
+
+def folded(counts: Mapping[str, int]) -> dict[str, int]:
+    """Reasons that differ only in values as one: ``have only 40Gi to 80Gi gpu``, ``(model is "a"; "b"; 3 more)``."""
+    alike: dict[str, list[str]] = {}
+    for words in sorted(counts):
+        alike.setdefault(_VALUE.sub("#", words), []).append(words)
+    return {_as_one(each): sum(counts[words] for words in each) for each in alike.values()}
+
+
+def _as_one(alike: Sequence[str]) -> str:
+    """One sentence for several that differ only in their values."""
+    values = zip(*(_VALUE.findall(words) for words in alike), strict=True)
+    spans = iter([_span(list(dict.fromkeys(each))) for each in values])
+    return _VALUE.sub(lambda found: next(spans), alike[0])
+
+
+def _span(values: list[str]) -> str:
+    if len(values) == 1:
+        return values[0]
+    try:
+        amounts = sorted(values, key=Quantity.parse)
+    except QuantityError:
+        more = f"; {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
+        return "; ".join(values[:_SHOWN]) + more
+    return f"{amounts[0]} to {amounts[-1]}"
 
 
 def counted(count: int, words: str) -> str:

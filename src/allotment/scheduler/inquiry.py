@@ -110,7 +110,7 @@ class Inquiry:
 
     @contextmanager
     def supposing(self, old: ApiStruct, new: ApiStruct) -> Iterator[None]:
-        """As if a claim, or parameters, were different, as long as the context lasts."""
+        """As if a claim, parameters or a pod were different, as long as the context lasts."""
         self.cluster.change(old, new)
         try:
             yield

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from allotment.api.batch import PriorityClass
 from allotment.api.claim_marks import POD_CLAIM_NAME
+from allotment.api.likeness import near
 from allotment.api.resource import ResourceClaimTemplate
 from allotment.scheduler.claim_quotas import ClaimQuotas, claim_like
 from allotment.scheduler.configuration import DEFAULT_SCHEDULER
@@ -100,7 +101,7 @@ class Obstacles:
             if template is not None:
                 why = self.quotas.refusal(namespace, claim_like(template))
             elif self._knows(ResourceClaimTemplate, namespace):
-                why = f"there is no ResourceClaimTemplate {namespace}/{name}{self._elsewhere(name or '')}"
+                why = f"there is no ResourceClaimTemplate {namespace}/{name}{self._others(name or '', namespace)}"
             if why:
                 return _kept_by(CLAIM_MAKING, f"its claim {entry.name} cannot be made: {why}")
         return None
@@ -112,7 +113,7 @@ class Obstacles:
         name = pod.pod.spec.scheduler_name or ""
         if not self.runs(name):
             words = f"it is for scheduler {name}, and no pod shows that a scheduler of that name runs"
-            return _kept_by(SCHEDULER, words)
+            return _kept_by(SCHEDULER, words + near(name, OWN_NAMES - {""}))
         profile = self._profiles.get(name) or next(iter(self._profiles.values()))
         status = admission(pod, self._cluster, profile, gangs=self._gangs)
         if not status.ok:
@@ -159,16 +160,14 @@ class Obstacles:
             if entry.resource_claim_template_name and entry.name not in noted:
                 yield entry
 
-    def _elsewhere(self, name: str) -> str:
-        """The namespaces that have a template of this name, in words."""
+    def _others(self, name: str, own: str) -> str:
+        """The namespaces that have a template of this name; if none, what is called alike in the pod's own. In words."""
         keys = [key.split("/") for key in sorted(self._cluster.templates)]
         found = [namespace for namespace, other in keys if other == name]
+        if not found:
+            return near(name, (other for namespace, other in keys if namespace == own))
         more = f" and {len(found) - _NAMED} more namespaces" if len(found) > _NAMED else ""
-        return (
-            f"; there is one in {', '.join(found[:_NAMED])}{more}, and a pod uses its own namespace's"
-            if found
-            else ""
-        )
+        return f"; there is one in {', '.join(found[:_NAMED])}{more}, and a pod uses its own namespace's"
 
     # --- its group ---
 

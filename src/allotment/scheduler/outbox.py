@@ -76,8 +76,9 @@ class Outbox:
 
     def say_unschedulable(self, pod: PodInfo, refusal: Refusal) -> None:
         """Says why in the pod's PodScheduled condition and in an event, unless that was said already. Of a pod with gates the
-        API server has said SchedulingGated, and that stands: to autoscalers Unschedulable means that nodes are missing."""
-        if pod.pod.spec.scheduling_gates:
+        API server has said SchedulingGated, and that stands: to autoscalers Unschedulable means that nodes are missing. What
+        passes is said only of a pod of which nothing is known: it would take the place of the reason why the pod waits."""
+        if pod.pod.spec.scheduling_gates or (refusal.passing and _has_reason(pod)):
             return
         reason = "SchedulerError" if refusal.error else "Unschedulable"
         said = reason, refusal.words[:MAX_MESSAGE]
@@ -107,3 +108,11 @@ class Outbox:
         """Makes an event of a queue."""
         meta = queue.metadata
         self._out.append(Tell(queue.api_version, queue.kind, "", meta.name, meta.uid, True, reason, message))
+
+
+def _has_reason(pod: PodInfo) -> bool:
+    """Whether the pod's condition says already why it has no node."""
+    return any(
+        each.type == "PodScheduled" and each.status == "False" and each.message
+        for each in pod.pod.status.conditions
+    )

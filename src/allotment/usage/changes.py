@@ -36,6 +36,8 @@ class Kind(StrEnum):
     """What is changed, in the order in which changes are offered: those that give up least come first."""
 
     TOLERATION = "toleration"
+    RESOURCES = "resources"  # of the pod: cpu, memory
+    NODE = "node"  # what the pod says about nodes
     COUNT = "count"
     CAPACITY = "capacity"
     CONSTRAINT = "constraint"

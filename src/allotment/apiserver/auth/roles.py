@@ -276,6 +276,7 @@ _COMPONENTS = (
             _EVENTS,
             "create: coordination.k8s.io: leases",
             "get,update: coordination.k8s.io: leases: allotment-controllers",
+            "patch: coordination.k8s.io: leases: allotment-pools",
             f"{READ}: core: namespaces,nodes,pods,resourcequotas",
             "delete: core: pods",
             f"{CHANGE}: core: pods/status",
@@ -349,11 +350,19 @@ _COMPONENTS = (
     ),
     DefaultRole(  # what the dashboard counts; what it shows a person, it reads as that person
         "allotment:dashboard",
-        (f"{READ}: core: namespaces", f"{READ}: {_RESOURCE},{_OWN}: resourcepools"),
+        (
+            f"{READ}: core: namespaces",
+            f"{READ}: {_RESOURCE},{_OWN}: resourcepools",
+            "get: coordination.k8s.io: leases: allotment-pools",
+        ),
     ),
     DefaultRole(  # counts only, no names of claims, so everybody may know what is left
         "allotment:pool-reader",
-        (f"{READ}: {_RESOURCE},{_OWN}: resourcepools,resourcepools/status",),
+        (
+            f"{READ}: {_RESOURCE},{_OWN}: resourcepools,resourcepools/status",
+            # by which one sees that somebody counts
+            "get: coordination.k8s.io: leases: allotment-pools",
+        ),
     ),
     DefaultRole(
         "allotment:viewer",

@@ -51,6 +51,7 @@ async function readOn(signal) {
         if (told.error?.code === 401) return askForToken();
         if (told.error) throw new Error(told.error.message);
         if (told.whole) begin(told);
+        else if (told.notes) drawNotes(told.notes);
         page.take(told);
         failures = 0;
       }
@@ -86,8 +87,12 @@ function begin(told) {
   byId("login").hidden = true;
   byId("picture").hidden = false;
   byId("leave").hidden = !sessionStorage.getItem(TOKEN);
-  byId("notes").replaceChildren(...told.notes.map((note) => element("p", "", note)));
+  drawNotes(told.notes);
   connection("live", "live");
+}
+
+function drawNotes(notes) {
+  byId("notes").replaceChildren(...notes.map((note) => element("p", "", note)));
 }
 
 // A browser opens six connections to a server, and each stream keeps one: a page that nobody sees does without. What it has

@@ -1,0 +1,93 @@
+"""Selectors of KEP-4381 semantic parameters that read a map or a key which no instance has: ``there is strings.runtimeVersion``.
+
+Attributes are in one map for each type, so that the right name in the wrong map is missing, and nothing in the answer says why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from allotment.allocator.carried import carried
+from allotment.api.likeness import near
+
+if TYPE_CHECKING:
+    from allotment.api.alpha2 import Attribute, NodeResourceSlice, ResourceClaimParameters, ResourceInstance
+    from allotment.api.resource import ResourceClaim
+
+_MAPS = {
+    "quantity_value": "quantities",
+    "bool_value": "bools",
+    "int_value": "ints",
+    "int_slice_value": "intSlices",
+    "string_value": "strings",
+    "string_slice_value": "stringSlices",
+    "version_value": "versions",
+}
+_READ = re.compile(
+    rf"""\b(?P<map>{"|".join(_MAPS.values())})\s*(?:\.\s*(?P<field>\w+)|\[\s*["'](?P<key>[^"']+)["']\s*\])"""
+)
+
+
+def semantic_hints(
+    claims: Sequence[ResourceClaim],
+    parameters: Iterable[ResourceClaimParameters],
+    slices: Iterable[NodeResourceSlice],
+) -> Iterator[str]:
+    """Of carried claims: what their parameters read that no instance of the driver has."""
+    named = {(claim.metadata.namespace, ref) for claim in claims if (ref := _reference(claim))}
+    asked = [each for each in parameters if (each.metadata.namespace, each.metadata.name) in named]
+    if not asked:
+        return
+    offered: dict[str, set[tuple[str, str]]] = {}
+    for each in slices:
+        offered.setdefault(each.spec.driver_name, set()).update(_attributes(each))
+    for request in (request for each in asked for request in each.requests):
+        there = offered.get(request.driver_name)
+        if there is None:
+            yield f"no driver {request.driver_name} publishes anything{near(request.driver_name, offered, least=0.8)}"
+            continue
+        for wish in request.partitionable.required if request.partitionable is not None else ():
+            yield from _of_selector(wish.selector, there)
+
+
+def _reference(claim: ResourceClaim) -> str:
+    found = carried(claim)
+    ref = found.spec.parameters_ref if found is not None else None
+    return ref.name if ref is not None else ""
+
+
+def _of_selector(selector: str, there: set[tuple[str, str]]) -> Iterator[str]:
+    for match in _READ.finditer(selector):
+        where, name = match["map"], match["field"] or match["key"]
+        if (where, name) in there:
+            continue
+        elsewhere = sorted(other for other, key in there if key == name)
+        if elsewhere:
+            yield f"no instance has {where}.{name}; there is {' and '.join(f'{each}.{name}' for each in elsewhere)}"
+        else:
+            yield f"no instance has {where}.{name}{near(name, (key for other, key in there if other == where))}"
+
+
+def _attributes(slice: NodeResourceSlice) -> Iterator[tuple[str, str]]:
+    """Map and name of every attribute of the instances of a slice, parts of parts included."""
+    model = slice.spec.partitionable
+    if model is None:
+        return
+    for shared in model.common_attributes:
+        yield from _named(shared.attributes)
+    left: list[ResourceInstance] = list(model.resource_instances)
+    while left:
+        instance = left.pop()
+        yield from _named(instance.attributes)
+        for way in instance.partitions:
+            yield from _named(way.attributes)
+            left += way.resource_instances
+
+
+def _named(attributes: Iterable[Attribute]) -> Iterator[tuple[str, str]]:
+    for each in attributes:
+        for field, where in _MAPS.items():
+            if getattr(each, field) is not None:
+                yield where, each.name

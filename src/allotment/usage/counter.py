@@ -1,0 +1,42 @@
+"""Whether ResourcePools are still being counted, as far as the counter's heartbeat tells.
+
+``lastUpdateTime`` stands still while nothing changes, so it cannot tell a quiet pool from one that nobody counts. Whoever counts renews one
+Lease for all pools instead, and everybody who may read pools may read it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+NAME, NAMESPACE = "allotment-pools", "kube-system"
+API_VERSION, PLURAL = "coordination.k8s.io/v1", "leases"
+RENEW_SECONDS = 10.0
+LEASE_SECONDS = 40
+_GRACE_SECONDS = 20.0
+"""Clocks differ, and a write takes its time."""
+
+
+def standstill(lease: dict[str, Any] | None, now: datetime) -> str:
+    """What is to be said of counts whose counter's lease is this: that they may be old, since when; empty if they are fresh."""
+    spec = (lease or {}).get("spec") or {}
+    renewed = _moment(spec.get("renewTime"))
+    if renewed is None:
+        return (
+            "the counter of ResourcePools is not running, or older than its heartbeat: their counts may be of any time "
+            f"(there is no lease {NAMESPACE}/{NAME})"
+        )
+    lasts = spec.get("leaseDurationSeconds")
+    seconds = float(lasts) if isinstance(lasts, int) and 0 < lasts <= 3600 else LEASE_SECONDS
+    if (now - renewed).total_seconds() <= seconds + _GRACE_SECONDS:
+        return ""
+    at = renewed.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"counts of ResourcePools are as of {at}: the counter is not running (allot controllers)"
+
+
+def _moment(stamp: object) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(stamp) if isinstance(stamp, str) else None
+    except ValueError:
+        return None
+    return found.astimezone(UTC) if found is not None and found.tzinfo is not None else None
