@@ -16,7 +16,9 @@ def test_a_pool_may_limit_its_nodes() -> None:
     has = node("old", cpu=8, labels={NODE_POOL: "p"}, cordoned=True)
     found, _ = plan_for([pod(name, cpu=6) for name in "abc"], type_("t"), limited, there=[has])
     assert types_of(found) == {"t": 1}
-    assert {each.types["t"] for each in found.pending} == {"would do, but the limits of p are reached"}
+    assert {each.types["t"] for each in found.pending} == {
+        "would do, but the limits of NodePool p are reached (nodes: 0 left, it has 1)"
+    }
 
 
 @pytest.mark.parametrize(("most", "machines"), [("6", 2), ("5", 1), ("3", 0)])

@@ -27,6 +27,8 @@ from allotment.controllers.orphaned_pods import OrphanedPods
 from allotment.controllers.pool_status_requests import PoolStatusRequests
 from allotment.controllers.replica_sets import ReplicaSets
 from allotment.controllers.taint_eviction import TaintEviction
+from allotment.controllers.volumes.binder import VolumeBinder
+from allotment.controllers.volumes.ephemeral_claims import EphemeralClaims
 from tests.contract.api import Api
 from tests.contract.embedded import Embedded
 from tests.kubernetes.control_plane import programs
@@ -40,10 +42,12 @@ OURS: dict[str, Any] = {
     "deployment-controller": Deployments,
     "device-taint-eviction-controller": DeviceTaintEviction,
     "disruption-controller": DisruptionBudgets,
+    "ephemeral-volume-controller": EphemeralClaims,
     "garbage-collector-controller": Collector,
     "job-controller": Jobs,
     "namespace-controller": NamespaceEmptier,
     "node-lifecycle-controller": NodeLifecycle,
+    "persistentvolume-binder-controller": VolumeBinder,
     "pod-garbage-collector-controller": OrphanedPods,
     "replicaset-controller": ReplicaSets,
     "resourceclaim-controller": ClaimRelease,
