@@ -13,6 +13,7 @@ import yaml
 
 from allotment.api.schema import schema_of
 from allotment.apiserver.auth.identity import Identity
+from allotment.apiserver.http.deadline import Deadlines
 from allotment.apiserver.http.priority import LEVELS, WORKLOAD, place_of
 from allotment.apiserver.http.request import MAX_BODY
 from allotment.apiserver.http.resources import LARGE
@@ -299,8 +300,9 @@ def test_a_request_whose_deadline_has_passed_is_told_so(tell: Callable[[Story], 
         seat = await app.seats.take(place_of(Identity("john"), None, ""))
         late = await many.call("GET", CONFIGMAPS, timeout="10ms")
         assert (late.status, late.json["reason"]) == (504, "Timeout")
-        app.deadline_seconds = 0.01
+        app.deadlines = Deadlines(0.01)
         assert (await many.call("GET", CONFIGMAPS, timeout="1h")).status == 504
+        app.deadlines = Deadlines(60.0)
         app.seats.leave(seat)
         assert (await many.call("GET", CONFIGMAPS)).status == 200
         assert app.seats.queues["workload"].waiting == 0

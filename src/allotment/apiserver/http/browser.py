@@ -22,16 +22,20 @@ from allotment.apiserver.auth.authentication import Headers
 
 _READING = ("GET", "HEAD", "OPTIONS")
 _OWN_PAGE = ("same-origin", "none")
-_TELLING = (b"origin", b"sec-fetch-site", b"host")
 _SHOWN = 100  # characters of a header that are quoted
 
 
 def check_page(method: str, headers: Headers, names: Collection[str]) -> None:
     """Raises Forbidden for what a foreign page caused. ``names`` are those of the server's certificate."""
-    told = {name: value for name, value in headers if name in _TELLING}
-    origin, site = told.get(b"origin"), told.get(b"sec-fetch-site")
+    origin = site = None
+    for name, value in headers:
+        if name == b"sec-fetch-site":
+            site = value
+        elif name == b"origin":
+            origin = value
     if origin is None and site is None:
         return
+    told = dict(headers)
     host = told.get(b"host", b"").decode("latin-1").lower()
     own = site.decode("latin-1").lower() in _OWN_PAGE if site is not None else _place_of(origin) == host
     if method not in _READING and not own:
