@@ -90,7 +90,9 @@ class Attacker(threading.Thread):
     def run(self) -> None:
         with contextlib.ExitStack() as stack:
             half = f"POST {REVIEWS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n{{"
-            connected = [stack.enter_context(self._target.peer()) for _ in range(self._peers + self._peers // 2)]
+            connected = [
+                stack.enter_context(self._target.peer()) for _ in range(self._peers + self._peers // 2)
+            ]
             self.connected.set()
             asking = connected[self._peers :]
             for each in connected[: self._peers]:

@@ -8,7 +8,8 @@ causes. Such a page cannot read the answer, but a write would have happened. Two
 * Whatever a browser asks for, it must name this server as the certificate does, or by an address. A page whose own name
   suddenly leads to our address (DNS rebinding) would otherwise count as ours, and could read as well as write.
 
-Programs send neither header, so nothing changes for them, whatever they say in ``Host``.
+Programs send neither header, so nothing changes for them, whatever they say in ``Host``, and if they do not say what type
+their body is of (``request.py``).
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ from allotment.apiserver.auth.authentication import Headers
 _READING = ("GET", "HEAD", "OPTIONS")
 _OWN_PAGE = ("same-origin", "none")
 _SHOWN = 100  # characters of a header that are quoted
+
+
+def caused_by_page(headers: Headers) -> bool:
+    """Whether a browser sent this. All of them say ``Origin`` at least with what a script sends elsewhere."""
+    return any(name in (b"sec-fetch-site", b"origin") for name, _ in headers)
 
 
 def check_page(method: str, headers: Headers, names: Collection[str]) -> None:
