@@ -27,7 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.apiserver.http.hostility import CONFIGMAPS, Target, request
+from tests.apiserver.http.hostility import CONFIGMAPS, Peer, Target, request
 from tests.apiserver.killing import ready, up
 
 from allotment.apiserver.auth.certificates import open_authority
@@ -52,7 +52,8 @@ def stalled(peers: int, objects: int, size: int) -> dict[str, object]:
             for number in range(objects):
                 obj = {"metadata": {"name": f"c{number}"}, "data": {"k": "x" * size}}
                 assert writer.ask("POST", CONFIGMAPS, json.dumps(obj).encode()).status == 201
-        before, readers = target.memory(), []
+        before = target.memory()
+        readers: list[Peer] = []
         for _ in range(peers):
             session = readers[0].socket.session if readers else None
             readers.append(stack.enter_context(target.peer(receive_buffer=4096, session=session)))

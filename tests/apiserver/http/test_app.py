@@ -246,9 +246,10 @@ async def jane(server: Serving) -> Serving:
     return Serving(server.server, Identity(await person(server, "jane"), ("system:authenticated",)))
 
 
-def with_few_seats(server: Serving, **bounds: int) -> None:
+def with_few_seats(server: Serving, seats: int, flow_queue: int = WORKLOAD.flow_queue) -> None:
     app = server.server.app
-    levels = [replace(level, **bounds) if level is WORKLOAD else level for level in LEVELS]
+    few = replace(WORKLOAD, seats=seats, flow_queue=flow_queue)
+    levels = [few if level is WORKLOAD else level for level in LEVELS]
     app.seats = Seats(app._metrics, levels)
 
 

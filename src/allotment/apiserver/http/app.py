@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 from functools import lru_cache, partial
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -52,7 +52,6 @@ from allotment.apiserver.http.resources import Resources, attributes_of, check_v
 from allotment.apiserver.http.route import Target, target_of
 from allotment.apiserver.http.seats import Seats, too_many
 from allotment.apiserver.registry.catalogue import Catalogue, Served
-from allotment.apiserver.registry.forms import Buffer
 from allotment.apiserver.registry.review import Review
 from allotment.apiserver.store.errors import CommitFailed, ObjectTooLarge, Overloaded, StoreError
 
@@ -123,7 +122,7 @@ class App:
         headers: Mapping[str, str],
         body: bytes,
         state: Mapping[str, Any],
-    ) -> tuple[int, Mapping[str, str], bytes | AsyncGenerator[Buffer, None]]:
+    ) -> tuple[int, Mapping[str, str], bytes | AsyncGenerator[bytes, None]]:
         """A request from this process, by ``state["identity"]``: status, headers, and the body or the batches of a stream.
 
         The caller closes a stream that it does not read to its end.
@@ -283,12 +282,12 @@ class App:
     def _in_pieces(self, answer: Reply, request: Request) -> Stream:
         """A long reply, made as its reader takes it: whenever there is room, and it is their turn."""
 
-        async def lines() -> AsyncGenerator[Buffer, None]:
+        async def lines() -> AsyncGenerator[bytes, None]:
             yield answer.body
             answer.body = b""
             for piece in answer.rest or ():
                 await request.pause()
-                yield piece
+                yield cast(bytes, piece)  # or a view of stored bytes: an exchange writes either
                 del piece
 
         return Stream(lines(), _nothing, answer.headers, answer.status, answer.content_type)
@@ -361,8 +360,8 @@ class App:
         return partial(pages.answer, request, who)
 
     async def _watched(
-        self, stream: Stream, lines: AsyncGenerator[Buffer, None], told: _Told
-    ) -> AsyncGenerator[Buffer, None]:
+        self, stream: Stream, lines: AsyncGenerator[bytes, None], told: _Told
+    ) -> AsyncGenerator[bytes, None]:
         """The lines of a watch, which counts from the first to the last."""
         self.watches += 1
         self._watches_of[told.user] = self._watches_of.get(told.user, 0) + 1
