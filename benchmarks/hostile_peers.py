@@ -4,7 +4,7 @@
     python benchmarks/hostile_peers.py flood   [--peers 700] [--seconds 10]
 
 ``stalled``: so many peers ask for a watch of all objects, first state included, and read none of it. ``flood``: so many
-connections of a user without rights; half of them send requests that every user may send and never finish the body, the others
+connections of a user without rights send requests that every user may send, and never finish the body; half as many more
 ask for what they may not see, as fast as they are refused. The server is ``allot up`` in a process of its own, over TLS.
 Each prints one line of JSON; times are those of small gets of an administrator, each over a new connection in ``flood``.
 """
@@ -27,7 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.apiserver.http.hostility import CONFIGMAPS, Target, request
+from tests.apiserver.http.hostility import CONFIGMAPS, Peer, Target, request
 from tests.apiserver.killing import ready, up
 
 from allotment.apiserver.auth.certificates import open_authority
@@ -52,7 +52,8 @@ def stalled(peers: int, objects: int, size: int) -> dict[str, object]:
             for number in range(objects):
                 obj = {"metadata": {"name": f"c{number}"}, "data": {"k": "x" * size}}
                 assert writer.ask("POST", CONFIGMAPS, json.dumps(obj).encode()).status == 201
-        before, readers = target.memory(), []
+        before = target.memory()
+        readers: list[Peer] = []
         for _ in range(peers):
             session = readers[0].socket.session if readers else None
             readers.append(stack.enter_context(target.peer(receive_buffer=4096, session=session)))
@@ -78,7 +79,7 @@ def stalled(peers: int, objects: int, size: int) -> dict[str, object]:
 
 
 class Attacker(threading.Thread):
-    """Some of the connections, of which half dribble and half ask."""
+    """Some of the connections, of which two in three dribble and one asks."""
 
     def __init__(self, target: Target, context: ssl.SSLContext, peers: int) -> None:
         super().__init__(daemon=True)
@@ -90,10 +91,12 @@ class Attacker(threading.Thread):
     def run(self) -> None:
         with contextlib.ExitStack() as stack:
             half = f"POST {REVIEWS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n{{"
-            connected = [stack.enter_context(self._target.peer()) for _ in range(self._peers)]
+            connected = [
+                stack.enter_context(self._target.peer()) for _ in range(self._peers + self._peers // 2)
+            ]
             self.connected.set()
-            asking = connected[len(connected) // 2 :]
-            for each in connected[: len(connected) // 2]:
+            asking = connected[self._peers :]
+            for each in connected[: self._peers]:
                 each.say(half.encode())
             for each in asking:
                 each.say(request("GET", CONFIGMAPS))

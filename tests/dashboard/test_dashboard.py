@@ -454,10 +454,10 @@ def test_the_server_is_asked_as_the_person_and_by_nobody_else_for_claims(
     asked: set[tuple[str, str]] = set()
     answer = App.answer
 
-    async def noted(app: App, request: Request, *rest: Any) -> Any:
+    async def noted(app: App, request: Request, *rest: Any, **how: Any) -> Any:
         if request.identity is not None and request.path.startswith("/api"):
             asked.add((request.identity.name, request.path.rpartition("/")[2]))
-        return await answer(app, request, *rest)
+        return await answer(app, request, *rest, **how)
 
     async def steps(made: World) -> None:
         await made.bind("anna", "allotment:viewer")

@@ -175,10 +175,10 @@ def test_a_request_wider_than_the_level_gets_all_of_it() -> None:
     first = hall.arrive("a")
     wide = hall.arrive("b", 10)
     hall.turn()
-    assert wide.state is State.QUEUED
-    assert hall.arrive("c").state is State.QUEUED  # behind it
+    behind = hall.arrive("c")
+    assert hall.of(State.QUEUED) == [wide, behind]
     hall.leave(first)
-    assert wide.state is State.SEATED
+    assert hall.of(State.SEATED) == [wide]
 
 
 def test_flows_that_are_over_are_forgotten() -> None:

@@ -492,6 +492,45 @@ def test_readers_who_do_not_read_hold_little_and_nobody_up(tmp_path: Path) -> No
     run(tmp_path, attack)
 
 
+def test_of_readers_who_leave_too_much_unread_the_largest_are_closed_and_the_others_kept(
+    tmp_path: Path,
+) -> None:
+    async def attack(world: World) -> None:
+        for name, size in (("small", 500_000), ("large", 900_000)):
+            await world.ours.call("POST", CONFIGMAPS, configmap(name, k="x" * size))
+        most = world.listener.unsent.most_each = 3_000_000
+        async with contextlib.AsyncExitStack() as stack:
+
+            def lazy(name: str) -> None:
+                peer = stack.enter_context(socket.socket())
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                peer.connect(("127.0.0.1", world.listener.port))
+                peer.sendall(get(f"{CONFIGMAPS}?watch=1&fieldSelector=metadata.name={name}"))
+
+            def stalled() -> int:
+                return len(world.listener.unsent._owned.get(ADMINISTRATOR.name, ()))
+
+            for number in range(1, 4):
+                lazy("small")
+                while stalled() < number:
+                    await asyncio.sleep(0)
+            small = set(world.listener.connections)
+            for _ in range(6):
+                lazy("large")
+            await until(lambda: len(world.listener.connections) < 9 and world.app._metrics.closed_streams)
+            await until(lambda: world.app.watches == len(world.listener.connections))
+            assert world.listener.unsent.total <= most
+            assert small <= world.listener.connections
+            peer = await stack.enter_async_context(world.peer())
+            await peer.say(get(f"{CONFIGMAPS}/large"))
+            assert (await peer.reply())[0] == 200
+            text = (await world.ours.call("GET", "/metrics")).body
+            assert b"allotment_streams_closed_total" in text
+            assert b"allotment_unsent_bytes" in text
+
+    run(tmp_path, attack)
+
+
 def test_of_too_many_connections_who_has_most_loses_one_and_whoever_comes_gets_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

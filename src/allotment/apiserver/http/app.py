@@ -15,10 +15,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sized
-from contextlib import aclosing, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 from functools import lru_cache, partial
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -39,6 +39,7 @@ from allotment.apiserver.auth.authorization import refusal
 from allotment.apiserver.auth.identity import ANONYMOUS, Attributes, Authorizer, Identity
 from allotment.apiserver.auth.impersonation import impersonated
 from allotment.apiserver.http.browser import check_page
+from allotment.apiserver.http.deadline import Deadlines
 from allotment.apiserver.http.discovery import Discovery
 from allotment.apiserver.http.holdings import Holdings
 from allotment.apiserver.http.metrics import Labels, Metrics
@@ -52,7 +53,6 @@ from allotment.apiserver.http.resources import Resources, attributes_of, check_v
 from allotment.apiserver.http.route import Target, target_of
 from allotment.apiserver.http.seats import Seats, too_many
 from allotment.apiserver.registry.catalogue import Catalogue, Served
-from allotment.apiserver.registry.forms import Buffer
 from allotment.apiserver.registry.review import Review
 from allotment.apiserver.store.errors import CommitFailed, DiskFull, ObjectTooLarge, Overloaded, StoreError
 
@@ -112,7 +112,7 @@ class App:
         self.requests = 0
         self.watches = 0
         self.max_watches = MAX_WATCHES
-        self.deadline_seconds = DEADLINE_SECONDS
+        self.deadlines = Deadlines(DEADLINE_SECONDS)
         metrics.is_served = lambda group, version, plural: catalogue.find(group, version, plural) is not None
 
     async def __call__(
@@ -123,7 +123,7 @@ class App:
         headers: Mapping[str, str],
         body: bytes,
         state: Mapping[str, Any],
-    ) -> tuple[int, Mapping[str, str], bytes | AsyncGenerator[Buffer, None]]:
+    ) -> tuple[int, Mapping[str, str], bytes | AsyncGenerator[bytes, None]]:
         """A request from this process, by ``state["identity"]``: status, headers, and the body or the batches of a stream.
 
         The caller closes a stream that it does not read to its end.
@@ -192,22 +192,26 @@ class App:
     # --- from the head to the answer ---
 
     async def _in_time(self, request: Request, told: _Told) -> Reply | Stream:
-        """Within the request's deadline and in its turn."""
+        """In its turn, and within the request's deadline."""
         told.queued = True
+        if request.flag("watch") or self._is_page(request.path):
+            return await self._answered(request, told)
+        asked = request.seconds("timeout") or 0.0
+        task = asyncio.current_task()
+        assert task is not None
+        self.deadlines.begin(task)
         try:
-            async with asyncio.timeout(self._deadline(request)) as deadline:
+            async with asyncio.timeout(asked) if asked > 0 else _NO_TIMEOUT:
                 return await self._answered(request, told)
         except TimeoutError:
-            if not deadline.expired():
+            raise _late() from None
+        except asyncio.CancelledError:
+            if not self.deadlines.end(task):
                 raise
-            raise Timeout("Timeout: request did not complete within the allotted timeout", {}) from None
-
-    def _deadline(self, request: Request) -> float | None:
-        """Seconds that an answer may take. Raises BadRequest."""
-        if request.flag("watch") or self._is_page(request.path):
-            return None
-        asked = request.seconds("timeout") or 0.0
-        return min(asked, self.deadline_seconds) if asked > 0 else self.deadline_seconds
+            task.uncancel()
+            raise _late() from None
+        finally:
+            self.deadlines.end(task)
 
     async def _answered(self, request: Request, told: _Told) -> Reply | Stream:
         self.requests += 1
@@ -232,24 +236,31 @@ class App:
             if told.place.level is not None and request.path.startswith(_PROBES):
                 told.place = Place(PROBES, request.address)
             request.pause = partial(self.seats.pause, told.place)
-        bodies = self._bodies_of_exempt if told.place is EXEMPT else self._bodies
+        if work is None:
+            assert refusal is not None
+            await self.seats.refuse(told.place)
+            raise refusal
+        if request.method not in _WITH_BODY:
+            return await self._seated(work, told)
+        bodies = self._bodies if told.place.level is not None else self._bodies_of_exempt
         try:
-            if work is not None and request.method in _WITH_BODY:
-                told.width = width_of(len(await self._body(request, told.place, bodies)))
-            if work is None:
-                assert refusal is not None
-                await self.seats.refuse(told.place)
-                raise refusal
+            told.width = width_of(len(await self._body(request, told.place, bodies)))
+            return await self._seated(work, told)
+        finally:
+            bodies.drop(told.place.flow, request)
+
+    async def _seated(self, work: Work, told: _Told) -> Reply | Stream:
+        if told.place.level is None:
+            answer = await work()
+        else:
             seat = await self.seats.take(told.place, told.width)
             try:
                 answer = await work()
             finally:
                 self.seats.leave(seat)
-            if isinstance(answer, Stream):
-                self._check_watches(told)
-            return answer
-        finally:
-            bodies.drop(told.place.flow, request)
+        if isinstance(answer, Stream):
+            self._check_watches(told)
+        return answer
 
     async def _body(self, request: Request, place: Place, bodies: Holdings[Request]) -> bytes:
         """Raises TooManyRequests if bodies that are not answered yet would be too many bytes."""
@@ -272,12 +283,12 @@ class App:
     def _in_pieces(self, answer: Reply, request: Request) -> Stream:
         """A long reply, made as its reader takes it: whenever there is room, and it is their turn."""
 
-        async def lines() -> AsyncGenerator[Buffer, None]:
+        async def lines() -> AsyncGenerator[bytes, None]:
             yield answer.body
             answer.body = b""
             for piece in answer.rest or ():
                 await request.pause()
-                yield piece
+                yield cast(bytes, piece)  # or a view of stored bytes: an exchange writes either
                 del piece
 
         return Stream(lines(), _nothing, answer.headers, answer.status, answer.content_type)
@@ -350,8 +361,8 @@ class App:
         return partial(pages.answer, request, who)
 
     async def _watched(
-        self, stream: Stream, lines: AsyncGenerator[Buffer, None], told: _Told
-    ) -> AsyncGenerator[Buffer, None]:
+        self, stream: Stream, lines: AsyncGenerator[bytes, None], told: _Told
+    ) -> AsyncGenerator[bytes, None]:
         """The lines of a watch, which counts from the first to the last."""
         self.watches += 1
         self._watches_of[told.user] = self._watches_of.get(told.user, 0) + 1
@@ -452,6 +463,7 @@ def _as_sent(headers: tuple[tuple[str, str], ...]) -> Headers:
     return tuple([(name.lower().encode(), value.encode()) for name, value in headers])
 
 
+_NO_TIMEOUT: AbstractAsyncContextManager[object] = nullcontext()
 _UNKNOWN: Labels = ("", "", "", "", "", "")
 
 
@@ -501,6 +513,10 @@ def _no_such_path() -> NotFound:
 
 def _not_allowed() -> MethodNotAllowed:
     return MethodNotAllowed("the server does not allow this method on the requested resource")
+
+
+def _late() -> Timeout:
+    return Timeout("Timeout: request did not complete within the allotted timeout", {})
 
 
 def _nothing() -> None:

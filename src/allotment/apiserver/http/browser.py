@@ -8,7 +8,8 @@ causes. Such a page cannot read the answer, but a write would have happened. Two
 * Whatever a browser asks for, it must name this server as the certificate does, or by an address. A page whose own name
   suddenly leads to our address (DNS rebinding) would otherwise count as ours, and could read as well as write.
 
-Programs send neither header, so nothing changes for them, whatever they say in ``Host``.
+Programs send neither header, so nothing changes for them, whatever they say in ``Host``, and if they do not say what type
+their body is of (``request.py``).
 """
 
 from __future__ import annotations
@@ -22,16 +23,25 @@ from allotment.apiserver.auth.authentication import Headers
 
 _READING = ("GET", "HEAD", "OPTIONS")
 _OWN_PAGE = ("same-origin", "none")
-_TELLING = (b"origin", b"sec-fetch-site", b"host")
 _SHOWN = 100  # characters of a header that are quoted
+
+
+def caused_by_page(headers: Headers) -> bool:
+    """Whether a browser sent this. All of them say ``Origin`` at least with what a script sends elsewhere."""
+    return any(name in (b"sec-fetch-site", b"origin") for name, _ in headers)
 
 
 def check_page(method: str, headers: Headers, names: Collection[str]) -> None:
     """Raises Forbidden for what a foreign page caused. ``names`` are those of the server's certificate."""
-    told = {name: value for name, value in headers if name in _TELLING}
-    origin, site = told.get(b"origin"), told.get(b"sec-fetch-site")
+    origin = site = None
+    for name, value in headers:
+        if name == b"sec-fetch-site":
+            site = value
+        elif name == b"origin":
+            origin = value
     if origin is None and site is None:
         return
+    told = dict(headers)
     host = told.get(b"host", b"").decode("latin-1").lower()
     own = site.decode("latin-1").lower() in _OWN_PAGE if site is not None else _place_of(origin) == host
     if method not in _READING and not own:

@@ -119,6 +119,11 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.received(self._house.buffer[:nbytes])
 
+    def eof_received(self) -> None:
+        """The transport closes now. What is still being made would never arrive whole, so it need not wait to be read."""
+        if self._running is not None and not self._running.complete:
+            self._abort()
+
     def received(self, data: bytes | memoryview) -> None:
         """The peer has sent something, which is kept only as far as it is copied."""
         latest = self._latest

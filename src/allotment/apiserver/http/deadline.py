@@ -1,7 +1,7 @@
-"""When a peer has to have done what it is waited for, with one timer that stays.
+"""When a peer has to have done what it is waited for, and a request has to be answered, with one timer that stays.
 
-Most deadlines are put off long before they pass. So a timer is not set and cancelled for each: when it rings, it looks
-whether its time has been put off meanwhile.
+Most deadlines are put off or met long before they pass. So a timer is not set and cancelled for each: when it rings, it looks
+what its time has become meanwhile.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from math import inf
+from typing import Any
 
 
 class Deadline:
@@ -52,6 +53,43 @@ class Deadline:
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._rings = self._loop.call_at(time, self.ring), time
+
+
+class Deadlines:
+    """Cancels tasks that take longer than ``seconds``, which is the same for all of them."""
+
+    __slots__ = ("_begun", "_late", "_timer", "seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._begun: dict[asyncio.Task[Any], float] = {}  # in the order in which they began
+        self._late: set[asyncio.Task[Any]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, task: asyncio.Task[Any]) -> None:
+        loop = asyncio.get_running_loop()
+        self._begun[task] = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(self.seconds, self._ring, loop)
+
+    def end(self, task: asyncio.Task[Any]) -> bool:
+        """Whether it was cancelled for being late. To be called once, whatever became of it."""
+        self._begun.pop(task, None)
+        if task not in self._late:
+            return False
+        self._late.discard(task)
+        return True
+
+    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        for task, begun in list(self._begun.items()):
+            left = begun + self.seconds - loop.time()
+            if left > 0:
+                self._timer = loop.call_later(left, self._ring, loop)
+                return
+            del self._begun[task]
+            self._late.add(task)
+            task.cancel()
 
 
 def _nobody() -> None:

@@ -25,7 +25,7 @@ from enum import Enum
 from heapq import heappop, heappush
 
 _REMEMBERED = 10_000
-"""Flows without a request that are remembered, so that they pay for what they had."""
+"""Flows that are remembered although they have no request, so that they pay for what they had while others waited."""
 
 
 class State(Enum):
@@ -83,6 +83,9 @@ class Queues:
 
     def arrive(self, ticket: Ticket) -> list[Ticket]:
         """A request comes: it is seated, queued or refused; another may be refused in its place."""
+        if not self.waiting and self._begun < self.level.work and self._has_seats(ticket):
+            self._begin(ticket)  # nobody waits, so there is nobody to be fair to
+            return [ticket]
         refused: list[Ticket] = []
         if not ticket.pressing:
             refused = self._make_room(ticket)
@@ -105,12 +108,12 @@ class Queues:
         else:
             return []
         ticket.state = State.GONE
-        return self._seat()
+        return self._seat() if self.waiting else []
 
     def turn(self) -> list[Ticket]:
         """The event loop has come round: as much work as in the last turn may begin."""
         self._begun = 0
-        return self._seat()
+        return self._seat() if self.waiting else []
 
     @property
     def idle(self) -> bool:
@@ -157,28 +160,34 @@ class Queues:
                 heappop(self._heap)  # it has left
                 continue
             ticket = next(iter(flow.waiting))
-            if self.seated and self.seated + ticket.width > self.level.seats:
+            if not self._has_seats(ticket):
                 break
             heappop(self._heap)
             self._now, flow.served, flow.entry = entry[0], entry[0] + ticket.width, None
             self._unqueue(ticket)
-            ticket.state = State.SEATED
-            self.seated += ticket.width
-            self.executing += 1
-            self.dispatched += 1
-            self._begun += ticket.width
+            self._begin(ticket)
             if flow.waiting:
                 self._line_up(ticket.flow, flow)
             seated.append(ticket)
         self._forget()
         return seated
 
+    def _has_seats(self, ticket: Ticket) -> bool:
+        return not self.seated or self.seated + ticket.width <= self.level.seats
+
+    def _begin(self, ticket: Ticket) -> None:
+        ticket.state = State.SEATED
+        self.seated += ticket.width
+        self.executing += 1
+        self.dispatched += 1
+        self._begun += ticket.width
+
     def _forget(self) -> None:
-        """Flows that are up with the others, once nobody waits; all that wait for nothing when they are too many."""
-        if not self.waiting and (not self.executing or len(self._flows) > _REMEMBERED):
+        """What flows have had, once nobody waits; that of those who do not wait, when they are too many."""
+        if not self.waiting:
             self._flows.clear()
             self._heap.clear()
-        elif len(self._flows) > 2 * _REMEMBERED:
+        elif len(self._flows) > _REMEMBERED:
             self._flows = {name: flow for name, flow in self._flows.items() if flow.waiting}
 
     def validate(self, seated: Iterable[Ticket]) -> None:

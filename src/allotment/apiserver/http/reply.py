@@ -62,7 +62,7 @@ class Reply:
 class Stream:
     """An answer that goes on: batches of lines as they come. ``end`` ends it, also while nothing comes."""
 
-    lines: AsyncGenerator[Buffer, None]
+    lines: AsyncGenerator[bytes, None]
     end: Callable[[], None]
     headers: Headers = field(default_factory=list)
     status: int = 200

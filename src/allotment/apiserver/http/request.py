@@ -19,6 +19,7 @@ from allotment.api.yaml_values import TextError
 from allotment.apiserver.auth.authentication import Headers
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.http import protobuf
+from allotment.apiserver.http.browser import caused_by_page
 from allotment.cel.times import SECOND, parse_duration
 
 MAX_BODY = 3 * 1024 * 1024
@@ -144,7 +145,10 @@ class Request:
 
     @property
     def content_type(self) -> str:
-        return self.header(b"content-type").partition(";")[0].strip().lower()
+        """What the body is said to be. A program that says nothing sends JSON, as the Python client of Kubernetes does; of a
+        browser nothing is guessed, as any page can have it send a body without a type."""
+        said = self.header(b"content-type").partition(";")[0].strip().lower()
+        return said or ("" if caused_by_page(self.headers) else JSON)
 
     async def body(self, limit: int = MAX_BODY, counted: Callable[[int], None] | None = None) -> bytes:
         """The whole body, which is kept. Never holds more than ``limit`` and a piece. Raises TooLarge and Disconnected.
@@ -220,7 +224,7 @@ def decode(raw: bytes, content_type: str, kind: str) -> Any:
         return decode_yaml(raw)
     if content_type == protobuf.CONTENT_TYPE:
         return protobuf.decode_protobuf(raw)
-    raise UnsupportedMediaType(  # one without a type is not guessed at: any page can have a browser send that
+    raise UnsupportedMediaType(
         f"the body of the request was in an unknown format - accepted media types include: {_KNOWN}"
     )
 

@@ -396,7 +396,7 @@ def check_verb(served: Served, target: Target, verb: str) -> None:
         raise MethodNotAllowed("the server does not allow this method on the requested resource")
 
 
-async def _until_gone(watching: Watching, peer: Peer | None) -> AsyncGenerator[Buffer, None]:
+async def _until_gone(watching: Watching, peer: Peer | None) -> AsyncGenerator[bytes, None]:
     """The lines of a watch until its client is gone, also while nothing happens. In process, a client closes them."""
     gone = None
     if peer is not None:

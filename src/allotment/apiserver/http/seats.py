@@ -26,7 +26,7 @@ class Seats:
         self.wait_seconds = WAIT_SECONDS
         self._metrics = metrics
         self._waiters: dict[Ticket, asyncio.Future[None]] = {}
-        self._turning = False
+        self._begun: dict[Queues, None] = {}  # in which something began in this turn
         metrics.follow_queues(self.queues.values())
 
     async def take(self, place: Place, width: int = 1) -> Ticket | None:
@@ -60,9 +60,9 @@ class Seats:
         queues = self.queues[place.level.name]
         ticket = Ticket(queues.level, place.flow, width, pressing)
         self._told(queues.arrive(ticket))
-        if not self._turning:
-            self._turning = True
+        if not self._begun:
             asyncio.get_running_loop().call_soon(self._turn)
+        self._begun[queues] = None
         return ticket
 
     async def refuse(self, place: Place) -> None:
@@ -103,11 +103,12 @@ class Seats:
                 waiter.set_result(None)
 
     def _turn(self) -> None:
-        self._turning = False
-        for queues in self.queues.values():
+        begun, self._begun = self._begun, {}
+        for queues in begun:
             self._told(queues.turn())
-        if not all(queues.idle for queues in self.queues.values()):
-            self._turning = True
+            if not queues.idle:
+                self._begun[queues] = None
+        if self._begun:
             asyncio.get_running_loop().call_soon(self._turn)
 
 

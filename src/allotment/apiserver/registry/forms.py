@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ PIECE_BYTES = 64 * 1024
 """After which a piece ends, however few objects it has: a reader who does not read keeps one from being forgotten."""
 
 Buffer = bytes | memoryview
+B = TypeVar("B", bytes, bytes | memoryview)
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -60,7 +61,7 @@ class Form(Protocol):
 
     def event(self, type_: str, record: Record) -> bytes: ...
 
-    def parts(self, type_: str, record: Record) -> tuple[Buffer, ...]: ...
+    def parts(self, type_: str, record: Record) -> tuple[bytes, ...]: ...
 
     def change(self, change: Change) -> bytes:
         """The event of a change as it is, for a watch that leaves nothing out."""
@@ -256,10 +257,10 @@ def _listed(
     yield b"]}"
 
 
-def joined(parts: Iterable[Buffer], most: int) -> Iterator[Buffer]:
+def joined(parts: Iterable[B], most: int) -> Iterator[B]:
     """Groups of at most so many parts, each of which ends with the part that makes it PIECE_BYTES or more. A part that is as
     much by itself is not copied."""
-    group: list[Buffer] = []
+    group: list[B] = []
     size = 0
     for part in parts:
         if len(part) >= PIECE_BYTES:

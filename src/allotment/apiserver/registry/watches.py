@@ -14,7 +14,7 @@ from itertools import chain
 
 from allotment.api.status import Expired, StatusError
 from allotment.apiserver.registry.catalogue import Served
-from allotment.apiserver.registry.forms import Buffer, Form, encode, joined
+from allotment.apiserver.registry.forms import Form, encode, joined
 from allotment.apiserver.registry.reads import ListOptions, Reads, revision_of
 from allotment.apiserver.registry.selection import Selection
 from allotment.apiserver.store.errors import Closed, Compacted, Overflow
@@ -58,7 +58,7 @@ class Watching:
         if options.initial_events:
             reads.check_reached(self._asked)
 
-    async def lines(self) -> AsyncIterator[Buffer]:
+    async def lines(self) -> AsyncIterator[bytes]:
         """Pieces of lines, as they come. What goes wrong is told in the last line."""
         store, selection = self._reads.store, self._options.selection
         now = store.revision
@@ -92,13 +92,13 @@ class Watching:
         if self._source is not None:
             self._source.close()
 
-    def _state(self) -> Iterator[Buffer]:
+    def _state(self) -> Iterator[bytes]:
         """ADDED for all there is. The records are taken at once, so none is missed or doubled by waiting readers."""
         everything = replace(self._options, resource_version="", match="", limit=0, token="")
         records = self._reads.list(self._served, self._namespace, everything).records
         return joined(chain.from_iterable(self._form.parts("ADDED", record) for record in records), 3 * BATCH)
 
-    async def _changes(self, source: Watch) -> AsyncIterator[Buffer]:
+    async def _changes(self, source: Watch) -> AsyncIterator[bytes]:
         clock = self._clock
         timeout = self._options.timeout or random.uniform(SHORTEST_SECONDS, 2 * SHORTEST_SECONDS)
         end = clock() + timeout
