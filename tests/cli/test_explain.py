@@ -440,7 +440,10 @@ def test_of_volumes_that_may_not_be_listed_nothing_is_said_but_that() -> None:
     seen.denied[PersistentVolume] = "persistentvolumes"
     seen.objects[Pod] = [decode(Pod, waiting("p", schedulerName="default-scheduler", **VOLUMES))]
     told = told_of_pod(seen.of(Pod)[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
-    assert told.state is State.FITS
+    assert (told.state, told.reason) == (
+        State.MAY_FIT,
+        "fits on node n as far as you can see, but its volumes are not known",
+    )
     assert (
         "you may not list persistentvolumes: whether a node suits the pod's volumes is not known"
         in seen.notes

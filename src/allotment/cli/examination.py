@@ -135,7 +135,7 @@ class Examination:
     def explain(self, what: str, meta: ObjectMeta) -> Explanation:
         told = self._explain(what, meta)
         told.guessed = not self._seen.sees(Node)
-        if volumes_of(self._pod) is not None and not sees_volumes(self._seen):
+        if hides_volumes(self._pod, self._seen):
             denied = ", ".join(plural for kind, plural in self._seen.denied.items() if kind in STORAGE)
             note = f"you may not list {denied}: whether a node suits the pod's volumes is not known"
             self._seen.notes += [] if note in self._seen.notes else [note]
@@ -174,6 +174,11 @@ class Examination:
                 return told_of(what, meta, State.WAITS, why, hidden=hidden)
             node = decision.node
         reason = f"fits on node {node}"
+        if hides_volumes(self._pod, self._seen):
+            reason += (
+                f" as far as you can see, but its volumes are not known{f', and {hidden}' if hidden else ''}"
+            )
+            return told_of(what, meta, State.MAY_FIT, reason, node=node, hidden=hidden)
         if hidden is None:
             reason += "; nothing stands in its way"
             return told_of(what, meta, State.FITS, reason, node=node)
@@ -374,6 +379,11 @@ def hold_hidden(cluster: Cluster, seen: Seen) -> None:
 def sees_volumes(seen: Seen) -> bool:
     """Whether the caller may list all that decides about volumes."""
     return seen.denied.keys().isdisjoint(STORAGE)
+
+
+def hides_volumes(pod: Pod, seen: Seen) -> bool:
+    """Whether a pod has volumes of which the caller may not list all that decides about them."""
+    return volumes_of(pod) is not None and not sees_volumes(seen)
 
 
 def _without_holders(rejection: Rejection) -> Rejection:

@@ -27,6 +27,7 @@ from allotment.autoscaler.catalogue import Catalogue
 from allotment.cli.log import set_up
 from allotment.client.client import Client
 from allotment.client.over_pipe import Pipe
+from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -107,8 +108,10 @@ async def _look(end: socket.socket) -> Seen:
 
 
 def _refusal(seen: Seen) -> str:
-    """Which rights are missing. ResourcePools are not, as they only count the claims that a plan needs to see."""
-    denied = {plural for kind, plural in seen.denied.items() if kind is not ResourcePool}
+    """Which rights are missing. ResourcePools are not, as they only count the claims that a plan needs to see; nor are volumes, of which
+    a plan says that it knows nothing."""
+    optional = (ResourcePool, *STORAGE)
+    denied = {plural for kind, plural in seen.denied.items() if kind not in optional}
     denied |= {"resourceclaims"} if seen.namespaces is not None else set()
     if not denied:
         return ""

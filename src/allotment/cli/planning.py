@@ -23,6 +23,7 @@ from allotment.cli.catalog import with_own
 from allotment.cli.examination import KINDS as SCHEDULED
 from allotment.cli.examination import sees_volumes
 from allotment.cli.plan_input import waiting
+from allotment.scheduler.volumes.pod_volumes import volumes_of
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -50,6 +51,10 @@ def waiting_in(seen: Seen, mine: Sequence[ApiStruct] = ()) -> tuple[Waiting, lis
     found = waiting(mine, objects, tainted=False)
     found.notes += seen.notes
     found.volumes = sees_volumes(seen)
+    if not found.volumes and any(map(volumes_of, found.pods)):
+        found.notes.append(
+            "you may not list all that decides about volumes: pods are planned for without theirs"
+        )
     return found, [each for kind in SOURCES for each in seen.of(kind)]
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from allotment.api.core import Node, Pod
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from allotment.cli.cluster import name_of
-from allotment.cli.examination import hold_hidden, objects_of, plenty, profile_of, sees_group
+from allotment.cli.examination import hides_volumes, hold_hidden, objects_of, plenty, profile_of, sees_group
 from allotment.cli.explanation import State
 from allotment.cli.explanation_text import BEGINNINGS
 from allotment.cli.pod_explanation import condition_of, from_templates, identified, regardless_of_nodes
@@ -137,7 +137,7 @@ class WaitingPods:
             finding = inquiry.about(key, now.timestamp())
         if finding.refusal is not None:
             return (State.NOWHERE if finding.asked else State.WAITS), finding.refusal.words
-        if seen.namespaces is None:
+        if seen.namespaces is None and not hides_volumes(pod, seen):
             return State.FITS, f"fits on node {finding.node}; nothing stands in its way"
         return State.MAY_FIT, f"fits on node {finding.node} as far as you can see"
 

@@ -14,7 +14,15 @@ from allotment.api.preparation import prepared
 from allotment.api.resource import DeviceTaintRule
 from allotment.autoscaler.simulation import Simulation, start_simulation
 from allotment.cel.expression_check import check_expression
-from allotment.cli.examination import KINDS, hold_hidden, insist_on_devices, note_guesses, objects_of, plenty
+from allotment.cli.examination import (
+    KINDS,
+    hides_volumes,
+    hold_hidden,
+    insist_on_devices,
+    note_guesses,
+    objects_of,
+    plenty,
+)
 from allotment.cli.input import BadInput, read_objects
 from allotment.cli.plan_input import checked, waiting
 from allotment.cli.seen import Seen, look
@@ -56,6 +64,8 @@ def look_at_scene(sight: Sight, *, empty: bool) -> Scene:
     note_guesses(seen)
     scene.notes += seen.notes
     scene.seen = seen
+    if any(hides_volumes(each, seen) for each in seen.some(Pod)):
+        scene.notes.append("you may not list all that decides about volumes: pods are placed without theirs")
     return scene
 
 
