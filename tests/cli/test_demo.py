@@ -22,8 +22,7 @@ from allotment.cli.demo_table import STORY, Launched, Row, unexpected
 from tests.cli.conftest import CHECKOUT, Allot, same_as_golden
 
 WHY = (
-    "0/14 nodes: 5 have only 40Gi gpu, need 96Gi, 4 have only 80Gi gpu, need 96Gi, 3 have no gpu, "
-    "2 have only 48Gi gpu, need 96Gi; no machine helps: none of 2 instance types will do: "
+    "0/14 nodes: 11 have only 40Gi to 80Gi gpu, need 96Gi; 3 have no gpu; no machine helps: none of 2 instance types will do: "
     "has only 48Gi gpu, need 96Gi (2)"
 )
 

@@ -43,6 +43,8 @@ class Foreign(Script):
         if call.path in ("/api", "/apis"):
             return reply(200, self._discovery(core=call.path == "/api"))
         parts = call.path.split("/")
+        if "leases" in parts:
+            return refusal(404, "NotFound")
         shelf, namespace = self.shelves[parts[-1]], parts[-2] if "namespaces" in parts else ""
         assert shelf.api_version in call.path
         if shelf.denied and namespace not in shelf.only:

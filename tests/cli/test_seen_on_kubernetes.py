@@ -70,6 +70,10 @@ def real(kubernetes: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
                 meta["name"], {"status": each["status"]}, meta["namespace"], subresource="status"
             )
 
+        told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "none"}
+        pods = client.plain("v1", "pods")  # as if its scheduler ran, and had looked at it
+        await pods.patch("waits", {"status": {"conditions": [told]}}, MINE, subresource="status")
+
     ask(server.admin, hold)
     yield server
     server.remove(brought)

@@ -63,7 +63,10 @@ def test_changes_show_as_they_happen(fleet: Served) -> None:
         terminal.until(lambda seen: "node-1  ░░" in seen)
         hold(fleet, "mine", "gpu-0")
         terminal.until(lambda seen: "node-1  █░  1 of 2 used, 1 free" in seen)
-        fleet.create(claim("two", count=2), pod("waits", "x", namespace="team-a", resourceClaimName="two"))
+        fleet.create(
+            claim("two", count=2),
+            pod("waits", "default-scheduler", namespace="team-a", resourceClaimName="two"),
+        )
         terminal.until(lambda seen: "PENDING 1" in seen and "does not fit: 0/1 nodes" in seen)
         remove(fleet, "mine")
         terminal.until(lambda seen: "node-1  ░░" in seen and "fits on node node-1" in seen)

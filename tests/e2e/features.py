@@ -155,12 +155,10 @@ DEMO = Feature(
         "inference": running("*", {"gpu/gpu": [GPU]}, count=3),
         "evaluation": Wanted("Succeeded", "*", {}, count=3),
         "early": running("lise", {"card/claim": ["lise/card-1-quarters-quarter-?-*"]}),
-        "too-large": pending(
-            "0/12 nodes: 5 have only 40Gi gpu, need 96Gi, 4 have only 80Gi gpu, need 96Gi, 3 have no gpu"
-        ),
+        "too-large": pending("0/12 nodes: 9 have only 40Gi to 80Gi gpu, need 96Gi; 3 have no gpu"),
         # nobody launches machines here
         "render": pending(
-            f"0/12 nodes: 5 have no gpu with {RAY} \\(model=prism-40\\), 4 have no gpu with {RAY} \\(model=titan-80\\), 3 have no gpu",
+            f"0/12 nodes: 9 have no gpu with {RAY} \\(model=prism-40; model=titan-80\\); 3 have no gpu",
             count=3,
         ),
     },
