@@ -97,7 +97,7 @@ class CelCostExceeded(CelRuntimeError):
     """The evaluation was stopped because it became too expensive."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"operation cancelled: actual cost limit exceeded (limit {limit})")
+        super().__init__("operation cancelled: actual cost limit exceeded")
         self.limit = limit
 
 
