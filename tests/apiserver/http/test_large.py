@@ -131,7 +131,7 @@ def test_a_body_of_too_many_values_is_refused(tmp_path: Path) -> None:
         assert (refused.status, refused.json["reason"]) == (413, "RequestEntityTooLarge")
         assert str(MAX_VALUES) in refused.json["message"]
         text = {"text": "a,{[" * (200 * 1024)}
-        assert (await server.call("POST", CONFIGMAPS, configmap("b", **text))).status == 201
+        assert (await server.call("POST", CONFIGMAPS, {**configmap("b"), "data": text})).status == 201
 
     run(tmp_path / "data", scenario)
 
