@@ -125,3 +125,9 @@ def test_few_of_many_stray_tokens_are_told() -> None:
     with pytest.raises(CelSyntaxError) as caught:
         compile_selector("*!" * 4000)
     assert len(caught.value.issues) < 40
+
+
+def test_an_expression_of_the_wrong_type_is_told_without_a_place() -> None:
+    with pytest.raises(CelCompileError) as caught:
+        compile_selector("1")
+    assert str(caught.value) == "must evaluate to bool or the unknown type, not int"
