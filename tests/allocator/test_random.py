@@ -3,6 +3,7 @@ them run in ``make soak``."""
 
 import json
 import random
+from typing import Any
 
 import pytest
 
@@ -15,14 +16,27 @@ BATCH = 100
 
 
 def check(seed: int, kind: str, strategy: str = FIRST_FIT) -> None:
-    """One problem, ``small``, ``mid`` or ``tangle``; a failure names its seed and shows the problem cut down to what it
+    """One problem, ``small``, ``mid``, ``whole`` or ``tangle``; a failure names its seed and shows the problem cut down to what it
     needs."""
     rng = random.Random(seed)
     problem = tangle(rng) if kind == "tangle" else random_problem(rng, "mid" if kind == "mid" else "small")
+    if kind == "whole":
+        want_all(problem, rng)
     complaint = fault(problem, strategy)
     if complaint is not None:
         small = smaller(problem, lambda each: fault(each, strategy) is not None, attempts=500)
         pytest.fail(f"seed {seed}, {kind}, {strategy}: {complaint}\ncut down: {json.dumps(small)}")
+
+
+def want_all(problem: dict[str, Any], rng: random.Random) -> None:
+    """Makes requests of a problem ask for all devices, the last ones more often: choices come before them."""
+    for claim in problem["claims"]:
+        requests = claim["spec"]["devices"]["requests"]
+        for place, request in enumerate(requests):
+            for wish in [request["exactly"]] if "exactly" in request else request.get("firstAvailable", []):
+                if rng.random() < (place + 1) / (len(requests) + 1):
+                    wish.pop("count", None)
+                    wish["allocationMode"] = "All"
 
 
 @pytest.fixture
@@ -54,6 +68,12 @@ def test_larger_problems_too(batch: int) -> None:
 def test_requests_that_are_in_each_others_way(batch: int) -> None:
     for seed in range(batch * 60, (batch + 1) * 60):
         check(seed, "tangle")
+
+
+@pytest.mark.parametrize("batch", range(4))
+def test_requests_for_all_devices_behind_others(batch: int) -> None:
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        check(seed, "whole")
 
 
 @pytest.mark.usefixtures("impatient")

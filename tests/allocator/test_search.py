@@ -461,3 +461,55 @@ def test_any_smaller_budget_gives_up_or_answers_the_same() -> None:
     for budget in range(40):
         bounded = allocate(slices, wanted, budget=budget)
         assert isinstance(bounded, GaveUp) or type(bounded) is type(free)
+
+
+# --- sets of all devices that nothing can serve ---
+
+HARD = [request(f"r{number}", in_slot(*range(12)), count=2) for number in range(4)]
+"""Before the request for all: with many ways to be served, none of which helps."""
+
+
+def spares(count: int) -> list[DeviceSpec]:
+    return [device(f"d{number}", slot=number, root="r") for number in range(count)]
+
+
+def behind_others(last: DeviceSpec, *used: str) -> Outcome:
+    asked = claim(*HARD, the_last())
+    return allocate([slice_(*spares(12), last)], asked, held=held(*used), budget=200)
+
+
+def the_last() -> DeviceRequest:
+    return request("all", in_slot(98, 99), all=True)
+
+
+def test_a_device_in_use_makes_all_impossible_at_once() -> None:
+    refused(behind_others(device("last", slot=99), "last"))
+
+
+def test_a_tainted_device_makes_all_impossible_at_once() -> None:
+    refused(behind_others(device("last", slot=99, taints=[taint("t")])))
+
+
+@pytest.mark.parametrize("used", ["a", "b"])
+def test_all_that_would_break_its_constraint_is_a_no_once_a_device_is_in_use(used: str) -> None:
+    """And an error otherwise, which comes as late as the search comes to the device that differs."""
+    specs = [*spares(12), device("a", slot=98, root="x"), device("b", slot=99, root="y")]
+    asked = claim(*HARD, the_last(), constraints=[match("root", "all")])
+    refused(allocate([slice_(*specs)], asked, held=held(used), budget=200))
+    broken = allocate([slice_(*specs)], asked, budget=200)
+    assert "a claim constraint would not be satisfied" in error(broken)
+
+
+def test_all_under_a_constraint_that_an_earlier_request_shares_is_searched() -> None:
+    """Which device the earlier one has decides whether it is an error."""
+    specs = [device("d", slot=0, root="z"), device("a", slot=98, root="x"), device("b", slot=99, root="x")]
+    asked = claim(request("r", in_slot(0)), the_last(), constraints=[match("root")])
+    assert "a claim constraint would not be satisfied" in error(
+        allocate([slice_(*specs)], asked, held=held("b"), budget=200)
+    )
+
+
+def test_an_error_before_all_is_met_first() -> None:
+    specs = [*spares(3), device("broken"), device("last", slot=99)]
+    asked = claim(request("r", in_slot(2, 3), count=2), the_last())
+    assert "no such key" in error(allocate([slice_(*specs)], asked, held=held("last"), budget=200))

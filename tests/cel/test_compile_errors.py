@@ -20,6 +20,8 @@ CASES = [
     ("[1].exists(1, true)", (1, 12), "argument must be a simple name"),
     ("has(1)", (1, 5), "invalid argument to has() macro"),
     ("true && 1", (1, 9), "expected type 'bool' but found 'int'"),
+    ("has(device.driver.x)", (1, 4), "type 'string' does not support field selection"),
+    ("true && has(device.nope)", (1, 12), "undefined field 'nope'"),
     ("int('0x10') == 1", (1, 4), "type conversion error from 'string' to 'int'"),
     ("timestamp('x') == timestamp(1)", (1, 11), "invalid timestamp argument"),
     ("duration('1') == duration('1s')", (1, 10), "invalid duration argument"),
@@ -98,3 +100,34 @@ def test_features_decide_what_new_expressions_may_say() -> None:
         compile_selector(expression, env_type="NewExpressions")
         with pytest.raises(CelCompileError):
             compile_selector(expression, none, "NewExpressions")
+
+
+OPERAND = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+
+STRAYS = {
+    "one before an operand is passed over": ("*1", [(1, "extraneous input '*'")]),
+    "what comes after it is looked at, too": ("?!", [(1, "extraneous input '?'"), (3, "extraneous input '<EOF>'")]),
+    "with nothing to go on with": ("1 + )", [(5, "mismatched input ')'")]),
+    "in the middle": ("[1, , 2]", [(5, "extraneous input ','")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STRAYS)
+def test_tokens_that_begin_nothing(case: str) -> None:
+    expression, told = STRAYS[case]
+    with pytest.raises(CelSyntaxError) as caught:
+        compile_selector(expression)
+    found = [(issue.column, issue.message) for issue in caught.value.issues]
+    assert found == [(column, f"Syntax error: {what} expecting {OPERAND}") for column, what in told]
+
+
+def test_few_of_many_stray_tokens_are_told() -> None:
+    with pytest.raises(CelSyntaxError) as caught:
+        compile_selector("*!" * 4000)
+    assert len(caught.value.issues) < 40
+
+
+def test_an_expression_of_the_wrong_type_is_told_without_a_place() -> None:
+    with pytest.raises(CelCompileError) as caught:
+        compile_selector("1")
+    assert str(caught.value) == "must evaluate to bool or the unknown type, not int"

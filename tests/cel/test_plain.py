@@ -86,8 +86,10 @@ def test_a_limit_stops_the_evaluation() -> None:
     program = compile_plain("[1, 2, 3].all(x, [1, 2, 3].all(y, x + y > 0))")
     cost = program.measure({}).cost
     assert program.evaluate({}, limit=cost) is True
-    with pytest.raises(CelCostExceeded, match=str(cost - 1)):
+    with pytest.raises(CelCostExceeded) as stopped:
         program.evaluate({}, limit=cost - 1)
+    assert stopped.value.limit == cost - 1
+    assert str(stopped.value) == "operation cancelled: actual cost limit exceeded"
 
 
 def test_unchecked_expressions_find_their_functions_when_they_run() -> None:

@@ -1,4 +1,7 @@
-"""Finds the slowest request of each kind and shows them: `python -m tests.costs [Kind …]`."""
+"""Finds the slowest request of each kind and shows them: `.venv/bin/python -m tests.costs [Kind …]`.
+
+Every attempt at full size goes to stderr, the slowest of each kind to stdout, the slowest first.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,10 @@ from pathlib import Path
 from tests.costs.search import Attempt, searching, table
 
 
+def show(attempt: Attempt) -> None:
+    print(*list(table([attempt]))[1:], file=sys.stderr)
+
+
 async def main(wanted: list[str]) -> None:
     found: list[Attempt] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -17,11 +24,7 @@ async def main(wanted: list[str]) -> None:
             for served in search.kinds:
                 if wanted and served.resource.kind not in wanted:
                     continue
-                slowest = await search.slowest(
-                    served, lambda each: print(*table([each]), sep="\n", file=sys.stderr)
-                )
-                if slowest is not None:
-                    found.append(slowest)
+                found.append(await search.slowest(served, log=show))
     print(*table(found), sep="\n")
 
 

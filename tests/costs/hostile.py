@@ -77,8 +77,8 @@ def _grown(schema: Schema, path: tuple[str, ...], part: Schema, alike: bool) -> 
 
 def _put(base: Obj, schema: Schema, path: tuple[str, ...], value: Any) -> Obj:
     """The object with a value at a path; the lists on the way get one element."""
-    root: Any = json.loads(json.dumps(base))
-    here = root
+    root: Obj = json.loads(json.dumps(base))
+    here: Any = root
     for number, step in enumerate(path):
         last = number == len(path) - 1
         if step == "0":
@@ -201,8 +201,8 @@ def _long_key(base: Obj, size: int) -> Obj:
 
 
 def _managed(base: Obj, size: int) -> Obj:
-    fields = {f"f:x{n}": {} for n in range(size // 40)}
-    items = {f'k:{{"name":"a{n}"}}': {".": {}, "f:name": {}} for n in range(size // 100)}
+    fields: Obj = {f"f:x{n}": {} for n in range(size // 40)}
+    items: Obj = {f'k:{{"name":"a{n}"}}': {".": {}, "f:name": {}} for n in range(size // 100)}
     entry = {
         "manager": "m",
         "operation": "Update",

@@ -29,6 +29,8 @@ Obj = dict[str, Any]
 LARGEST = MAX_BODY - 16 * 1024
 MODERATE = 200 * 1024
 FINALISTS = 3
+BAR = 0.1
+"""Seconds of the processor that a request may hold the loop at a time, on a quiet machine."""
 
 
 @dataclass(frozen=True)
@@ -109,16 +111,27 @@ class Search:
         ]
         return sorted(found, key=lambda each: -each[0].work)
 
-    async def slowest(self, served: Served, log: Callable[[Attempt], None]) -> Attempt | None:
-        """The slowest request of a kind."""
+    async def slowest(
+        self,
+        served: Served,
+        finalists: int = FINALISTS,
+        log: Callable[[Attempt], None] = lambda _: None,
+    ) -> Attempt:
+        """The request of a kind that holds the loop longest."""
         attempts = []
-        for _, shape in (await self.candidates(served))[:FINALISTS]:
+        for _, shape in (await self.candidates(served))[:finalists]:
             for verb in VERBS:
                 if verb.subresource and not served.resource.status:
                     continue
                 attempts.append(await self.attempt(served, verb, shape, LARGEST))
                 log(attempts[-1])
-        return max(attempts, key=lambda each: each.seconds, default=None)
+        return max(attempts, key=lambda each: each.seconds)
+
+    async def repeat(self, served: Served, attempt: Attempt) -> Attempt:
+        """The same request again."""
+        verb = next(each for each in VERBS if each.name == attempt.verb)
+        shape = next(each for each in shapes_of(served) if each.name == attempt.shape)
+        return await self.attempt(served, verb, shape, LARGEST)
 
     async def attempt(self, served: Served, verb: Verb, shape: Shape, size: int) -> Attempt:
         small = smallest(served)

@@ -30,7 +30,7 @@ def longest_step() -> Iterator[Longest]:
         run(handle)
         longest.seconds = max(longest.seconds, time.thread_time() - begun)
 
-    asyncio.events.Handle._run = measured  # type: ignore[method-assign]  # the one place that all callbacks pass
+    asyncio.events.Handle._run = measured  # type: ignore[method-assign, assignment]  # the one place that all callbacks pass
     try:
         yield longest
     finally:

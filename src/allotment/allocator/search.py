@@ -7,6 +7,7 @@ change the answer:
 * *Constraints are masks.* A device that breaks a constraint is not a candidate in the first place.
 * *Counting.* A request with fewer candidates left than it needs is given up at once, and so is a demand whose
   remaining requests cannot all be matched to different devices.
+* *Whole sets.* A request for all devices that fails by itself fails behind every choice for the others (``whole_sets``).
 * *Symmetry.* Devices that no ask can tell apart are one class. If one of them led nowhere, neither will its like.
 * *Dead ends are remembered*, up to symmetry.
 
@@ -32,6 +33,7 @@ from allotment.allocator.errors import ClaimError
 from allotment.allocator.matching import Shortage
 from allotment.allocator.request import RESULTS_MAX
 from allotment.allocator.symmetry import device_classes
+from allotment.allocator.whole_sets import unservable
 
 if TYPE_CHECKING:
     from allotment.allocator.problem import Problem
@@ -172,6 +174,11 @@ class Search:
                 if shortage is not None:
                     self._unwind()
                     return Answer(Verdict.IMPOSSIBLE, self._steps, shortage=shortage)
+                if self._problem.terms.all:
+                    self._unwind()
+                    if unservable(self._problem):
+                        return Answer(Verdict.IMPOSSIBLE, self._steps)
+                    step = self._enter(0)  # down the same way again, as nothing was ruled out yet
             else:
                 step = self._back(step)
         choices = [

@@ -94,9 +94,9 @@ def look(value: Value, key: Value) -> tuple[Value, bool]:
 
 
 def seek(value: Value, key: Value, strict: bool) -> tuple[Value, bool]:
-    """As ``look``; with ``strict``, raises for a value that has no entries at all."""
+    """As ``look``; with ``strict``, raises for a value that can have no entries; an optional has none in it."""
     found = look(value, key)
-    if strict and not found[1] and not isinstance(value, list | dict):
+    if strict and not found[1] and not isinstance(value, list | dict | Optional):
         raise CelNoSuchKey(_shown(key))
     return found
 

@@ -23,10 +23,10 @@ from allotment.cel import types
 from allotment.cel.access import DefaultMap, PartlyKnown
 from allotment.cel.environment import COST_LIMIT, MAX_EXPRESSION_BYTES, Environment, Program
 from allotment.cel.errors import (
-    CelCheckError,
     CelCompileError,
     CelError,
     CelNoSuchKey,
+    CelResultError,
     CelRuntimeError,
     CelUnknown,
     Source,
@@ -458,4 +458,4 @@ def _check_derived_type(program: Program, lists_too: bool) -> None:
 
 
 def _refuse(program: Program, message: str) -> None:
-    raise CelCheckError([Source(program.text).issue(program.checked.expr.position, message)])
+    raise CelResultError([Source(program.text).issue(program.checked.expr.position, message)])

@@ -67,6 +67,13 @@ class CelCheckError(CelCompileError):
     """The text parses, but a name, a type or a literal in it is wrong."""
 
 
+class CelResultError(CelCheckError):
+    """The expression is right, but gives something else than is asked for. It is told without a place, as Kubernetes does."""
+
+    def __str__(self) -> str:
+        return self.issues[0].message
+
+
 class CelRuntimeError(CelError):
     """The evaluation failed. Functions raise this; the message follows upstream's wording."""
 
@@ -97,7 +104,7 @@ class CelCostExceeded(CelRuntimeError):
     """The evaluation was stopped because it became too expensive."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"operation cancelled: actual cost limit exceeded (limit {limit})")
+        super().__init__("operation cancelled: actual cost limit exceeded")
         self.limit = limit
 
 

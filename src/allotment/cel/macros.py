@@ -43,7 +43,7 @@ def _has(make: Factory, target: Expr | None, args: list[Expr]) -> Expr:
     operand = args[0]
     if not isinstance(operand, Select) or operand.test_only:
         raise MacroError(operand, "invalid argument to has() macro")
-    return Select(make.fresh(), operand.position, operand.operand, operand.field, test_only=True)
+    return Select(make.fresh(), make.position, operand.operand, operand.field, test_only=True)
 
 
 def _quantifier(variables: int, universal: bool) -> Expander:

@@ -17,7 +17,7 @@ from typing import NoReturn
 from allotment.cel import ast
 from allotment.cel.ast import Expr
 from allotment.cel.declare import Macro, MacroError
-from allotment.cel.errors import CelSyntaxError, Source
+from allotment.cel.errors import CelSyntaxError, Issue, Source
 from allotment.cel.lexer import Lexeme, Token, tokenize
 from allotment.cel.recursion import Recursive, run
 from allotment.cel.values import INT_MAX
@@ -34,6 +34,10 @@ _RELATIONS = {"<": "_<_", "<=": "_<=_", ">=": "_>=_", ">": "_>_", "==": "_==_", 
 _SUMS = {"+": "_+_", "-": "_-_"}
 _PRODUCTS = {"*": "_*_", "/": "_/_", "%": "_%_"}
 _LITERALS = {Token.INT, Token.UINT, Token.DOUBLE, Token.STRING, Token.BYTES}
+_BEGINNINGS = frozenset({"[", "{", "(", ".", "-", "!", "true", "false", "null"})
+_OPERAND = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+"""What may begin an operand, as Kubernetes' messages list it."""
+_MOST_PASSED_OVER = 30
 
 
 class Macros:
@@ -71,6 +75,7 @@ class _Parser:
         self.macros = macros
         self.optional_syntax = optional_syntax
         self.make = ast.Factory()
+        self.issues: list[Issue] = []  # of what was passed over
 
     # --- tokens
 
@@ -97,10 +102,24 @@ class _Parser:
 
     def fail(self, message: str, position: int | None = None) -> NoReturn:
         where = self.token.position if position is None else position
-        raise CelSyntaxError([self.source.issue(where, f"Syntax error: {message}")])
+        self.error(where, f"Syntax error: {message}")
 
     def error(self, position: int, message: str) -> NoReturn:
-        raise CelSyntaxError([self.source.issue(position, message)])
+        raise CelSyntaxError([*self.issues, self.source.issue(position, message)])
+
+    def pass_over(self) -> None:
+        """Leaves out a token that begins no operand, if one begins behind it, and goes on to what else is wrong."""
+        stray, behind = self.token, self.tokens[min(self.at + 1, len(self.tokens) - 1)]
+        goes_on = behind is not stray and (
+            behind.kind in _LITERALS or behind.kind is Token.IDENTIFIER or behind.text in _BEGINNINGS
+        )
+        negated = self.at > 0 and self.tokens[self.at - 1].text == "!"
+        word = "extraneous" if goes_on or negated else "mismatched"
+        message = f"{word} input '{stray.text}' expecting {_OPERAND}"
+        if not goes_on or len(self.issues) >= _MOST_PASSED_OVER:
+            self.fail(message)
+        self.issues.append(self.source.issue(stray.position, f"Syntax error: {message}"))
+        self.next()
 
     def deepen(self, links: int = 1) -> None:
         if self.depth + links > MAX_DEPTH:
@@ -118,6 +137,8 @@ class _Parser:
         expr: Expr = yield self.expression()
         if self.token.kind is not Token.END:
             self.fail(f"mismatched input '{self.token.text}' expecting <EOF>")
+        if self.issues:
+            raise CelSyntaxError(self.issues)
         return expr
 
     def expression(self) -> Recursive[Expr]:
@@ -286,7 +307,8 @@ class _Parser:
         elif self.sees("{"):
             inner = self.map()
         else:
-            self.fail(f"mismatched input '{token.text}' expecting an expression")
+            self.pass_over()
+            inner = self.unary()
         expr: Expr = yield inner
         return expr
 

@@ -14,7 +14,7 @@ import msgspec
 from allotment.api.codec import decode, encode
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceAttribute, DeviceCapacity
-from allotment.cel.errors import CelCompileError, CelError, CelRuntimeError
+from allotment.cel.errors import CelCompileError, CelError, CelResultError, CelRuntimeError
 from allotment.cli.ndjson import Answer, LineError
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def _device(question: DeviceQuestion) -> Answer:
             answer["maxCost"] = selector.max_cost
             answer["match"], answer["cost"] = selector.evaluate(*device)
     except CelCompileError as exc:
-        answer |= {"compileError": f"compilation failed: {exc}", "maxCost": COST_OF_ERRORS}
+        failed = "" if isinstance(exc, CelResultError) else "compilation failed: "
+        answer |= {"compileError": f"{failed}{exc}", "maxCost": COST_OF_ERRORS}
     except CelRuntimeError as exc:
         answer |= {"matchError": str(exc), "cost": exc.cost}
     return answer

@@ -2,7 +2,7 @@
 
 Everything happens at once on the head of the store: the old object is read, the new one made, defaulted, tracked
 (who owns which fields), mutated by admission, prepared by its strategy, validated, admitted and stored, with no await
-in between. So nothing that was checked can have changed, and there is nothing to retry. A dry run is the same without the last
+in between. So nothing that was checked can have changed, and there is nothing to retry; but see below for large ones. A dry run is the same without the last
 step. The reply waits until the write is durable (``Written.record``).
 
 A large object takes longer to make than anybody may hold the loop. So a write has two halves: ``prepare_…`` makes the object and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple
@@ -18,6 +19,15 @@ class Key(NamedTuple):
     resource: str
     namespace: str  # empty for cluster-scoped kinds
     name: str
+
+
+LARGE = 64 * 1024
+"""Bytes of an object that has many parts."""
+
+
+def _decoded(data: bytes) -> Obj:
+    obj: Obj = msgspec.json.decode(data)
+    return obj
 
 
 class _Labels(msgspec.Struct, gc=False):
@@ -51,8 +61,13 @@ class Record:
 
     def load(self) -> Obj:
         """The object, decoded anew for the caller to keep."""
-        obj: Obj = msgspec.json.decode(self.data)
-        return obj
+        if len(self.data) > LARGE and gc.isenabled():
+            gc.disable()  # it would look through the heap again and again while all these parts are made
+            try:
+                return _decoded(self.data)
+            finally:
+                gc.enable()
+        return _decoded(self.data)
 
     def peek(self) -> Obj:
         """The object to look at, not to keep or change."""

@@ -8,7 +8,8 @@ busy are committed together; then, in order, they become durable, watchers hear 
 A commit that fails takes back everything that is on its way: the head is the durable state again, followers are told the
 inverse of each write, newest first, and every waiter gets :class:`CommitFailed`. Later writes start from there.
 
-Everything but :meth:`Store.open` runs on the event loop; the writer's thread hands results over to it.
+Everything but :meth:`Store.open` runs on the event loop; the writer's thread hands results over to it. Only :meth:`Store.head`
+may be asked from a thread that prepares a large write: what it gives may be old by then, which is looked at before the commit.
 
 Invariants, re-derived by :meth:`Store.validate`: the state is the replay of the log in the file; keys are sorted; the
 head is the state plus the writes on their way, whose revisions follow the durable one without a gap; the history has
@@ -366,12 +367,12 @@ class Store:
         change = pending.change
         record = change.record
         self._in_flight_bytes -= len(record.data)
-        if self._ahead[record.key] is pending:
-            del self._ahead[record.key]
         if change.type is ChangeType.DELETED:
             self._state.remove(record.key)
         else:
             self._state.put(record)
+        if self._ahead[record.key] is pending:  # after the state, for who looks at the head from a thread
+            del self._ahead[record.key]
         self.revision = record.revision
         self._history.append(change, pending.created)
         self._watches.dispatch(self._history.share(change))

@@ -221,3 +221,51 @@ def test_what_is_unknown_in_items_is_left_out() -> None:
     assert told(crd) == []
     field = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["x"]
     assert field == array(TEXT)
+
+
+BATCH: Raw = {
+    **obj(
+        spec={
+            **obj(
+                managedBy={**TEXT, "maxLength": 63, **rule("self == oldSelf", message="cannot be changed")},
+                jobs=array(
+                    {
+                        **obj(
+                            "name",
+                            name={**TEXT, "maxLength": 63},
+                            replicas={**WHOLE, "default": 1},
+                            dependsOn=array(
+                                obj("name", name={**TEXT, "maxLength": 63}),
+                                maxItems=10,
+                                **rule("self.all(x, x.name != '')"),
+                            ),
+                            overrides=array(
+                                obj(
+                                    namespace={**TEXT, "maxLength": 63}, **{"for": {**TEXT, "maxLength": 63}}
+                                ),
+                                maxItems=10,
+                                **rule("self.all(x, !has(x.namespace) || x.namespace != x.for)"),
+                            ),
+                        ),
+                    },
+                    maxItems=20,
+                    **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+                ),
+                network=obj(subdomain={**TEXT, "maxLength": 63}),
+            ),
+            "x-kubernetes-validations": [
+                {
+                    "rule": "has(oldSelf.managedBy) == has(self.managedBy)",
+                    "message": "cannot be added or removed",
+                },
+                {"rule": "!has(self.network) || self.?network.subdomain.orValue('a') != ''"},
+            ],
+        },
+    ),
+    **rule("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 63"),
+}
+
+
+def test_definitions_of_batch_systems_apply() -> None:
+    """Of the kind that JobSet and Kubeflow's Trainer have: rules about names, lists by key, reserved words, optionals."""
+    assert told(definition(schema=BATCH)) == []

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allotment.api.conform import conform
+from allotment.api.fields import MOST_CHOICES, MOST_ERRORS
 from allotment.api.schema import schema_of
-from allotment.api.status import BadRequest
+from allotment.api.status import BadRequest, TooLarge
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.registry.custom.definition import definition_errors, definition_warnings
 from allotment.apiserver.registry.custom.kind import resource_of
+from allotment.apiserver.registry.custom.pruning import fill
+from allotment.apiserver.registry.custom.structural import Structural
+from allotment.apiserver.registry.custom.values import ValueSchema
 from allotment.apiserver.registry.kinds.custom_resource_definition import RESOURCES
 from allotment.apiserver.registry.strategy import Operation, Write
-from tests.apiserver.registry.custom.schemas import Raw, definition, obj
+from tests.apiserver.registry.custom.schemas import Raw, array, definition, obj
 from tests.thoroughness import examples
 
 STRATEGY = RESOURCES[0].strategy
@@ -89,3 +94,31 @@ def test_anything(schema: Raw, spec: Any, old: Any) -> None:
     resource.strategy.validate_update(new, before)
     for column in resource.columns:
         column.read(new, "2026-01-02T03:04:05Z")
+
+
+def test_defaults_that_would_make_an_object_huge_are_refused_before_they_are_filled_in() -> None:
+    note = {"type": "string", "default": "x" * 100_000}
+    structural = Structural(obj(parts=array(obj(note=note))))
+    value: Raw = {"parts": [{} for _ in range(1000)]}
+    with pytest.raises(TooLarge, match="defaults of this kind would add more than"):
+        fill(structural, value)
+    assert sum(len(part) for part in value["parts"]) < 100
+    fill(structural, {"parts": [{}, {}]})
+
+
+def test_choices_are_looked_up_and_not_gone_through() -> None:
+    texts = ValueSchema(array({"type": "string", "enum": [f"a{number}" for number in range(20_000)]}))
+    assert texts.errors([f"a{number}" for number in range(20_000)]) == []
+    (error,) = texts.errors(["b"])
+    assert len(error.choices) == MOST_CHOICES
+
+
+def test_choices_that_have_to_be_gone_through_count_as_checks() -> None:
+    numbers = ValueSchema(array({"type": "integer", "enum": list(range(20_000))}))
+    assert numbers.errors([1, 2, 3]) == []
+    (error,) = numbers.errors(list(range(1000)))
+    assert "which is too many" in error.message
+
+
+def test_of_many_errors_some_are_kept() -> None:
+    assert len(ValueSchema(array({"type": "string"})).errors(list(range(50_000)))) == MOST_ERRORS

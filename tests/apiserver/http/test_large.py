@@ -1,0 +1,188 @@
+"""Large and hostile bodies: refused before they cost anything, or worked on where nobody waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allotment.api.conform import conform
+from allotment.api.fields import MOST_ERRORS
+from allotment.api.schema import schema_of
+from allotment.api.validation.pod import validate_pod
+from allotment.apiserver.auth.rule import Rule, uncovered
+from allotment.apiserver.http.request import MAX_BODY, MAX_VALUES
+from allotment.apiserver.patch.merge import MAX_FAULTS, faults
+from tests.apiserver.http.serving import CONFIGMAPS, Serving, configmap, serving
+from tests.contract.objects import pod
+from tests.costs.steps import longest_step
+
+MERGE = {"content-type": "application/merge-patch+json"}
+PODS = "/api/v1/namespaces/default/pods"
+HELD = 0.3
+"""Seconds of the processor: three times what a quiet machine may take."""
+
+
+def run(folder: Path, scenario: Callable[[Serving], Awaitable[None]]) -> None:
+    async def with_server() -> None:
+        async with serving(folder) as server:
+            await scenario(server)
+
+    asyncio.run(with_server())
+
+
+def uses(count: int, name: Callable[[int], str] = "c{}".format) -> list[dict[str, str]]:
+    return [{"name": name(number)} for number in range(count)]
+
+
+def with_claims(count: int, named: int) -> dict[str, Any]:
+    """A pod whose container uses claims of which the pod names only some."""
+    container = {"name": "main", "image": "i", "resources": {"claims": uses(count)}}
+    names = [{**each, "resourceClaimName": "a"} for each in uses(named, "other{}".format)]
+    return pod("p", containers=[container], resourceClaims=names)
+
+
+def test_a_pod_with_25000_claims_is_refused_at_once_and_in_few_words(tmp_path: Path) -> None:
+    async def scenario(server: Serving) -> None:
+        body = with_claims(25_000, 2_000)
+        with longest_step() as longest:
+            reply = await asyncio.create_task(server.call("POST", PODS, body))
+        assert reply.status == 422
+        assert len(reply.body) < 500_000
+        assert "and 1980 more" in reply.json["message"]
+        assert "or more others" in reply.json["message"]
+        assert longest.seconds < HELD
+
+    run(tmp_path / "data", scenario)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """The least of several runs, so that other work on the machine counts little."""
+    best = float("inf")
+    for _ in range(5):
+        begun = time.thread_time()
+        work()
+        best = min(best, time.thread_time() - begun)
+    return best
+
+
+def under_a_long_key(count: int) -> dict[str, Any]:
+    """Unknown fields, too, so that each value is walked over."""
+    selector = {"matchLabels": {"k" * count * 8: "v"}}
+    terms = [{"labelSelector": selector, "namespaces": [f"n{n}" for n in range(count)], "unknown": 1}]
+    overhead = {"k" * count * 8: "1", "x": 1}
+    spec = {
+        "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}},
+        "overhead": overhead,
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+
+
+CONFIG = schema_of("v1", "ConfigMap")
+POD = schema_of("v1", "Pod")
+CASES: dict[str, Callable[[int], object]] = {
+    "claims that all are named": lambda count: validate_pod(
+        pod("p", containers=[{"name": "m", "image": "i", "resources": {"claims": uses(count)}}])
+    ),
+    "claims by request": lambda count: validate_pod(
+        pod(
+            "p",
+            containers=[
+                {
+                    "name": "m",
+                    "image": "i",
+                    "resources": {"claims": [{"name": "c", "request": f"r{n}"} for n in range(count)]},
+                }
+            ],
+            resourceClaims=[{"name": "c", "resourceClaimName": "c"}],
+        )
+    ),
+    "fields below a long key": lambda count: conform(POD, under_a_long_key(count)),
+    "applied fields below a long key": lambda count: faults(under_a_long_key(count), POD),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_twice_as_much_takes_about_twice_as_long(case: str) -> None:
+    work, count = CASES[case], 4000
+    once, twice = seconds(lambda: work(count)), seconds(lambda: work(2 * count))
+    assert twice < 3.5 * once + 0.002
+
+
+def test_errors_are_made_until_there_are_enough() -> None:
+    assert len(validate_pod(with_claims(50_000, 1))) == MOST_ERRORS
+    assert len(faults({f"x{number}": 1 for number in range(10_000)}, CONFIG)) == MAX_FAULTS
+
+
+def test_a_body_of_too_many_values_is_refused(tmp_path: Path) -> None:
+    async def scenario(server: Serving) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "a"},
+            "data": {},
+            "x": [1] * MAX_VALUES,
+        }
+        refused = await server.call("POST", CONFIGMAPS, body)
+        assert (refused.status, refused.json["reason"]) == (413, "RequestEntityTooLarge")
+        assert str(MAX_VALUES) in refused.json["message"]
+        text = {"text": "a,{[" * (200 * 1024)}
+        assert (await server.call("POST", CONFIGMAPS, {**configmap("b"), "data": text})).status == 201
+
+    run(tmp_path / "data", scenario)
+
+
+def test_a_large_write_is_done_aside_and_loses_nothing_that_others_write_meanwhile(tmp_path: Path) -> None:
+    async def scenario(server: Serving) -> None:
+        large = {"data": {f"k{number}": "x" * 20 for number in range(20_000)}}
+        await server.call("POST", CONFIGMAPS, configmap("a"))
+        path = f"{CONFIGMAPS}/a"
+        with longest_step() as longest:
+            write = asyncio.create_task(server.call("PATCH", path, large, MERGE))
+            await asyncio.sleep(0)
+            label = {"metadata": {"labels": {"by": "others"}}}
+            small = await asyncio.create_task(server.call("PATCH", path, label, MERGE))
+            written = await write
+        assert (small.status, written.status) == (200, 200)
+        found = (await server.call("GET", path)).json
+        assert found["metadata"]["labels"] == {"by": "others"}
+        assert len(found["data"]) == 20_000
+        assert longest.seconds < HELD
+
+    run(tmp_path / "data", scenario)
+
+
+def test_a_large_write_to_an_old_version_is_a_conflict(tmp_path: Path) -> None:
+    async def scenario(server: Serving) -> None:
+        made = (await server.call("POST", CONFIGMAPS, configmap("a"))).json
+        await server.call("PATCH", f"{CONFIGMAPS}/a", {"data": {"x": "y"}}, MERGE)
+        old = {**made, "data": {"text": "x" * 100_000}}
+        assert (await server.call("PUT", f"{CONFIGMAPS}/a", old)).status == 409
+        assert (await server.call("POST", CONFIGMAPS, configmap("a", text="x" * 100_000))).status == 409
+
+    run(tmp_path / "data", scenario)
+
+
+def test_the_largest_body_may_be_one_text(tmp_path: Path) -> None:
+    async def scenario(server: Serving) -> None:
+        body = configmap("a", text='",[{\\' * (MAX_BODY // 12))
+        with longest_step() as longest:
+            reply = await asyncio.create_task(server.call("POST", CONFIGMAPS, body))
+        assert reply.status == 422  # larger than a ConfigMap may be
+        assert len(reply.body) < 100_000
+        assert longest.seconds < HELD
+
+    run(tmp_path / "data", scenario)
+
+
+def test_rights_that_multiply_out_are_refused_and_not_compared() -> None:
+    many = tuple(f"v{number}" for number in range(60))
+    owned = [Rule((f"v{number}",), ("g",), ("r",)) for number in range(1000)]
+    begun = time.thread_time()
+    missing = uncovered(owned, [Rule(many, many, many)])
+    assert missing[-1] == Rule(("*",), ("*",), ("*",))
+    assert time.thread_time() - begun < HELD
