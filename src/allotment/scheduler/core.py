@@ -232,6 +232,8 @@ class Scheduler:
             else:
                 self._wake(None, new)  # others: whether this one can be tried is found out next
                 self._pod_shown(info)
+                for claim in cluster.used_by(info) if not info.node else ():
+                    self._stale.claim_changed(claim, self.now)
             return
         was_at, was_kept = cluster.assumed.get(key, ""), cluster.nominated.get(key, "")
         info, group = cluster.change_pod(key, old, new), group_key(old)

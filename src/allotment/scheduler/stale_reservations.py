@@ -34,8 +34,8 @@ class Standing(Enum):
     """What a user of a claim is doing."""
 
     WAITS = "waits"  # ours, without a node, and nobody is writing for it
-    BUSY = "busy"  # that may become so, or is not known yet
-    OTHER = "other"  # it has its node, or is not ours to judge
+    BUSY = "busy"  # that may become so
+    OTHER = "other"  # it has its node, is not ours to judge, or has not been seen yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class StaleReservations:
         self._since: dict[str, tuple[float, ResourceClaim]] = {}
 
     def claim_changed(self, key: str, now: float) -> None:
-        """A claim appeared, changed or went."""
+        """A claim appeared, changed or went; or a pod that uses it appeared."""
         claim = self._cluster.claims.objects.get(key)
         before = self._since.get(key)
         if claim is not None and before is not None and _as_it_was(before[1], claim):
@@ -106,14 +106,14 @@ class StaleReservations:
 
     def _pod(self, key: str, uid: str) -> Standing:
         pod = self._cluster.pods.get(key)
-        return self._standing(pod) if pod is not None and pod.uid == uid else Standing.BUSY
+        return self._standing(pod) if pod is not None and pod.uid == uid else Standing.OTHER
 
     def _together(self, members: Iterable[PodInfo]) -> Standing:
-        """A group's reservation is stale when all members wait that there are."""
+        """A group's reservation is stale when all members wait that there are; without any, it lasts as long as the group."""
         found = {self._standing(pod) for pod in members}
         if found == {Standing.WAITS}:
             return Standing.WAITS
-        return Standing.OTHER if Standing.OTHER in found else Standing.BUSY
+        return Standing.BUSY if Standing.BUSY in found and Standing.OTHER not in found else Standing.OTHER
 
 
 def _as_it_was(before: ResourceClaim, now: ResourceClaim) -> bool:
