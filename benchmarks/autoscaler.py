@@ -199,7 +199,7 @@ def planning(rounds: int) -> Iterator[Row]:
             start = time.process_time()
             plan = provision(simulation, made.machines, made.pods)
             times.append(time.process_time() - start)
-            gaps.append(100 * plan.gap)
+            gaps.append(100 * plan.gap if plan.gap is not None else float("inf"))
             assert not plan.pending
         name = f"plan: {pods:,} pods in 20 shapes, {NODES:,} full nodes, {len(made.machines):,} offers"
         yield Row(name, goal, max(times), "s", f"the worst of {len(seeds)} problems, from {min(times):.2g}")
@@ -218,7 +218,7 @@ def growing(rounds: int) -> Iterator[Row]:
             start = time.process_time()
             plan = provision(simulation, made.machines, made.pods)
             times.append(time.process_time() - start)
-            gaps.append(100 * plan.gap)
+            gaps.append(100 * plan.gap if plan.gap is not None else float("inf"))
             assert not plan.pending
         each = statistics.mean(times) / shapes
         first = first or each
