@@ -17,7 +17,7 @@ from allotment.client.recorder import Recorder
 from allotment.controllers import suite
 from allotment.controllers.controller import Controller
 from allotment.controllers.machines.provider import Surroundings
-from allotment.controllers.translator import Refusal
+from allotment.controllers.translator import Installed, Refusal
 from allotment.controllers.vendor_kinds import VendorKind
 from tests.client.script import Script
 
@@ -59,7 +59,7 @@ def followed(
         return names, {f"{each.api_version} {each.plural}" for each in informers.resources()}
 
     monkeypatch.setattr(suite, "discover", discover)
-    monkeypatch.setattr(suite, "installed", lambda: [Cards() for _ in range(translators)])
+    monkeypatch.setattr(suite, "installed", lambda: Installed(tuple(Cards() for _ in range(translators))))
     return asyncio.run(make())
 
 

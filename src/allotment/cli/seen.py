@@ -190,8 +190,8 @@ def _read(files: Sequence[str]) -> Seen:
         seen.objects[Node] = cluster.nodes
     if cluster.pods:
         seen.objects[Pod] = cluster.pods
-    for each in cluster.volumes:
-        seen.objects.setdefault(type(each), []).append(each)
+    for volume in cluster.volumes:
+        seen.objects.setdefault(type(volume), []).append(volume)
     for template in cluster.templates.values():
         seen.objects.setdefault(type(template), []).append(template)
     seen.objects.setdefault(ResourceClaimTemplate, [])
