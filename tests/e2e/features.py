@@ -60,7 +60,7 @@ FEATURES = (
         {
             "flash": running("joan", {"card/card": ["joan/fpga-?"]}),
             "compute": pending(
-                "0/12 nodes: 11 have no fpga-card, 1 has every matching fpga-card tainted "
+                "0/12 nodes: 11 have no fpga-card; 1 has every matching fpga-card tainted "
                 r"\(4 with taint example.com/maintenance=firmware:NoSchedule\)"
             ),
         },
@@ -70,7 +70,7 @@ FEATURES = (
         {
             "tolerant": running("ines", {"gpus/gpus": ["ines/gpu-?"] * 4}),
             "intolerant": pending(
-                "0/12 nodes: 11 do not match the pod's node selector or affinity, 1 has 3 gpu, need 4 "
+                "0/12 nodes: 11 do not match the pod's node selector or affinity; 1 has 3 gpu, need 4 "
                 r"\(besides 1 with taint example.com/unhealthy=memory-errors:NoSchedule\)"
             ),
         },
