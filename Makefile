@@ -51,13 +51,13 @@ demo: $(RUNS) ## a simulated fleet, workloads that arrive, who gets what, and wh
 	@$(BIN)/allot demo
 
 test: $(READY) ## run the tests (under five minutes)
-	@$(BIN)/pytest -rs -n auto --dist worksteal -m "not soak and not upstream and not kubernetes"
+	@$(BIN)/pytest -rsfE -n auto --dist worksteal -m "not soak and not upstream and not kubernetes"
 
 test-kubernetes: $(READY) kubernetes ## run the contract tests and kubectl's on the real Kubernetes too
-	@$(BIN)/pytest -rs -m kubernetes
+	@$(BIN)/pytest -rsfE -m kubernetes
 
 soak: $(READY) ## long random runs, and every random test with its full number of examples
-	@$(BIN)/pytest -rs -n auto --hypothesis-profile thorough -m "(soak or hypothesis) and not upstream and not kubernetes"
+	@$(BIN)/pytest -rsfE -n auto --hypothesis-profile thorough -m "(soak or hypothesis) and not upstream and not kubernetes"
 
 check: $(READY) ## formatting, lint, types and the import contracts between layers
 	@$(BIN)/ruff format --check .
@@ -95,7 +95,7 @@ upstream-path: # where `make upstream` puts the program
 	@echo $(UPSTREAM)
 
 differential: $(READY) upstream ## compare our answers with the real allocator's on random problems
-	@$(BIN)/pytest -rs --hypothesis-profile thorough -m upstream
+	@$(BIN)/pytest -rsfE --hypothesis-profile thorough -m upstream
 
 # The real control plane, for the contract tests: from KUBEBUILDER_ASSETS, or built once per version. An etcd older
 # than 3.5.13 breaks watch progress; the one pinned here is the one that this Kubernetes is built against.

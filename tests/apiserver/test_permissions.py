@@ -84,8 +84,8 @@ _CONTROLLERS = {
     "leases": "glwc",
     "nodes": "glwcpd",
     "nodes/status": "p",
-    "resourceslices": "c",  # of simulated machines
-    f"namespaces resourceclaimtemplates deployments poddisruptionbudgets customresourcedefinitions {_DEVICES}": READ,
+    "resourceslices noderesourceslices": "c",  # of simulated machines
+    f"namespaces resourcequotas daemonsets resourceclaimtemplates deployments poddisruptionbudgets customresourcedefinitions {_DEVICES}": READ,
     "resourceclaimparameters resourceclassparameters": "glwcupd",
     "pods/status devicetaintrules/status resourceclaims/status": "up",
     "deployments/status replicasets/status jobs/status poddisruptionbudgets/status": "up",

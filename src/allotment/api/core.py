@@ -4,7 +4,7 @@ These are views: a pod's probes or the content of its volumes are of no interest
 are listed in ``NOT_READ``, so that a field which is in neither list is truly unknown.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
@@ -513,12 +513,26 @@ class Namespace(ApiStruct, frozen=True, kw_only=True):
 # --- quotas ---
 
 
+class ScopedResourceSelectorRequirement(ApiStruct, frozen=True, kw_only=True):
+    """Pods of one scope, such as those of some priority classes."""
+
+    scope_name: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class ScopeSelector(ApiStruct, frozen=True, kw_only=True):
+    """Pods that are in every one of these scopes."""
+
+    match_expressions: tuple[ScopedResourceSelectorRequirement, ...] = ()
+
+
 class ResourceQuotaSpec(ApiStruct, frozen=True, kw_only=True):
     """The most that a namespace may have. A quota with scopes counts pods only."""
 
     hard: dict[str, Quantity] = msgspec.field(default_factory=dict)
     scopes: tuple[str, ...] = ()
-    scope_selector: Any = None
+    scope_selector: ScopeSelector | None = None
 
 
 class ResourceQuota(ApiStruct, frozen=True, kw_only=True):

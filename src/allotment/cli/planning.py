@@ -10,7 +10,7 @@ from allotment.api.apps import DaemonSet
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodDisruptionBudget
 from allotment.api.core import Node
-from allotment.api.resource import ResourceClaim
+from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.autoscaler.arrivals import expect
 from allotment.autoscaler.consolidation import consolidate
 from allotment.autoscaler.launch import to_be_had
@@ -20,6 +20,7 @@ from allotment.autoscaler.pending import make_claims
 from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import start_simulation
 from allotment.cli.catalog import with_own
+from allotment.cli.cluster import name_of
 from allotment.cli.examination import KINDS as SCHEDULED
 from allotment.cli.examination import sees_volumes
 from allotment.cli.plan_input import waiting
@@ -92,13 +93,23 @@ def _conflicts(found: Evaluation) -> list[str]:
 
 
 def has_alternatives(waiting: Waiting) -> bool:
-    """Whether some claim that has no devices yet names alternatives."""
-    return any(
-        request.first_available
+    """Whether some claim that has no devices yet, or that a pod's template asks for, names alternatives."""
+    named = {
+        (name_of(pod.metadata)[0], entry.resource_claim_template_name)
+        for pod in waiting.pods
+        for entry in pod.spec.resource_claims
+    }
+    specs = [
+        each.spec
         for each in waiting.objects
         if isinstance(each, ResourceClaim) and each.status.allocation is None
-        for request in each.spec.devices.requests
-    )
+    ]
+    specs += [
+        each.spec.spec
+        for each in waiting.objects
+        if isinstance(each, ResourceClaimTemplate) and name_of(each.metadata) in named
+    ]
+    return any(request.first_available for spec in specs for request in spec.devices.requests)
 
 
 def consolidated(
