@@ -183,9 +183,8 @@ def test_an_ephemeral_volume_is_a_claim_of_its_own_for_the_pod(scene: Plane) -> 
     assert owner == "scratch"
 
 
+@pytest.mark.parametrize("plane", ["ours"], indirect=True, scope="module")  # nobody makes them on a real one
 def test_a_simulated_volume_is_made_for_the_node_and_goes_with_its_claim(scene: Plane) -> None:
-    if scene.real:
-        pytest.skip("nobody makes simulated volumes on a real control plane")
     scene.apply([claim("made", MADE), pod("writer", of_claim("made"))])
     scene.until(lambda: node_of(scene, "writer"), lambda: f"it runs: {why(scene, 'writer')}")
     name = scene.kubectl("get", "pvc", "made", "-n", NAMESPACE, "-o", "jsonpath={.spec.volumeName}")
