@@ -27,7 +27,7 @@ from tests.costs.steps import longest_step
 Obj = dict[str, Any]
 
 LARGEST = MAX_BODY - 16 * 1024
-MODERATE = 200 * 1024
+MODERATE = 64 * 1024
 FINALISTS = 3
 BAR = 0.1
 """Seconds of the processor that a request may hold the loop at a time, on a quiet machine."""
