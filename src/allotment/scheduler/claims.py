@@ -186,6 +186,14 @@ class Claims:
         self.ledger.hold(name, held)
         self._removed[name] = held
 
+    def kept(self, name: str) -> frozenset[Holding]:
+        """What is still kept under that name, and keeps others out."""
+        return frozenset([each for each in self._removed[name] if not each.admin])
+
+    def covers(self, claim: ResourceClaim, name: str) -> bool:
+        """Whether a claim has all that is kept under a name."""
+        return self.kept(name) <= set(self._held_by(claim))
+
     def give_back(self, name: str) -> None:
         """Ends that."""
         del self._removed[name]

@@ -155,8 +155,10 @@ class Scheduler:
         self.now = self.bindings.now = self.outbox.now = max(self.now, event.now)
         self.bindings.tick()
         self.outbox.tick()
-        for pod, words in self._removed.overdue(self.now):
+        for pod, words in self._removed.unwarned(self.now):
             self.outbox.tell(pod, REMOVED, words, warning=True)
+        for draft in self._removed.writes(self.now):
+            self.outbox.send(draft)
         if self.now - self._revisited >= REVISIT_EVERY:
             self._revisited = self.now
             self.queue.revisit(self.now)
