@@ -11,7 +11,7 @@ A stand-in takes two writes, since nobody can create a claim with a status: crea
 is missing, so it does not matter which scheduler does which, and a refusal (a quota, a namespace that is being deleted) is only tried again. The
 memory lets go when it sees a claim that has the devices.
 
-What counts as a user is what the claim itself had last: a bound pod that it was reserved for. What a pod says of itself is not asked, or a
+What counts as a user is what the claim itself had last: a pod that it was reserved for and that is bound, or just being bound. What a pod says of itself is not asked, or a
 tenant could keep any device from others by naming it. So nobody can know the devices of a claim that went while no scheduler ran. Claims of
 v1alpha2, and those that more pods use than a claim can be reserved for, are held in memory only. `allot doctor` and `allot explain` notice
 the pods of all of them.
@@ -181,7 +181,7 @@ class RemovedClaims:
         return self._found.pop(name).claim
 
     def _users(self, claim: ResourceClaim) -> Iterator[PodInfo]:
-        """The bound pods that name a claim, or that it names."""
+        """The pods on a node, or on their way to one, that name a claim, or that it names."""
         meta = claim.metadata
         keys = set(self._cluster.users.get(full_name(meta), ()))
         keys |= {
@@ -189,13 +189,13 @@ class RemovedClaims:
         }
         for key in sorted(keys):
             pod = self._cluster.pods.get(key)
-            if pod is not None and pod.pod.spec.node_name:
+            if pod is not None and pod.node:
                 yield pod
 
     def _running(self, removed: _Removed) -> Iterator[PodInfo]:
         for key in sorted(removed.pods):
             pod = self._cluster.pods.get(key)
-            if pod is not None and pod.uid in removed.uids:
+            if pod is not None and pod.uid in removed.uids and pod.node:
                 yield pod
 
 
