@@ -57,6 +57,7 @@ class _Removed:
     uids: set[str]
     due: float | None  # when to look at it next; None: there is nothing more to do
     warned: bool = False
+    held: frozenset[Holding] = frozenset()  # when it was looked at last
 
     @property
     def stand_in(self) -> str:
@@ -92,7 +93,7 @@ class RemovedClaims:
         """A claim changed, as the cluster knows already."""
         shown = new if new is not None else old
         if shown is not None and self._found:
-            self._name_changed(full_name(shown.metadata), new, now)
+            self._look_again(full_name(shown.metadata), new, now)
         stays = old is not None and new is not None and old.metadata.uid == new.metadata.uid
         if old is None or old.status.allocation is None or stays:
             return
@@ -104,14 +105,11 @@ class RemovedClaims:
             self._found[name] = _Removed(old, pods, uids, now + PATIENCE)
             self._cluster.claims.keep(name, old)
 
-    def _name_changed(self, key: str, claim: ResourceClaim | None, now: float) -> None:
-        """The name of a stand-in may be free now, or its claim wait for devices."""
-        for each in self._found.values():
-            if (
-                each.stand_in_key == key
-                and each.warned
-                and (claim is None or claim.status.allocation is None)
-            ):
+    def _look_again(self, key: str, claim: ResourceClaim | None, now: float) -> None:
+        """The name of a stand-in may be free now, or its claim wait for devices; or somebody who had the devices gave them back."""
+        for name, each in self._found.items():
+            waits = each.stand_in_key == key and (claim is None or claim.status.allocation is None)
+            if each.warned and (waits or self._cluster.claims.kept(name) != each.held):
                 each.due = now
 
     def returns(self, claim: ResourceClaim) -> None:
@@ -162,6 +160,7 @@ class RemovedClaims:
     def _next_write(self, name: str, removed: _Removed) -> Draft | None:
         """The next write of a stand-in; None if there is to be none."""
         pods, held = list(self._running(removed)), self._cluster.claims.kept(name)
+        removed.held = held
         if not held or not pods or len(pods) > MAX_CONSUMERS or is_carrier(removed.claim):
             return None
         there = self._cluster.claims.objects.get(removed.stand_in_key)
