@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from allotment.api.claim_marks import FINALIZER, STANDS_IN_FOR
 from allotment.api.core import Pod
-from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
+from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
 from allotment.scheduler.event import Tick
 from allotment.scheduler.instruction import CreateClaim, Tell
 from allotment.scheduler.removed_claims import PATIENCE
@@ -106,6 +106,47 @@ def test_a_pod_that_only_names_a_claim_keeps_nothing_from_others() -> None:
     assert placed(world, "wants")
     assert isinstance(world.pod("liar"), Pod)
     seat.core.validate()
+
+
+def test_a_pod_that_is_just_being_bound_runs_with_the_device_too() -> None:
+    """The claim goes before the scheduler hears that the pod is bound."""
+    world = World(
+        build.class_(), node("n"), slice_("n", "d0"), claim("c"), claim("d"), pod("runs", claims=["c"])
+    )
+    seat = Seat(world)
+    while not world.pod("runs").spec.node_name:
+        seat.turn()
+        if seat.writes:
+            seat.perform()
+        while seat.replies:
+            seat.reply()
+        if not world.pod("runs").spec.node_name:
+            hear(seat)
+    world.put(pod("wants", claims=["d"]))
+    world.remove(world.claim("c"))
+    while seat.news[ResourceClaim]:
+        seat.deliver(ResourceClaim)
+    seat.deliver(Pod)
+    seat.turn(2)
+    settle(world)
+    assert not placed(world, "wants")
+    assert devices(stand_in(world)) == ["d0"]
+
+
+def test_somebody_who_took_the_device_meanwhile_keeps_it_and_the_pod_has_it_again_after_that() -> None:
+    """No scheduler did that; a user may write allocations."""
+    world, _ = running()
+    taken = world.claim("c").status.allocation
+    world.remove(world.claim("c"))
+    world.put(replace(claim("d"), status=ResourceClaimStatus(allocation=taken)))
+    settle(world)
+    assert stand_ins(world) == []
+
+    world.put(claim("d"))
+    world.put(pod("wants", claims=["d"]))
+    settle(world)
+    assert devices(stand_in(world)) == ["d0"]
+    assert not placed(world, "wants")
 
 
 # --- the stand-in ---

@@ -150,7 +150,9 @@ class Walk:
         fresh = self.world.fresh()
         assert core.cluster.pods.keys() == fresh.pods.keys()
         ledgers = core.cluster.fleet.ledger, fresh.fleet.ledger
-        held, should = [{key: each.holdings(key) for key in each.claims() if each.holdings(key)} for each in ledgers]
+        held, should = [
+            {key: each.holdings(key) for key in each.claims() if each.holdings(key)} for each in ledgers
+        ]
         assert held == should
 
     def _check_pending(self) -> None:
@@ -328,7 +330,11 @@ class Walk:
 
     def strip_claim(self) -> None:
         """A user takes the finalizer from a claim that was made for a pod which runs, or from its stand-in, and deletes it."""
-        bound = {pod.metadata.uid for pod in self.world.pods.values() if pod.spec.node_name}
+        seen = [
+            {pod.uid for pod in seat.core.cluster.pods.values() if pod.pod.spec.node_name}
+            for seat in self.seats
+        ]
+        bound = set.intersection(*seen)  # what a gang has is checked by what a seat has seen
         claims = [
             claim
             for claim in self.world.claims.values()
