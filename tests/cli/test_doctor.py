@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 import yaml
 
+from allotment.api.claim_marks import STANDS_IN_FOR
 from allotment.cli.ailments import KINDS
 from tests.cli.conftest import Allot, Ran, same_as_golden
 from tests.cli.fleet import HEALTHY, OLD, WRONG, Json, claim, node, pod, slice_of, written
@@ -60,6 +61,19 @@ def runs(*claims: str, phase: str = "Running", made: str = "") -> Json:
     return obj
 
 
+def stand_in(name: str) -> Json:
+    """The claim that keeps the devices of one that was removed for pod ``p``."""
+    obj = claim(f"{name}-held", "gpu-0", users=("p",))
+    obj["metadata"]["annotations"] = {STANDS_IN_FOR: name}
+    return obj
+
+
+def test_whether_the_devices_of_a_claim_that_was_removed_are_kept(allot: Allot) -> None:
+    assert "its devices may be given to others" in doctor(allot, objects=(GPUS, runs("c"))).out
+    kept = doctor(allot, objects=(GPUS, runs("c"), stand_in("c"))).out
+    assert "claim c-held keeps its devices until it ends" in " ".join(kept.split())
+
+
 JUST_NOW = "2999-12-31T00:00:00Z"  # however long ago this file was read
 
 
@@ -84,6 +98,7 @@ JUST_NOW = "2999-12-31T00:00:00Z"  # however long ago this file was read
         ((GPUS, runs(made="p-made")), ["ClaimGone"]),
         ((GPUS, runs("c"), claim("c", "gpu-0", users=("p",))), []),
         ((GPUS, runs("c"), claim("c")), ["ClaimGone"]),  # made anew
+        ((GPUS, runs("c"), stand_in("c")), ["ClaimGone"]),
         ((GPUS, runs("c", phase="Pending")), []),  # its kubelet waits
         ((GPUS, runs("c", phase="Succeeded")), []),
         ((GPUS, claim("c", "gpu-7", users=("p",))), ["DeviceVanished"]),

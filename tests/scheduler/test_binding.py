@@ -637,3 +637,30 @@ def test_a_member_that_somebody_else_bound_stands_in_for_one_that_went() -> None
     write_claims(seat, "p1")
 
     assert bindings(seat) == ["p0"]
+
+
+def test_the_last_of_those_who_share_a_claim_gives_its_devices_back() -> None:
+    """One brought them and one joined it; both go before they are bound."""
+    world = World(
+        build.class_(),
+        builders.node("n"),
+        builders.slice_("n", "d0"),
+        builders.claim("s"),
+        builders.pod("brings", cpu=1, claims=["s"]),
+    )
+    seat = Seat(world)
+    for name in ("brings", "joins"):
+        if name == "joins":
+            world.put(builders.pod("joins", cpu=1, claims=["s"]))
+        hear(seat)
+        seat.turn()
+        while not any(user.name == name for user in world.claim("s").status.reserved_for):
+            seat.perform([isinstance(write, PatchClaim) for write in seat.writes].index(True))
+            seat.reply()
+            hear(seat)
+    seat.writes = [write for write in seat.writes if not isinstance(write, Bind)]
+    for name in ("brings", "joins"):
+        world.remove(world.pod(name))
+    while seat.catch_up():
+        pass
+    assert allocated(seat) == []

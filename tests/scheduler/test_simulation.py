@@ -22,6 +22,8 @@ KINDS = {
     "two schedulers": {"schedulers": 2},
     "a server that does not check": {"admits": False},
     "two schedulers, a server that does not check": {"schedulers": 2, "admits": False},
+    "claims are removed from pods that run": {"strips": True},
+    "claims are removed from pods that run, nothing fails": {"strips": True, "faults": False},
 }
 
 

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from allotment.api.claim_marks import STANDS_IN_FOR
 from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceClaim, ResourceSlice
 from allotment.scheduler.pod import claims_named
@@ -100,6 +101,11 @@ def ailments(seen: Seen, now: datetime) -> list[Ailment]:
 def claims_gone(pods: Iterable[Pod], seen: Seen) -> list[Ailment]:
     """Pods on a node that name claims which are not there any more, or are not theirs: somebody removed them, finalizers and all."""
     there = {(claim.metadata.namespace, claim.metadata.name): claim for claim in seen.claims}
+    stand_ins: dict[str, list[str]] = defaultdict(list)  # by the uid of the pod
+    for claim in seen.claims:
+        if STANDS_IN_FOR in claim.metadata.annotations and claim.status.allocation is not None:
+            for user in claim.status.reserved_for:
+                stand_ins[user.uid].append(claim.metadata.name)
     found = []
     for pod in pods:
         meta = pod.metadata
@@ -119,7 +125,13 @@ def claims_gone(pods: Iterable[Pod], seen: Seen) -> list[Ailment]:
             else []
         )
         if told:
-            step = f"its devices may be given to others: kubectl delete pod -n {quote(meta.namespace)} {quote(meta.name)}"
+            keeps = stand_ins[meta.uid]
+            held = (
+                f"claim {_few(keeps)} keeps its devices until it ends"
+                if keeps
+                else "its devices may be given to others"
+            )
+            step = f"{held}: kubectl delete pod -n {quote(meta.namespace)} {quote(meta.name)}"
             message = f"runs with {'; and with '.join(told)}"
             found.append(Ailment(CLAIM_GONE, f"pod/{meta.name}", meta.namespace, message, step))
     return found

@@ -181,14 +181,22 @@ class Claims:
         self._enter(key)
 
     def keep(self, name: str, claim: ResourceClaim) -> None:
-        """Holds the devices of a claim that is gone, under another name, as far as nobody has them yet."""
-        held = tuple([each for each in self._held_by(claim) if self._free(each)])
-        self.ledger.hold(name, held)
-        self._removed[name] = held
+        """Holds the devices of a claim that is gone, under another name, whenever no claim has them."""
+        self._removed[name] = self._held_by(claim)
+        self._hold(name, self._removed[name])
+
+    def kept(self, name: str) -> frozenset[Holding]:
+        """What is held under that name now, and keeps others out."""
+        return frozenset([each for each in self.ledger.holdings(name) if not each.admin])
+
+    def covers(self, claim: ResourceClaim, name: str) -> bool:
+        """Whether a claim has all that is kept under a name."""
+        return self.kept(name) <= set(self._held_by(claim))
 
     def give_back(self, name: str) -> None:
         """Ends that."""
         del self._removed[name]
+        self.disputed.pop(name, None)
         self.ledger.release(name)
         self._settle()
 
@@ -250,10 +258,7 @@ class Claims:
                     held = self.ledger.release(holder)
                     rest = tuple([each for each in held if each.device != device])
                     self.ledger.hold(holder, rest)
-                    if holder in self._removed:  # somebody else gave the device away; nothing brings it back
-                        self._removed[holder] = rest
-                    else:
-                        self.disputed[holder] = self._holdings(holder)
+                    self.disputed[holder] = self._holdings(holder)
 
     def _rank(self, key: str, device: DeviceID) -> float:
         """Of several claims on a device, the lowest has it."""

@@ -155,8 +155,11 @@ class Scheduler:
         self.now = self.bindings.now = self.outbox.now = max(self.now, event.now)
         self.bindings.tick()
         self.outbox.tick()
-        for pod, words in self._removed.overdue(self.now):
+        self._give_back_removed()
+        for pod, words in self._removed.unwarned(self.now):
             self.outbox.tell(pod, REMOVED, words, warning=True)
+        for draft in self._removed.writes(self.now):
+            self.outbox.send(draft)
         if self.now - self._revisited >= REVISIT_EVERY:
             self._revisited = self.now
             self.queue.revisit(self.now)
@@ -175,8 +178,7 @@ class Scheduler:
         kind = type(new if new is not None else old)
         if kind is Pod:
             self._pod_changed(old, new)
-            for claim in self._removed.ended() if self._removed else ():
-                self._wake(claim, None)
+            self._give_back_removed()
             return
         if kind is ResourceClaim:
             self._claim_changed(old, new)
@@ -192,6 +194,10 @@ class Scheduler:
             if new is not None:
                 self._say_unread(old, new)
         self._wake(old, new)
+
+    def _give_back_removed(self) -> None:
+        for claim in self._removed.ended() if self._removed else ():
+            self._wake(claim, None)
 
     def _volume_changed(self, shown: PersistentVolume | PersistentVolumeClaim) -> None:
         self.bindings.claim_changed(followed(shown))

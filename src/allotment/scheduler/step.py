@@ -19,7 +19,7 @@ class WriteClaim(msgspec.Struct, frozen=True, gc=False):
     """Write a claim's finalizer (if it lacks it), then allocation (if it has none) and reservation.
 
     Undone by taking the reservation back and, if nobody else has one and ``keep`` is false, the allocation that this pod or
-    its gang brought.
+    another that used it brought.
     """
 
     claim: str  # namespace/name
@@ -27,7 +27,7 @@ class WriteClaim(msgspec.Struct, frozen=True, gc=False):
     consumer: ResourceClaimConsumerReference
     finalizer: str
     keep: bool = False  # stays allocated when unused: seed 0's Immediate
-    joins: bool = False  # the allocation is one that another pod of the gang is about to write
+    joins: bool = False  # the allocation is another pod's, which has it or is about to write it: the last of them gives it back
     # instead of ``allocation`` in the patch: the carried form of seed 0
     document: dict[str, Any] | None = None
 

@@ -488,5 +488,5 @@ def _join(given: Given) -> WriteClaim:
         reference.consumer,
         SEMANTIC_FINALIZER if found is not None else FINALIZER,
         keep=found is not None and found.spec.allocation_mode == IMMEDIATE,
-        joins=given.in_flight,
+        joins=given.in_flight or given.shared,
     )
