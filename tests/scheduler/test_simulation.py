@@ -41,6 +41,11 @@ def test_short_walks(kind: str) -> None:
         walk(kind, seed)
 
 
+def test_a_gang_may_share_a_claim_with_the_pod_that_makes_room_for_it() -> None:
+    """On trial the claim stays allocated: a member joined it, and the ledger held its device again in the middle of the trial."""
+    walk("nothing fails", 12, 600)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,10 +12,15 @@ if TYPE_CHECKING:
 
 
 class Absence:
-    """Pods that are away, each of which can be brought back. Made by :func:`without`, which brings all of them back."""
+    """Pods that are away, each of which can be brought back. Made by :func:`without`, which brings all of them back.
 
-    def __init__(self, cluster: Cluster) -> None:
+    Claims in ``kept`` stay allocated whoever goes: those who ask use them too, and Reserve would have the ledger hold them again in the
+    middle of a trial.
+    """
+
+    def __init__(self, cluster: Cluster, kept: frozenset[str]) -> None:
         self._cluster = cluster
+        self._kept = kept
         self._away: dict[str, tuple[PodInfo, dict[str, int] | None]] = {}
 
     def __contains__(self, pod: PodInfo) -> bool:
@@ -33,7 +38,8 @@ class Absence:
         node.remove(pod.key)
         self._cluster.log.note(node.name)
         for claim in freed_by(self._cluster, pod, self._away):
-            self._cluster.fleet.ledger.release(claim)
+            if claim not in self._kept:
+                self._cluster.fleet.ledger.release(claim)
 
     def bring(self, key: str) -> None:
         """Brings a pod back, and with it its claims."""
@@ -42,6 +48,8 @@ class Absence:
         node.add(pod, extra)
         self._cluster.log.note(node.name)
         for claim in claims_of(self._cluster, pod):
+            if claim in self._kept:
+                continue
             self._cluster.claims.restore(claim)
 
     def end(self) -> None:
@@ -50,9 +58,10 @@ class Absence:
 
 
 @contextmanager
-def without(cluster: Cluster, pods: Iterable[PodInfo]) -> Iterator[Absence]:
-    """``with without(cluster, pods) as absence: …`` asks what would be if they were not there."""
-    absence = Absence(cluster)
+def without(cluster: Cluster, pods: Iterable[PodInfo], asking: Iterable[PodInfo] = ()) -> Iterator[Absence]:
+    """``with without(cluster, pods, asking) as absence: …`` asks what would be if they were not there; ``asking`` are those who
+    are reserved on trial meanwhile."""
+    absence = Absence(cluster, frozenset(claim for pod in asking for claim in pod.claims))
     try:
         for pod in pods:
             absence.take(pod)

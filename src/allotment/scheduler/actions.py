@@ -293,7 +293,7 @@ class Actions:
         if not units:
             return None
         units = sorted(units, key=lambda unit: unit.rank)
-        with without(self._cluster, [pod for unit in units for pod in unit.pods]) as absence:
+        with without(self._cluster, [pod for unit in units for pod in unit.pods], case.pods) as absence:
             if self._places(case, absence) is None:
                 case = replace(case, jointly=True)
                 if self._places(case, absence) is None:
