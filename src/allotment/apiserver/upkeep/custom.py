@@ -25,12 +25,9 @@ from allotment.apiserver.registry.kinds.custom_resource_definition import CLEANU
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.writes import Prepared, Writes
 from allotment.apiserver.store.record import Key, Obj, Record
-from allotment.apiserver.upkeep.task import Clock, Upkeep, utc_now
+from allotment.apiserver.upkeep.task import LARGE, Clock, Upkeep, utc_now
 
 log = logging.getLogger(__name__)
-
-LARGE = 32 * 1024
-"""Bytes of a definition from which on it is compiled in a thread."""
 
 PER_TURN = 100
 """Objects deleted before requests get their turn."""
