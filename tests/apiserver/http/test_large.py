@@ -21,11 +21,13 @@ from allotment.apiserver.http.resources import LARGE
 from allotment.apiserver.patch.merge import MAX_FAULTS, faults
 from allotment.apiserver.store.record import Record
 from tests.apiserver.http.serving import CONFIGMAPS, Serving, configmap, serving
+from tests.apiserver.registry.custom.schemas import definition
 from tests.contract.objects import pod
 from tests.costs.steps import longest_step
 
 MERGE = {"content-type": "application/merge-patch+json"}
 PODS = "/api/v1/namespaces/default/pods"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HELD = 0.3
 """Seconds of the processor: three times what a quiet machine may take."""
 
@@ -219,6 +221,21 @@ ON_LARGE_OBJECTS: dict[str, tuple[str, str, Any, dict[str, str], int]] = {
 }
 
 
+@pytest.fixture
+def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the large objects that the loop decodes."""
+    names: list[str] = []
+    loaded = Record.load
+
+    def load(record: Record) -> Any:
+        if len(record.data) > LARGE and threading.current_thread() is threading.main_thread():
+            names.append(record.key.name)
+        return loaded(record)
+
+    monkeypatch.setattr(Record, "load", load)
+    return names
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "headers", "status"), ON_LARGE_OBJECTS.values(), ids=ON_LARGE_OBJECTS
 )
@@ -229,24 +246,36 @@ def test_large_objects_are_decoded_in_threads(
     headers: dict[str, str],
     status: int,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    on_the_loop: list[str],
 ) -> None:
-    on_the_loop: list[str] = []
-
-    def load(record: Record) -> Any:
-        if len(record.data) > LARGE and threading.current_thread() is threading.main_thread():
-            on_the_loop.append(record.key.name)
-        return loaded(record)
-
     async def scenario(server: Serving) -> None:
-        await server.call("POST", PODS, CROWD)
         quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
-        await server.call("POST", f"{PODS.removesuffix('pods')}resourcequotas", {**quota, "spec": {}})
-        monkeypatch.setattr(Record, "load", load)
+        limits = {"spec": {"hard": {"pods": "10"}}}
+        made = await server.call("POST", f"{PODS.removesuffix('pods')}resourcequotas", {**quota, **limits})
+        assert made.status == 201
+        assert (await server.call("POST", PODS, CROWD)).status == 201
         assert (await server.call(method, PODS + path, body, headers)).status == status
         assert on_the_loop == []
 
-    loaded = Record.load
+    run(tmp_path / "data", scenario)
+
+
+def test_a_large_definition_is_served_and_deleted_without_being_decoded_on_the_loop(
+    tmp_path: Path, on_the_loop: list[str]
+) -> None:
+    async def scenario(server: Serving) -> None:
+        crd = definition()
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "x" * 2 * LARGE
+        await server.call("POST", CRDS, crd)
+        widgets = "/apis/example.com/v1/namespaces/default/widgets"
+        while (await server.call("GET", widgets)).status != 200:
+            await asyncio.sleep(0.001)
+        path = f"{CRDS}/{crd['metadata']['name']}"
+        assert (await server.call("DELETE", path)).status == 200
+        while (await server.call("GET", path)).status != 404:
+            await asyncio.sleep(0.001)
+        assert on_the_loop == []
+
     run(tmp_path / "data", scenario)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import nullcontext
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
@@ -171,8 +170,7 @@ class Resources:
         for _ in range(ATTEMPTS):
             prepared = await self._heavy.run(request.flow, prepare)
             if writes.stands(prepared) or verb == "create":
-                with prepared.record.decoded(prepared.old) if prepared.record else nullcontext():
-                    return writes.commit(prepared), prepared.call
+                return writes.commit(prepared), prepared.call
         raise conflict(served.resource.plural, target.name, served.group)
 
     async def review(
