@@ -56,14 +56,21 @@ JSON, MERGE, STRATEGIC, APPLY = (
 
 @dataclass(frozen=True)
 class Verb:
-    """How a body gets to the server. ``there`` tells that the small object is stored before."""
+    """How a body gets to the server, and which object is stored before."""
 
     name: str
     method: str
     body: Callable[[Obj, Obj], Any]  # of the large object and the small one
     content_type: str = "application/json"
-    there: bool = True
+    there: str = "small"
     subresource: str = ""
+    kind: str = ""  # that has the subresource
+    collection: bool = False
+
+    def concerns(self, served: Served) -> bool:
+        if self.subresource == "/status":
+            return served.resource.status
+        return self.kind in ("", served.resource.kind)
 
 
 def _replacements(large: Obj, small: Obj) -> list[Obj]:
@@ -74,15 +81,43 @@ def _whole(large: Obj, small: Obj) -> Obj:
     return large
 
 
+def _options(large: Obj, small: Obj) -> Obj:
+    return {"gracePeriodSeconds": 0}
+
+
+def _eviction(large: Obj, small: Obj) -> Obj:
+    return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": small["metadata"]["name"]}}
+
+
+def _binding(large: Obj, small: Obj) -> Obj:
+    named = {"name": small["metadata"]["name"]}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": named, "target": {"name": "somewhere"}}
+
+
+def _resized(large: Obj, small: Obj) -> Obj:
+    limits = {"resources": {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}}
+    return {"spec": {"containers": [{**small["spec"]["containers"][0], **limits}]}}
+
+
+def _rescaled(large: Obj, small: Obj) -> Obj:
+    return {"spec": {"replicas": 3}}
+
+
 VERBS = (
-    Verb("create", "POST", _whole, there=False),
+    Verb("create", "POST", _whole, there=""),
     Verb("update", "PUT", _whole),
     Verb("json", "PATCH", _replacements, JSON),
     Verb("merge", "PATCH", _whole, MERGE),
     Verb("strategic", "PATCH", _whole, STRATEGIC),
-    Verb("apply", "PATCH", _whole, APPLY, there=False),
+    Verb("apply", "PATCH", _whole, APPLY, there=""),
     Verb("apply to it", "PATCH", _whole, APPLY),
     Verb("status", "PUT", _whole, subresource="/status"),
+    Verb("delete", "DELETE", _options, there="large"),
+    Verb("delete all", "DELETE", _options, there="large", collection=True),
+    Verb("evict", "POST", _eviction, there="large", subresource="/eviction", kind="Pod"),
+    Verb("bind", "POST", _binding, there="large", subresource="/binding", kind="Pod"),
+    Verb("resize", "PATCH", _resized, MERGE, there="large", subresource="/resize", kind="Pod"),
+    Verb("scale", "PATCH", _rescaled, MERGE, there="large", subresource="/scale", kind="Deployment"),
 )
 
 
@@ -121,7 +156,7 @@ class Search:
         attempts = []
         for _, shape in (await self.candidates(served))[:finalists]:
             for verb in VERBS:
-                if verb.subresource and not served.resource.status:
+                if not verb.concerns(served):
                     continue
                 attempts.append(await self.attempt(served, verb, shape, LARGEST))
                 log(attempts[-1])
@@ -137,13 +172,19 @@ class Search:
         small = smallest(served)
         path = path_of(served)
         name = small["metadata"]["name"]
-        if verb.there:
+        if verb.there == "small":
             await self._server.call("POST", path, small)
         raw = _fitted(shape, small, size, lambda large: verb.body(large, small))
+        if verb.there == "large":
+            await self._store_largest(path, shape, small, size)
         await self._rest()
         gc.collect()
-        where = path if verb.method == "POST" else f"{path}/{name}{verb.subresource}"
+        where = f"{path}/{name}{verb.subresource}"
         query = {"fieldManager": "fuzz", "force": "true"} if verb.content_type == APPLY else {}
+        if verb.collection:
+            query = {"fieldSelector": f"metadata.name={name}"}
+        if verb.collection or (verb.method == "POST" and not verb.subresource):
+            where = path
         begun = time.process_time()
         with longest_step() as longest:
             call = self._server.call(verb.method, where, raw, {"content-type": verb.content_type}, **query)
@@ -154,10 +195,20 @@ class Search:
         said = f"{served.resource.kind} {served.version}"
         return Attempt(said, verb.name, shape.name, len(raw), reply.status, longest.seconds, work)
 
+    async def _store_largest(self, path: str, shape: Shape, small: Obj, size: int) -> None:
+        """The largest object of a shape that is accepted: half of a body that is not may be."""
+        for part in (1, 2, 4):
+            large = _fitted(shape, small, size // part, lambda large: large)
+            if (await self._server.call("POST", path, large)).status == 201:
+                break
+
     async def _rest(self) -> None:
-        """Until what the request set off is done."""
-        for _ in range(20):
-            await asyncio.sleep(0.001)
+        """Until what the request set off is done, in threads too: the process does next to nothing."""
+        for _ in range(500):
+            begun = time.process_time()
+            await asyncio.sleep(0.02)
+            if time.process_time() - begun < 0.004:
+                break
 
     async def _gone(self, path: str) -> Reply:
         release = {"metadata": {"finalizers": None}}

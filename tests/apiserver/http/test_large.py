@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,13 +17,17 @@ from allotment.api.schema import schema_of
 from allotment.api.validation.pod import validate_pod
 from allotment.apiserver.auth.rule import Rule, uncovered
 from allotment.apiserver.http.request import MAX_BODY, MAX_VALUES
+from allotment.apiserver.http.resources import LARGE
 from allotment.apiserver.patch.merge import MAX_FAULTS, faults
+from allotment.apiserver.store.record import Record
 from tests.apiserver.http.serving import CONFIGMAPS, Serving, configmap, serving
+from tests.apiserver.registry.custom.schemas import definition
 from tests.contract.objects import pod
 from tests.costs.steps import longest_step
 
 MERGE = {"content-type": "application/merge-patch+json"}
 PODS = "/api/v1/namespaces/default/pods"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HELD = 0.3
 """Seconds of the processor: three times what a quiet machine may take."""
 
@@ -186,3 +191,112 @@ def test_rights_that_multiply_out_are_refused_and_not_compared() -> None:
     missing = uncovered(owned, [Rule(many, many, many)])
     assert missing[-1] == Rule(("*",), ("*",), ("*",))
     assert time.thread_time() - begun < HELD
+
+
+CROWD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p", "annotations": {f"a{number}": "x" * 200 for number in range(1000)}},
+    "spec": {"containers": [{"name": "main", "image": "i"}]},
+}
+BINDING = {
+    "apiVersion": "v1",
+    "kind": "Binding",
+    "metadata": {"name": "p"},
+    "target": {"kind": "Node", "name": "n"},
+}
+EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+AS_TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+LABEL = {"metadata": {"labels": {"a": "b"}}}
+ON_LARGE_OBJECTS: dict[str, tuple[str, str, Any, dict[str, str], int]] = {
+    "deletion": ("DELETE", "/p", None, {}, 200),
+    "deletion that lingers": ("DELETE", "/p", {"propagationPolicy": "Foreground"}, {}, 200),
+    "deletion of all": ("DELETE", "", None, {}, 200),
+    "eviction": ("POST", "/p/eviction", EVICTION, {}, 201),
+    "binding": ("POST", "/p/binding", BINDING, {}, 201),
+    "label": ("PATCH", "/p", LABEL, MERGE, 200),
+    "label through a view": ("PATCH", "/p/resize", LABEL, MERGE, 200),
+    "view": ("GET", "/p/resize", None, {}, 200),
+    "table": ("GET", "/p", None, AS_TABLE, 200),
+}
+
+
+@pytest.fixture
+def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the large objects that the loop decodes."""
+    names: list[str] = []
+    loaded = Record.load
+
+    def load(record: Record) -> Any:
+        if len(record.data) > LARGE and threading.current_thread() is threading.main_thread():
+            names.append(record.key.name)
+        return loaded(record)
+
+    monkeypatch.setattr(Record, "load", load)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "headers", "status"), ON_LARGE_OBJECTS.values(), ids=ON_LARGE_OBJECTS
+)
+def test_large_objects_are_decoded_in_threads(
+    method: str,
+    path: str,
+    body: Any,
+    headers: dict[str, str],
+    status: int,
+    tmp_path: Path,
+    on_the_loop: list[str],
+) -> None:
+    async def scenario(server: Serving) -> None:
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
+        limits = {"spec": {"hard": {"pods": "10"}}}
+        made = await server.call("POST", f"{PODS.removesuffix('pods')}resourcequotas", {**quota, **limits})
+        assert made.status == 201
+        assert (await server.call("POST", PODS, CROWD)).status == 201
+        assert (await server.call(method, PODS + path, body, headers)).status == status
+        assert on_the_loop == []
+
+    run(tmp_path / "data", scenario)
+
+
+def test_a_large_definition_is_served_and_deleted_without_being_decoded_on_the_loop(
+    tmp_path: Path, on_the_loop: list[str]
+) -> None:
+    async def scenario(server: Serving) -> None:
+        crd = definition()
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "x" * 2 * LARGE
+        await server.call("POST", CRDS, crd)
+        widgets = "/apis/example.com/v1/namespaces/default/widgets"
+        while (await server.call("GET", widgets)).status != 200:
+            await asyncio.sleep(0.001)
+        path = f"{CRDS}/{crd['metadata']['name']}"
+        assert (await server.call("DELETE", path)).status == 200
+        while (await server.call("GET", path)).status != 404:
+            await asyncio.sleep(0.001)
+        assert on_the_loop == []
+
+    run(tmp_path / "data", scenario)
+
+
+@pytest.mark.parametrize("path", ["/a", ""], ids=["one", "all"])
+def test_what_others_write_while_a_large_object_is_decoded_is_in_the_deletion(
+    path: str, tmp_path: Path
+) -> None:
+    """The finalizer that comes meanwhile holds the object."""
+
+    async def scenario(server: Serving) -> None:
+        await server.call("POST", CONFIGMAPS, configmap("a", text="x" * 2 * LARGE))
+        delete = asyncio.create_task(server.call("DELETE", CONFIGMAPS + path))
+        await asyncio.sleep(0)
+        hold = {"metadata": {"finalizers": ["example.com/hold"]}}
+        while (found := await server.call("PATCH", f"{CONFIGMAPS}/a", hold, MERGE)).status == 409:
+            pass
+        assert (await delete).status == 200
+        after = await server.call("GET", f"{CONFIGMAPS}/a")
+        assert (after.status == 200) == (found.status == 200)
+        if after.status == 200:
+            assert after.json["metadata"]["finalizers"] == ["example.com/hold"]
+            assert after.json["metadata"]["deletionTimestamp"]
+
+    run(tmp_path / "data", scenario)

@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from allotment.apiserver.upkeep.collector import Collector
+from allotment.apiserver.upkeep.task import LARGE
 from tests.apiserver.upkeep.rig import Rig, with_rig
 
 
@@ -124,5 +125,40 @@ def test_it_wakes_up_by_itself(tmp_path: Path) -> None:
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
+
+    with_rig(tmp_path, scenario)
+
+
+LONG = {"text": "x" * 2 * LARGE}
+
+
+def test_large_objects_are_changed_as_small_ones(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        job = collector(rig)
+        for owner, policy in (("top", "Orphan"), ("other", "Foreground")):
+            above = rig.config_map(owner, annotations=LONG)
+            for number in range(3):
+                rig.config_map(f"{owner}-{number}", above, annotations=LONG)
+            job.settle()
+            rig.delete("configmaps", "ns", owner, policy)
+        job.settle()
+        assert rig.names() == ["top-0", "top-1", "top-2"]
+        for name in rig.names():
+            assert "ownerReferences" not in rig.get("configmaps", "ns", name)["metadata"]
+
+    with_rig(tmp_path, scenario)
+
+
+def test_what_others_write_while_a_large_change_is_prepared_is_not_lost(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        job = collector(rig)
+        rig.config_map("large", annotations=LONG, finalizers=["example.com/hold"])
+        rig.delete("configmaps", "ns", "large", "Foreground")
+        assert job.turn()
+        job._do_left()
+        rig.edit("configmaps", "ns", "large", lambda obj: obj["metadata"].update(labels={"by": "others"}))
+        job.settle()
+        metadata = rig.get("configmaps", "ns", "large")["metadata"]
+        assert (metadata["labels"], metadata["finalizers"]) == ({"by": "others"}, ["example.com/hold"])
 
     with_rig(tmp_path, scenario)

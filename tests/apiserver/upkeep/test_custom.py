@@ -18,6 +18,7 @@ from allotment.apiserver.registry.writes import Writes
 from allotment.apiserver.store.record import Obj
 from allotment.apiserver.store.store import Store
 from allotment.apiserver.upkeep.custom import PER_TURN, CustomKinds
+from allotment.apiserver.upkeep.task import LARGE
 from tests.apiserver.registry.custom.schemas import TEXT, WHOLE, array, definition, obj
 from tests.apiserver.upkeep.rig import Rig, with_rig
 
@@ -283,5 +284,29 @@ def test_a_definition_goes_whatever_its_status_says(status: Obj, tmp_path: Path)
         job.settle()
         assert rig.find(DEFINITIONS, "", WIDGETS) is None
         assert not rig.names(WIDGETS)
+
+    with_rig(tmp_path, scenario)
+
+
+def test_a_large_definition_goes_once_its_objects_are_gone(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        job = kinds(rig)
+        crd = definition()
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "x" * 2 * LARGE
+        define(rig, job, crd)
+        for number in range(PER_TURN + 1):
+            widget(rig, f"w{number}")
+        rig.edit(WIDGETS, "ns", "w7", lambda obj: obj["metadata"].update(finalizers=["example.com/hold"]))
+        rig.delete(DEFINITIONS, "", WIDGETS)
+        job.settle()
+        assert told(rig.get(DEFINITIONS, "", WIDGETS), "Terminating")[:2] == (
+            "True",
+            "InstanceDeletionInProgress",
+        )
+        assert rig.names(WIDGETS) == ["w7"]
+        rig.edit(WIDGETS, "ns", "w7", lambda obj: obj["metadata"].pop("finalizers"))
+        job.settle()
+        assert rig.find(DEFINITIONS, "", WIDGETS) is None
+        assert rig.catalogue.find("example.com", "v1", "widgets") is None
 
     with_rig(tmp_path, scenario)

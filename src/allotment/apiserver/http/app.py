@@ -235,6 +235,7 @@ class App:
             told.place = place_of(told.identity or ANONYMOUS, told.target, request.address)
             if told.place.level is not None and request.path.startswith(_PROBES):
                 told.place = Place(PROBES, request.address)
+            request.flow = told.place.flow
             request.pause = partial(self.seats.pause, told.place)
         if work is None:
             assert refusal is not None

@@ -62,6 +62,7 @@ class Request:
         "_query",
         "address",
         "certificate",
+        "flow",
         "headers",
         "identity",
         "judged",
@@ -92,6 +93,7 @@ class Request:
         self.identity = identity
         self.certificate = certificate
         self.address = address
+        self.flow = ""  # whose turn it takes where users take turns
         self.judged: Callable[[str], None] = _nobody_asks  # hears which user it is of
         self.pause: Callable[[], Awaitable[None]] = _let_others  # between two parts of a long reply
         self._query = query

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from allotment.api.schema import schema_of
 from allotment.api.status import BadRequest, MethodNotAllowed, UnsupportedMediaType, conflict
 from allotment.apiserver.auth.authorization import refusal
 from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
+from allotment.apiserver.http.heavy import HeavyWork
 from allotment.apiserver.http.negotiation import Accepted, choose
 from allotment.apiserver.http.options import call_of, list_options
 from allotment.apiserver.http.reply import (
@@ -43,7 +44,17 @@ from allotment.apiserver.registry.deletion import (
     replies_with_object,
     success,
 )
-from allotment.apiserver.registry.forms import PIECE, Buffer, Form, Metadata, Page, Table, plain
+from allotment.apiserver.registry.forms import (
+    PIECE,
+    PIECE_BYTES,
+    Buffer,
+    Form,
+    Metadata,
+    Page,
+    Plain,
+    Table,
+    plain,
+)
 from allotment.apiserver.registry.patches import PatchType
 from allotment.apiserver.registry.registry import Registry
 from allotment.apiserver.registry.resource import View
@@ -51,7 +62,7 @@ from allotment.apiserver.registry.review import Review, ReviewCall
 from allotment.apiserver.registry.table import IncludeObject
 from allotment.apiserver.registry.watches import Watching
 from allotment.apiserver.registry.writes import Prepared
-from allotment.apiserver.store.record import Record
+from allotment.apiserver.store.record import Key, Obj, Record
 
 T = TypeVar("T")
 _plain = lru_cache(1000)(plain)
@@ -82,10 +93,8 @@ class Resources:
         self._authorizer = authorizer
         self._now = now
         self._clock = clock
-        self._threads = asyncio.Semaphore(THREADS)
-        self._heavy = asyncio.Semaphore(
-            1
-        )  # threads share one interpreter with the loop: two would take two thirds of it
+        self._forms = HeavyWork(THREADS)
+        self._heavy = HeavyWork(1)  # threads share one interpreter with the loop: two would take two thirds
 
     def count(self, served: Served) -> int:
         """How many objects there are of a kind."""
@@ -108,11 +117,15 @@ class Resources:
         form, wanted = self._form(request, served)
         raw = await request.body()
         written, call = await self._written(
-            lambda: self._prepared(request, raw, target, verb, served, identity), raw, target, verb, served
+            request,
+            lambda: self._prepared(request, raw, target, verb, served, identity),
+            target,
+            verb,
+            served,
         )
         record = await written.record()
         status = 201 if written.created else 200
-        return await self._reply(request, form.one(record), wanted, status, call)
+        return await self._reply(request, await self._one(request, form, record), wanted, status, call)
 
     def _prepared(
         self, request: Request, raw: bytes, target: Target, verb: str, served: Served, identity: Identity
@@ -128,14 +141,15 @@ class Resources:
             type_ = _patch_type(request, served)
             apply = type_ is PatchType.APPLY
             call = call_of(request, identity, self._now(), verb, apply)
-            patch = decode_yaml(raw) if apply else _patch_of(raw)
-            check_values(patch, raw)
             if apply:
+                patch = decode_yaml(raw)
+                check_values(patch, raw)
                 self._require_create(served, target, identity)
+            else:
+                patch = _patch_of(raw)
             return registry.patches.prepare(served, namespace, name, type_, patch, call, subresource)
         call = call_of(request, identity, self._now(), verb)
-        body = Body(raw, request.content_type, served.resource.kind)
-        check_values(body.value, raw)
+        body = _body(request, raw, served.resource.kind)
         of_ours = None if served.resource.readers else served.schema  # custom kinds are read as they come
         obj = accepted(served, body.value, body.duplicates(of_ours), call)
         if verb == "create":
@@ -145,17 +159,16 @@ class Resources:
         return registry.writes.prepare_update(served, namespace, name, obj, call, subresource)
 
     async def _written(
-        self, prepare: Callable[[], Prepared], raw: bytes, target: Target, verb: str, served: Served
+        self, request: Request, prepare: Callable[[], Prepared], target: Target, verb: str, served: Served
     ) -> tuple[Written, Call]:
         """Does a write. A large one is prepared in a thread, and anew if others changed the object meanwhile."""
-        writes = self._registry.writes
+        writes, raw = self._registry.writes, await request.body()
         record = self._registry.store.head(served.key(target.namespace, target.name)) if target.name else None
         if len(raw) + (len(record.data) if record is not None else 0) <= LARGE:
             prepared = prepare()
             return writes.commit(prepared), prepared.call
         for _ in range(ATTEMPTS):
-            async with self._heavy:
-                prepared = await asyncio.to_thread(prepare)
+            prepared = await self._heavy.run(request.flow, prepare)
             if writes.stands(prepared) or verb == "create":
                 return writes.commit(prepared), prepared.call
         raise conflict(served.resource.plural, target.name, served.group)
@@ -167,9 +180,14 @@ class Resources:
         if verb != "create":
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         call = call_of(request, identity, self._now(), verb)
-        body = await self._body(request, review.kind)
-        schema = schema_of(review.api_version, review.kind)
-        sent = accepted_as(review.api_version, review.kind, schema, body.value, body.duplicates(schema), call)
+        raw, schema = await request.body(), schema_of(review.api_version, review.kind)
+
+        def read() -> Obj:
+            body = _body(request, raw, review.kind)
+            duplicates = body.duplicates(schema)
+            return accepted_as(review.api_version, review.kind, schema, body.value, duplicates, call)
+
+        sent = await self._aside(request, len(raw), read)
         answered = review.run(sent, ReviewCall(identity, target.namespace, call.now))
         return await self._reply(request, encode(answered), choose(request.header(b"accept")), 201, call)
 
@@ -179,7 +197,12 @@ class Resources:
         form, wanted = self._form(request, served)
         version = request.query.get("resourceVersion", "")
         record = self._registry.reads.get(served, target.namespace, target.name, version)
-        return await self._reply(request, form.one(record), wanted)
+        return await self._reply(request, await self._one(request, form, record), wanted)
+
+    async def _one(self, request: Request, form: Form, record: Record) -> bytes:
+        if type(form) is Plain:
+            return form.one(record)  # as it is stored
+        return await self._aside(request, len(record.data), lambda: form.one(record))
 
     async def _collection(
         self, request: Request, target: Target, served: Served, watch: bool
@@ -222,26 +245,27 @@ class Resources:
     ) -> Reply:
         headers = warning_headers(call.warnings) if call is not None and call.warnings else []
         if wanted.media_type != JSON:
-            body = await self._aside(body, as_yaml)
+            body = await self._aside(request, len(body), partial(as_yaml, body))
         elif _pretty(request):
             body = pretty(body)
         return Reply(status, body, wanted.media_type.encode(), headers)
 
-    async def _body(self, request: Request, kind: str) -> Body:
-        """The request's body, decoded; ``kind`` is what it should be. Raises StatusError."""
-        return await self._decoded(await request.body(), request.content_type, kind)
+    async def _aside(self, request: Request, size: int, work: Callable[[], T]) -> T:
+        """Reading or writing a body, or an object in another form: of a large one in a thread, while others are served."""
+        return work() if size <= LARGE else await self._forms.run(request.flow, work)
 
-    async def _decoded(self, raw: bytes, type_: str, kind: str) -> Body:
-        if type_ == JSON or not raw:
-            return Body(raw, type_, kind)
-        return await self._aside(raw, lambda raw: Body(raw, type_, kind))
-
-    async def _aside(self, body: bytes, work: Callable[[bytes], T]) -> T:
-        """Reading or writing what is not JSON, which takes seconds for a large body: in a thread, while others are served."""
-        if len(body) <= LARGE:
-            return work(body)
-        async with self._threads:
-            return await asyncio.to_thread(work, body)
+    async def _at_hand(self, request: Request, served: Served, key: Key, work: Callable[[], T]) -> T:
+        """Works on one object as it is, at once; a thread decodes a large one before, and anew if others changed it meanwhile."""
+        store = self._registry.store
+        for _ in range(ATTEMPTS):
+            record = store.head(key)
+            if record is None or len(record.data) <= LARGE:
+                return work()
+            obj = await self._heavy.run(request.flow, record.load)
+            if store.head(key) is record:
+                with record.decoded(obj):
+                    return work()
+        raise conflict(served.resource.plural, key.name, served.group)
 
     # --- patches ---
 
@@ -259,11 +283,13 @@ class Resources:
     async def _delete(self, request: Request, target: Target, served: Served, identity: Identity) -> Reply:
         form, wanted = self._form(request, served)
         options, call = await self._delete_call(request, identity, "delete")
-        written = self._registry.deletion.delete(served, target.namespace, target.name, options, call)
+        where = served, target.namespace, target.name
+        delete = partial(self._registry.deletion.delete, *where, options, call)
+        written = await self._at_hand(request, served, served.key(*where[1:]), delete)
         record = await written.record()
         if written.gone is not None and not replies_with_object(served):
             return await self._reply(request, encode(success(served, written.gone)), wanted, 200, call)
-        return await self._reply(request, form.one(record), wanted, 200, call)
+        return await self._reply(request, await self._one(request, form, record), wanted, 200, call)
 
     async def _delete_all(
         self, request: Request, target: Target, served: Served, identity: Identity
@@ -273,13 +299,17 @@ class Resources:
         options, call = await self._delete_call(request, identity, "deletecollection")
         page = self._registry.reads.list(served, target.namespace, selected)
         written: list[Written] = []
-        for start in range(0, len(page.records), PIECE):
-            some = page.records[start : start + PIECE]
-            written += self._registry.deletion.delete_all(served, some, options, call)
-            await asyncio.sleep(0)
+        done = 0
+        for record in page.records:
+            delete = partial(self._registry.deletion.delete_all, served, (record,), options, call)
+            written += await self._at_hand(request, served, record.key, delete)
+            done += max(len(record.data), PIECE_BYTES // PIECE)
+            if done >= PIECE_BYTES:
+                await asyncio.sleep(0)
+                done = 0
         records: list[Record] = list(await asyncio.gather(*(each.record() for each in written)))
-        done = Page(records, self._registry.store.revision, page.token, page.remaining)
-        return await self._list(request, form.many(done), wanted, call)
+        deleted = Page(records, self._registry.store.revision, page.token, page.remaining)
+        return await self._list(request, form.many(deleted), wanted, call)
 
     async def _delete_call(
         self, request: Request, identity: Identity, verb: str
@@ -287,7 +317,7 @@ class Resources:
         raw = await request.body()
         asked: dict[str, Any] = {}
         if raw:
-            value = (await self._decoded(raw, request.content_type, "DeleteOptions")).value
+            value = (await self._aside(request, len(raw), lambda: _body(request, raw, "DeleteOptions"))).value
             if not isinstance(value, dict):
                 raise BadRequest("the body of a DELETE must be DeleteOptions")
             asked = {name: field for name, field in value.items() if field is not None}
@@ -315,8 +345,14 @@ class Resources:
         action, view = resource.actions.get(name), resource.views.get(name)
         if action is not None and verb == "create":
             call = call_of(request, identity, self._now(), verb)
-            body = await self._body(request, action.kind)
-            written = actions.run(*where, name, action, body.value, call)
+            raw = await request.body()
+            sent = await self._aside(
+                request,
+                len(raw),
+                lambda: actions.sent(target.name, action, _body(request, raw, action.kind).value, call),
+            )
+            run = partial(actions.run, *where, name, action, sent, call)
+            written = await self._at_hand(request, served, served.key(*where[1:]), run)
             await written.record()
             reply = written.reply or {}
             status = status_of(reply)
@@ -325,25 +361,43 @@ class Resources:
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         if verb == "get":
             record = self._registry.reads.get(*where)
-            return await self._reply(request, encode(actions.read(served, record, view)), wanted)
-        call, written = await self._view_write(request, target, verb, served, view, identity)
-        return await self._reply(
-            request, encode(view.read((await written.record()).load())), wanted, 200, call
+            shown = await self._aside(
+                request, len(record.data), lambda: encode(actions.read(served, record, view))
+            )
+            return await self._reply(request, shown, wanted)
+        raw = await request.body()
+        written, call = await self._written(
+            request,
+            lambda: self._view_change(request, raw, target, verb, served, view, identity),
+            target,
+            verb,
+            served,
         )
+        stored = await written.record()
+        changed = await self._aside(request, len(stored.data), lambda: encode(view.read(stored.load())))
+        return await self._reply(request, changed, wanted, 200, call)
 
-    async def _view_write(
-        self, request: Request, target: Target, verb: str, served: Served, view: View, identity: Identity
-    ) -> tuple[Call, Written]:
+    def _view_change(
+        self,
+        request: Request,
+        raw: bytes,
+        target: Target,
+        verb: str,
+        served: Served,
+        view: View,
+        identity: Identity,
+    ) -> Prepared:
+        """What a request wants to change by a view of an object, made and checked. Raises StatusError."""
         where = (served, target.namespace, target.name, target.subresource, view)
         actions = self._registry.actions
         call = call_of(request, identity, self._now(), verb)
         if verb == "update":
-            body = await self._body(request, view.kind)
-            return call, actions.replace(*where, body.value, call)
+            body = _body(request, raw, view.kind)
+            return actions.prepare_replace(*where, body.value, call)
         type_ = _patch_type(request, served)
         if type_ is PatchType.APPLY:
             raise MethodNotAllowed("server-side apply is not supported on this subresource")
-        return call, actions.patch(*where, type_, _patch_of(await request.body()), call)
+        return actions.prepare_patch(*where, type_, _patch_of(raw), call)
 
 
 def attributes_of(target: Target, verb: str, identity: Identity, fields: Any = None) -> Attributes:
@@ -375,11 +429,20 @@ def _patch_type(request: Request, served: Served) -> PatchType:
     return type_
 
 
+def _body(request: Request, raw: bytes, kind: str) -> Body:
+    """A body decoded; ``kind`` is what it should be. Raises StatusError."""
+    body = Body(raw, request.content_type, kind)
+    check_values(body.value, raw)
+    return body
+
+
 def _patch_of(raw: bytes) -> Any:
     try:
-        return decode_json(raw)
+        patch = decode_json(raw)
     except NotJson as exc:
         raise BadRequest("invalid JSON patch") from exc
+    check_values(patch, raw)
+    return patch
 
 
 def check_verb(served: Served, target: Target, verb: str) -> None:

@@ -15,7 +15,8 @@ from allotment.apiserver.registry.catalogue import Served
 from allotment.apiserver.registry.deletion import DeleteOptions, Deletion, delete_options
 from allotment.apiserver.registry.patches import Patches, PatchType
 from allotment.apiserver.registry.resource import Action, ActionCall, Services, View
-from allotment.apiserver.registry.writes import Writes, same, settled
+from allotment.apiserver.registry.strategy import Operation
+from allotment.apiserver.registry.writes import Prepared, Writes, same, settled
 from allotment.apiserver.store.record import Obj, Record
 
 _OK: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -30,6 +31,14 @@ class Actions:
         self._patches = patches
         self._services = services
 
+    def sent(self, name: str, action: Action, body: Any, call: Call) -> Obj:
+        """The body of an action on the object of this name. Raises StatusError."""
+        schema = schema_of(action.api_version, action.kind)
+        sent = accepted_as(action.api_version, action.kind, schema, body, [], call)
+        if (said := (sent.get("metadata") or {}).get("name")) and said != name:
+            raise BadRequest(f"name in URL does not match name in {action.kind} object")
+        return sent
+
     def run(
         self,
         served: Served,
@@ -37,22 +46,20 @@ class Actions:
         name: str,
         subresource: str,
         action: Action,
-        body: Any,
+        sent: Obj,
         call: Call,
     ) -> Written:
-        """What the action answers is in ``Written.reply``. Raises StatusError."""
-        sent = accepted_as(
-            action.api_version, action.kind, schema_of(action.api_version, action.kind), body, [], call
-        )
-        if (said := (sent.get("metadata") or {}).get("name")) and said != name:
-            raise BadRequest(f"name in URL does not match name in {action.kind} object")
+        """Does an action; what it answers is in ``Written.reply``. Raises StatusError."""
         record = self._head(served, namespace, name)
-        old = record.load()
+        old = record.peek()
         result = action.run(old, sent, ActionCall(call.identity, call.now, call.dry_run, self._services))
         reply = result.reply if result.reply is not None else dict(_OK)
         if result.delete:
             options = delete_options(result.delete_options) if result.delete_options else DeleteOptions()
-            last = record if result.changed is None else settled(record.key, result.changed)
+            last = record
+            if result.changed is not None:
+                last = settled(record.key, result.changed)
+                last.at_hand = result.changed
             written = self._deletion.delete_record(served, last, options, call)
         elif result.changed is None:
             written = self._writes.unchanged(record)
@@ -67,15 +74,15 @@ class Actions:
         obj = served.from_hub(record.load()) if served.resource.readers else record.load()
         return (view.shown or view.read)(obj)
 
-    def replace(
+    def prepare_replace(
         self, served: Served, namespace: str, name: str, subresource: str, view: View, body: Any, call: Call
-    ) -> Written:
-        """Changes an object by what a view of it should be."""
+    ) -> Prepared:
+        """The change of an object by what a view of it should be."""
         record = self._head(served, namespace, name)
         sent = accepted_as(view.api_version, view.kind, _schema(view), body, [], call)
-        return self._written(served, record, subresource, view, sent, call)
+        return self._prepared(served, record, subresource, view, sent, call)
 
-    def patch(
+    def prepare_patch(
         self,
         served: Served,
         namespace: str,
@@ -85,8 +92,8 @@ class Actions:
         type_: PatchType,
         patch: Any,
         call: Call,
-    ) -> Written:
-        """Changes an object by a patch of a view of it."""
+    ) -> Prepared:
+        """The change of an object by a patch of a view of it."""
         record = self._head(served, namespace, name)
         shown = view.read(record.load())
         if type_ is PatchType.JSON:
@@ -96,19 +103,20 @@ class Actions:
         else:
             wanted = merge_patch(shown, patch)
         sent = accepted_as(view.api_version, view.kind, _schema(view), wanted, [], call)
-        return self._written(served, record, subresource, view, sent, call)
+        return self._prepared(served, record, subresource, view, sent, call)
 
-    def _written(
+    def _prepared(
         self, served: Served, record: Record, subresource: str, view: View, sent: Obj, call: Call
-    ) -> Written:
+    ) -> Prepared:
         old, new = record.load(), record.load()
         view.write(new, sent)
         version = (sent.get("metadata") or {}).get("resourceVersion")
         if version:
             new["metadata"]["resourceVersion"] = version
         if same(new, old):
-            return self._writes.unchanged(record)
-        return self._writes.replace(served, record, old, new, call, subresource, check=view.check)
+            write = call.write(Operation.UPDATE, subresource)
+            return Prepared(served, record.key, record, new, old, call, write, nothing=True)
+        return self._writes.prepare_replace(served, record, old, new, call, subresource, check=view.check)
 
     def _head(self, served: Served, namespace: str, name: str) -> Record:
         record = self._writes.store.head(served.key(namespace, name))

@@ -23,11 +23,11 @@ def is_true(obj: Obj, type_: str) -> bool:
 
 
 def set_condition(obj: Obj, type_: str, status: str, reason: str, message: str, now: str) -> None:
-    """Sets a condition; the time of its last change is kept as long as its status is."""
+    """Sets a condition in a list that is new; the time of its last change is kept as long as its status is."""
     told = {"type": type_, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}
     if obj.get("status") is None:
         obj["status"] = {}
-    conditions = obj["status"]["conditions"] = obj["status"].get("conditions") or []
+    conditions = obj["status"]["conditions"] = list(obj["status"].get("conditions") or ())
     for number, each in enumerate(conditions):
         if each.get("type") == type_:
             if each.get("status") == status:

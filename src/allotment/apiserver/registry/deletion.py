@@ -3,6 +3,9 @@
 The caller's propagation policy becomes a finalizer (``orphan``, ``foregroundDeletion``) that the garbage collector
 takes off again. An object that something holds (finalizers, a grace period, its strategy) is marked with a
 ``deletionTimestamp`` and stays; the update that ends the last hold removes it (``Writes.replace``).
+
+Decoding a large object takes longest, so it is done once, or not at all where a thread has done it (``Record.at_hand``): what
+is changed is a copy of its outermost parts.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from allotment.api.status import BadRequest, conflict, invalid, not_found
 from allotment.apiserver.registry.call import Call, Written
 from allotment.apiserver.registry.catalogue import Served
 from allotment.apiserver.registry.metadata import FOREGROUND, ORPHAN
+from allotment.apiserver.registry.strategies import opened
 from allotment.apiserver.registry.strategy import Operation
 from allotment.apiserver.registry.writes import Writes, may_go
 from allotment.apiserver.store.record import Obj, Record
@@ -102,7 +106,8 @@ class Deletion:
 
     def delete_record(self, served: Served, record: Record, options: DeleteOptions, call: Call) -> Written:
         resource, key = served.resource, record.key
-        obj = record.load()
+        before = record.peek()
+        obj = opened(before)
         _check(served, obj, options.preconditions)
         self._writes.admit_delete(resource, obj, call)
         metadata = obj["metadata"]
@@ -120,13 +125,13 @@ class Deletion:
         _set_finalizers(metadata, options)
         if not metadata.get("deletionGracePeriodSeconds"):
             if not metadata.get("finalizers") and not resource.strategy.held(obj):
-                return self._writes.remove(key, _as_it_was(record, obj), call)
+                return self._writes.remove(key, _as_it_was(before, obj), call)
             if not begun:
                 _mark(metadata, call.now, 0)
         if may_go(resource, obj):  # its grace period has just been cut to nothing
             return self._writes.remove(key, obj, call)
         resource.strategy.prepare_delete(obj, call.write(Operation.DELETE))
-        if obj == record.load():
+        if obj == before:
             return self._writes.unchanged(record)
         return Written(self._writes.put(key, obj, call))
 
@@ -160,10 +165,10 @@ def success(served: Served, obj: Obj) -> Obj:
     }
 
 
-def _as_it_was(record: Record, obj: Obj) -> Obj:
+def _as_it_was(before: Obj, obj: Obj) -> Obj:
     """What the event of a deletion shows: the last stored state, if the deletion did not have to write another."""
-    before = record.load()
-    return before if before["metadata"].get("finalizers") == obj["metadata"].get("finalizers") else obj
+    same = before["metadata"].get("finalizers") == obj["metadata"].get("finalizers")
+    return opened(before) if same else obj
 
 
 def _check(served: Served, obj: Obj, wanted: Preconditions | None) -> None:

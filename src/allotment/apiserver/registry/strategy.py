@@ -78,10 +78,13 @@ class Strategy:
         return []
 
     def hold(self, obj: Obj) -> None:
-        """Adds finalizers that shall keep an object whose deletion is asked for."""
+        """Adds finalizers, in a list that is new, that shall keep an object whose deletion is asked for."""
 
     def prepare_delete(self, obj: Obj, write: Write) -> None:
-        """Marks an object whose deletion begins and that will linger, once ``deletionTimestamp`` is set."""
+        """Marks an object whose deletion begins and that will linger, once ``deletionTimestamp`` is set.
+
+        It may set members of the object and of its parts; what is deeper belongs to the stored state too.
+        """
 
     def held(self, obj: Obj) -> bool:
         """Whether an object being deleted must stay, whatever ``metadata.finalizers`` says.

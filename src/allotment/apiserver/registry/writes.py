@@ -98,9 +98,12 @@ class Writes:
         elif prepared.nothing:
             return self.unchanged(prepared.record)
         self._admissions.admit(resource, obj, prepared.old, prepared.write)
-        if prepared.record is not None and may_go(resource, obj):
-            return self.remove(key, obj, call)
-        return Written(self.put(key, obj, call, prepared.accounted), created=prepared.record is None)
+        if prepared.record is None:
+            return Written(self.put(key, obj, call, prepared.accounted), created=True)
+        with prepared.record.decoded(prepared.old):  # for followers
+            if may_go(resource, obj):
+                return self.remove(key, obj, call)
+            return Written(self.put(key, obj, call, prepared.accounted))
 
     # --- create ---
 

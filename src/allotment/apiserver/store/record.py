@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -53,7 +54,7 @@ class Record:
         self.data = data  # JSON in the hub version, resourceVersion included
         # selectable fields, kept by the registry once it worked them out
         self.fields: Mapping[str, str] | None = None
-        # decoded, while followers are told of the write: not to be kept or changed
+        # decoded, while the loop works on it or followers are told of the write: not to be kept or changed
         self.at_hand: Obj | None = None
         # the schema that the account of who owns which fields agrees with, if known
         self.accounted: object = None
@@ -68,6 +69,15 @@ class Record:
             finally:
                 gc.enable()
         return _decoded(self.data)
+
+    @contextmanager
+    def decoded(self, obj: Obj | None) -> Iterator[None]:
+        """Has what it decodes to at hand, if that is known: for whoever looks at it until the context is left."""
+        self.at_hand = obj
+        try:
+            yield
+        finally:
+            self.at_hand = None
 
     def peek(self) -> Obj:
         """The object to look at, not to keep or change."""

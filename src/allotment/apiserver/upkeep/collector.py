@@ -1,12 +1,17 @@
-"""The garbage collector: carries out what ownership asks for."""
+"""The garbage collector: carries out what ownership asks for.
+
+The change of a large object is prepared in a thread. In the next turn ownership is asked again, and the change is made if it is still
+wanted of the same state of the object.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from allotment.api.status import StatusError
 from allotment.apiserver.registry.catalogue import Catalogue, Served
 from allotment.apiserver.registry.deletion import DeleteOptions, Deletion, Preconditions
-from allotment.apiserver.registry.writes import Writes
+from allotment.apiserver.registry.writes import Prepared, Writes
 from allotment.apiserver.store.record import Obj, Record
 from allotment.apiserver.upkeep.ownership import (
     Delete,
@@ -18,7 +23,7 @@ from allotment.apiserver.upkeep.ownership import (
     Step,
     StopBlocking,
 )
-from allotment.apiserver.upkeep.task import Clock, Upkeep, utc_now
+from allotment.apiserver.upkeep.task import LARGE, Clock, Upkeep, utc_now
 
 
 class Collector(Upkeep[str]):
@@ -31,6 +36,7 @@ class Collector(Upkeep[str]):
         self._deletion = Deletion(writes)
         self._catalogue = catalogue
         self.ownership = Ownership(self._resolvable)
+        self._prepared: tuple[Step, Prepared | StatusError] | None = None
         self._store.follow("", self._changed)
 
     def kinds_changed(self) -> None:
@@ -42,7 +48,9 @@ class Collector(Upkeep[str]):
 
     def do(self, due: str) -> None:
         for step in list(self.ownership.steps(due)):
-            self._carry_out(step)
+            if not self._carry_out(step):
+                self.put_back(due)
+                break
 
     def put_back(self, due: str) -> None:
         self.ownership.look_again([due])
@@ -56,11 +64,12 @@ class Collector(Upkeep[str]):
         served = self._catalogue.of_kind(owner.api_version, owner.kind)
         return served is not None and (bool(member.key.namespace) or not served.resource.namespaced)
 
-    def _carry_out(self, step: Step) -> None:
+    def _carry_out(self, step: Step) -> bool:
+        """False: it is being prepared."""
         member = step.member
         resource = self._catalogue.resource(member.key.resource)
         if resource is None:  # no longer served: nobody can write it, so nobody waits for it
-            return
+            return True
         served = self._catalogue.hub(resource)
         match step:
             case Delete(policy=policy):
@@ -69,22 +78,51 @@ class Collector(Upkeep[str]):
                 )
                 self._deletion.delete(served, member.key.namespace, member.key.name, options, self.call())
             case DropOwners(owners=owners):
-                self._edit(served, member, lambda metadata: _drop(metadata, owners))
+                return self._edit(served, step, lambda metadata: _drop(metadata, owners))
             case StopBlocking():
-                self._edit(served, member, _stop_blocking)
+                return self._edit(served, step, _stop_blocking)
             case RemoveFinalizer(finalizer=finalizer):
-                self._edit(served, member, lambda metadata: _remove(metadata, finalizer))
+                return self._edit(served, step, lambda metadata: _remove(metadata, finalizer))
+        return True
 
-    def _edit(self, served: Served, member: Member, edit: Callable[[Obj], None]) -> None:
-        record = self._store.head(member.key)
+    def _edit(self, served: Served, step: Step, edit: Callable[[Obj], None]) -> bool:
+        record = self._store.head(step.member.key)
         if record is None:
+            return True
+        if len(record.data) <= LARGE:
+            prepared = self._edited(served, record, step.member, edit)
+            if prepared is not None:
+                self._writes.commit(prepared)
+            return True
+        ready, self._prepared = self._prepared, None
+        if ready is not None and ready[0] == step:
+            if isinstance(ready[1], StatusError):
+                raise ready[1]
+            if self._writes.stands(ready[1]):
+                self._writes.commit(ready[1])
+                return True
+        self.leave(lambda: self._prepare(served, record, step, edit))
+        return False
+
+    def _prepare(self, served: Served, record: Record, step: Step, edit: Callable[[Obj], None]) -> None:
+        try:
+            prepared = self._edited(served, record, step.member, edit)
+        except StatusError as exc:
+            self._prepared = step, exc
             return
+        if prepared is not None:
+            self._prepared = step, prepared
+
+    def _edited(
+        self, served: Served, record: Record, member: Member, edit: Callable[[Obj], None]
+    ) -> Prepared | None:
+        """The change of an object; None if it is another one of that name by now."""
         old = record.load()
         if old["metadata"]["uid"] != member.uid:
-            return
+            return None
         new = record.load()
         edit(new["metadata"])
-        self._writes.replace(served, record, old, new, self.call())
+        return self._writes.prepare_replace(served, record, old, new, self.call())
 
 
 def _drop(metadata: Obj, owners: frozenset[str]) -> None:

@@ -25,12 +25,9 @@ from allotment.apiserver.registry.kinds.custom_resource_definition import CLEANU
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.writes import Prepared, Writes
 from allotment.apiserver.store.record import Key, Obj, Record
-from allotment.apiserver.upkeep.task import Clock, Upkeep, utc_now
+from allotment.apiserver.upkeep.task import LARGE, Clock, Upkeep, utc_now
 
 log = logging.getLogger(__name__)
-
-LARGE = 32 * 1024
-"""Bytes of a definition from which on it is compiled in a thread."""
 
 PER_TURN = 100
 """Objects deleted before requests get their turn."""
@@ -50,6 +47,14 @@ class _Compiled(NamedTuple):
     crd: Obj
     kind: Resource | None
     names: Prepared | None = None
+
+
+class _Ending(NamedTuple):
+    """How far the deletion of a definition is, as its status shall tell; None if it does already. The last lets it go."""
+
+    record: Record
+    write: Prepared | None
+    last: bool
 
 
 def _made_of(crd: Obj) -> tuple[Any, ...]:
@@ -85,6 +90,7 @@ class CustomKinds(Upkeep[str]):
         self._shown: dict[str, _Shown] = {}
         self._named: dict[str, dict[str, Obj]] = {}  # by group and name, what each definition calls its kind
         self._compiled: dict[str, _Compiled] = {}  # large definitions
+        self._endings: dict[str, _Ending] = {}  # likewise
         self._going: dict[str, str] = {}  # the kinds whose definition is being deleted, and its name
         self._due: OrderedDict[str, None] = OrderedDict()
         self._starting = True
@@ -98,9 +104,12 @@ class CustomKinds(Upkeep[str]):
     def do(self, due: str) -> None:
         record = self._store.head(Key(DEFINITIONS, "", due))
         compiled = self._compiled.pop(due, None)
+        ending = self._endings.pop(due, None)
         if record is None:
             return
-        if len(record.data) <= LARGE:
+        if ending is not None and ending.record is record:
+            self._commit_ending(ending)
+        elif len(record.data) <= LARGE:
             self._look_after(record, record.load())
         elif compiled is None or compiled.record is not record:
             self._mark(due)
@@ -252,7 +261,7 @@ class CustomKinds(Upkeep[str]):
             left = list(self._store.heads(name))
         if len(staying) > PER_TURN and not failed:
             self._mark(name)
-        if left:
+        elif left:
             reason, told = "InstanceDeletionInProgress", "CustomResource deletion is in progress"
             if failed:
                 reason, told = "InstanceDeletionFailed", f"could not issue all deletes: {failed}"
@@ -264,17 +273,41 @@ class CustomKinds(Upkeep[str]):
             self._tell(record, "False", *done, release=True)
 
     def _tell(self, record: Record, status: str, reason: str, message: str, *, release: bool = False) -> None:
-        record = self._store.head(record.key) or record
+        condition = (status, reason, message)
+        if len(record.data) <= LARGE:
+            self._commit_ending(self._ending(record, condition, release))
+            return
+        name = record.key.name
+
+        def prepare() -> None:
+            self._endings[name] = self._ending(record, condition, release)
+
+        self._mark(name)
+        self.leave(prepare)
+
+    def _ending(self, record: Record, condition: tuple[str, str, str], release: bool) -> _Ending:
         old, new = record.load(), record.load()
-        set_condition(new, "Terminating", status, reason, message, self.call().now)
+        set_condition(new, "Terminating", *condition, self.call().now)
         if release:
             new["metadata"]["finalizers"] = [
                 each for each in new["metadata"]["finalizers"] if each != CLEANUP
             ]
             if not new["metadata"]["finalizers"]:
                 del new["metadata"]["finalizers"]
+        write = None
         if new != old:
-            self._writes.replace(self._served(), record, old, new, self.call(), "status")
+            try:
+                write = self._writes.prepare_replace(self._served(), record, old, new, self.call(), "status")
+            except StatusError as exc:
+                log.info("%s: the status of %s: %s", self.name, record.key.name, exc)
+        return _Ending(record, write, release)
+
+    def _commit_ending(self, ending: _Ending) -> None:
+        name = ending.record.key.name
+        if ending.last and name in self._shown and any(True for _ in self._store.heads(name)):
+            self._mark(name)  # one more object came
+        elif ending.write is not None:
+            self._writes.commit(ending.write)
 
     def _in_group(self, group: str) -> list[Obj]:
         """The definitions of a group, as far as their names go: with their schemas, reading them all would take a while."""

@@ -16,6 +16,7 @@ from allotment.api.status import StatusError
 from allotment.apiserver.registry.catalogue import Catalogue, Served
 from allotment.apiserver.registry.conditions import set_condition
 from allotment.apiserver.registry.deletion import DeleteOptions, Deletion
+from allotment.apiserver.registry.strategies import opened
 from allotment.apiserver.registry.writes import Writes
 from allotment.apiserver.store.record import Key, Obj, Record
 from allotment.apiserver.upkeep.task import Clock, Upkeep, utc_now
@@ -71,7 +72,7 @@ class NamespaceEmptier(Upkeep[str]):
         record = current or previous
         assert record is not None  # one of the two is there
         going = current is not None and b'"deletionTimestamp"' in current.data
-        if going and _terminating(record.load()):
+        if going and _terminating(record.peek()):
             if record.key.name not in self._going:
                 self._going[record.key.name] = _NEVER
                 self._mark(record.key.name, _NEVER)
@@ -140,7 +141,8 @@ class NamespaceEmptier(Upkeep[str]):
 
     def _finalize(self, record: Record) -> None:
         record = self._store.head(record.key) or record
-        old, new = record.load(), record.load()
+        old = record.load()
+        new = opened(old)
         new["spec"]["finalizers"] = [
             each for each in new["spec"].get("finalizers") or () if each != FINALIZER
         ]

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 Clock = Callable[[], datetime]
 T = TypeVar("T")
 
+LARGE = 32 * 1024
+"""Bytes of an object from which on a thread does what takes long with it."""
 PAUSE = 1.0
 """Seconds to wait when the store is in trouble."""
 

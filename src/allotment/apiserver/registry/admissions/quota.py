@@ -159,7 +159,7 @@ class Quotas:
             return
         for state, sign in ((previous, -1), (current, 1)):
             if state is not None:
-                obj = state.load()
+                obj = state.peek()
                 for quota in concerned:
                     quota.add(quota.usage(resource, obj), sign)
         self._unsettled.update(quota.key for quota in concerned)

@@ -79,9 +79,9 @@ class _Definitions(Strategy):
         return definition_warnings(obj)
 
     def hold(self, obj: Obj) -> None:
-        finalizers = obj["metadata"].setdefault("finalizers", [])
+        finalizers = obj["metadata"].get("finalizers") or ()
         if CLEANUP not in finalizers:
-            finalizers.append(CLEANUP)
+            obj["metadata"]["finalizers"] = [*finalizers, CLEANUP]
 
     def prepare_delete(self, obj: Obj, write: Write) -> None:
         if condition(obj, "Terminating") is None:
