@@ -55,6 +55,11 @@ def values(records: Sequence[Record]) -> dict[str, Any]:
     return {record.key.name: record.load()["value"] for record in records}
 
 
+def revisions_in_file(store: Store) -> list[int]:
+    found = store._database.connection.execute("SELECT revision FROM revisions ORDER BY revision")
+    return [each for (each,) in found]
+
+
 def revision(record: Record | None) -> int | None:
     return None if record is None else record.revision
 

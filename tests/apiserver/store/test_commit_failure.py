@@ -13,7 +13,18 @@ from allotment.apiserver.store.errors import CommitFailed
 from allotment.apiserver.store.history import Evicted, Window
 from allotment.apiserver.store.pending import Pending
 from allotment.apiserver.store.record import Record
-from tests.apiserver.store.build import Disk, delete, drain, key, opened, put, revision, thing, values
+from tests.apiserver.store.build import (
+    Disk,
+    delete,
+    drain,
+    key,
+    opened,
+    put,
+    revision,
+    revisions_in_file,
+    thing,
+    values,
+)
 
 
 def test_everything_on_its_way_fails_and_the_head_is_the_durable_state_again(file: Path) -> None:
@@ -129,7 +140,7 @@ def test_what_left_the_history_leaves_the_file_once_commits_succeed_again(file: 
             await put(store, "b")
             await store.compact(store.revision)
         async with opened(file) as store:
-            assert [row.record.revision for row in store._database.rows()] == [6, 7]
+            assert revisions_in_file(store) == [6, 7]
 
     asyncio.run(run())
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
+import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allotment.apiserver.store import mark
+from allotment.apiserver.store import database, mark
 from allotment.apiserver.store.backup import copy
-from allotment.apiserver.store.errors import Corrupt, Lost, OpenError
+from allotment.apiserver.store.errors import CommitFailed, Corrupt, Lost, OpenError
 from allotment.apiserver.store.mark import AHEAD
 from allotment.apiserver.store.store import Store
 from tests.apiserver.store.build import delete, opened, put, values
@@ -140,6 +142,99 @@ def test_whatever_happens_to_the_write_ahead_log_nothing_is_lost_in_silence(
     damage(wal(folder / "store.db"), where)
     with suppress(Lost):
         assert contents(folder / "store.db") == contents(killed)
+
+
+def test_a_damaged_row_is_noticed_before_anything_is_changed(killed: Path) -> None:
+    """What SQLite does when it opens and closes a file (it moves the log into it) would be done to the evidence."""
+    killed.write_bytes(killed.read_bytes().replace(b"1616161616", b"1616161617"))
+    before = {path.name: path.read_bytes() for path in killed.parent.iterdir()}
+    refused = refusal(killed)
+    assert isinstance(refused, Corrupt)
+    assert "revision 16 (pods default/p2) is damaged" in str(refused)
+    after = {path.name: path.read_bytes() for path in killed.parent.iterdir()}
+    assert {name: after[name] for name in before} == before
+
+
+def test_what_the_disk_cannot_read_is_damage_and_can_be_left_behind(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_: object) -> None:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_READ
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "check_pages", unreadable)
+        refused = refusal(killed)
+    assert isinstance(refused, Corrupt)
+    assert "the disk cannot read it" in str(refused)
+    assert "--accept-loss" in str(refused)
+
+
+def test_the_file_that_lost_writes_is_the_one_that_is_named(killed: Path) -> None:
+    contents(killed)  # closes it: without a write-ahead log it is complete
+    whole = killed.read_bytes()
+    killed.write_bytes(b"")
+    assert "as store.db is empty" in str(refusal(killed))
+    killed.unlink()
+    assert "as store.db is missing" in str(refusal(killed))
+    killed.write_bytes(whole)
+    execute(killed, f"DELETE FROM revisions WHERE revision = {NEWEST}")
+    assert "as store.db is damaged, or an older one" in str(refusal(killed))
+
+
+def test_a_mark_of_an_earlier_time_can_vouch_for_nothing(killed: Path, tmp_path: Path) -> None:
+    contents(killed)
+    shutil.copy(mark.path_of(killed), tmp_path / "earlier")
+
+    async def go_on() -> None:
+        async with opened(killed) as store:
+            await put(store, "later")
+
+    asyncio.run(go_on())
+    shutil.copy(tmp_path / "earlier", mark.path_of(killed))
+    assert "store.db.mark beside it is of an earlier time" in str(refusal(killed))
+    revision, found = contents(killed, accept_loss=True)
+    assert revision > NEWEST + AHEAD
+    assert "later" in found
+
+
+def test_revisions_are_not_given_out_before_the_disk_has_that_they_may_be(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    async def run() -> None:
+        async with opened(killed) as store:
+            store._database._mark._reserved = store.revision
+            with monkeypatch.context() as patch:
+                patch.setattr(mark.Mark, "sync", broken)
+                for _ in range(2):
+                    with pytest.raises(CommitFailed):
+                        await put(store, "later")
+            given = await put(store, "later")
+            progress = mark.read(killed)
+            assert progress is not None
+            assert progress.reserved >= given.revision
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("state", ["empty", "not there"])
+def test_a_store_without_its_mark_that_is_empty_or_missing_is_not_taken_for_a_new_one(
+    state: str, killed: Path
+) -> None:
+    """Its write-ahead log, or the keys, show that there was one; SQLite would remove the former."""
+    keys = killed.parent / "service-account.key"
+    mark.path_of(killed).unlink()
+    killed.write_bytes(b"") if state == "empty" else killed.unlink()
+    with pytest.raises(Corrupt, match=rf"it is {state}, although .*store\.db-wal shows"):
+        Store.open(killed)
+    wal(killed).unlink()
+    keys.touch()
+    with pytest.raises(Corrupt, match=rf"it is {state}, although .*service-account\.key shows"):
+        Store.open(killed, expected=keys)
 
 
 def test_a_store_that_is_missing_beside_its_mark_or_keys_is_refused(killed: Path) -> None:

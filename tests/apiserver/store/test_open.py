@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from allotment.apiserver.store.errors import Corrupt, Locked, OpenError, TooNew, Unwritable
+from allotment.apiserver.store.errors import Corrupt, Locked, Lost, OpenError, TooNew, Unwritable
 from allotment.apiserver.store.store import Store
 from tests.apiserver.store.build import delete, opened, put, values
 from tests.thoroughness import examples
@@ -145,7 +145,7 @@ def test_a_truncated_file_is_refused_at_whatever_length(written: Path) -> None:
     whole = written.read_bytes()
     for length in {*range(1, len(whole), 1500), 1, 99, 100, 511, 4096, 8192, len(whole) - 1}:
         written.write_bytes(whole[:length])
-        assert isinstance(refusal(written), Corrupt), length
+        assert isinstance(refusal(written), Corrupt | Lost), length
 
 
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -174,6 +174,18 @@ def test_a_flipped_bit_is_noticed_or_does_not_matter(where: float, bit: int, wri
         for rest in written.parent.glob("store.db-*"):
             rest.unlink()
         written.write_bytes(whole)
+
+
+@pytest.mark.parametrize("accept_loss", [False, True])
+def test_damage_that_is_no_text_is_told_like_any_other(accept_loss: bool, written: Path) -> None:
+    """SQLite quotes what it cannot parse, and Python cannot read its message."""
+    whole = written.read_bytes()
+    assert b"tablemetameta" in whole
+    written.write_bytes(whole.replace(b"tablemetameta", b"table\xedetameta"))
+    if accept_loss:
+        asyncio.run(Store.open(written, accept_loss=True).close())
+    else:
+        assert isinstance(refusal(written), Corrupt)
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from allotment.apiserver.store import mark
 from allotment.apiserver.store.database import (
+    BROKEN,
     begin_anew,
     check,
     check_pages,
@@ -81,7 +82,7 @@ def _copy(source: Path, target: Path) -> None:
             found = newest(copied)
         if progress is not None and found < progress.acknowledged:
             raise Lost(source, found + 1, progress.acknowledged, "its write-ahead log is damaged or missing")
-    except sqlite3.Error as exc:
+    except BROKEN as exc:
         raise translate(source, exc) from exc
 
 
@@ -93,7 +94,7 @@ def _renumber(backup: Path, path: Path, known: int) -> int:
             revision = max(newest(db), known) + REVISION_STEP
             begin_anew(backup, db, revision)
             return revision
-    except sqlite3.Error as exc:
+    except BROKEN as exc:
         raise translate(backup, exc) from exc
 
 
@@ -105,7 +106,7 @@ def highest(store: Path, used: bool) -> int:
         progress = mark.read(store)
         if progress is not None:
             known = progress.acknowledged if progress.closed else progress.reserved
-    with suppress(OSError, sqlite3.Error), closing(connect_to_read(store)) as db:
+    with suppress(OSError, *BROKEN), closing(connect_to_read(store)) as db:
         known = max(known, newest(db))
     return known or (int(time.time() * 1000) if used else 0)
 

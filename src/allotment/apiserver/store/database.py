@@ -73,7 +73,12 @@ COMMIT;
 
 SELECT = "SELECT revision, resource, namespace, name, type, created, checksum, data FROM revisions"
 
+BROKEN = (sqlite3.Error, UnicodeDecodeError)
+"""What comes of a damaged file: SQLite's messages may quote bytes of it that are no text."""
+
 _FREE = ("freelist_count", "page_size")
+
+_UNREADABLE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS)
 
 _TYPES = {type_.value: type_ for type_ in ChangeType}
 
@@ -108,7 +113,7 @@ class Database:
         """Opens or creates the file and checks it, and its log against its mark. Raises :class:`OpenError`."""
         self.path = path
         self.full = False
-        progress = examine(path, expected)
+        progress, self._rows = examine(path, expected)
         self.reserve = Reserve(path)
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # objects hold secrets
@@ -117,7 +122,7 @@ class Database:
             raise Unwritable(path, f"the store {path} cannot be opened for writing: {exc.strerror}") from exc
         try:
             self._prepare(progress)
-        except sqlite3.Error as exc:
+        except BROKEN as exc:
             self.connection.close()
             raise translate(path, exc) from exc
         except OpenError:
@@ -138,17 +143,16 @@ class Database:
         if progress is not None and not progress.certain:
             begin_anew(self.path, db, progress.reserved)
             meta = check(self.path, db)
+            self._rows = list(read(self.path, db, meta))
         self.compacted = meta.compacted
         self._mark = Mark(self.path, newest(db))
         if not meta.marked:
             db.execute("UPDATE meta SET value = 1 WHERE name = 'marked'")
 
-    def rows(self) -> Iterator[Row]:
-        """The whole log in order. Raises :class:`Corrupt` at a row that is damaged, or missing."""
-        try:
-            yield from read(self.path, self.connection, check(self.path, self.connection))
-        except sqlite3.Error as exc:
-            raise translate(self.path, exc) from exc
+    def rows(self) -> list[Row]:
+        """The whole log in order, as it was when the file was opened. Can be asked for once."""
+        rows, self._rows = self._rows, []
+        return rows
 
     def commit(self, writes: Sequence[Pending], evicted: Sequence[Evicted] = ()) -> None:
         """Makes writes durable and forgets what left the history, all or nothing. Raises ``sqlite3.Error`` or ``OSError``.
@@ -245,44 +249,85 @@ class Database:
         self.reserve.release()
 
 
-def examine(path: Path, expected: Path | None = None) -> Progress | None:
-    """Checks a store that is not open, and compares it with its mark, which it returns. Nothing is changed: what SQLite
-    takes for the end of a damaged log it would cut off. Raises :class:`OpenError`."""
+def examine(path: Path, expected: Path | None = None) -> tuple[Progress | None, list[Row]]:
+    """Checks a store that is not open, and compares it with its mark. Returns what the mark says, and all rows. Nothing is
+    changed: what SQLite takes for the end of a damaged log it would cut off. Raises :class:`OpenError`."""
     progress, damaged = None, None
     try:
         progress = read_mark(path)
     except Corrupt as exc:  # perhaps it was being made, beside a store that never used it
         damaged = exc
     used = damaged is not None
-    last = progress.acknowledged if progress is not None else 0
-    found = FIRST_REVISION
+    found, rows = FIRST_REVISION, list[Row]()
     try:
-        if expected is not None and expected.exists() and not path.exists() and progress is None:
-            raise Corrupt(path, f"it is not there, although {expected} shows that a server has run here")
         if path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
-        if path.exists() and path.stat().st_size:
-            if path.stat().st_size < SMALLEST:
+        if size_of(path):
+            if size_of(path) < SMALLEST:
                 raise Corrupt(path, "it is not a database")
             with closing(connect_to_read(path)) as db:
                 if db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
                     meta = check(path, db)
+                    found, used = newest(db), meta.marked
+                    _compare(
+                        path, found, progress
+                    )  # first: of damage and loss, the loss is what people need to know
                     check_pages(path, db)
-                    found = newest(db)
-                    used = meta.marked
+                    rows = list(read(path, db, meta))
+        elif progress is None:
+            _expect_none(path, expected)
         if used and progress is None:
             what = f"{mark_path(path).name} is not beside it, so nobody can tell whether writes are missing"
             raise damaged or Corrupt(path, what)
-        wal = path.with_name(path.name + "-wal")
-        if found < last:
-            state = "is damaged, or was cut" if wal.exists() and wal.stat().st_size else "is missing"
-            culprit = wal if path.exists() else path
-            raise Lost(path, found + 1, last, f"{culprit.name} {state}")
-    except sqlite3.Error as exc:
+        _compare(path, found, progress)
+    except BROKEN as exc:
         raise translate(path, exc) from exc
     except OSError as exc:
         raise Unwritable(path, f"the store {path} cannot be opened for writing: {exc.strerror}") from exc
-    return progress
+    return progress, rows
+
+
+def _compare(path: Path, found: int, progress: Progress | None) -> None:
+    """Whether a log that goes up to ``found`` is as far as its mark says. Raises :class:`Lost`, or :class:`Corrupt` if the mark is
+    an older one, which can vouch for nothing."""
+    if progress is None:
+        return
+    if found < progress.acknowledged:
+        raise Lost(path, found + 1, progress.acknowledged, _culprit(path, progress))
+    if found > (progress.acknowledged if progress.closed else progress.reserved):
+        what = f"{mark_path(path).name} beside it is of an earlier time, so nobody can tell whether writes are missing"
+        raise Corrupt(path, what)
+
+
+def _culprit(path: Path, progress: Progress) -> str:
+    """Which file of a store must have lost writes, and how."""
+    wal = wal_path(path)
+    for file in [path] if progress.closed else [path, wal]:
+        if not size_of(file):
+            return f"{file.name} is {'empty' if file.exists() else 'missing'}"
+    return (
+        f"{path.name} is damaged, or an older one"
+        if progress.closed
+        else f"{wal.name} is damaged, or was cut"
+    )
+
+
+def _expect_none(path: Path, expected: Path | None) -> None:
+    """Raises :class:`Corrupt` if something is left of a store where there is none."""
+    signs = [expected] if expected is not None and expected.exists() else []
+    signs += [wal_path(path)] if size_of(wal_path(path)) else []
+    for sign in signs:
+        state = "empty" if path.exists() else "not there"
+        raise Corrupt(path, f"it is {state}, although {sign} shows that a server has run here")
+
+
+def size_of(path: Path) -> int:
+    """0 for a file that is not there."""
+    return path.stat().st_size if path.exists() else 0
+
+
+def wal_path(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
 
 
 def create(db: sqlite3.Connection) -> None:
@@ -297,8 +342,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """A connection that changes nothing, neither while it is open nor when it is closed, and leaves no files behind."""
-    wal = path.with_name(path.name + "-wal")
-    return _connect(path, "mode=ro" if wal.exists() else "mode=ro&immutable=1")
+    return _connect(path, "mode=ro" if wal_path(path).exists() else "mode=ro&immutable=1")
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
@@ -350,9 +394,11 @@ def newest(db: sqlite3.Connection) -> int:
 
 
 def read(path: Path, db: sqlite3.Connection, meta: Meta) -> Iterator[Row]:
-    """The rows of a log, each checked. Up to the compacted revision they are counted; after it none may be missing."""
+    """The rows of a log, each checked. Up to the compacted revision they are counted; after it none may be missing. Raises
+    :class:`Corrupt`."""
     expected = meta.compacted
     count = checksums = 0
+    there: set[Key] = set()
     for values in db.execute(SELECT + " ORDER BY revision"):
         revision = values[0]
         if revision > meta.compacted:
@@ -362,14 +408,21 @@ def read(path: Path, db: sqlite3.Connection, meta: Meta) -> Iterator[Row]:
         row = row_of(values)
         if row is None:
             raise Corrupt(path, f"revision {revision} ({values[1]} {values[2]}/{values[3]}) is damaged")
+        key = row.record.key
         if revision <= meta.compacted:
             count += 1
             checksums += values[6]
+        elif (key in there) is (row.type is ChangeType.ADDED):
+            raise Corrupt(path, f"the state before revision {revision} is missing")
+        if row.type is ChangeType.DELETED:
+            there.discard(key)
+        else:
+            there.add(key)
         yield row
     if meta.rows is not None and (count, checksums) != (meta.rows, meta.checksums):
         raise Corrupt(
             path,
-            f"of {meta.rows} objects written up to revision {meta.compacted} it has {count}"
+            f"its meta table tells of {meta.rows} objects written up to revision {meta.compacted}, and it has {count}"
             + ("" if count != meta.rows else ", and they are not those"),
         )
 
@@ -450,11 +503,13 @@ def upgrade(db: sqlite3.Connection) -> None:
     db.execute("COMMIT")
 
 
-def translate(path: Path, exc: sqlite3.Error) -> OpenError:
+def translate(path: Path, exc: Exception) -> OpenError:
     """What SQLite says when a file is opened and read, as ours."""
     code = _code(exc)
     if code == sqlite3.SQLITE_NOTADB:
         return Corrupt(path, "it is not a database")
+    if getattr(exc, "sqlite_errorcode", 0) in _UNREADABLE:
+        return Corrupt(path, f"the disk cannot read it ({exc})")
     if no_room(exc):
         return Unwritable(path, f"the store {path} cannot be opened: its disk is full. Free some space on it")
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
@@ -462,12 +517,12 @@ def translate(path: Path, exc: sqlite3.Error) -> OpenError:
     return Corrupt(path, f"it is damaged ({exc})")
 
 
-def _code(exc: sqlite3.Error) -> int:
+def _code(exc: Exception) -> int:
     code: int = getattr(exc, "sqlite_errorcode", 0) & 0xFF
     return code
 
 
-def no_room(exc: sqlite3.Error) -> bool:
+def no_room(exc: Exception) -> bool:
     """Whether an error means that the disk is full."""
     code = getattr(exc, "sqlite_errorcode", 0)
     return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)

@@ -78,9 +78,16 @@ class Mark:
 
     def reserve(self, revision: int) -> None:
         """Before a revision may be given out. Raises ``OSError``."""
-        if revision > self._reserved:
-            self._reserved = revision + AHEAD
+        if revision <= self._reserved:
+            return
+        before, self._reserved = self._reserved, revision + AHEAD
+        try:
             self._write_all()
+        except OSError:
+            self._reserved = (
+                before  # what the disk does not have is not reserved: the next commit tries again
+            )
+            raise
 
     def note(self, revision: int) -> None:
         """Everything up to a revision is committed. Raises ``OSError``."""

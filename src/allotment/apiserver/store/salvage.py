@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from allotment.apiserver.store.backup import REVISION_STEP, highest, replacing, set_aside
-from allotment.apiserver.store.database import SELECT, Row, connect, connect_to_read, create, fill, row_of
+from allotment.apiserver.store.database import (
+    BROKEN,
+    SELECT,
+    Row,
+    connect,
+    connect_to_read,
+    create,
+    fill,
+    row_of,
+)
 from allotment.apiserver.store.record import ChangeType, Key
 
 
@@ -31,7 +40,7 @@ def salvage(path: Path) -> Salvaged:
     """Puts a sound store in the place of a damaged or missing one, of which the caller has the lock. Raises
     :class:`OpenError` if the file cannot be written."""
     newest: dict[Key, Row] = {}
-    with suppress(sqlite3.Error, OSError), closing(connect_to_read(path)) as db:
+    with suppress(*BROKEN, OSError), closing(connect_to_read(path)) as db:
         for row in _readable(db):
             known = newest.get(row.record.key)
             if known is None or known.record.revision < row.record.revision:
@@ -49,6 +58,7 @@ def salvage(path: Path) -> Salvaged:
 
 def _readable(db: sqlite3.Connection) -> Iterator[Row]:
     """The rows that are sound, from both ends up to where SQLite cannot go on."""
+    db.text_factory = lambda text: text.decode(errors="replace")  # a name that is none does not end the walk
     for order in ("", " DESC"):
         try:
             for values in db.execute(f"{SELECT} ORDER BY revision{order}"):
@@ -56,5 +66,5 @@ def _readable(db: sqlite3.Connection) -> Iterator[Row]:
                 if row is not None:
                     yield row
             return
-        except sqlite3.Error:
+        except BROKEN:
             continue

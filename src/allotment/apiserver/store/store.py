@@ -460,8 +460,6 @@ class Store:
             if previous is not None:
                 record.key = previous.key
             if record.revision > database.compacted:
-                if (previous is None) != (row.type is ChangeType.ADDED):
-                    raise Corrupt(self.path, f"the state before revision {record.revision} is missing")
                 self._history.append(Change(row.type, record, previous), row.created)
             if row.type is ChangeType.DELETED:
                 current.pop(record.key, None)
