@@ -113,7 +113,9 @@ def test_a_store_that_is_missing_beside_its_keys_is_not_replaced_by_an_empty_one
             read(killed, "first")
 
 
-def test_on_a_full_disk_a_server_refuses_in_a_sentence_deletes_and_recovers(tmp_path: Path) -> None:
+def test_on_a_full_disk_a_server_refuses_in_a_sentence_deletes_and_recovers(
+    tmp_path: Path, allot: Allot
+) -> None:
     folder = tmp_path / "disk"
     folder.mkdir()
     with mounted(folder, 64 * 1024 * 1024):
@@ -124,6 +126,11 @@ def test_on_a_full_disk_a_server_refuses_in_a_sentence_deletes_and_recovers(tmp_
             disk.fill()
             with pytest.raises(InsufficientStorage, match=r"full, so only deletions .*free some space"):
                 write(disk.folder, *(f"last-{number}" for number in range(ENOUGH)))
+            told = allot("status", "--data-dir", str(disk.folder))
+            assert (told.code, told.out.splitlines()[0]) == (
+                1,
+                "running, but it is not ready: store failed: the disk is full: only deletions are accepted",
+            )
             ask(disk.folder / "kubeconfig", lambda c: c.plain(*MAPS).delete("m0", "default"))
             with pytest.raises(NotFound):
                 read(disk.folder, "m0")

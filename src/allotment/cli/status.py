@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from allotment.apiserver.store.lock import Holder
     from allotment.client.client import Client
 
-OK = 200
 _PATIENCE_SECONDS = 5.0
 _COUNTED = ("nodes", "pods", "namespaces")
 
@@ -29,7 +28,7 @@ _COUNTED = ("nodes", "pods", "namespaces")
 def command(output: str, data_dir: Path | None) -> int:
     """Says whether the server that `allot up` starts runs in its folder, at which address, and whether it answers.
 
-    Exit code: 0 it answers, 1 it does not run or does not answer.
+    Exit code: 0 it is ready, 1 it does not run, does not answer or is not ready.
     """
     from allotment.apiserver.store.lock import holder_of
 
@@ -55,7 +54,8 @@ class Status:
     since: str = ""
     server: str = ""
     ready: bool = False
-    trouble: str = ""  # why it does not answer
+    answers: bool = False
+    trouble: str = ""  # why it does not answer, or is not ready
     certificate_until: datetime | None = None  # of the administrator's kubeconfig
     counts: dict[str, int] | None = None
 
@@ -95,15 +95,25 @@ def _asked(folder: DataFolder, holder: Holder) -> Status:
 
 
 async def _ask(folder: DataFolder, known: Status) -> Status:
+    from allotment.api.status import StatusError
     from allotment.cli.service import connected
     from allotment.client.transport import Call
 
     async with connected(folder.kubeconfig, None, "allotment-status", lambda words: None) as client:
-        reply = await client.send(Call("GET", "/readyz", timeout=_PATIENCE_SECONDS))
-        if reply.status != OK:
-            return replace(known, trouble=reply.body.decode(errors="replace"))
+        try:
+            await client.send(Call("GET", "/readyz", timeout=_PATIENCE_SECONDS))
+        except StatusError as exc:
+            failed = _failed(str(exc))
+            if not failed:
+                raise
+            return replace(known, answers=True, trouble=failed)
         counts = {plural: await _count(client, plural) for plural in _COUNTED}
-        return replace(known, ready=True, counts=counts)
+        return replace(known, answers=True, ready=True, counts=counts)
+
+
+def _failed(report: str) -> str:
+    """The checks of /readyz that failed, with what they say."""
+    return "; ".join(line.removeprefix("[-]") for line in report.splitlines() if line.startswith("[-]"))
 
 
 async def _count(client: Client, plural: str) -> int:
@@ -125,7 +135,8 @@ def _show(status: Status) -> None:
     elif status.ready:
         screen.line(("running", "bold green"), f" at {status.server}")
     else:
-        screen.line(("running, but it does not answer", "bold red"), f": {status.trouble}")
+        what = "it is not ready" if status.answers else "it does not answer"
+        screen.line((f"running, but {what}", "bold red"), f": {status.trouble}")
     rows: list[tuple[str, str]] = [("folder", _folder(status))]
     if status.runs:
         rows.append(("process", f"{status.process or 'unknown'}, since {status.since}"))

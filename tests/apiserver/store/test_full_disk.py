@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from allotment.apiserver.store import reserve
 from allotment.apiserver.store import store as store_module
 from allotment.apiserver.store.errors import DiskFull
 from allotment.apiserver.store.store import Store
-from tests.apiserver.store.build import delete, key, put, thing, values
+from tests.apiserver.store.build import Disk, delete, key, opened, put, thing, values
 from tests.apiserver.store.small_disk import SmallDisk, mounted, simulated
 
 SIZE = 8 * 1024 * 1024
@@ -122,6 +123,26 @@ def test_a_store_that_starts_on_a_full_disk_takes_deletions(disk: SmallDisk) -> 
             await delete(store, f"p{number}")
         store.validate()
         await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_deletion_that_finds_no_room_either_is_not_told_that_deletions_are_accepted(file: Path) -> None:
+    """Others may have taken what the reserve gave up."""
+
+    async def run() -> None:
+        async with opened(file) as store:
+            await put(store, "a")
+            broken = Disk(store)
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            broken.break_down(error)
+            with pytest.raises(
+                DiskFull, match=r"is full, and so is the room .* for deletions: free some space"
+            ):
+                await delete(store, "a")
+            await refused(store, "b")
+            broken.repair()
 
     asyncio.run(run())
 

@@ -65,12 +65,16 @@ class CommitFailed(StoreError):
 
 
 class DiskFull(CommitFailed):
-    """There is no room for more than deletions. Nothing was done."""
+    """There is no room for more than deletions, or (``used_up``) not even for them. Nothing was done."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, used_up: bool = False) -> None:
         super().__init__(
-            f"the disk that holds the store {path} is full, so only deletions are accepted: "
-            "free some space on it, or delete objects that nobody needs"
+            f"the disk that holds the store {path} is full"
+            + (
+                ", and so is the room that was kept for deletions: free some space on it"
+                if used_up
+                else ", so only deletions are accepted: free some space on it, or delete objects that nobody needs"
+            )
         )
 
 

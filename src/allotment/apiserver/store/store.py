@@ -392,7 +392,7 @@ class Store:
             self._tell(change.record.key.resource, _after(change), change.previous)
         for pending in failed:
             failure = (
-                DiskFull(self.path)
+                DiskFull(self.path, used_up=pending.change.type is ChangeType.DELETED)
                 if isinstance(error, sqlite3.Error) and no_room(error)
                 else CommitFailed(f"the store {self.path} could not be written: {error}")
             )
