@@ -13,6 +13,8 @@ from allotment.scheduler.event import Tick
 from allotment.scheduler.instruction import CreateClaim, Tell
 from allotment.scheduler.removed_claims import PATIENCE
 from tests.allocator import build
+from tests.allocator.trees import card, parameters, request, resource_class, slice_of
+from tests.scheduler import test_semantic_fleet as semantic
 from tests.scheduler.builders import claim, node, pod, slice_
 from tests.scheduler.test_binding import hear
 from tests.scheduler.world import Fate, Seat, World, settle
@@ -197,6 +199,30 @@ def test_a_stand_in_has_the_device_for_the_pod_and_goes_with_it(how: str) -> Non
     assert found.metadata.annotations == {STANDS_IN_FOR: "c"}
     assert found.metadata.finalizers == (FINALIZER,)
     other_gets_it_only_after(world)
+
+
+@pytest.mark.parametrize("mode", [None, "Immediate"])
+def test_instances_of_a_claim_of_the_early_form_are_held_by_a_stand_in_too(mode: str | None) -> None:
+    """Once more after a scheduler's start; one that is Immediate does not keep them when the pod has ended."""
+    world = World(resource_class(), parameters("p", request(semantic.BIG)), node("n"))
+    world.put(slice_of(card("c0"), on="n", name="cards"))
+    world.put(semantic.claim("c", mode=mode), pod("runs", namespace="ns", claims=["c"]))
+    seat = Seat(world)
+    settle(world)
+    lost = world.claims["ns/c"]
+    assert lost.status.allocation is not None
+    world.remove(lost)
+    settle(world)
+    found = stand_in(world)
+    assert found.status.allocation == lost.status.allocation
+    seat.crash()
+    world.put(semantic.claim("d"), pod("wants", namespace="ns", claims=["d"]))
+    settle(world)
+    wants = world.pods["ns/wants"]
+    assert not wants.spec.node_name
+    world.delete(world.pods["ns/runs"])
+    settle(world)
+    assert world.pods["ns/wants"].spec.node_name == "n"
 
 
 def test_a_scheduler_that_starts_again_knows_of_the_device() -> None:

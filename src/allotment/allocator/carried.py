@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from allotment.allocator.instances import held_ids
 from allotment.allocator.ledger import Holding
 from allotment.api import alpha2
@@ -14,7 +16,7 @@ from allotment.api.codec import DecodeError, decode, to_builtins
 from allotment.api.conversion.v1alpha2 import CARRIER, as_carried
 
 if TYPE_CHECKING:
-    from allotment.api.resource import ResourceClaim
+    from allotment.api.resource import DeviceClaimConfiguration, ResourceClaim, ResourceClaimSpec
 
 
 def is_carrier(claim: ResourceClaim) -> bool:
@@ -32,6 +34,20 @@ def carried(claim: ResourceClaim) -> alpha2.ResourceClaim | None:
         return decode(alpha2.ResourceClaim, read) if read is not None else None
     except DecodeError:
         return None
+
+
+def waiting_for_users(spec: ResourceClaimSpec) -> ResourceClaimSpec:
+    """A spec under which nothing is allocated, or stays so, without a user, whatever mode the carried claim has."""
+    config = tuple(_waiting(each) for each in spec.devices.config)
+    return replace(spec, devices=replace(spec.devices, config=config))
+
+
+def _waiting(config: DeviceClaimConfiguration) -> DeviceClaimConfiguration:
+    opaque = config.opaque
+    if opaque is None or opaque.driver != CARRIER or not isinstance(opaque.parameters, dict):
+        return config
+    parameters = {**opaque.parameters, "allocationMode": "WaitForFirstConsumer"}
+    return replace(config, opaque=replace(opaque, parameters=parameters))
 
 
 def carried_holdings(claim: ResourceClaim) -> tuple[Holding, ...] | None:

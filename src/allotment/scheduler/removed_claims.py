@@ -12,9 +12,9 @@ is missing, so it does not matter which scheduler does which, and a refusal (a q
 memory lets go when it sees a claim that has the devices.
 
 What counts as a user is what the claim itself had last: a pod that it was reserved for and that is bound, or just being bound. What a pod says of itself is not asked, or a
-tenant could keep any device from others by naming it. So nobody can know the devices of a claim that went while no scheduler ran. Claims of
-v1alpha2, and those that more pods use than a claim can be reserved for, are held in memory only. `allot doctor` and `allot explain` notice
-the pods of all of them.
+tenant could keep any device from others by naming it. So nobody can know the devices of a claim that went while no scheduler ran. Claims that
+more pods use than a claim can be reserved for, and those of v1alpha2 whose instances others have got in part, are held in memory only.
+`allot doctor` and `allot explain` notice the pods of all of them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from allotment.allocator.carried import is_carrier
+from allotment.allocator.carried import carried_holdings, is_carrier, waiting_for_users
 from allotment.allocator.ledger import holding
 from allotment.allocator.request import full_name
 from allotment.api.claim_marks import FINALIZER, STANDS_IN_FOR
 from allotment.api.codec import to_builtins
 from allotment.api.meta import ObjectMeta, OwnerReference
-from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
+from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimSpec
 from allotment.scheduler.claims import MAX_CONSUMERS
 from allotment.scheduler.instruction import CreateClaim, PatchClaim
 
@@ -70,6 +70,11 @@ class _Removed:
     def stand_in_key(self) -> str:
         return f"{self.claim.metadata.namespace}/{self.stand_in}"
 
+    @property
+    def spec(self) -> ResourceClaimSpec:
+        """Of its stand-in, which has devices for its pods and for nobody else."""
+        return waiting_for_users(self.claim.spec) if is_carrier(self.claim) else self.claim.spec
+
     def made(self, there: ResourceClaim) -> bool:
         """Whether a claim with that name was made for it, and not by a stranger for something else."""
         meta = there.metadata
@@ -78,7 +83,7 @@ class _Removed:
             and any(owner.uid in self.uids for owner in meta.owner_references)
             and FINALIZER in meta.finalizers
             and meta.deletion_timestamp is None
-            and there.spec == self.claim.spec
+            and there.spec == self.spec
         )
 
 
@@ -161,8 +166,11 @@ class RemovedClaims:
         """The next write of a stand-in; None if there is to be none."""
         pods, held = list(self._running(removed)), self._cluster.claims.kept(name)
         removed.held = held
-        if not held or not pods or len(pods) > MAX_CONSUMERS or is_carrier(removed.claim):
+        if not held or not pods or len(pods) > MAX_CONSUMERS:
             return None
+        carried = carried_holdings(removed.claim)
+        if carried is not None and held != set(carried):
+            return None  # it is written in one piece
         there = self._cluster.claims.objects.get(removed.stand_in_key)
         if there is None:
             manifest = to_builtins(_stand_in(removed, pods[0]))
@@ -209,15 +217,16 @@ def _stand_in(removed: _Removed, pod: PodInfo) -> ResourceClaim:
         owner_references=(owner,),
         finalizers=(FINALIZER,),
     )
-    return ResourceClaim(metadata=meta, spec=claim.spec)
+    return ResourceClaim(metadata=meta, spec=removed.spec)
 
 
 def _status(claim: ResourceClaim, held: frozenset[Holding], pods: list[PodInfo]) -> dict[str, Any]:
     """The status of a stand-in: those of the claim's devices that nobody else got, for these pods."""
     allocation = claim.status.allocation
     assert allocation is not None  # only such claims hold devices
-    results = tuple([each for each in allocation.devices.results if holding(each) in held])
-    allocation = replace(allocation, devices=replace(allocation.devices, results=results))
+    if not is_carrier(claim):
+        results = tuple([each for each in allocation.devices.results if holding(each) in held])
+        allocation = replace(allocation, devices=replace(allocation.devices, results=results))
     users = [ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid) for pod in pods]
     return {"allocation": to_builtins(allocation), "reservedFor": [to_builtins(user) for user in users]}
 
