@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from allotment.api.schema import schema_of
 from allotment.api.status import BadRequest, MethodNotAllowed, UnsupportedMediaType, conflict
+from allotment.apiserver.allowance import TooMuchAtOnce, at_once
 from allotment.apiserver.auth.authorization import refusal
 from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
 from allotment.apiserver.http.heavy import HeavyWork
@@ -81,6 +83,10 @@ THREADS = 2
 ATTEMPTS = 5
 """To prepare a large write that others overtake."""
 _PRETTY_AGENTS = ("curl/", "Wget/", "Mozilla/")
+
+
+MAX_REVIEW = 256 * 1024
+"""Bytes of a question that is answered at once, as nothing is stored: thousands of groups."""
 
 
 class Resources:
@@ -161,12 +167,15 @@ class Resources:
     async def _written(
         self, request: Request, prepare: Callable[[], Prepared], target: Target, verb: str, served: Served
     ) -> tuple[Written, Call]:
-        """Does a write. A large one is prepared in a thread, and anew if others changed the object meanwhile."""
+        """Does a write. A large one, or one that turns out to be much work, is prepared in a thread, and anew if others changed the
+        object meanwhile."""
         writes, raw = self._registry.writes, await request.body()
         record = self._registry.store.head(served.key(target.namespace, target.name)) if target.name else None
         if len(raw) + (len(record.data) if record is not None else 0) <= LARGE:
-            prepared = prepare()
-            return writes.commit(prepared), prepared.call
+            with suppress(TooMuchAtOnce):
+                with at_once():
+                    prepared = prepare()
+                return writes.commit(prepared), prepared.call
         for _ in range(ATTEMPTS):
             prepared = await self._heavy.run(request.flow, prepare)
             if writes.stands(prepared) or verb == "create":
@@ -180,7 +189,7 @@ class Resources:
         if verb != "create":
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         call = call_of(request, identity, self._now(), verb)
-        raw, schema = await request.body(), schema_of(review.api_version, review.kind)
+        raw, schema = await request.body(MAX_REVIEW), schema_of(review.api_version, review.kind)
 
         def read() -> Obj:
             body = _body(request, raw, review.kind)
