@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, TypeVar
@@ -58,9 +58,11 @@ from allotment.apiserver.registry.forms import (
     plain,
 )
 from allotment.apiserver.registry.patches import PatchType
+from allotment.apiserver.registry.reads import ListOptions
 from allotment.apiserver.registry.registry import Registry
 from allotment.apiserver.registry.resource import View
 from allotment.apiserver.registry.review import Review, ReviewCall
+from allotment.apiserver.registry.selection import Selection
 from allotment.apiserver.registry.table import IncludeObject
 from allotment.apiserver.registry.watches import Watching
 from allotment.apiserver.registry.writes import Prepared
@@ -218,12 +220,23 @@ class Resources:
     ) -> Reply | Stream:
         form, wanted = self._form(request, served)
         options = list_options(request, served, watch)
+        await self._read_ahead(request, served, target.namespace, options)
         if watch:
             reads, namespace = self._registry.reads, target.namespace
             watching = Watching(reads, served, namespace, options, form, self._clock, request.pause)
             return Stream(_until_gone(watching, request.peer), watching.close)
         page = self._registry.reads.list(served, target.namespace, options)
         return await self._list(request, form.many(page), wanted)
+
+    async def _read_ahead(
+        self, request: Request, served: Served, namespace: str, options: ListOptions
+    ) -> None:
+        """Reads what a selector asks about, group by group, before everything that it selects is taken at once."""
+        selection = options.selection
+        for group in self._registry.reads.unread(served, namespace, options):
+            largest = max(len(record.data) for record in group)
+            await self._aside(request, largest, partial(_match_all, selection, group))
+            await request.pause()
 
     def _form(self, request: Request, served: Served) -> tuple[Form, Accepted]:
         wanted = choose(request.header(b"accept"))
@@ -306,6 +319,7 @@ class Resources:
         form, wanted = self._form(request, served)
         selected = list_options(request, served, False)
         options, call = await self._delete_call(request, identity, "deletecollection")
+        await self._read_ahead(request, served, target.namespace, selected)
         page = self._registry.reads.list(served, target.namespace, selected)
         written: list[Written] = []
         done = 0
@@ -427,6 +441,11 @@ def attributes_of(target: Target, verb: str, identity: Identity, fields: Any = N
         name,
         fields=selected,
     )
+
+
+def _match_all(selection: Selection, records: Iterable[Record]) -> None:
+    for record in records:
+        selection.matches(record)
 
 
 def _patch_type(request: Request, served: Served) -> PatchType:

@@ -14,7 +14,7 @@ from itertools import chain
 
 from allotment.api.status import Expired, StatusError
 from allotment.apiserver.registry.catalogue import Served
-from allotment.apiserver.registry.forms import Form, encode, joined
+from allotment.apiserver.registry.forms import PIECE_BYTES, Form, encode, joined, runs
 from allotment.apiserver.registry.reads import ListOptions, Reads, revision_of
 from allotment.apiserver.registry.selection import Selection
 from allotment.apiserver.store.errors import Closed, Compacted, Overflow
@@ -96,7 +96,10 @@ class Watching:
         """ADDED for all there is. The records are taken at once, so none is missed or doubled by waiting readers."""
         everything = replace(self._options, resource_version="", match="", limit=0, token="")
         records = self._reads.list(self._served, self._namespace, everything).records
-        return joined(chain.from_iterable(self._form.parts("ADDED", record) for record in records), 3 * BATCH)
+        for run in runs(records, BATCH):
+            yield from joined(
+                chain.from_iterable(self._form.parts("ADDED", record) for record in run), 3 * BATCH
+            )
 
     async def _changes(self, source: Watch) -> AsyncIterator[bytes]:
         clock = self._clock
@@ -110,8 +113,11 @@ class Watching:
                 changes = await source.next(max(left, 0.0))
             except (Overflow, Closed):
                 return
-            for batch in joined(self._told(changes), BATCH):
-                yield batch
+            for run in _runs(changes):
+                for batch in joined(self._told(run), BATCH):
+                    yield batch
+                if run[-1] is not changes[-1] or source.more:
+                    await self._pause()
             now = clock()
             if bookmarks and (
                 not changes or now >= bookmark_at
@@ -130,6 +136,20 @@ class Watching:
                 yield form.change(change)
             elif seen := seen_as(selection, change):
                 yield form.event(*seen)
+
+
+def _runs(changes: list[Change]) -> Iterator[list[Change]]:
+    """Groups of changes that are short work, whatever the form is in which they are told."""
+    run: list[Change] = []
+    size = 0
+    for change in changes:
+        run.append(change)
+        size += len(change.record.data)
+        if size >= PIECE_BYTES:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
 
 
 def seen_as(selection: Selection, change: Change) -> tuple[str, Record] | None:
