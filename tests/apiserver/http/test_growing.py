@@ -15,6 +15,7 @@ import pytest
 from allotment.apiserver.allowance import AT_ONCE, TooMuchAtOnce, at_once, left, spend
 from allotment.apiserver.http.heavy import HeavyWork
 from allotment.apiserver.http.resources import LARGE, MAX_REVIEW
+from allotment.apiserver.registry.reviews.access import MOST_RULES
 from tests.apiserver.http.serving import Serving, serving
 from tests.apiserver.registry.custom.schemas import definition
 from tests.costs.steps import longest_step
@@ -190,5 +191,63 @@ def test_a_thread_that_the_work_is_handed_to_counts_nothing() -> None:
         with suppress(TooMuchAtOnce), at_once():
             spend(2 * AT_ONCE)
         await asyncio.to_thread(spend, 2 * AT_ONCE)
+
+    asyncio.run(scenario())
+
+
+LIMITS = {f"count/things{number}.example.com": "5" for number in range(2000)}
+SCOPE = {"scopeName": "PriorityClass", "operator": "In"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"hard": LIMITS}, "spec.hard: Too many: 2000"),
+        ({"scopes": ["Terminating"] * 30}, "spec.scopes: Too many: 30"),
+        (
+            {"scopeSelector": {"matchExpressions": [{**SCOPE, "values": ["a"]}] * 30}},
+            "spec.scopeSelector.matchExpressions: Too many: 30",
+        ),
+        (
+            {"scopeSelector": {"matchExpressions": [{**SCOPE, "values": ["a"] * 2000}]}},
+            "spec.scopeSelector.matchExpressions.values: Too many: 2000",
+        ),
+    ],
+    ids=["amounts", "scopes", "expressions", "values"],
+)
+def test_a_quota_is_small_as_every_new_object_is_compared_with_all_of_it(
+    spec: Obj, told: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path / "data") as server:
+            quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": spec}
+            reply = await server.call("POST", "/api/v1/namespaces/default/resourcequotas", quota)
+            assert reply.status == 422
+            assert told in reply.json["message"]
+
+    asyncio.run(scenario())
+
+
+def test_of_very_many_rules_the_first_are_listed(tmp_path: Path) -> None:
+    rbac, rules = "rbac.authorization.k8s.io", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    metadata, version = {"name": "r"}, {"apiVersion": f"{rbac}/v1"}
+    allowed = [{"apiGroups": ["a"], "resources": [f"x{n}"], "verbs": ["get"]} for n in range(MOST_RULES + 10)]
+    role = {**version, "kind": "Role", "metadata": metadata, "rules": allowed}
+    subject = {"kind": "User", "apiGroup": rbac, "name": "somebody"}
+    reference = {"apiGroup": rbac, "kind": "Role", "name": "r"}
+    binding = {"kind": "RoleBinding", "metadata": metadata, "roleRef": reference, "subjects": [subject]}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview"}
+
+    async def scenario() -> None:
+        async with serving(tmp_path / "data") as server:
+            path = f"/apis/{rbac}/v1/namespaces/default"
+            assert (await server.call("POST", f"{path}/roles", role)).status == 201
+            assert (await server.call("POST", f"{path}/rolebindings", version | binding)).status == 201
+            somebody = {"impersonate-user": "somebody"}
+            asked = {**body, "spec": {"namespace": "default"}}
+            status = (await server.call("POST", rules, asked, somebody)).json["status"]
+            assert len(status["resourceRules"]) <= MOST_RULES
+            assert status["incomplete"]
+            assert f"only the first {MOST_RULES} of" in status["evaluationError"]
 
     asyncio.run(scenario())
