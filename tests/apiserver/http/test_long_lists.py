@@ -114,3 +114,21 @@ def test_a_watch_tells_large_objects_as_rows_one_by_one(
         assert max(decoded) <= (2 if since and query else 1)
 
     run(tmp_path / "data", decoded, scenario)
+
+
+@pytest.mark.parametrize("since", ["1", "999999"], ids=["what changed", "what is to come"])
+def test_a_watch_that_goes_on_from_somewhere_reads_nothing_ahead(
+    since: str, tmp_path: Path, decoded: list[int]
+) -> None:
+    """Not even whether the revision has been reached, which only lists ask."""
+
+    async def scenario(server: Serving) -> None:
+        async with server.watch(PODS, resourceVersion=since, labelSelector="app=a") as watch:
+            if since == "1":
+                assert (await watch.event())["type"] == "ADDED"
+            else:
+                while not watch.status:
+                    await asyncio.sleep(0)
+        assert watch.status == 200
+
+    run(tmp_path / "data", decoded, scenario)

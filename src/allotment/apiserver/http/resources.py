@@ -220,11 +220,13 @@ class Resources:
     ) -> Reply | Stream:
         form, wanted = self._form(request, served)
         options = list_options(request, served, watch)
-        await self._read_ahead(request, served, target.namespace, options)
         if watch:
             reads, namespace = self._registry.reads, target.namespace
             watching = Watching(reads, served, namespace, options, form, self._clock, request.pause)
+            if watching.from_state:
+                await self._read_ahead(request, served, namespace, options.of_state())
             return Stream(_until_gone(watching, request.peer), watching.close)
+        await self._read_ahead(request, served, target.namespace, options)
         page = self._registry.reads.list(served, target.namespace, options)
         return await self._list(request, form.many(page), wanted)
 

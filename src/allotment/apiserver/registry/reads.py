@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import msgspec
@@ -48,6 +48,10 @@ class ListOptions:
     bookmarks: bool = False
     initial_events: bool | None = None
     timeout: int | None = None
+
+    def of_state(self) -> ListOptions:
+        """Those of a list of everything that is there, as a watch begins with it."""
+        return replace(self, resource_version="", match="", limit=0, token="")
 
     def check(self) -> None:
         """Raises Invalid for options that do not go together."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import replace
 from itertools import chain
 
 from allotment.api.status import Expired, StatusError
@@ -30,7 +29,8 @@ BATCH = 200
 
 
 class Watching:
-    """One client's watch of one resource. Make it, then read ``lines`` once."""
+    """One client's watch of one resource. Make it, then read ``lines`` once. ``from_state`` tells whether they begin with all that
+    is there."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Watching:
         self._source: Watch | None = None
         self._closed = False
         self._asked = revision_of(options.resource_version)
-        self._from_state = options.initial_events if options.initial_events is not None else not self._asked
+        self.from_state = options.initial_events if options.initial_events is not None else not self._asked
         if options.initial_events:
             reads.check_reached(self._asked)
 
@@ -62,7 +62,7 @@ class Watching:
         """Pieces of lines, as they come. What goes wrong is told in the last line."""
         store, selection = self._reads.store, self._options.selection
         now = store.revision
-        since = now if self._from_state else min(self._asked or now, now)
+        since = now if self.from_state else min(self._asked or now, now)
         try:
             source = store.watch(self._served.resource.id, self._namespace, selection.name, since=since)
         except Compacted as exc:
@@ -72,7 +72,7 @@ class Watching:
         if self._closed:
             source.close()
         try:
-            if self._from_state:
+            if self.from_state:
                 for batch in self._state():
                     yield batch
                     del batch
@@ -94,8 +94,7 @@ class Watching:
 
     def _state(self) -> Iterator[bytes]:
         """ADDED for all there is. The records are taken at once, so none is missed or doubled by waiting readers."""
-        everything = replace(self._options, resource_version="", match="", limit=0, token="")
-        records = self._reads.list(self._served, self._namespace, everything).records
+        records = self._reads.list(self._served, self._namespace, self._options.of_state()).records
         for run in runs(records, BATCH):
             yield from joined(
                 chain.from_iterable(self._form.parts("ADDED", record) for record in run), 3 * BATCH
