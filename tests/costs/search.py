@@ -1,4 +1,5 @@
-"""The slowest request of each kind: every shape is tried as a create at a moderate size, the worst of them at full size with every verb.
+"""The slowest request of each kind: every shape is tried as a create at a moderate size, the worst of them at full size with every verb,
+and at the largest size that the loop works on itself.
 
 The server runs in the process, without its network: what is measured is the longest step that its loop does, whether in the
 request or afterwards (followers, watches, upkeep).
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from allotment.apiserver.http.request import MAX_BODY, MAX_VALUES
+from allotment.apiserver.http.resources import LARGE
 from allotment.apiserver.registry.catalogue import Served
 from tests.apiserver.http.serving import Reply, Serving, serving
 from tests.costs.definitions import large_definitions
@@ -66,6 +68,8 @@ class Verb:
     subresource: str = ""
     kind: str = ""  # that has the subresource
     collection: bool = False
+    accept: str = ""
+    size: int = LARGEST
 
     def concerns(self, served: Served) -> bool:
         if self.subresource == "/status":
@@ -103,8 +107,14 @@ def _rescaled(large: Obj, small: Obj) -> Obj:
     return {"spec": {"replicas": 3}}
 
 
+AT_ONCE = LARGE - 512
+AS_ROWS = "application/json;as=Table;v=v1;g=meta.k8s.io"
 VERBS = (
     Verb("create", "POST", _whole, there=""),
+    Verb("small", "POST", _whole, there="", size=AT_ONCE),
+    Verb("small apply", "PATCH", _whole, APPLY, there="", size=AT_ONCE),
+    Verb("rows", "GET", _options, there="large", collection=True, accept=AS_ROWS),
+    Verb("select", "GET", _options, there="large", collection=True),
     Verb("update", "PUT", _whole),
     Verb("json", "PATCH", _replacements, JSON),
     Verb("merge", "PATCH", _whole, MERGE),
@@ -158,7 +168,7 @@ class Search:
             for verb in VERBS:
                 if not verb.concerns(served):
                     continue
-                attempts.append(await self.attempt(served, verb, shape, LARGEST))
+                attempts.append(await self.attempt(served, verb, shape, verb.size))
                 log(attempts[-1])
         return max(attempts, key=lambda each: each.seconds)
 
@@ -166,7 +176,7 @@ class Search:
         """The same request again."""
         verb = next(each for each in VERBS if each.name == attempt.verb)
         shape = next(each for each in shapes_of(served) if each.name == attempt.shape)
-        return await self.attempt(served, verb, shape, LARGEST)
+        return await self.attempt(served, verb, shape, verb.size)
 
     async def attempt(self, served: Served, verb: Verb, shape: Shape, size: int) -> Attempt:
         small = smallest(served)
@@ -181,13 +191,16 @@ class Search:
         gc.collect()
         where = f"{path}/{name}{verb.subresource}"
         query = {"fieldManager": "fuzz", "force": "true"} if verb.content_type == APPLY else {}
+        headers = {"content-type": verb.content_type} | ({"accept": verb.accept} if verb.accept else {})
         if verb.collection:
             query = {"fieldSelector": f"metadata.name={name}"}
+        if verb.name == "select":
+            query = {"labelSelector": "a!=b"}
         if verb.collection or (verb.method == "POST" and not verb.subresource):
             where = path
         begun = time.process_time()
         with longest_step() as longest:
-            call = self._server.call(verb.method, where, raw, {"content-type": verb.content_type}, **query)
+            call = self._server.call(verb.method, where, raw, headers, **query)
             reply = await asyncio.create_task(call)  # steps of its own
             work = time.process_time() - begun
             await self._rest()

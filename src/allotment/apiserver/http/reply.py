@@ -18,6 +18,8 @@ encode = msgspec.json.Encoder().encode
 _JSON = b"application/json"
 AT_ONCE = 64 * 1024
 """Bytes of a reply that are made before any of it is sent."""
+PIECES = 3
+"""The same in pieces, each of which may be much work, however short it is: the beginning and the end of a list and one between."""
 
 
 @dataclass(slots=True)
@@ -38,7 +40,7 @@ class Reply:
         for piece in pieces:
             begun.append(piece)
             size += len(piece)
-            if size > AT_ONCE:
+            if size > AT_ONCE or len(begun) > PIECES:
                 return Reply(200, b"".join(begun), content_type, rest=pieces)
         return Reply(200, b"".join(begun), content_type)
 

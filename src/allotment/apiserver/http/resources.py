@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from allotment.api.schema import schema_of
 from allotment.api.status import BadRequest, MethodNotAllowed, UnsupportedMediaType, conflict
+from allotment.apiserver.allowance import TooMuchAtOnce, at_once
 from allotment.apiserver.auth.authorization import refusal
 from allotment.apiserver.auth.identity import Attributes, Authorizer, Identity
 from allotment.apiserver.http.heavy import HeavyWork
@@ -56,9 +58,11 @@ from allotment.apiserver.registry.forms import (
     plain,
 )
 from allotment.apiserver.registry.patches import PatchType
+from allotment.apiserver.registry.reads import ListOptions
 from allotment.apiserver.registry.registry import Registry
 from allotment.apiserver.registry.resource import View
 from allotment.apiserver.registry.review import Review, ReviewCall
+from allotment.apiserver.registry.selection import Selection
 from allotment.apiserver.registry.table import IncludeObject
 from allotment.apiserver.registry.watches import Watching
 from allotment.apiserver.registry.writes import Prepared
@@ -81,6 +85,10 @@ THREADS = 2
 ATTEMPTS = 5
 """To prepare a large write that others overtake."""
 _PRETTY_AGENTS = ("curl/", "Wget/", "Mozilla/")
+
+
+MAX_REVIEW = 256 * 1024
+"""Bytes of a question that is answered at once, as nothing is stored: thousands of groups."""
 
 
 class Resources:
@@ -161,12 +169,15 @@ class Resources:
     async def _written(
         self, request: Request, prepare: Callable[[], Prepared], target: Target, verb: str, served: Served
     ) -> tuple[Written, Call]:
-        """Does a write. A large one is prepared in a thread, and anew if others changed the object meanwhile."""
+        """Does a write. A large one, or one that turns out to be much work, is prepared in a thread, and anew if others changed the
+        object meanwhile."""
         writes, raw = self._registry.writes, await request.body()
         record = self._registry.store.head(served.key(target.namespace, target.name)) if target.name else None
         if len(raw) + (len(record.data) if record is not None else 0) <= LARGE:
-            prepared = prepare()
-            return writes.commit(prepared), prepared.call
+            with suppress(TooMuchAtOnce):
+                with at_once():
+                    prepared = prepare()
+                return writes.commit(prepared), prepared.call
         for _ in range(ATTEMPTS):
             prepared = await self._heavy.run(request.flow, prepare)
             if writes.stands(prepared) or verb == "create":
@@ -180,7 +191,7 @@ class Resources:
         if verb != "create":
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         call = call_of(request, identity, self._now(), verb)
-        raw, schema = await request.body(), schema_of(review.api_version, review.kind)
+        raw, schema = await request.body(MAX_REVIEW), schema_of(review.api_version, review.kind)
 
         def read() -> Obj:
             body = _body(request, raw, review.kind)
@@ -212,9 +223,22 @@ class Resources:
         if watch:
             reads, namespace = self._registry.reads, target.namespace
             watching = Watching(reads, served, namespace, options, form, self._clock, request.pause)
+            if watching.from_state:
+                await self._read_ahead(request, served, namespace, options.of_state())
             return Stream(_until_gone(watching, request.peer), watching.close)
+        await self._read_ahead(request, served, target.namespace, options)
         page = self._registry.reads.list(served, target.namespace, options)
         return await self._list(request, form.many(page), wanted)
+
+    async def _read_ahead(
+        self, request: Request, served: Served, namespace: str, options: ListOptions
+    ) -> None:
+        """Reads what a selector asks about, group by group, before everything that it selects is taken at once."""
+        selection = options.selection
+        for group in self._registry.reads.unread(served, namespace, options):
+            largest = max(len(record.data) for record in group)
+            await self._aside(request, largest, partial(_match_all, selection, group))
+            await request.pause()
 
     def _form(self, request: Request, served: Served) -> tuple[Form, Accepted]:
         wanted = choose(request.header(b"accept"))
@@ -297,6 +321,7 @@ class Resources:
         form, wanted = self._form(request, served)
         selected = list_options(request, served, False)
         options, call = await self._delete_call(request, identity, "deletecollection")
+        await self._read_ahead(request, served, target.namespace, selected)
         page = self._registry.reads.list(served, target.namespace, selected)
         written: list[Written] = []
         done = 0
@@ -418,6 +443,11 @@ def attributes_of(target: Target, verb: str, identity: Identity, fields: Any = N
         name,
         fields=selected,
     )
+
+
+def _match_all(selection: Selection, records: Iterable[Record]) -> None:
+    for record in records:
+        selection.matches(record)
 
 
 def _patch_type(request: Request, served: Served) -> PatchType:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from allotment.api.nesting import MAX_DEPTH
 from allotment.api.status import BadRequest, Invalid, TooLarge
+from allotment.apiserver.allowance import spend
 from allotment.apiserver.patch.value import copied, encoded, same
 from allotment.apiserver.store.record import Obj
 
@@ -23,6 +24,9 @@ MAX_COPIED: Final = 3 * 1024 * 1024
 """Bytes of JSON that the copies of one patch may add up to."""
 MAX_SHIFTED: Final = 50_000_000
 """List elements that the insertions and removals of one patch may move."""
+
+_COPYING: Final = 0.1
+"""Microseconds for each byte that is copied, and then checked and stored."""
 
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -123,12 +127,14 @@ class _Document:
         if found is None:
             raise _Failed(f"copy operation does not apply: doc is missing from path: {source}: missing value")
         value = _get(*found, f"error in copy for from: '{source}'")
-        self._copied += len(encoded(value, "what the patch copies"))
+        size = len(encoded(value, "what the patch copies"))
+        self._copied += size
         if self._copied > MAX_COPIED:
             raise _Failed(
                 "Unable to complete the copy, the accumulated size increase of copy is "
                 f"{self._copied}, exceeding the limit {MAX_COPIED}"
             )
+        spend(size * _COPYING)
         self._put(operation, copied(value, "what the patch copies"), "copy")
 
     def test(self, operation: Obj) -> None:

@@ -252,9 +252,25 @@ def _listed(
     """An object with a field that lists records, which comes last."""
     yield encode(head)[:-1] + b',"%b":[' % field.encode()
     glue = chain((b"",), repeat(b","))
-    parts = ((next(glue), *shown(record)) for record in records)
-    yield from joined(chain.from_iterable(parts), 2 * piece)
+    for run in runs(records, piece):
+        parts = ((next(glue), *shown(record)) for record in run)
+        yield from joined(chain.from_iterable(parts), 2 * piece)
     yield b"]}"
+
+
+def runs(records: Iterable[Record], most: int) -> Iterator[list[Record]]:
+    """Groups that are short work, whatever is made of them: of at most so many records, each of which ends with the record that makes
+    it PIECE_BYTES or more. A row of a table is short, however long the object is that has to be decoded for it."""
+    run: list[Record] = []
+    size = 0
+    for record in records:
+        run.append(record)
+        size += len(record.data)
+        if size >= PIECE_BYTES or len(run) >= most:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
 
 
 def joined(parts: Iterable[B], most: int) -> Iterator[B]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import base64
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import msgspec
@@ -18,7 +18,7 @@ import msgspec
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.status import BadRequest, Expired, Timeout, invalid, not_found
 from allotment.apiserver.registry.catalogue import Served
-from allotment.apiserver.registry.forms import Page
+from allotment.apiserver.registry.forms import PIECE, Page, runs
 from allotment.apiserver.registry.selection import Selection
 from allotment.apiserver.store.errors import Compacted
 from allotment.apiserver.store.record import Record
@@ -48,6 +48,10 @@ class ListOptions:
     bookmarks: bool = False
     initial_events: bool | None = None
     timeout: int | None = None
+
+    def of_state(self) -> ListOptions:
+        """Those of a list of everything that is there, as a watch begins with it."""
+        return replace(self, resource_version="", match="", limit=0, token="")
 
     def check(self) -> None:
         """Raises Invalid for options that do not go together."""
@@ -79,6 +83,22 @@ class Reads:
 
     def list(self, served: Served, namespace: str, options: ListOptions) -> Page:
         """A page of the objects that are meant, by namespace and name. Raises StatusError."""
+        records, revision, start = self._candidates(served, namespace, options)
+        return _page(records, revision, namespace, start, options)
+
+    def unread(self, served: Served, namespace: str, options: ListOptions) -> Iterator[Sequence[Record]]:
+        """What :meth:`list` would decode to see whether it is meant, in groups that are short work. Raises StatusError.
+
+        It is decoded once only: whoever has had the selection match them all has a list that is short work too."""
+        if not options.selection:
+            return
+        records, _, _ = self._candidates(served, namespace, options)
+        yield from runs([record for record in records if options.selection.reads(record)], PIECE)
+
+    def _candidates(
+        self, served: Served, namespace: str, options: ListOptions
+    ) -> tuple[Sequence[Record], int, str]:
+        """Of which a list is made; the revision at which, and the place after which it begins. Raises StatusError."""
         resource = served.resource.id
         start = ""
         revision = self.store.revision
@@ -104,7 +124,7 @@ class Reads:
                 records = self._now(served, namespace, options)
         else:
             records = self._now(served, namespace, options)
-        return _page(records, revision, namespace, start, options)
+        return records, revision, start
 
     def _now(self, served: Served, namespace: str, options: ListOptions) -> Sequence[Record]:
         name = options.selection.name

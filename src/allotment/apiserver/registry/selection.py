@@ -39,6 +39,10 @@ class Selection:
         """The one name that can match, or empty."""
         return self.fields.exactly("metadata.name") or ""
 
+    def reads(self, record: Record) -> bool:
+        """Whether the record has to be decoded to see if it matches."""
+        return (bool(self.labels) and not record.labels_known) or (not self._of_key and record.fields is None)
+
     def matches(self, record: Record) -> bool:
         if self.labels and not self.labels.matches(record.labels):
             return False

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import replace
 from itertools import chain
 
 from allotment.api.status import Expired, StatusError
 from allotment.apiserver.registry.catalogue import Served
-from allotment.apiserver.registry.forms import Form, encode, joined
+from allotment.apiserver.registry.forms import PIECE_BYTES, Form, encode, joined, runs
 from allotment.apiserver.registry.reads import ListOptions, Reads, revision_of
 from allotment.apiserver.registry.selection import Selection
 from allotment.apiserver.store.errors import Closed, Compacted, Overflow
@@ -30,7 +29,8 @@ BATCH = 200
 
 
 class Watching:
-    """One client's watch of one resource. Make it, then read ``lines`` once."""
+    """One client's watch of one resource. Make it, then read ``lines`` once. ``from_state`` tells whether they begin with all that
+    is there."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Watching:
         self._source: Watch | None = None
         self._closed = False
         self._asked = revision_of(options.resource_version)
-        self._from_state = options.initial_events if options.initial_events is not None else not self._asked
+        self.from_state = options.initial_events if options.initial_events is not None else not self._asked
         if options.initial_events:
             reads.check_reached(self._asked)
 
@@ -62,7 +62,7 @@ class Watching:
         """Pieces of lines, as they come. What goes wrong is told in the last line."""
         store, selection = self._reads.store, self._options.selection
         now = store.revision
-        since = now if self._from_state else min(self._asked or now, now)
+        since = now if self.from_state else min(self._asked or now, now)
         try:
             source = store.watch(self._served.resource.id, self._namespace, selection.name, since=since)
         except Compacted as exc:
@@ -72,7 +72,7 @@ class Watching:
         if self._closed:
             source.close()
         try:
-            if self._from_state:
+            if self.from_state:
                 for batch in self._state():
                     yield batch
                     del batch
@@ -94,9 +94,11 @@ class Watching:
 
     def _state(self) -> Iterator[bytes]:
         """ADDED for all there is. The records are taken at once, so none is missed or doubled by waiting readers."""
-        everything = replace(self._options, resource_version="", match="", limit=0, token="")
-        records = self._reads.list(self._served, self._namespace, everything).records
-        return joined(chain.from_iterable(self._form.parts("ADDED", record) for record in records), 3 * BATCH)
+        records = self._reads.list(self._served, self._namespace, self._options.of_state()).records
+        for run in runs(records, BATCH):
+            yield from joined(
+                chain.from_iterable(self._form.parts("ADDED", record) for record in run), 3 * BATCH
+            )
 
     async def _changes(self, source: Watch) -> AsyncIterator[bytes]:
         clock = self._clock
@@ -110,8 +112,11 @@ class Watching:
                 changes = await source.next(max(left, 0.0))
             except (Overflow, Closed):
                 return
-            for batch in joined(self._told(changes), BATCH):
-                yield batch
+            for run in _runs(changes):
+                for batch in joined(self._told(run), BATCH):
+                    yield batch
+                if run[-1] is not changes[-1] or source.more:
+                    await self._pause()
             now = clock()
             if bookmarks and (
                 not changes or now >= bookmark_at
@@ -130,6 +135,20 @@ class Watching:
                 yield form.change(change)
             elif seen := seen_as(selection, change):
                 yield form.event(*seen)
+
+
+def _runs(changes: list[Change]) -> Iterator[list[Change]]:
+    """Groups of changes that are short work, whatever the form is in which they are told."""
+    run: list[Change] = []
+    size = 0
+    for change in changes:
+        run.append(change)
+        size += len(change.record.data)
+        if size >= PIECE_BYTES:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
 
 
 def seen_as(selection: Selection, change: Change) -> tuple[str, Record] | None:

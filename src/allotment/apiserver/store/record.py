@@ -84,6 +84,11 @@ class Record:
         return self.load() if self.at_hand is None else self.at_hand
 
     @property
+    def labels_known(self) -> bool:
+        """Whether the labels have been read, which takes as long as the object is large."""
+        return self._labels is not None
+
+    @property
     def labels(self) -> Mapping[str, str]:
         if self._labels is None:
             self._labels = _LABELS.decode(self.data).metadata.labels or _NONE

@@ -55,6 +55,11 @@ class Watch:
             return self._seen
         return max(self._seen, self._watches.revision())
 
+    @property
+    def more(self) -> bool:
+        """Whether changes are there that were not handed out yet, so that :meth:`next` does not wait."""
+        return bool(self._backlog or self._arrived)
+
     async def next(self, timeout: float | None = None) -> list[Change]:
         """What changed since the last call, waiting for at least one change; empty when the timeout (seconds) passed.
 

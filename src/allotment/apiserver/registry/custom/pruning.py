@@ -18,6 +18,7 @@ from allotment.api.schema import definition
 from allotment.api.status import BadRequest, TooLarge
 from allotment.api.text import shortened
 from allotment.api.trail import LONGEST, Trail, dotted
+from allotment.apiserver.allowance import spend
 from allotment.apiserver.registry.custom.structural import META_FIELDS, Structural
 from allotment.apiserver.store.record import Obj
 from allotment.apiserver.store.store import MAX_OBJECT
@@ -47,6 +48,10 @@ def pruned_value(structural: Structural, value: Any) -> Any:
 
 MOST_FILLED: Final = MAX_OBJECT
 """Bytes of defaults that one object can be given: a default may be large, and be filled into each element of a list."""
+
+
+_FILLING: Final = 0.1
+"""Microseconds for each byte of a default that is filled in, and then checked and stored."""
 
 
 def fill(structural: Structural | None, value: Any) -> None:
@@ -88,6 +93,7 @@ class _Filling:
             raise TooLarge(
                 f"Request entity too large: the defaults of this kind would add more than {MOST_FILLED} bytes to the object"
             )
+        spend(structural.default_size * _FILLING)
         return copied(default)
 
 

@@ -16,13 +16,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from allotment.api.fields import OMITTED, ErrorKind, FieldError, FieldPath
+from allotment.apiserver.allowance import TooMuchAtOnce, left, spend
 from allotment.apiserver.registry.custom.declarations import REQUEST_SIZE, Declarations, Declared
 from allotment.apiserver.registry.custom.field_path import BadPath, field_path
 from allotment.apiserver.registry.custom.lists import map_key
 from allotment.apiserver.registry.custom.structural import Structural
 from allotment.apiserver.registry.custom.values import NOWHERE, UNCORRELATED, same
+from allotment.apiserver.registry.expressions import COMPILING
 from allotment.cel import types
-from allotment.cel.environment import COST_LIMIT, MAX_EXPRESSION_BYTES, Environment, Program
+from allotment.cel.environment import COST_LIMIT, MAX_EXPRESSION_BYTES, Environment, Evaluation, Program
 from allotment.cel.errors import (
     CelCompileError,
     CelCostExceeded,
@@ -37,6 +39,8 @@ from allotment.cel.values import OPTIONAL_NONE, Optional, Value
 OBJECT_BUDGET: Final = 10_000_000
 """What all rules of one object may cost together."""
 LONGEST_MESSAGE: Final = 5 * 1024
+STEP: Final = 3.0
+"""Microseconds for each unit of what an evaluation costs."""
 
 _REASONS: Final = {
     "FieldValueForbidden": ErrorKind.FORBIDDEN,
@@ -129,6 +133,7 @@ def _program(text: str, environment: Environment, output: Type) -> Program | str
     """The program, or what is wrong with its text."""
     if len(text.encode()) > MAX_EXPRESSION_BYTES:
         return f"compilation failed: the expression is longer than {MAX_EXPRESSION_BYTES} bytes"
+    spend(len(text) * COMPILING)
     try:
         program = environment.compile(text)
     except CelCompileError as exc:
@@ -240,7 +245,7 @@ class RuleTree:
         """Whether a value keeps a rule. A rule that cannot be evaluated is told, and not held against it twice."""
         assert rule.program is not None
         try:
-            result = rule.program.evaluate(named, COST_LIMIT)
+            result = _evaluated(rule.program, named, COST_LIMIT)
         except CelRuntimeError as exc:
             verdict.spend(exc.cost, path, kind)
             if isinstance(exc, CelCostExceeded):
@@ -279,6 +284,20 @@ class RuleTree:
             verdict.warnings.append(error)
         else:
             verdict.errors.append(error)
+
+
+def _evaluated(program: Program, named: dict[str, Value], limit: int) -> Evaluation:
+    """Raises CelRuntimeError, and TooMuchAtOnce where work is counted and this would be more than is left."""
+    affordable = min(left() / STEP, limit)
+    try:
+        result = program.evaluate(named, int(affordable))
+    except CelRuntimeError as exc:
+        if affordable < limit and isinstance(exc, CelCostExceeded):
+            raise TooMuchAtOnce from exc
+        spend(exc.cost * STEP)
+        raise
+    spend(result.cost * STEP)
+    return result
 
 
 def rule_tree(
@@ -365,7 +384,7 @@ def _message(verdict: Verdict, rule: Rule, named: dict[str, Value]) -> str:
     if rule.message is None:
         return ""
     try:
-        result = rule.message.evaluate(named, min(COST_LIMIT, max(verdict.budget, 0)))
+        result = _evaluated(rule.message, named, min(COST_LIMIT, max(verdict.budget, 0)))
     except CelRuntimeError as exc:
         verdict.budget -= exc.cost
         return ""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from allotment.api import resource
 from allotment.api.fields import FieldError
 from allotment.api.validation import validate_class
+from allotment.apiserver.registry.expressions import check_expression
 from allotment.apiserver.registry.older_versions import V1BETA1, V1BETA2
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.strategy import Strategy, Write
 from allotment.apiserver.registry.view import content_errors, first_generation, next_generation, view
 from allotment.apiserver.store.record import Obj
-from allotment.cel.expression_check import check_expression
 
 
 class _DeviceClassStrategy(Strategy):

@@ -65,16 +65,35 @@ _SCOPES = (
     "VolumeAttributesClass",
 )
 _LIMIT_TYPES = ("Container", "PersistentVolumeClaim", "Pod")
+MOST_AMOUNTS, MOST_SCOPES, MOST_VALUES = 1000, 20, 1000
+"""Every object that is made is compared with all of a quota."""
 
 
 def _check(quota: Obj) -> Iterator[FieldError]:
     spec, path = quota["spec"], FieldPath("spec")
+    if too_many := list(_check_size(spec, path)):
+        yield from too_many
+        return
     for name, amount in (spec.get("hard") or {}).items():
         here = path.child("hard").key(name)
         yield from _check_counted(name, here)
         yield from _check_hard(name, amount, here)
     if any(scope not in _SCOPES for scope in spec.get("scopes") or ()):
         yield path.child("scopes").invalid("unsupported scope", spec["scopes"])
+
+
+def _check_size(spec: Obj, path: FieldPath) -> Iterator[FieldError]:
+    at_scopes = path.child("scopeSelector", "matchExpressions")
+    scopes = at({"spec": spec}, "spec", "scopeSelector", "matchExpressions") or ()
+    values = [value for scope in scopes for value in scope.get("values") or ()]
+    for where, count, most in (
+        (path.child("hard"), len(spec.get("hard") or ()), MOST_AMOUNTS),
+        (path.child("scopes"), len(spec.get("scopes") or ()), MOST_SCOPES),
+        (at_scopes, len(scopes), MOST_SCOPES),
+        (at_scopes.child("values"), len(values), MOST_VALUES),
+    ):
+        if count > most:
+            yield where.too_many(count, most)
 
 
 def _check_hard(name: str, amount: object, path: FieldPath) -> Iterator[FieldError]:
@@ -94,7 +113,11 @@ def _check_counted(name: str, path: FieldPath) -> Iterator[FieldError]:
 
 def _check_status(quota: Obj, old: Obj) -> Iterator[FieldError]:
     for part in ("hard", "used"):
-        for name, amount in (at(quota, "status", part) or {}).items():
+        amounts = at(quota, "status", part) or {}
+        if len(amounts) > MOST_AMOUNTS:
+            yield FieldPath("status", part).too_many(len(amounts), MOST_AMOUNTS)
+            return
+        for name, amount in amounts.items():
             here = FieldPath("status", part).key(name)
             yield from _check_counted(name, here)
             yield from check_amount(name, amount, here)

@@ -7,13 +7,13 @@ from allotment.api.conversion import v1alpha2
 from allotment.api.fields import FieldError
 from allotment.api.plain_defaults import default_template
 from allotment.api.validation import validate_semantic_template, validate_template, validate_template_update
+from allotment.apiserver.registry.expressions import check_expression
 from allotment.apiserver.registry.older_versions import V1ALPHA2, V1BETA1, V1BETA2
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.strategies import at
 from allotment.apiserver.registry.strategy import Strategy, Write
 from allotment.apiserver.registry.view import content_errors, view
 from allotment.apiserver.store.record import Obj
-from allotment.cel.expression_check import check_expression
 
 
 class _TemplateStrategy(Strategy):

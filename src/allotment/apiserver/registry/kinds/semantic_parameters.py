@@ -19,11 +19,11 @@ from allotment.api.validation import (
     validate_resource_class,
 )
 from allotment.apiserver.registry.age import AGE
+from allotment.apiserver.registry.expressions import check_expression
 from allotment.apiserver.registry.resource import Column, Resource
 from allotment.apiserver.registry.strategies import IMMUTABLE, Rules, at
 from allotment.apiserver.registry.view import content_errors, view
 from allotment.apiserver.store.record import Obj
-from allotment.cel.expression_check import check_expression
 
 T = TypeVar("T", bound=ApiStruct)
 Check = Callable[[Obj], list[FieldError]]
