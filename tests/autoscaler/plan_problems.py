@@ -80,8 +80,8 @@ def _drawn(machine: Machine, limit: str) -> int:
     return 10**9 * sum(
         len(each.spec.devices)
         for driver, found in machine.devices.items()
-        if driver.startswith(f"{limit.removeprefix(CLASS)}.")
         for each in found.resources.resource_slice_templates
+        if each.spec.driver == driver and driver.startswith(f"{limit.removeprefix(CLASS)}.")
     )
 
 

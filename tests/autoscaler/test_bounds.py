@@ -146,13 +146,10 @@ def test_pods_share_a_machine_in_the_order_in_which_they_fit() -> None:
 
 def test_what_was_not_tried_in_all_orders_is_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("allotment.autoscaler.showroom.ORDERS", 0)
-    pods, claims = zip(
-        asking("p0", build.request("g"), cpu=1),
-        asking("p1", build.request("g", LARGE, count=2), cpu=1),
-        strict=True,
-    )
+    modest, wanted = asking("p0", build.request("g"), cpu=1)
+    demanding, more = asking("p1", build.request("g", LARGE, count=2), cpu=1)
     offers = (type_("t", dynamicResources=sized("l", "s", "l")),)
-    found = planned(Problem(pods, offers, (build.class_(), *claims)))
+    found = planned(Problem((modest, demanding), offers, (build.class_(), wanted, more)))
     assert (found.price, found.bound, found.exact) == (Decimal(2), Decimal(1), False)
 
 
@@ -173,11 +170,11 @@ def test_daemons_for_some_machines_of_a_type_tell_them_apart_around_shared_devic
     """Spot machines are cheaper, but a daemon takes their room."""
     host = type_(
         "host",
-        {"a+": "1", "a": "2"},
+        {"a+": "1", "a": "1.5"},
         capacity={"cpu": "4", "pods": "9"},
         dynamicResources=nics(2, EVERYWHERE),
     )
     spot = daemons(cpu=2, selector={"karpenter.sh/capacity-type": "spot"})
     made = problem(2, host, cpu=2)
     found = planned(replace(made, objects=(*made.objects, spot)))
-    assert (found.price, found.exact) == (Decimal(2), True)
+    assert (found.price, found.exact) == (Decimal("1.5"), True)
