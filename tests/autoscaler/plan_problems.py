@@ -16,14 +16,18 @@ from typing import Any
 from allotment.api.autoscaling import InstanceType, NodePool
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
-from allotment.autoscaler.machine import Machine, node_of
+from allotment.autoscaler.arrival import arrive
+from allotment.autoscaler.machine import Machine
 from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
 from tests.allocator import build
 from tests.autoscaler.build import GPU as DRIVER
 from tests.autoscaler.build import NIC, device, devices, evaluated, pool, template, type_
 from tests.autoscaler.builders import asking
+from tests.autoscaler.test_arrival import daemons
 from tests.scheduler.builders import ZONE, node, pod, spread
 from tests.scheduler.gangs import group as gang
+
+CLASS = "deviceclass/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +66,29 @@ def _within_limits(machines: Sequence[Machine]) -> bool:
         if first.pool is None:
             continue
         for name, most in first.pool.spec.limits.items():
-            mine = [each for each in machines if each.source == first.source]
-            if sum(each.capacity[name].nanos for each in mine) > most.nanos:
+            if sum(_drawn(each, name) for each in machines if each.source == first.source) > most.nanos:
                 return False
     return True
+
+
+def _drawn(machine: Machine, limit: str) -> int:
+    """In billionths. Classes of devices are called as the first part of their driver's name."""
+    if limit == "nodes":
+        return 10**9
+    if not limit.startswith(CLASS):
+        return machine.capacity[limit].nanos
+    return 10**9 * sum(
+        len(each.spec.devices)
+        for driver, found in machine.devices.items()
+        for each in found.resources.resource_slice_templates
+        if each.spec.driver == driver and driver.startswith(f"{limit.removeprefix(CLASS)}.")
+    )
 
 
 def _serves(machines: Sequence[Machine], problem: Problem) -> bool:
     cluster = start_simulation(problem.objects)
     for number, machine in enumerate(machines):
-        cluster.simulate_add_node(*node_of(machine, f"try-{number}"))
+        arrive(cluster, machine, f"try-{number}")
     return _placed(cluster, frozenset(each.metadata.name for each in problem.pods), problem, {})
 
 
@@ -99,17 +116,21 @@ def _placed(
 
 
 def random_problem(random: Random) -> Problem:
-    """Up to three pods, some with claims; types in two zones with devices of their own, or that others reach; limits, gangs, spreading."""
+    """Up to three pods, some with claims, some of these with alternatives; types in two zones with devices of their own, or that others reach;
+    limits, gangs, spreading, daemons."""
     zones = random.choice((("a",), ("a", "b")))
     offers: list[InstanceType | NodePool] = [
         _type(number, zones, random) for number in range(random.randint(1, 3))
     ]
     if random.random() < 0.4:
-        offers.append(pool("main", limits={"cpu": str(random.choice((6, 8, 12, 24)))}))
+        offers.append(pool("main", limits=_limits(random)))
     objects: list[ApiStruct] = [build.class_(), build.class_("gpu", f'device.driver == "{DRIVER}"')]
     objects += [build.class_("nic", f'device.driver == "{NIC}"')]
     if random.random() < 0.3:
         objects.append(node("old", cpu=random.choice((1, 4)), labels={ZONE: "a"}))
+    if random.random() < 0.2:
+        only = random.choice(({}, {ZONE: "a"}, {"karpenter.sh/capacity-type": "spot"}))
+        objects.append(daemons(cpu=1, selector=only))
     count, kind = random.randint(1, 3), random.choice(("alone", "alone", "gang", "spread"))
     pods = []
     for number in range(count):
@@ -124,13 +145,22 @@ def random_problem(random: Random) -> Problem:
 
 def _type(number: int, zones: Sequence[str], random: Random) -> InstanceType:
     offered = {
-        zone: str(random.randint(1, 30) / 10) for zone in random.sample(zones, random.randint(1, len(zones)))
+        zone + random.choice(("", "", "+")): str(random.randint(1, 30) / 10)
+        for zone in random.sample(zones, random.randint(1, len(zones)))
     }
-    capacity = {"cpu": str(random.choice((2, 4, 6))), "memory": "32Gi", "pods": "10"}
+    capacity = {"cpu": str(random.choice((2, 3, 4, 6))), "memory": "32Gi", "pods": "10"}
     made = list(_templates(random))
     return type_(
         f"t{number}", offered, capacity=capacity, **({"dynamicResources": devices(*made)} if made else {})
     )
+
+
+def _limits(random: Random) -> dict[str, str]:
+    found = {"cpu": str(random.choice((6, 8, 12, 24)))}
+    for name in ("nodes", f"{CLASS}gpu", f"{CLASS}nic"):
+        if random.random() < 0.3:
+            found[name] = str(random.randint(1, 4))
+    return found
 
 
 def _templates(random: Random) -> Iterator[dict[str, Any]]:
@@ -158,9 +188,18 @@ def _pod(name: str, kind: str, random: Random) -> tuple[Pod, list[ApiStruct]]:
         more["spread"] = [spread(ZONE, {"app": "x"}, skew=random.choice((1, 2)))]
     cpu = random.choice((1, 2, 2))
     requests = []
-    if random.random() < 0.4:
-        large = (f'device.attributes["{DRIVER}"].size == "l"',) if random.random() < 0.4 else ()
-        requests.append(build.request("g", *large, class_name="gpu"))
+    if random.random() < 0.5:
+        large, small = (f'device.attributes["{DRIVER}"].size == "{size}"' for size in "ls")
+        either = [build.sub("x", large, class_name="gpu"), build.sub("y", small, class_name="gpu")]
+        requests.append(
+            random.choice(
+                (
+                    build.request("g", class_name="gpu"),
+                    build.request("g", large, class_name="gpu", count=random.choice((1, 2))),
+                    build.either("g", *either),
+                )
+            )
+        )
     if random.random() < 0.6:
         requests.append(build.request("n", class_name="nic", count=random.choice((1, 1, 2))))
     if not requests:

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from allotment.api.apps import DaemonSet, DaemonSetSpec, PodTemplateSpec
+from allotment.api.batch import PriorityClass
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import ResourceClaimTemplate, ResourceClaimTemplateSpec
 from allotment.autoscaler.arrival import add_node, arrive
@@ -79,6 +80,18 @@ def test_the_more_important_come_first() -> None:
     there = simulation(daemons("a", cpu=6), daemons("b", cpu=6, priority=5))
     arrive(there, machine(type_("t")), "new")
     assert on(there, "new") == ["b-new"]
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [("system-node-critical", "b-new"), ("mine", "b-new"), ("unknown", "a-new"), (None, "a-new")],
+)
+def test_the_class_that_a_template_names_says_how_important_it_is(name: str | None, first: str) -> None:
+    """No template has the priority itself: only pods get it, when they are created."""
+    classes = [PriorityClass(metadata=ObjectMeta(name="mine"), value=7)]
+    there = simulation(*classes, daemons("a", cpu=6), daemons("b", cpu=6, priority_class_name=name))
+    arrive(there, machine(type_("t")), "new")
+    assert on(there, "new") == [first]
 
 
 def test_one_that_goes_comes_nowhere() -> None:

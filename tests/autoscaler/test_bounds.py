@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from random import Random
 
@@ -14,9 +15,10 @@ from allotment.autoscaler.plan import Plan
 from allotment.autoscaler.provisioner import provision
 from allotment.autoscaler.simulation import start_simulation
 from tests.allocator import build
-from tests.autoscaler.build import NIC, Json, device, devices, evaluated, pool, template, type_
-from tests.autoscaler.builders import picture
+from tests.autoscaler.build import GPU, NIC, Json, device, devices, evaluated, pool, template, type_
+from tests.autoscaler.builders import asking, picture
 from tests.autoscaler.plan_problems import Problem, cheapest, most_tried, random_problem
+from tests.autoscaler.test_arrival import daemons
 from tests.scheduler.builders import ZONE, claim, pod
 
 EVERYWHERE = {"allNodes": True}
@@ -26,7 +28,7 @@ IN_THE_ZONE = {"nodeSelector": {"nodeSelectorTerms": [{"matchLabelKeys": [ZONE]}
 def planned(problem: Problem) -> Plan:
     cluster = start_simulation(problem.objects)
     before = picture(cluster)
-    found = provision(cluster, problem.machines, problem.pods)
+    found = provision(cluster, problem.machines, problem.pods, cheapest_alternative=True)
     assert picture(cluster) == before, "planning leaves nothing behind"
     return found
 
@@ -116,3 +118,63 @@ def test_devices_of_a_driver_that_nobody_asks_for_do_not_make_it_inexact() -> No
     machines = evaluated(host).machines
     found = provision(start_simulation([]), machines, [pod(f"p{n}", cpu=4) for n in range(12)])
     assert (found.price, found.exact) == (Decimal(6), True)
+
+
+# --- on one machine ---
+
+LARGE = f'device.attributes["{GPU}"].size == "l"'
+SMALL = f'device.attributes["{GPU}"].size == "s"'
+
+
+def sized(*sizes: str) -> Json:
+    return devices(template("gpus", GPU, *(device(f"gpu-{n}", size=size) for n, size in enumerate(sizes))))
+
+
+def test_pods_share_a_machine_in_the_order_in_which_they_fit() -> None:
+    """Bound first, the one that takes any device would have one that the other needs."""
+    modest, wanted = asking("p0", build.request("g"), cpu=1)
+    demanding, more = asking("p1", build.request("g", LARGE, count=2), cpu=1)
+    found = planned(
+        Problem(
+            (modest, demanding),
+            (type_("t", dynamicResources=sized("l", "s", "l")),),
+            (build.class_(), wanted, more),
+        )
+    )
+    assert (found.price, found.bound, found.exact) == (Decimal(1), Decimal(1), True)
+
+
+def test_what_was_not_tried_in_all_orders_is_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allotment.autoscaler.showroom.ORDERS", 0)
+    modest, wanted = asking("p0", build.request("g"), cpu=1)
+    demanding, more = asking("p1", build.request("g", LARGE, count=2), cpu=1)
+    offers = (type_("t", dynamicResources=sized("l", "s", "l")),)
+    found = planned(Problem((modest, demanding), offers, (build.class_(), wanted, more)))
+    assert (found.price, found.bound, found.exact) == (Decimal(2), Decimal(1), False)
+
+
+@pytest.mark.parametrize(("by_price", "price"), [(False, Decimal(2)), (True, Decimal(1))])
+def test_alike_pods_may_get_different_alternatives_where_the_price_decides(
+    by_price: bool, price: Decimal
+) -> None:
+    """A machine has one device of each kind; that both pods get the better one takes two machines."""
+    wish = build.either("g", build.sub("x", LARGE), build.sub("y", SMALL))
+    pods, claims = zip(*(asking(f"p{n}", wish, cpu=1) for n in range(2)), strict=True)
+    there = start_simulation([build.class_(), *claims])
+    machines = evaluated(type_("t", dynamicResources=sized("l", "s"))).machines
+    found = provision(there, machines, pods, cheapest_alternative=by_price)
+    assert (found.price, found.bound, found.exact) == (price, price, True)
+
+
+def test_daemons_for_some_machines_of_a_type_tell_them_apart_around_shared_devices() -> None:
+    """Spot machines are cheaper, but a daemon takes their room."""
+    host = type_(
+        "host",
+        {"a+": "1", "a": "1.5"},
+        capacity={"cpu": "4", "pods": "9"},
+        dynamicResources=nics(2, EVERYWHERE),
+    )
+    spot = daemons(cpu=2, selector={"karpenter.sh/capacity-type": "spot"})
+    made = problem(2, host, cpu=2)
+    found = planned(replace(made, objects=(*made.objects, spot)))
+    assert (found.price, found.exact) == (Decimal("1.5"), True)

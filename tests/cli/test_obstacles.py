@@ -15,11 +15,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from allotment.api.batch import PriorityClass
-from allotment.api.core import Node, Pod, ResourceQuota, ResourceQuotaSpec
+from allotment.api.batch import PodGroup, PriorityClass, Queue
+from allotment.api.codec import decode
+from allotment.api.core import Namespace, Node, Pod, PodResourceClaim, ResourceQuota, ResourceQuotaSpec
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.quantity import Quantity
-from allotment.api.resource import ResourceClaimTemplate, ResourceSlice
+from allotment.api.resource import (
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from allotment.autoscaler.launch import decide
 from allotment.autoscaler.pending import pending
 from allotment.autoscaler.rehearsal import Rehearsal
@@ -35,6 +41,7 @@ from allotment.cli.waiting_pods import WaitingPods
 from tests.allocator import build
 from tests.autoscaler.build import catalogue, evaluated, gpus, type_
 from tests.autoscaler.build import pool as node_pool
+from tests.autoscaler.builders import GPU, gpu_class
 from tests.autoscaler.test_pending import refused, template
 from tests.scheduler.builders import claim, node, pod, slice_
 from tests.scheduler.gangs import group, member, queue, volcano_group
@@ -55,6 +62,7 @@ class Case:
 def quota(**hard: int) -> ResourceQuota:
     names = {
         "devices": "any.deviceclass.resource.k8s.io/devices",
+        "gpus": "gpu.deviceclass.resource.k8s.io/devices",
         "claims": "count/resourceclaims.resource.k8s.io",
     }
     amounts = {names[name]: Quantity.of(amount) for name, amount in hard.items()}
@@ -69,12 +77,39 @@ def volcano_pod(name: str = "p", **more: Any) -> Pod:
     return made
 
 
+def going(obj: Any) -> Any:
+    return replace(obj, metadata=replace(obj.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+
+
+def crowded(obj: ResourceClaim) -> ResourceClaim:
+    """A claim that no further pod may use."""
+    users = [
+        ResourceClaimConsumerReference(resource="pods", name=f"x{n}", uid=f"uid-x{n}") for n in range(256)
+    ]
+    return replace(obj, status=replace(obj.status, reserved_for=tuple(users)))
+
+
+def rich(cpu: str) -> Queue:
+    """A queue for which something is kept."""
+    return decode(Queue, {"metadata": {"name": "rich"}, "spec": {"guarantee": {"resource": {"cpu": cpu}}}})
+
+
+def group_with_claim() -> PodGroup:
+    """A gang of one pod, whose claim is made from template ``t`` for the whole group."""
+    made = group("gang", 1)
+    claims = (PodResourceClaim(name="gpu", resource_claim_template_name="t"),)
+    return replace(made, spec=replace(made.spec, resource_claims=claims))
+
+
 WANTS = pod("p", templates={"gpu": "t"})
 CASES = {
     "nothing": Case([pod("p", cpu=1)], ""),
     "nothing, and a claim is still to be made": Case([template("t"), WANTS], ""),
     "nothing, as its quota has room for one more": Case(
         [template("t"), quota(devices=1, claims=1), WANTS], ""
+    ),
+    "nothing, as what is kept for others leaves room": Case(
+        [rich("32"), queue("default"), volcano_group("gang", 1), volcano_pod(cpu=4)], ""
     ),
     "another scheduler, which runs": Case(
         [pod("p", scheduler="volcano"), pod("there", scheduler="volcano", node="n")], ""
@@ -86,6 +121,21 @@ CASES = {
     "a quota on claims": Case(
         [template("t"), quota(claims=0), WANTS], "its claim gpu cannot be made: quota q allows 0"
     ),
+    "a quota on devices, for extended resources": Case(
+        [gpu_class(), quota(gpus=0), pod("p", more={GPU: 1})],
+        "the claim for its vendor.com/gpu cannot be made: quota q allows 0",
+    ),
+    "a quota on devices, for the claim of a group": Case(
+        [template("t"), quota(devices=0), group_with_claim(), pod("p", group="gang", templates={"gpu": "t"})],
+        "its claim gpu cannot be made: quota q allows 0",
+    ),
+    "a namespace that is being deleted": Case(
+        [going(Namespace(metadata=ObjectMeta(name="default"))), template("t"), WANTS],
+        "its claim gpu cannot be made: the namespace default is being deleted",
+    ),
+    "a claim with as many users as may be": Case(
+        [crowded(claim("c")), pod("p", claims=["c"])], "claim default/c has the maximum of 256 users"
+    ),
     "a template that is missing": Case(
         [template("other"), WANTS],
         "its claim gpu cannot be made: there is no ResourceClaimTemplate default/t",
@@ -96,13 +146,7 @@ CASES = {
     ),
     "a claim that is missing": Case([pod("p", claims=["gone"])], "claim default/gone does not exist"),
     "a claim that is going": Case(
-        [
-            replace(
-                claim("c"), metadata=replace(claim("c").metadata, deletion_timestamp="2026-01-01T00:00:00Z")
-            ),
-            pod("p", claims=["c"]),
-        ],
-        "claim default/c is being deleted",
+        [going(claim("c")), pod("p", claims=["c"])], "claim default/c is being deleted"
     ),
     "a class that is missing": Case(
         [claim("c", build.request(class_name="gone")), pod("p", claims=["c"])],
@@ -150,6 +194,23 @@ CASES = {
             *member("there", "old", devices=0, volcano=True, cpu=2, node="n"),
         ],
         "queue default may use 2 of cpu, uses 2, and this needs 1 more",
+    ),
+    "a queue that is part of one at its capability": Case(
+        [
+            queue("top", most={"cpu": 1}),
+            replace(queue("mine"), spec=replace(queue("mine").spec, parent="top")),
+            volcano_group("gang", 1, queue="mine"),
+            volcano_pod(cpu=2),
+        ],
+        "queue top may use 1 of cpu, uses 0, and this needs 2 more",
+    ),
+    "a queue whose parent is missing": Case(
+        [
+            replace(queue("mine"), spec=replace(queue("mine").spec, parent="gone")),
+            volcano_group("gang", 1, queue="mine"),
+            volcano_pod(),
+        ],
+        "there is no queue gone, which is the parent of mine",
     ),
     "a queue that is closed": Case(
         [queue("mine", state="Closed"), volcano_group("gang", 1, queue="mine"), volcano_pod()],
@@ -264,6 +325,26 @@ def test_of_pods_that_wait_together_the_first_get_what_a_quota_has_left(pods: in
     found = waiting((), everything(case), tainted=False)
     waits = Rehearsal(start_simulation([*found.objects, *found.pods])).begin().waits
     assert [each.pod for each in waits] == ([] if pods < 3 else ["default/p2"])
+
+
+def test_a_pod_that_is_being_deleted_is_not_planned_for() -> None:
+    case = Case([going(pod("p", cpu=1))], "")
+    assert by_plan(case) == by_explain(case) == "is being deleted and will not be placed"
+    assert by_autoscaler(case) == "not looked at"
+
+
+def test_machines_come_where_what_there_is_is_kept_for_other_queues() -> None:
+    """Of two nodes' cpu 63 are kept; one machine makes room, and nobody takes that for a standing obstacle."""
+    case = Case([rich("63"), queue("default"), volcano_group("gang", 1), volcano_pod(cpu=4)], "")
+    there = everything(case)
+    plan = planned(waiting((), there, tainted=False), catalogue(*OFFERS))
+    assert [each.machine.type for each in plan.nodes] == ["large"]
+    assert "of 64 there are, other queues use or have guaranteed 63" in by_explain(case)
+
+
+def test_where_one_more_machine_is_not_enough_none_comes_and_it_is_said_why() -> None:
+    case = Case([rich("63"), queue("default"), volcano_group("gang", 1), volcano_pod(cpu=4)], "")
+    assert "of 64 there are, other queues use or have guaranteed 63" in by_plan(case)
 
 
 def test_kinds_that_may_not_be_listed_are_not_said_to_be_missing() -> None:

@@ -219,9 +219,11 @@ class PodDisruptionBudget(ApiStruct, frozen=True, kw_only=True):
 class PriorityClass(ApiStruct, frozen=True, kw_only=True):
     """A name for a priority. A pod that names one that does not exist is refused by the server."""
 
-    NOT_READ: ClassVar[frozenset[str]] = frozenset({"description", "preemptionPolicy", "globalDefault"})
+    NOT_READ: ClassVar[frozenset[str]] = frozenset({"description", "preemptionPolicy"})
 
     api_version: str = stated(PRIORITIES)
     kind: str = stated("PriorityClass")
     metadata: ObjectMeta = ObjectMeta()
     value: Int64 = stated(0)
+    global_default: bool = False
+    """Pods that name no class get this one."""

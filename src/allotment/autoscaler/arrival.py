@@ -23,8 +23,10 @@ from allotment.autoscaler.machine import Machine, node_of, trees_of
 from allotment.autoscaler.pending import Template, missing_claims
 from allotment.autoscaler.simulation import Bound
 from allotment.scheduler.configuration import DEFAULT_SCHEDULER
+from allotment.scheduler.priority import with_priority
 
 if TYPE_CHECKING:
+    from allotment.api.batch import PriorityClass
     from allotment.autoscaler.simulation import Simulation
 
 _ALWAYS = tuple(
@@ -72,9 +74,21 @@ def start_daemons(simulation: Simulation, node: str) -> None:
 
 
 def daemon_sets(simulation: Simulation) -> list[DaemonSet]:
-    """Those that start pods, the most important first."""
-    found = [each for each in simulation.objects(DaemonSet).values() if not each.metadata.deletion_timestamp]
+    """Those that start pods, the most important first; their templates say the priority that the pods will have."""
+    found = [
+        _with_priority(each, simulation.cluster.priority_classes)
+        for each in simulation.objects(DaemonSet).values()
+        if not each.metadata.deletion_timestamp
+    ]
     return sorted(found, key=lambda each: (-(each.spec.template.spec.priority or 0), key_of(each)))
+
+
+def _with_priority(daemons: DaemonSet, classes: Mapping[str, PriorityClass]) -> DaemonSet:
+    template = daemons.spec.template
+    spec = with_priority(template.spec, classes)
+    if spec is template.spec:
+        return daemons
+    return replace(daemons, spec=replace(daemons.spec, template=replace(template, spec=spec)))
 
 
 def pod_of(daemons: DaemonSet, node: str) -> Pod:

@@ -27,6 +27,7 @@ class Draft:
     places: dict[str, Place] = field(default_factory=dict)  # by pod
     reasons: dict[str, str] = field(default_factory=dict)
     types: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)  # by pod, what its machine said when it came
     bound: int = 0
     exact: bool = True
     loose: bool = False  # machines could not be looked at one by one: more may be found, and less may do
@@ -61,6 +62,8 @@ def place(simulation: Simulation, bundle: Bundle, draft: Draft, node: str = "") 
             else:
                 found = simulation.schedule(pod)
             if isinstance(found, Refusal):
+                if node:
+                    draft.refusals[key_of(pod)] = found.words
                 return False
             places.append(Place(key_of(pod), found.node, devices_of(found)))
         trial.keep()

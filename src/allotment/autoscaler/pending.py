@@ -94,6 +94,8 @@ def make_claims(simulation: Simulation, pods: Iterable[Pod]) -> None:
         if not any(entry.resource_claim_template_name for entry in pod.spec.resource_claims):
             continue
         namespace = pod.metadata.namespace
+        if namespace in simulation.cluster.ending:  # nothing is made there any more
+            continue
         if namespace not in used:
             used[namespace] = quotas.used(namespace)
         made = made_entries(simulation, pod.metadata.uid) | _of_its_group(simulation, pod)

@@ -132,7 +132,14 @@ class _Provisioner:
         draft = found.draft
         if loose:
             rows = Limits(self._simulation, self._machines)
-            again = Reconsideration(self._simulation, self._machines, rows.left, rows.draws, self._effort)
+            again = Reconsideration(
+                self._simulation,
+                self._machines,
+                rows.left,
+                rows.draws,
+                self._effort,
+                by_price=self._by_price,
+            )
             draft = again.better(pods, draft)
         return self._told(
             pods,
@@ -187,7 +194,7 @@ class _Provisioner:
         draft.reasons.update(refused)
         for lot in lots:
             lot.tier = tiers.get(lot.key, 0)
-        room = Showroom(self._simulation, self._machines, lots)
+        room = Showroom(self._simulation, self._machines, lots, any_alternative=self._by_price)
         lots, yard, found = self._cheapest(lots, room)
         able = [lot for lot in lots if lot.choices]
         again = any(lot.choices and missing for lot, missing in zip(lots, found.missing, strict=True))
@@ -201,10 +208,12 @@ class _Provisioner:
                     break
         else:
             again = False
+        if room.unsure:
+            found = _unproven(found, yard)
         before = len(draft.places)
         loose = first and (room.shares or any(_tied(lot) for lot in lots))
         settled = self._wherever(lots, room) if first and not loose else None
-        again = not self._launch(found, lots, draft) or again
+        again = not self._launch(found, lots, room, draft) or again
         served = [sum(key_of(each[0]) in draft.places for each in lot.bundles) for lot in lots]
         if first:
             draft.loose = loose or bool(settled)
@@ -294,7 +303,7 @@ class _Provisioner:
 
     # --- the machines ---
 
-    def _launch(self, found: Cover, lots: Sequence[Lot], draft: Draft) -> bool:
+    def _launch(self, found: Cover, lots: Sequence[Lot], room: Showroom, draft: Draft) -> bool:
         """Adds the machines and binds everybody to theirs. False if somebody was refused after all."""
         queues = [iter(lot.bundles) for lot in lots]
         wanted: list[tuple[str, Bundle]] = []
@@ -303,8 +312,7 @@ class _Provisioner:
                 name = self._new_name(draft)
                 machine = draft.nodes[name] = self._machines[each.offer]
                 arrive(self._simulation, machine, name)
-                for lot, count in each.pattern:
-                    wanted += [(name, next(queues[lot])) for _ in range(count)]
+                wanted += [(name, next(queues[lot])) for lot in room.order(each.offer, each.pattern)]
         while wanted:
             left = [
                 (name, bundle) for name, bundle in wanted if not place(self._simulation, bundle, draft, name)
@@ -335,14 +343,17 @@ class _Provisioner:
             left = [pod for bundle in lot.bundles for pod in bundle if key_of(pod) not in draft.places]
             if not left:
                 continue
-            types = self._types(number, lot, room)
+            refused = next(
+                (draft.refusals[key] for pod in left if (key := key_of(pod)) in draft.refusals), ""
+            )
+            types = self._types(number, lot, room, refused)
             why = _summary(types)
             for pod in left:
                 draft.reasons[key_of(pod)] = why
                 draft.types[key_of(pod)] = types
 
-    def _types(self, number: int, lot: Lot, room: Showroom) -> dict[str, str]:
-        """For each instance type, why it does not do."""
+    def _types(self, number: int, lot: Lot, room: Showroom, refused: str) -> dict[str, str]:
+        """For each instance type, why it does not do. ``refused``: what a machine said that came for the lot."""
         limits = Limits(self._simulation, self._machines)
         found: dict[str, str] = {}
         for machine, each in enumerate(self._machines):
@@ -358,7 +369,7 @@ class _Provisioner:
                 words = f"minValues: {each.source} must leave {rule.least} values of {rule.key} open"
                 found.setdefault(each.type, f"would do, but {words}")
             else:
-                found[each.type] = f"would do, but {limits.reached(machine)}"
+                found[each.type] = f"would do, but {refused or limits.reached(machine)}"
         return dict(sorted(found.items()))
 
     def _told(self, pods: Sequence[Pod], draft: Draft, dropped: Mapping[str, str]) -> Plan:
@@ -412,6 +423,13 @@ def _merit(pods: Sequence[Pod], draft: Draft) -> tuple[int, ...]:
 def _tied(lot: Lot) -> bool:
     """Whether pods were put together that might have been put together otherwise."""
     return len(lot.sample) > 1 and lot.sociable
+
+
+def _unproven(found: Cover, yard: Yard) -> Cover:
+    """The same with the bound that holds whatever machines really take."""
+    served = [wanted - missing for wanted, missing in zip(yard.demand, found.missing, strict=True)]
+    bound = min(found.price, found.fair.bound(served, yard.limits))
+    return dataclasses.replace(found, bound=bound, exact=False)
 
 
 def _bound(found: Cover, yard: Yard, served: Sequence[int]) -> int:

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 from allotment.api.autoscaling import ZONE
 from allotment.api.core import NodeSelector
 from allotment.api.resource import ResourceSlice
-from allotment.autoscaler.arrival import arrive
+from allotment.autoscaler.arrival import arrive, daemon_sets
 from allotment.autoscaler.draft import Draft, place, place_on_existing, units
 from allotment.autoscaler.forkable_cluster import key_of
-from allotment.autoscaler.lot import Bundle, bundled, deals, in_gang, lots_of
+from allotment.autoscaler.lot import Bundle, bundled, deals, in_gang, labels_read, lots_of
 from allotment.autoscaler.machine import node_of
 from allotment.autoscaler.machine_sets import Found, MachineSets
 from allotment.autoscaler.showroom import claims_of, machine_kind
@@ -57,11 +57,15 @@ class Reconsideration:
         left: Sequence[int],
         draws: Sequence[Sequence[int]],
         effort: Effort,
+        *,
+        by_price: bool = False,
     ) -> None:
+        """With ``by_price``, alternatives of claims are no preferences."""
         self._simulation = simulation
         self._machines = machines
         self._left, self._draws = left, draws
         self._steps = effort.tries
+        self._by_price = by_price
 
     def better(self, pods: Sequence[Pod], draft: Draft) -> Draft:
         """The draft, or one that serves more pods or costs less; with a bound that holds."""
@@ -81,7 +85,7 @@ class Reconsideration:
 
     def _has_preferences(self, pods: Sequence[Pod]) -> bool:
         pools = [each.pool for each in self._machines if each.pool is not None]
-        several = any(
+        several = not self._by_price and any(
             request.first_available
             for pod in pods
             for claim in claims_of((pod,), self._simulation)
@@ -117,7 +121,9 @@ class Reconsideration:
         numbers = {id(machine): number for number, machine in enumerate(self._machines)}
         drawn = [self._draws[numbers[id(machine)]] for machine in draft.nodes.values()]
         left = [most - sum(each[row] for each in drawn) for row, most in enumerate(self._left)]
-        reads = frozenset((ZONE,)).union(*(lot.reads | lot.keyed for lot in lots), self._labels_of_devices())
+        daemons = [labels_read(each.spec.template.spec) for each in daemon_sets(self._simulation)]
+        lots_read = [lot.reads | lot.keyed for lot in lots]
+        reads = frozenset((ZONE,)).union(*lots_read, *daemons, self._labels_of_devices())
         return totals_of(
             self._simulation,
             self._machines,
@@ -285,7 +291,7 @@ def _keeping(draft: Draft, found: Draft) -> Draft:
 def _most(bundles: Sequence[Bundle], simulation: Simulation) -> int:
     """So many machines are enough: each has a pod, or a device for one."""
     devices = sum(
-        (request.exactly.count or 1) if request.exactly is not None else 1
+        max(each.count or 1 for each in ((request.exactly,) if request.exactly else request.first_available))
         for bundle in bundles
         for claim in claims_of(bundle, simulation)
         for request in claim.spec.devices.requests

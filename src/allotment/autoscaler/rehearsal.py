@@ -170,7 +170,7 @@ class Rehearsal:
         made, meta = made_entries(self._simulation, group.metadata.uid), group.metadata
         for entry in group.spec.resource_claims:
             template = templates.get(f"{meta.namespace}/{entry.resource_claim_template_name or ''}")
-            if template is None or entry.name in made:
+            if template is None or entry.name in made or meta.namespace in self._simulation.cluster.ending:
                 continue
             name = f"{meta.name}-{entry.name}"
             claim = from_template((meta.namespace, name), Pod(metadata=meta), template)
@@ -184,4 +184,5 @@ class Rehearsal:
                 annotations=marks,
                 uid=f"claim {meta.namespace}/{name}",
             )
-            self._simulation.put(replace(claim, metadata=metadata))
+            if not self._simulation.obstacles.quotas.refusal(meta.namespace, claim):
+                self._simulation.put(replace(claim, metadata=metadata))

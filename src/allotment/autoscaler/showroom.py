@@ -20,6 +20,7 @@ from allotment.autoscaler.device_rooms import can_serve, device_rooms, held
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.lot import Bundle, Lot, alone, labels_read
 from allotment.autoscaler.machine import Machine, is_local, node_of
+from allotment.autoscaler.plan import devices_of
 from allotment.autoscaler.simulation import Bound
 from allotment.autoscaler.yard import Pattern, Room
 from allotment.scheduler.diagnosis import Refusal
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 ONE_POD = 10**9
 ON_SHOW = "machine-on-show"
+ORDERS = 4_000
+"""Bindings that may be tried to find orders in which patterns hold, where not the first order does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,14 @@ class Verdict:
     most: int
     rank: tuple[int, ...] = ()
     words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What a bundle got: which alternatives, and which devices."""
+
+    rank: tuple[int, ...]
+    devices: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +72,21 @@ class _Tried:
 class Showroom:
     """See the module. The simulation is as it was after every call."""
 
-    def __init__(self, simulation: Simulation, machines: Sequence[Machine], lots: Sequence[Lot]) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        machines: Sequence[Machine],
+        lots: Sequence[Lot],
+        *,
+        any_alternative: bool = False,
+    ) -> None:
+        """With ``any_alternative``, bundles of a lot need not get the same alternatives of their claims."""
         self._simulation = simulation
         self._machines = machines
         self._lots = lots
+        self._any_alternative = any_alternative
+        self._orders: dict[tuple[Hashable, Pattern], tuple[int, ...]] = {}
+        self._steps = ORDERS
         reads = sorted(
             {key for each in daemon_sets(simulation) for key in labels_read(each.spec.template.spec)}
         )
@@ -161,10 +183,10 @@ class Showroom:
                 return _Tried(0, True, (), _words(first))
             count = 1
             while count < most:
-                if self._bind(lot.bundles[count]) != first:
-                    return _Tried(count, True, first)
+                if self._given(lot.bundles[count], first.rank) is None:
+                    return _Tried(count, True, first.rank)
                 count += 1
-        return _Tried(count, False, first)
+        return _Tried(count, False, first.rank)
 
     def _offers(self, machine: int) -> Mapping[str, int]:
         """The resources of a machine, without what the pods of DaemonSets take."""
@@ -179,30 +201,81 @@ class Showroom:
         rooms = [offered.get(name, 0) // n for name, n in requests.items() if n and name not in extended]
         return min([offered.get(PODS, 0) // (ONE_POD * pods), *rooms])
 
-    def _bind(self, bundle: Bundle) -> tuple[int, ...] | Refusal:
-        """Which alternatives the bundle got, or why it does not go."""
+    def _given(self, bundle: Bundle, rank: tuple[int, ...]) -> _Given | None:
+        """What the bundle gets too; None if it does not go, or not with these alternatives where they matter."""
+        found = self._bind(bundle)
+        if isinstance(found, Refusal) or not (self._any_alternative or found.rank == rank):
+            return None
+        return found
+
+    def _bind(self, bundle: Bundle) -> _Given | Refusal:
         ranks: list[int] = []
+        devices: list[str] = []
         for pod in bundle:
             found = self._simulation.simulate_bind_pod(alone(pod), ON_SHOW)
             if isinstance(found, Refusal):
                 return found
             ranks += ranks_of(found)
-        return tuple(ranks)
+            devices += devices_of(found)
+        return _Given(tuple(ranks), tuple(devices))
 
     # --- several lots ---
 
     def holds(self, machine: int, pattern: Pattern) -> bool:
-        """Whether a machine takes all of this, each with the alternatives that it gets alone. Rooms are taken as checked."""
+        """Whether a machine takes all of this in some order, each with the alternatives that it gets alone if they matter. Rooms are
+        taken as checked."""
         special = [(lot, count) for lot, count in pattern if not self._lots[lot].plain]
         if not special or (len(special) == 1 and special[0][1] <= self.verdict(machine, special[0][0]).most):
             return True
         with self._on_show(machine):
-            for lot, count in special:
-                rank = self.verdict(machine, lot).rank
-                for bundle in self._lots[lot].bundles[:count]:
-                    if self._bind(bundle) != rank:
-                        return False
+            order = self._in_order(machine, dict(special), (), set())
+        if order is None:
+            return False
+        self._orders[self.kind(machine), pattern] = order
         return True
+
+    def order(self, machine: int, pattern: Pattern) -> Iterator[int]:
+        """The lots of a pattern that holds, one for each bundle, in an order in which the bundles can be bound."""
+        left = dict(pattern)
+        for lot in self._orders.get((self.kind(machine), pattern), ()):
+            left[lot] -= 1
+            yield lot
+        for lot, count in left.items():
+            yield from [lot] * count
+
+    @property
+    def unsure(self) -> bool:
+        """Whether some pattern was given up on before all orders were tried: one that does not hold here might."""
+        return self._steps < 0
+
+    def _in_order(
+        self,
+        machine: int,
+        left: Mapping[int, int],
+        taken: tuple[tuple[int, tuple[str, ...]], ...],
+        dead: set[object],
+    ) -> tuple[int, ...] | None:
+        """An order in which the rest can be bound: first lot by lot, then others, since who comes first may take what a later one
+        needs. ``taken`` is what the others have; ``dead`` is of it what leads nowhere."""
+        if not left:
+            return ()
+        state = tuple(sorted(taken))
+        if state in dead:
+            return None
+        for lot, count in left.items():
+            rest = {each: n - (each == lot) for each, n in left.items() if n > (each == lot)}
+            with self._simulation.trial():
+                given = self._given(self._lots[lot].bundles[count - 1], self.verdict(machine, lot).rank)
+                order = None
+                if given is not None:
+                    order = self._in_order(machine, rest, (*taken, (lot, given.devices)), dead)
+            if order is not None:
+                return (lot, *order)
+            self._steps -= 1
+            if self._steps < 0:
+                return None
+        dead.add(state)
+        return None
 
     def rooms(self, machine: int) -> tuple[Room, ...]:
         """What is additive about a machine: its resources, and its devices."""

@@ -108,6 +108,7 @@ class Simulation(ForkableCluster):
             self.cluster,
             self._profiles,
             schedulers=self._profiles.keys(),
+            growing=True,
             knows=lambda kind, namespace: bool(self.objects(kind)),
             version=lambda: self.shown,
         )

@@ -36,6 +36,7 @@ from allotment.autoscaler.words import count_of, few
 from allotment.autoscaler.workload import Identity, Workload, like, owners_of
 from allotment.scheduler.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.obstacles import schedulers_heard_of
+from allotment.scheduler.priority import with_priority
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -188,6 +189,7 @@ class Stage:
 
     def _ours(self, pod: Pod) -> Pod:
         """A pod as it is created, for the scheduler that is asked; for its own, if nobody runs that."""
+        pod = replace(pod, spec=with_priority(pod.spec, self.simulation.cluster.priority_classes))
         if not self._runs(pod.spec.scheduler_name or ""):
             return pod
         return replace(pod, spec=replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from allotment.api import alpha2
 from allotment.api.apps import DaemonSet
-from allotment.api.batch import PodDisruptionBudget, PodGroup, VolcanoPodGroup
+from allotment.api.batch import PodDisruptionBudget, PodGroup, PriorityClass, VolcanoPodGroup
 from allotment.api.core import Pod, ResourceQuota
 from allotment.api.manifest import Located
 from allotment.api.meta import ApiStruct
@@ -27,6 +27,7 @@ from allotment.cli.seen import GROUPS
 from allotment.cli.workload import FINISHED
 from allotment.scheduler.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.obstacles import OWN_NAMES, schedulers_heard_of
+from allotment.scheduler.priority import with_priority
 
 
 @dataclass(slots=True)
@@ -82,6 +83,7 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
     heard = schedulers_heard_of(pods) | set(OWN_NAMES)
     if heard == OWN_NAMES and mine:  # nothing shows who runs: take the word of whoever plans
         heard |= {each.spec.scheduler_name or "" for each in mine if isinstance(each, Pod)}
+    classes = {each.metadata.name: each for each in everything if isinstance(each, PriorityClass)}
     chosen = {name_of(each.metadata) for each in mine if isinstance(each, Pod)}
     found.objects = [
         each
@@ -97,7 +99,8 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
         if pod.spec.node_name or pod.status.phase in FINISHED:
             found.objects.append(pod)
         elif not chosen or name_of(pod.metadata) in chosen:
-            found.pods.append(_ours(pod, found, heard))
+            created = replace(pod, spec=with_priority(pod.spec, classes))
+            found.pods.append(_ours(created, found, heard))
     return found
 
 

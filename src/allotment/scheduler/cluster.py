@@ -69,6 +69,7 @@ class Cluster:
         self.supply = 0  # changes when what there is does: nodes' amounts, devices, classes
         self.extended: dict[str, str] = {}  # extended resource → class
         self.namespaces: dict[str, dict[str, str]] = {}  # name → labels
+        self.ending: set[str] = set()  # namespaces that are being deleted
         # namespace/name, Volcano's with the prefix "volcano:"
         self.groups: dict[str, PodGroup | VolcanoPodGroup] = {}
         self.regrouped = 0  # changes when groups do, and so what queues their pods count for
@@ -351,8 +352,12 @@ class Cluster:
         if new is None:
             assert old is not None
             self.namespaces.pop(old.metadata.name, None)
-        else:
-            self.namespaces[new.metadata.name] = new.metadata.labels
+            self.ending.discard(old.metadata.name)
+            return
+        self.namespaces[new.metadata.name] = new.metadata.labels
+        (self.ending.discard if new.metadata.deletion_timestamp is None else self.ending.add)(
+            new.metadata.name
+        )
 
     def _queue(self, old: Queue | None, new: Queue | None) -> None:
         _keep(self.queues, old, new)

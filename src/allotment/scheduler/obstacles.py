@@ -57,7 +57,8 @@ class Obstacles:
     """See the module. The cluster is the caller's, and may change between questions.
 
     ``schedulers`` are the names by which pods ask for one that certainly runs. Without ``gangs``, groups do not matter: the caller does not
-    see them. ``version`` changes whenever anything in the cluster does: then what holds for a gang is found out once for all members.
+    see them. With ``growing`` there may be more nodes than there are: then it is no standing obstacle that what there is now is kept for
+    other queues, and ``of_member`` alone asks for that. ``version`` changes whenever anything in the cluster does: then what holds for a gang is found out once for all members.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Obstacles:
         *,
         schedulers: Container[str] = OWN_NAMES,
         gangs: bool = True,
+        growing: bool = False,
         knows: Knows = lambda kind, namespace: True,
         version: Callable[[], int] | None = None,
     ) -> None:
@@ -74,6 +76,7 @@ class Obstacles:
         self._profiles = profiles
         self._schedulers = schedulers
         self._gangs = gangs
+        self._growing = growing
         self._knows = knows
         self.quotas = ClaimQuotas(cluster)
         self._queues = Queues(cluster)
@@ -89,7 +92,7 @@ class Obstacles:
         """As ``of``, for a pod whose gang is being placed: whether enough others are there does not matter any more."""
         status = self.of_itself(pod)
         gang = self._gang(pod) if status is None and self._gangs and pod.group else None
-        words = self._of_queue(gang, (pod,), starts=False) if gang is not None else ""
+        words = self._of_queue(gang, (pod,), starts=False, growing=False) if gang is not None else ""
         return Status(Code.UNRESOLVABLE, QUEUE, words) if words else status
 
     def unmade(self, pod: Pod) -> Status | None:
@@ -98,7 +101,9 @@ class Obstacles:
             namespace, name = pod.metadata.namespace, entry.resource_claim_template_name
             template = self._cluster.templates.get(f"{namespace}/{name}")
             why = ""
-            if template is not None:
+            if namespace in self._cluster.ending:
+                why = f"the namespace {namespace} is being deleted"
+            elif template is not None:
                 why = self.quotas.refusal(namespace, claim_like(template))
             elif self._knows(ResourceClaimTemplate, namespace):
                 why = f"there is no ResourceClaimTemplate {namespace}/{name}{self._others(name or '', namespace)}"
@@ -111,6 +116,8 @@ class Obstacles:
     def of_itself(self, pod: PodInfo) -> Status | None:
         """As ``of``, its group aside."""
         name = pod.pod.spec.scheduler_name or ""
+        if pod.leaving:
+            return _kept_by(SCHEDULER, "is being deleted and will not be placed")
         if not self.runs(name):
             words = f"it is for scheduler {name}, and no pod shows that a scheduler of that name runs"
             return _kept_by(SCHEDULER, words + near(name, OWN_NAMES - {""}))
@@ -199,10 +206,11 @@ class Obstacles:
         able = [each for each in waiting if self.of_itself(each) is None]
         if need and not need.met_by(able):
             return incomplete(gang, need.count - len(able))
-        words = self._of_queue(gang, able[: max(need.count, 1)], starts=need.count >= gang.minimum)
+        starts = need.count >= gang.minimum
+        words = self._of_queue(gang, able[: max(need.count, 1)], starts=starts, growing=self._growing)
         return Status(Code.UNRESOLVABLE, QUEUE, words) if words else None
 
-    def _of_queue(self, gang: Gang, pods: Sequence[PodInfo], *, starts: bool) -> str:
+    def _of_queue(self, gang: Gang, pods: Sequence[PodInfo], *, starts: bool, growing: bool) -> str:
         """Why the queue of a gang cannot take what it needs at least."""
         if not gang.queue:
             return ""
@@ -212,7 +220,8 @@ class Obstacles:
         least = demand_of(pods, self._cluster)
         for name, amount in gang.resources.items() if starts else ():
             least[name] = max(amount, least.get(name, 0))
-        return self._queues.closed(gang.queue) or self._queues.beyond(gang.queue, least)
+        beyond = self._queues.above_limits if growing else self._queues.beyond
+        return self._queues.closed(gang.queue) or beyond(gang.queue, least)
 
 
 def schedulers_heard_of(pods: Iterable[Pod]) -> set[str]:

@@ -242,8 +242,14 @@ class Queues:
     def beyond(
         self, name: str, more: Mapping[str, int], kept: Mapping[str, Mapping[str, int]] | None = None
     ) -> str:
-        """Which limit of a queue, or of one that it is part of, would be exceeded, in words; empty if none. ``kept`` is what others
-        wait to use, by queue."""
+        """Which limit of a queue, or of one that it is part of, would be exceeded, or whether it would take what is kept for others,
+        in words; empty if neither. ``kept`` is what others wait to use, by queue."""
+        return self.above_limits(name, more, kept) or self._beside_guarantees(name, more)
+
+    def above_limits(
+        self, name: str, more: Mapping[str, int], kept: Mapping[str, Mapping[str, int]] | None = None
+    ) -> str:
+        """As ``beyond``, without what is kept for others: that depends on how much there is, and these limits do not."""
         tree = self._cluster.queue_tree
         for each in reversed(tree.path(name)):
             used, waiting = self._under(each, self.used), self._under(each, kept or {})
@@ -255,7 +261,7 @@ class Queues:
                         f"queue {each} may use {told(limit, resource)} of {resource}, uses "
                         f"{told(used.get(resource, 0), resource)}{words}, and this needs {told(wanted, resource)} more"
                     )
-        return self._beside_guarantees(name, more)
+        return ""
 
     def _beside_guarantees(self, name: str, more: Mapping[str, int]) -> str:
         """Whether a queue would take what is kept for others, in words."""
