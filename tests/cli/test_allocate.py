@@ -613,3 +613,36 @@ def test_a_daemon_that_is_on_its_node_or_waits_for_it_is_not_made_again(allot: A
         each["metadata"]["ownerReferences"] = [controller("apps/v1", "DaemonSet", "agent")]
     fleet = [node("a"), node("b"), devices("b", "x"), served_class()]
     assert list(given(allot, *fleet, there, waiting, daemons()).values()) == [["b/x"]]
+
+
+# --- reasons that many nodes have in common ---
+
+
+def test_nodes_with_the_same_error_are_told_together_without_the_names_of_one(allot: Allot) -> None:
+    fleet = [each for name in "xyz" for each in (node(name), devices(name, f"{name}-0"))]
+    everything = claim("c")
+    everything["spec"]["devices"] = {
+        "requests": [{"name": "r", "exactly": {"deviceClassName": "any", "allocationMode": "All"}}],
+        "constraints": [{"matchAttribute": "d.example.com/none"}],
+    }
+    ran = run(allot, *fleet, everything)
+    assert "x, y, z: claim c, request r: cannot add a device because" in ran.out
+    alone = run(allot, *fleet[:2], everything)
+    assert "cannot add device d.example.com/x/x-0 because" in alone.out
+
+
+def test_nodes_with_pools_that_are_incomplete_are_told_together_and_apart_from_others(allot: Allot) -> None:
+    pools = [
+        devices(name, "a", pool={"name": name, "generation": 1, "resourceSliceCount": 2}) for name in "xy"
+    ]
+    empty = [node(name) for name in "xyz"]
+    every = claim("c")
+    every["spec"]["devices"]["requests"][0]["exactly"] = {"deviceClassName": "any", "allocationMode": "All"}
+    ran = run(allot, *empty, *pools, every)
+    assert (
+        "x, y: claim default/c, request r: asks for all devices, but a resource pool is currently" in ran.out
+    )
+    few = run(allot, *empty, *pools, claim("c"))
+    assert "x, y: request r needs 1" in few.out
+    assert "x, y: pool of devices is incomplete (1 of 2 slices)" in few.out
+    assert "z: request r needs 1" in few.out
