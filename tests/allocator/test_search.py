@@ -509,6 +509,53 @@ def test_all_under_a_constraint_that_an_earlier_request_shares_is_searched() -> 
     )
 
 
+UNALIKE = [
+    request(f"r{n}", f"{mine('slot')} * {2 * n + 3} % {7 + 2 * n} < {4 + n} && {mine('slot')} < 50", count=3)
+    for n in range(4)
+]
+"""Before what cannot be served: no two devices are alike to these."""
+BOTH = [device("a", slot=98, root="x"), device("b", slot=99, root="x")]
+
+TOO_LITTLE = {
+    "two requests for all with a device in common": [the_last(), request("too", in_slot(99), all=True)],
+    "all behind a request for one of them": [request("one", in_slot(98, 99)), the_last()],
+    "all before a request for one of them": [the_last(), request("one", in_slot(98, 99))],
+    "alternatives of which none is left": [
+        either("f", sub("more", in_slot(98, 99), count=3), sub("none", in_slot(1000), all=True))
+    ],
+}
+
+
+@pytest.mark.parametrize("rest", TOO_LITTLE.values(), ids=TOO_LITTLE)
+def test_requests_that_leave_too_little_for_all_are_impossible_at_once(rest: list[DeviceRequest]) -> None:
+    refused(allocate([slice_(*spares(24), *BOTH)], claim(*UNALIKE, *rest), budget=200))
+
+
+def test_a_request_for_too_many_before_one_for_all_is_refused_at_once() -> None:
+    """Although that for all might be an error if it came to it."""
+    asked = claim(
+        *UNALIKE, request("more", in_slot(98), count=2), the_last(), constraints=[match("root", "all")]
+    )
+    refused(allocate([slice_(*spares(24), *BOTH)], asked, budget=200))
+
+
+def test_all_whose_first_device_is_in_use_is_refused_whatever_shares_its_constraint() -> None:
+    """A device that is in use is not asked for its values. The second is, once the first was."""
+    asked = claim(*UNALIKE, the_last(), constraints=[match("root")])
+    refused(allocate([slice_(*spares(24), *BOTH)], asked, held=held("a"), budget=200))
+    apart = [device("a", slot=98, root="x"), device("b", slot=99, root="y")]
+    assert "a claim constraint would not be satisfied" in error(
+        allocate([slice_(*spares(24), *apart)], asked, held=held("b"), budget=200)
+    )
+
+
+def test_a_faulty_device_in_use_hides_no_proof() -> None:
+    specs = [*spares(24), device("broken"), device("last", slot=99)]
+    asked = claim(*UNALIKE, request("more", in_slot(99), count=2))
+    refused(allocate([slice_(*specs)], asked, held=held("broken"), budget=200))
+    assert "no such key" in error(allocate([slice_(*specs)], asked, budget=200))
+
+
 def test_an_error_before_all_is_met_first() -> None:
     specs = [*spares(3), device("broken"), device("last", slot=99)]
     asked = claim(request("r", in_slot(2, 3), count=2), the_last())

@@ -19,15 +19,17 @@ def read(kind: str, **spec: Any) -> Workload:
     [located] = read_manifest(
         json.dumps(workload(kind, "w", pod("p", labels={"app": "w"}), **spec)), "w.yaml"
     )
-    found, errors = workload_of(located)
-    assert found is not None, errors
-    return found
+    found = workload_of(located)
+    assert found.workload is not None, found.errors
+    return found.workload
 
 
 SIZES: dict[str, tuple[str, dict[str, Any], int]] = {
     "a deployment by default": ("Deployment", {}, 1),
     "a deployment": ("Deployment", {"replicas": 3}, 3),
+    "a deployment that leaves it open": ("Deployment", {"replicas": None}, 1),
     "a set of none": ("StatefulSet", {"replicas": 0}, 0),
+    "a replication controller": ("ReplicationController", {"replicas": 2}, 2),
     "a job by default": ("Job", {}, 1),
     "a job of one pod at a time": ("Job", {"completions": 4}, 1),
     "a job of several at a time": ("Job", {"parallelism": 3}, 3),

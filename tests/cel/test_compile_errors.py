@@ -28,7 +28,7 @@ CASES = [
     ("'a'.matches('[')", (1, 13), "invalid matches argument"),
     ("'a'.find('[') == ''", (1, 9), "Illegal regex"),
     ("true ? false", (1, 13), "Syntax error: mismatched input '<EOF>' expecting ':'"),
-    ("true true", (1, 6), "Syntax error: mismatched input 'true' expecting <EOF>"),
+    ("true true", (1, 6), "Syntax error: extraneous input 'true' expecting <EOF>"),
     ("#", (1, 1), "Syntax error: token recognition error at: '#'"),
     ("if == 1", (1, 1), "reserved identifier: if"),
     ("9223372036854775808 == 1", (1, 1), "invalid int literal"),
@@ -131,3 +131,40 @@ def test_an_expression_of_the_wrong_type_is_told_without_a_place() -> None:
     with pytest.raises(CelCompileError) as caught:
         compile_selector("1")
     assert str(caught.value) == "must evaluate to bool or the unknown type, not int"
+
+
+SEVERAL = {
+    "in the order of the text, not in that of the check": (
+        "1.0 == 1.x + 0",
+        [(5, "found no matching overload for '_==_' applied to '(double, int)'"), (9, "type 'int' does not support field selection")],
+    ),
+    "a reserved word is no name for a macro either": (
+        "[1].all(namespace, true)",
+        [(9, "reserved identifier: namespace"), (9, "argument must be a simple name")],
+    ),
+    "each reserved word": (
+        "if == 1 && .for",
+        [(1, "reserved identifier: if"), (12, "reserved identifier: for")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SEVERAL)
+def test_several_faults(case: str) -> None:
+    """As Kubernetes' evaluator tells them."""
+    expression, told = SEVERAL[case]
+    with pytest.raises(CelCompileError) as caught:
+        compile_selector(expression)
+    assert [(issue.column, issue.message) for issue in caught.value.issues] == told
+
+
+def test_few_of_many_reserved_words_are_told() -> None:
+    with pytest.raises(CelSyntaxError) as caught:
+        compile_selector("if + " * 2000 + "1")
+    assert len(caught.value.issues) < 40
+
+
+def test_what_is_not_ascii_has_wide_dots_below() -> None:
+    with pytest.raises(CelCompileError) as caught:
+        compile_selector("'日本' == x || '" + "ä" * 3 + "' == ö")
+    assert caught.value.issues[0].snippet.splitlines()[1] == " | .．．...........．．．.....＾"

@@ -475,6 +475,8 @@ def workload(kind: str, version: str, name: str, resource: str, **spec: Any) -> 
         ("StatefulSet", "apps/v1", {"replicas": 2}, 2),
         ("Job", "batch/v1", {"parallelism": 3, "completions": 2}, 2),
         ("Job", "batch/v1", {"suspend": True}, 0),
+        ("ReplicationController", "v1", {"replicas": 2}, 2),
+        ("Deployment", "apps/v1", {"replicas": None}, 1),
     ],
 )
 def test_owners_of_pods_stand_for_their_pods(
@@ -513,3 +515,134 @@ def test_a_broken_template_of_a_workload_is_told_with_its_place(allot: Allot) ->
     ran = run(allot, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}, "spec": {}})
     assert ran.code == 2
     assert "spec.template: must have the spec of a pod" in ran.err
+
+
+def test_an_unknown_field_of_a_template_is_refused_unless_one_is_lenient(allot: Allot) -> None:
+    owner = workload("Deployment", "apps/v1", "w", "vendor.com/gpu")
+    owner["spec"]["template"]["spec"]["newer"] = True
+    objects = (node("n"), devices("n", "a"), served_class(), owner)
+    assert "spec.template.spec.newer: unknown field" in run(allot, *objects).err
+    assert run(allot, *objects, options=("--lenient",)).code == 0
+
+
+def test_pods_of_owners_do_not_take_the_names_and_claims_of_others(allot: Allot) -> None:
+    """Of a StatefulSet that has one pod, and of two workloads of one name."""
+    owner = workload("StatefulSet", "apps/v1", "w", "vendor.com/gpu", replicas=2)
+    there = asking("w-0", 1)
+    there["metadata"]["ownerReferences"] = [controller("apps/v1", "StatefulSet", "w")]
+    for objects in ((owner, there), (owner, workload("Job", "batch/v1", "w", "vendor.com/gpu"))):
+        pods = len(objects) if there in objects else 3
+        enough = run(allot, node("n"), devices("n", *"abc"[:pods]), served_class(), *objects)
+        assert (enough.code, f"({pods} placed)" in enough.out) == (0, True)
+        assert run(allot, node("n"), devices("n", *"abc"[: pods - 1]), served_class(), *objects).code == 1
+
+
+def controller(version: str, kind: str, name: str) -> Json:
+    return {"apiVersion": version, "kind": kind, "name": name, "uid": "u", "controller": True}
+
+
+def test_a_replica_set_whose_deployment_is_not_given_counts(allot: Allot) -> None:
+    owned = workload("ReplicaSet", "apps/v1", "w-5d9f", "vendor.com/gpu")
+    owned["metadata"]["ownerReferences"] = [controller("apps/v1", "Deployment", "w")]
+    assert run(allot, node("n"), devices("n"), served_class(), owned).code == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "pods"),
+    [
+        ({"conditions": [{"type": "Complete", "status": "True"}]}, 0),
+        ({"conditions": [{"type": "Failed", "status": "True"}]}, 0),
+        ({"conditions": [{"type": "Complete", "status": "False"}]}, 3),
+        ({"succeeded": 2}, 2),
+    ],
+)
+def test_a_job_wants_pods_only_for_what_is_left_to_do(allot: Allot, status: Json, pods: int) -> None:
+    job = workload("Job", "batch/v1", "j", "vendor.com/gpu", parallelism=3, completions=4)
+    found = given(allot, node("n"), devices("n", *"abcd"), served_class(), {**job, "status": status})
+    assert len(found) == pods
+
+
+def test_a_cron_job_stands_for_its_next_run_unless_one_goes_on(allot: Allot) -> None:
+    job = workload("Job", "batch/v1", "nightly-29", "vendor.com/gpu", parallelism=2)
+    job["metadata"]["ownerReferences"] = [controller("batch/v1", "CronJob", "nightly")]
+    cron = {**job, "kind": "CronJob", "metadata": {"name": "nightly"}}
+    cron["spec"] = {"schedule": "0 3 * * *", "jobTemplate": {"spec": job["spec"]}}
+    fleet = (node("n"), devices("n", *"abcd"), served_class())
+    assert sorted(name[:9] for name in given(allot, *fleet, cron)) == ["nightly-0", "nightly-1"]
+    assert {name[:10] for name in given(allot, *fleet, cron, job)} == {"nightly-29"}
+    ended = {**job, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    assert len(given(allot, *fleet, cron, ended)) == 2
+    assert given(allot, *fleet, {**cron, "spec": {**cron["spec"], "suspend": True}}) == {}
+
+
+def test_more_pods_than_anybody_has_are_refused_before_they_are_made(allot: Allot) -> None:
+    ran = run(allot, workload("Deployment", "apps/v1", "w", "vendor.com/gpu", replicas=2**31 - 1))
+    assert (ran.code, "come to more than 20000 pods" in ran.err) == (2, True)
+
+
+def daemons(**spec: Any) -> Json:
+    made = workload("DaemonSet", "apps/v1", "agent", "vendor.com/gpu", updateStrategy={"type": "OnDelete"})
+    made["spec"]["template"]["spec"].update(spec)
+    return made
+
+
+def tainted_node(name: str) -> Json:
+    return {**node(name), "spec": {"taints": [{"key": "t", "effect": "NoSchedule"}]}}
+
+
+def test_a_daemon_set_wants_a_pod_on_each_node_that_it_may_run_on(allot: Allot) -> None:
+    """A cordoned one too. The others are no reason to refuse it."""
+    fleet = [node("a", gpu="yes"), node("b", cordoned=True, gpu="yes"), node("c"), tainted_node("d")]
+    served = [devices("a", "x"), devices("b", "x"), served_class()]
+    chosen = daemons(nodeSelector={"gpu": "yes"})
+    assert sorted(given(allot, *fleet, *served, chosen).values()) == [["a/x"], ["b/x"]]
+    everywhere = run(allot, *fleet, *served, daemons())
+    assert everywhere.code == 1
+    assert "pod default/agent-c: " in everywhere.out
+    assert "pod default/agent-d: " not in everywhere.out
+    assert run(allot, *fleet, *served, daemons(), options=("--node", "a")).code == 0
+
+
+def test_a_daemon_that_is_on_its_node_or_waits_for_it_is_not_made_again(allot: Allot) -> None:
+    there, waiting = asking("agent-1", 1), asking("agent-2", 1)
+    test = {"key": "metadata.name", "operator": "In", "values": ["b"]}
+    term = {"nodeSelectorTerms": [{"matchFields": [test]}]}
+    there["spec"]["nodeName"] = "a"
+    waiting["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
+    for each in (there, waiting):
+        each["metadata"]["ownerReferences"] = [controller("apps/v1", "DaemonSet", "agent")]
+    fleet = [node("a"), node("b"), devices("b", "x"), served_class()]
+    assert list(given(allot, *fleet, there, waiting, daemons()).values()) == [["b/x"]]
+
+
+# --- reasons that many nodes have in common ---
+
+
+def test_nodes_with_the_same_error_are_told_together_without_the_names_of_one(allot: Allot) -> None:
+    fleet = [each for name in "xyz" for each in (node(name), devices(name, f"{name}-0"))]
+    everything = claim("c")
+    everything["spec"]["devices"] = {
+        "requests": [{"name": "r", "exactly": {"deviceClassName": "any", "allocationMode": "All"}}],
+        "constraints": [{"matchAttribute": "d.example.com/none"}],
+    }
+    ran = run(allot, *fleet, everything)
+    assert "x, y, z: claim c, request r: cannot add a device because" in ran.out
+    alone = run(allot, *fleet[:2], everything)
+    assert "cannot add device d.example.com/x/x-0 because" in alone.out
+
+
+def test_nodes_with_pools_that_are_incomplete_are_told_together_and_apart_from_others(allot: Allot) -> None:
+    pools = [
+        devices(name, "a", pool={"name": name, "generation": 1, "resourceSliceCount": 2}) for name in "xy"
+    ]
+    empty = [node(name) for name in "xyz"]
+    every = claim("c")
+    every["spec"]["devices"]["requests"][0]["exactly"] = {"deviceClassName": "any", "allocationMode": "All"}
+    ran = run(allot, *empty, *pools, every)
+    assert (
+        "x, y: claim default/c, request r: asks for all devices, but a resource pool is currently" in ran.out
+    )
+    few = run(allot, *empty, *pools, claim("c"))
+    assert "x, y: request r needs 1" in few.out
+    assert "x, y: pool of devices is incomplete (1 of 2 slices)" in few.out
+    assert "z: request r needs 1" in few.out

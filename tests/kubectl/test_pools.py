@@ -38,8 +38,15 @@ def test_pools_at_a_glance(cluster: Kubectl, made: str) -> None:
         [made, "gpu.example.com", "8", "3", "4"],
     ]
     wide = cluster("get", "resourcepools", selector, "-o", "wide").splitlines()
-    assert wide[0].split()[5:] == ["POOL", "NODE", "UNAVAILABLE", "COMPLETE", "VALID", "AGE"]
-    assert re.split(r"\s{2,}", wide[1])[5:10] == ["node-1", made, "1", "True", "False (DuplicateDevices)"]
+    assert wide[0].split()[5:] == ["POOL", "NODE", "UNAVAILABLE", "PARTIAL", "COMPLETE", "VALID", "AGE"]
+    assert re.split(r"\s{2,}", wide[1])[5:11] == [
+        "node-1",
+        made,
+        "1",
+        "2",
+        "True",
+        "False (DuplicateDevices)",
+    ]
 
 
 def test_a_pool_described(cluster: Kubectl, made: str) -> None:

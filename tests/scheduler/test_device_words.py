@@ -8,6 +8,7 @@ import pytest
 
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import Device, DeviceConstraint, DeviceRequest
+from allotment.scheduler.device_words import unjudged
 from allotment.scheduler.diagnosis import folded, refused_everywhere
 from allotment.scheduler.framework import Code, Status
 from tests.allocator import build
@@ -283,3 +284,25 @@ def test_the_sentence_of_a_pod_that_fits_nowhere() -> None:
 )
 def test_reasons_that_differ_only_in_values_are_one(counts: dict[str, int], told: dict[str, int]) -> None:
     assert folded(counts) == told
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("selector #0 on device d/n1/gpu-0: no such key", "selector #0: no such key"),
+        ("request r: checking capacity for device d/n1/gpu-0: bad", "request r: checking capacity: bad"),
+        ("evaluate derived attribute a on device d/n1/g failed: x", "evaluate derived attribute a failed: x"),
+        (
+            "derived attribute a on device d/n1/g cannot be known yet: x",
+            "derived attribute a cannot be known yet: x",
+        ),
+        ("cannot add device d/n1/g because it would not", "cannot add a device because it would not"),
+        ("all, but resource pool d/n1 is invalid", "all, but a resource pool is invalid"),
+        (
+            "asks for all devices, and device d/n1/g may not fit",
+            "asks for all devices, and a device may not fit",
+        ),
+    ],
+)
+def test_errors_are_told_without_the_names_of_one_node(error: str, told: str) -> None:
+    assert unjudged(error) == f"cannot judge the pod's claims: {told}"

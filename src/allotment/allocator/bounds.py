@@ -7,7 +7,8 @@ Each bound is necessary, never sufficient: it forgets all rules but one and stil
 * *Counters*: all requests together draw more than is left, even if each takes the least it can (``counters``).
 * *Locks*: of alternative ways to split something, only one can be in use (``locks``).
 
-A bound does not ask about devices one by one, so it must not be used where asking could raise an error.
+A bound does not ask about devices one by one, so it must not be used where asking could raise an error, nor where a claim could
+get more devices than it can hold.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ Want = tuple[int, int, int]
 
 
 class Bounds:
-    """The bounds on one problem. All its devices must have been judged."""
+    """The bounds on one problem. All its devices must have been judged. ``alls``: requests for all devices count, too."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, *, alls: bool = True) -> None:
+        self._alls = alls
         self._problem = problem
         self._requests = problem.demand.requests
         self._free = (1 << len(problem.devices)) - 1 & ~problem.used
@@ -43,9 +45,9 @@ class Bounds:
             relation.distinct for relations in problem.demand.relations for relation in relations
         ) and not any(values.unknown for tables in problem.terms.values.values() for values in tables)
 
-    def shortage(self) -> Shortage | None:
-        """A certificate that the requests could not all get different devices even if nothing had been chosen yet."""
-        wants = self._wants(0, self._free, None)
+    def shortage(self, before: int) -> Shortage | None:
+        """A certificate that the requests before this number could not all get different devices even if nothing had been chosen yet."""
+        wants = self._wants(range(before), self._free, None)
         return wants if isinstance(wants, Shortage) else unmatched(wants)
 
     def hopeless(
@@ -53,7 +55,7 @@ class Bounds:
     ) -> bool:
         """Whether an ask of request ``number`` that still misses some devices, and the requests after it, cannot all
         be served."""
-        wants = self._wants(number + 1, self._free & ~taken, states)
+        wants = self._wants(range(number + 1, len(self._requests)), self._free & ~taken, states)
         if isinstance(wants, Shortage):
             return True
         if not (ask.admin or candidates & self._problem.shareable):
@@ -67,16 +69,16 @@ class Bounds:
             return True
         return self._count_values and self._too_few_values(number, ask, missing, candidates, taken, states)
 
-    def _wants(self, first: int, free: int, states: States | None) -> list[Want] | Shortage:
-        """What the requests from ``first`` on need; or one that is short by itself. Shared devices can serve several,
-        so requests that may have one are left out."""
+    def _wants(self, numbers: range, free: int, states: States | None) -> list[Want] | Shortage:
+        """What these requests need; or one that is short by itself. Shared devices can serve several, so requests that may have one
+        are left out."""
         wants: list[Want] = []
-        for number in range(first, len(self._requests)):
+        for number in numbers:
             request = self._requests[number]
-            if any(ask.all or ask.admin for ask in request.asks):
+            if any(ask.admin or (ask.all and not self._alls) for ask in request.asks):
                 continue
             candidates = self._candidates(request, free, states)
-            least = min(ask.count for ask in request.asks)
+            least = min([self._problem.terms.size(ask) for ask in request.asks])
             if not candidates & self._problem.shareable:
                 wants.append((number, least, candidates))
             elif candidates.bit_count() < least:

@@ -7,7 +7,7 @@ change the answer:
 * *Constraints are masks.* A device that breaks a constraint is not a candidate in the first place.
 * *Counting.* A request with fewer candidates left than it needs is given up at once, and so is a demand whose
   remaining requests cannot all be matched to different devices.
-* *Whole sets.* A request for all devices that fails by itself fails behind every choice for the others (``whole_sets``).
+* *Foregone.* A request that fails by itself fails behind every choice for the others (``foregone``).
 * *Symmetry.* Devices that no ask can tell apart are one class. If one of them led nowhere, neither will its like.
 * *Dead ends are remembered*, up to symmetry.
 
@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING
 from allotment.allocator.bounds import Bounds
 from allotment.allocator.constraint import FREE
 from allotment.allocator.errors import ClaimError
+from allotment.allocator.foregone import calm_requests, unservable
 from allotment.allocator.matching import Shortage
 from allotment.allocator.request import RESULTS_MAX
 from allotment.allocator.symmetry import device_classes
-from allotment.allocator.whole_sets import unservable
 
 if TYPE_CHECKING:
     from allotment.allocator.problem import Problem
@@ -174,7 +174,7 @@ class Search:
                 if shortage is not None:
                     self._unwind()
                     return Answer(Verdict.IMPOSSIBLE, self._steps, shortage=shortage)
-                if self._problem.terms.all:
+                if self._problem.terms.all or self._bounds is None:
                     self._unwind()
                     if unservable(self._problem):
                         return Answer(Verdict.IMPOSSIBLE, self._steps)
@@ -203,10 +203,12 @@ class Search:
         """Gets ready for a search that does not succeed at once, and looks for a proof that it never can."""
         self._classes = device_classes(self._problem)
         self._distinct_classes = list(dict.fromkeys(self._classes))
-        if self._problem.terms.may_fail():
-            return None
-        self._bounds = Bounds(self._problem)
-        return self._bounds.shortage()
+        calm = calm_requests(self._problem)
+        wholly = calm == len(self._requests)
+        bounds = Bounds(self._problem, alls=wholly)
+        if wholly or not self._problem.terms.may_fail():
+            self._bounds = bounds
+        return bounds.shortage(calm if self._bounds is None else len(self._requests))
 
     # --- going down ---
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from allotment.api.core import PodSpec
 from allotment.api.meta import ApiStruct, LabelSelector, ObjectMeta, stated
 
@@ -16,12 +18,18 @@ class PodTemplateSpec(ApiStruct, frozen=True, kw_only=True):
 class DaemonSetSpec(ApiStruct, frozen=True, kw_only=True):
     """Which pods."""
 
+    NOT_READ: ClassVar[frozenset[str]] = frozenset(
+        {"minReadySeconds", "revisionHistoryLimit", "updateStrategy"}
+    )
+
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
 
 
 class DaemonSet(ApiStruct, frozen=True, kw_only=True):
     """One pod of a template on each node that the template allows."""
+
+    NOT_READ: ClassVar[frozenset[str]] = frozenset({"status"})
 
     api_version: str = stated("apps/v1")
     kind: str = stated("DaemonSet")

@@ -217,10 +217,10 @@ class _Reader:
         found, workloads = _Brought(), Pod in kinds
         for each in self._objects(number, verb, paths, file):
             if workloads and is_workload(each):
-                made, errors = workload_of(each)
-                self._complaints += [f"{error}" for error in errors]
-                if made is not None:
-                    found.workloads.append(made)
+                read = workload_of(each)
+                self._complaints += map(str, (*read.unknown, *read.errors))
+                if read.workload is not None:
+                    found.workloads.append(read.workload)
                 continue
             obj, errors = prepared(each, self._check)
             self._complaints += map(str, (*each.unknown_fields(), *errors))

@@ -2,13 +2,14 @@
 
 Nothing here rolls out or starts over: a workload is a pattern and a number. Pods that are made carry the owner that the
 cluster's controllers would give them, so that a workload's pods are found in one way, whoever made them: a Deployment's by their
-ReplicaSet, whose name ends in the hash that its pods have as a label.
+ReplicaSet, whose name ends in the hash that its pods have as a label. A CronJob
+comes to the pods of one run, and counts as their owner itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
 HASH = "pod-template-hash"
 """The label of a Deployment's pods that says which of its ReplicaSets they are of."""
 SIMULATED = "simulated"
-VERSIONS = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1"}
+VERSIONS = {
+    "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "ReplicationController": "v1",
+    "Job": "batch/v1",
+    "CronJob": "batch/v1",
+}
 """Kinds that come to pods, with the version in which they are written."""
 
 
@@ -84,49 +92,73 @@ def is_workload(located: Located) -> bool:
     return VERSIONS.get(located.kind) == located.api_version
 
 
-def workload_of(located: Located) -> tuple[Workload | None, list[ManifestError]]:
+@dataclass(slots=True)
+class Read:
+    """What a manifest describes: no workload if there are errors. ``unknown`` complains of fields that the API does not have."""
+
+    workload: Workload | None = None
+    errors: list[ManifestError] = field(default_factory=list)
+    unknown: list[ManifestError] = field(default_factory=list)
+
+
+def workload_of(located: Located) -> Read:
     """The workload that a manifest describes, or what is wrong with it."""
-    raw = located.raw
+    raw, read, path = located.raw, Read(), "spec"
     metadata, spec = _map(raw.get("metadata")), _map(raw.get("spec"))
-    template, errors = _map(spec.get("template")), []
+    ended = metadata.get("deletionTimestamp") or _has_ended(_map(raw.get("status")))
+    suspended = spec.get("suspend") is True or bool(ended)
+    if located.kind == "CronJob":
+        path, spec = "spec.jobTemplate.spec", _map(_map(spec.get("jobTemplate")).get("spec"))
+    template, errors = _map(spec.get("template")), read.errors
     name = metadata.get("name")
     if not isinstance(name, str) or not name:
         errors.append(located.error("metadata.name", "a workload needs a name"))
     if not isinstance(template.get("spec"), dict):
-        errors.append(located.error("spec.template", "must have the spec of a pod"))
+        errors.append(located.error(f"{path}.template", "must have the spec of a pod"))
     written = {"metadata": template.get("metadata"), "spec": template.get("spec")}
     pod = Pod()
     try:
         pod = decode(Pod, written)
         for entry in unknown_fields(Pod, written):
-            path, _, guess = entry.partition(" (")
+            where, _, guess = entry.partition(" (")
             complaint = f"unknown field ({guess}" if guess else "unknown field"
-            errors.append(located.error(f"spec.template.{path}", complaint))
+            read.unknown.append(located.error(f"{path}.template.{where}", complaint))
     except DecodeError as exc:
-        errors.append(located.error(f"spec.template.{exc.path}", exc.message))
-    for field in ("replicas", "parallelism", "completions"):
-        value = spec.get(field)
+        errors.append(located.error(f"{path}.template.{exc.path}", exc.message))
+    for number in ("replicas", "parallelism", "completions"):
+        value = spec.get(number)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-            errors.append(located.error(f"spec.{field}", "must be a whole number, zero or more"))
-    if errors:
-        return None, errors
-    id = Identity(located.kind, str(metadata.get("namespace") or "default"), str(name))
-    return Workload(id, _pattern(id, pod), _replicas(id.kind, spec)), []
+            errors.append(located.error(f"{path}.{number}", "must be a whole number, zero or more"))
+    if not errors:
+        id = Identity(located.kind, str(metadata.get("namespace") or "default"), str(name))
+        done = _map(raw.get("status")).get("succeeded") if id.kind == "Job" else None
+        replicas = 0 if suspended else _replicas(id.kind, spec, done if isinstance(done, int) else 0)
+        read.workload = Workload(id, _pattern(id, pod), replicas)
+    return read
 
 
 def _map(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _replicas(kind: str, spec: dict[str, Any]) -> int:
-    if kind != "Job":
-        found: int = spec.get("replicas", 1)
-        return found
-    if spec.get("suspend") is True:
-        return 0
+def _has_ended(status: dict[str, Any]) -> bool:
+    """Whether a Job has run, well or not, and starts no more pods."""
+    conditions = status.get("conditions")
+    return any(
+        each.get("type") in ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
+        and each.get("status") == "True"
+        for each in map(_map, conditions if isinstance(conditions, list) else ())
+    )
+
+
+def _replicas(kind: str, spec: dict[str, Any], done: int) -> int:
+    """How many pods there are at a time; ``done`` are those of a Job that succeeded."""
+    if kind not in ("Job", "CronJob"):
+        found: int | None = spec.get("replicas")
+        return 1 if found is None else found
     parallel, completions = spec.get("parallelism"), spec.get("completions")
     most: int = 1 if parallel is None else parallel
-    return most if completions is None else min(most, completions)
+    return most if completions is None else max(min(most, completions - done), 0)
 
 
 def _pattern(id: Identity, pod: Pod) -> Pod:

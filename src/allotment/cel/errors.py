@@ -12,7 +12,7 @@ CelError
     └── CelCostExceeded    the cost limit was reached; never absorbed by ``||`` or ``&&``
 ```
 
-One compilation may find several faults: the exception is the first, ``issues`` holds them all, up to a hundred.
+One compilation may find several faults: ``issues`` holds them all, up to a hundred, in the order of the text; the exception is the first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CelCompileError(CelError):
     """The expression text is at fault."""
 
     def __init__(self, issues: Sequence[Issue]) -> None:
-        self.issues = tuple(issues[:MOST_ISSUES])
+        self.issues = tuple(sorted(issues[:MOST_ISSUES], key=lambda each: (each.line, each.column)))
         super().__init__("\n".join(map(str, self.issues)))
 
     @property
@@ -128,4 +128,11 @@ class Source:
         line = self.text.count("\n", 0, start) + 1
         left = max(0, column - _MARGIN) if len(row) > 2 * _MARGIN else 0
         shown = row[left : left + 2 * _MARGIN]
-        return Issue(line, column + 1, message, f" | {shown}\n | {'.' * (column - left)}^")
+        caret = "\uff3e" if _is_wide(row[column : column + 1]) else "^"
+        below = "".join("\uff0e" if _is_wide(each) else "." for each in row[left:column])
+        return Issue(line, column + 1, message, f" | {shown}\n | {below}{caret}")
+
+
+def _is_wide(character: str) -> bool:
+    """Characters outside ASCII get a wide dot or caret below them, as Kubernetes draws it."""
+    return not character.isascii()

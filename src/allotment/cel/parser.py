@@ -116,10 +116,16 @@ class _Parser:
         negated = self.at > 0 and self.tokens[self.at - 1].text == "!"
         word = "extraneous" if goes_on or negated else "mismatched"
         message = f"{word} input '{stray.text}' expecting {_OPERAND}"
-        if not goes_on or len(self.issues) >= _MOST_PASSED_OVER:
+        if not goes_on:
             self.fail(message)
-        self.issues.append(self.source.issue(stray.position, f"Syntax error: {message}"))
+        self.note(stray.position, f"Syntax error: {message}")
         self.next()
+
+    def note(self, position: int, message: str) -> None:
+        """A fault after which the rest of the text can be read, unless there are too many."""
+        if len(self.issues) >= _MOST_PASSED_OVER:
+            self.error(position, message)
+        self.issues.append(self.source.issue(position, message))
 
     def deepen(self, links: int = 1) -> None:
         if self.depth + links > MAX_DEPTH:
@@ -136,7 +142,8 @@ class _Parser:
     def whole(self) -> Recursive[Expr]:
         expr: Expr = yield self.expression()
         if self.token.kind is not Token.END:
-            self.fail(f"mismatched input '{self.token.text}' expecting <EOF>")
+            last = self.tokens[self.at + 1].kind is Token.END
+            self.fail(f"{'extraneous' if last else 'mismatched'} input '{self.token.text}' expecting <EOF>")
         if self.issues:
             raise CelSyntaxError(self.issues)
         return expr
@@ -344,13 +351,17 @@ class _Parser:
         if self.sees("{") or self.starts_object():
             built: Expr = yield self.object(name)
             return built
-        if token.text in RESERVED:
-            self.error(token.position, f"reserved identifier: {token.text}")
+        reserved, position = token.text in RESERVED, dot.position if dot else token.position
+        if reserved:
+            self.note(position, f"reserved identifier: {token.text}")
         opening = self.token
         if self.accept("("):
             call_id = self.make.fresh()
             args = yield self.arguments(")")
-            return self.call(call_id, opening.position, name, None, args)
+            if not reserved:
+                return self.call(call_id, opening.position, name, None, args)
+        if reserved:  # something that is no name, so that macros want another
+            return ast.Literal(self.make.fresh(), position, None)
         return ast.Ident(self.make.fresh(), token.position, name)
 
     def starts_object(self) -> bool:

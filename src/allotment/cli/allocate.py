@@ -37,7 +37,7 @@ def command(
     """Chooses devices for every pending claim and pod.
 
     Reads any mix of Node, ResourceSlice, DeviceClass, ResourceClaim, ResourceClaimTemplate, Pod and DeviceTaintRule,
-    and the v1alpha2 kinds with partitionable resources. Deployments, ReplicaSets, StatefulSets and Jobs stand for the pods that
+    and the v1alpha2 kinds with partitionable resources. Deployments, Jobs, DaemonSets and other owners stand for the pods that
     they come to. Extended resources are served by the node or by the DeviceClass that names them. Claims that are
     allocated already keep what they have.
 

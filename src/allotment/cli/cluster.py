@@ -7,11 +7,13 @@ names in the slices. Taint rules are applied to the slices here, so that everyth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from allotment.allocator.taint import tainted
 from allotment.api import alpha2
+from allotment.api.apps import DaemonSet
 from allotment.api.core import Namespace, Node, Pod
 from allotment.api.manifest import Located, ManifestError
 from allotment.api.meta import ApiStruct, ObjectMeta
@@ -24,9 +26,9 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.api.validation import ExpressionChecker
-from allotment.autoscaler.workload import VERSIONS, Workload, is_workload, owners_of, workload_of
+from allotment.autoscaler.workload import Workload, is_workload, workload_of
 from allotment.cli.input import BadInput, Reading
-from allotment.scheduler.pod import FINISHED
+from allotment.cli.made_pods import MOST, pods_of_workloads
 from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 Name = tuple[str, str]
@@ -47,6 +49,7 @@ class Cluster:
     claims: dict[Name, Claim] = field(default_factory=dict)
     templates: dict[Name, Template] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
+    daemons: list[DaemonSet] = field(default_factory=list)  # if they are to come to pods
     node_slices: list[alpha2.NodeResourceSlice] = field(default_factory=list)
     resource_classes: list[alpha2.ResourceClass] = field(default_factory=list)
     class_parameters: list[alpha2.ResourceClassParameters] = field(default_factory=list)
@@ -102,17 +105,20 @@ def gather(
     unknown: list[ManifestError] = []
     ignored: Counter[str] = Counter()
     seen: dict[tuple[str, Name], Located] = {}
-    owners: list[Workload] = []
+    owners: list[tuple[Located, Workload]] = []
     for located in reading.found:
         if workloads and is_workload(located):
-            workload, errors = workload_of(located)
-            complaints += errors
-            owners += [workload] if workload is not None and not _controlled(located) else []
+            read = workload_of(located)
+            complaints += read.errors
+            unknown += read.unknown
+            owners += [(located, read.workload)] if read.workload is not None else []
             continue
         unknown += located.unknown_fields()
         obj, errors = prepared(located, check)
         complaints += errors
-        if obj is None or not cluster.add(obj):
+        if workloads and isinstance(obj, DaemonSet):
+            cluster.daemons.append(obj)
+        elif obj is None or not cluster.add(obj):
             ignored[located.kind] += not isinstance(located.obj, Namespace)
             continue
         name = _named(obj)
@@ -132,26 +138,11 @@ def gather(
     cluster.notes += [f"ignored: {_counted(ignored)}"] if +ignored else []
     cluster.slices = [tainted(each, cluster.rules) for each in cluster.slices]
     _complete_nodes(cluster)
-    cluster.pods += _missing_pods(owners, cluster.pods)
+    made = list(islice(pods_of_workloads(owners, cluster.pods), MOST + 1))
+    if len(made) > MOST:
+        raise BadInput([f"the workloads come to more than {MOST} pods; give fewer replicas"])
+    cluster.pods += made
     return cluster
-
-
-def _controlled(located: Located) -> bool:
-    """Whether something else makes a workload, which then is counted in its place if it is here."""
-    owners = (located.raw.get("metadata") or {}).get("ownerReferences") or ()
-    return any(
-        isinstance(each, dict) and each.get("controller") and each.get("kind") in VERSIONS for each in owners
-    )
-
-
-def _missing_pods(workloads: Iterable[Workload], pods: Iterable[Pod]) -> list[Pod]:
-    """The pods that workloads come to, without those that are here."""
-    there = Counter(owner for pod in pods for owner in owners_of(pod) if pod.status.phase not in FINISHED)
-    return [
-        workload.pod(number)
-        for workload in workloads
-        for number in range(workload.replicas - there[workload.id])
-    ]
 
 
 def _named(obj: ApiStruct) -> Name:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from allotment.allocator.reasons import FITS
 from allotment.cli.claim_description import device_document, device_row, show_problems
 from allotment.cli.explanation import Explanation, State
-from allotment.cli.table import GROUPS_SHOWN, folded, show_rejection, tally
+from allotment.cli.table import GROUPS_SHOWN, folded, in_common, show_rejection, tally
 from allotment.cli.usage_table import plural
 from allotment.scheduler.diagnosis import counted
 
@@ -132,7 +132,8 @@ def explanation_document(told: Explanation) -> Document:
 
 def _group(rejections: Sequence[Rejection]) -> Document:
     first = _worded(rejections)[0]
-    document: Document = {"nodes": [each.node for each in rejections], "reason": first.words}
+    reason = first.words if len(rejections) == 1 else in_common(rejections)
+    document: Document = {"nodes": [each.node for each in rejections], "reason": reason}
     if first.reason is not None:
         alike = [each.reason.asks for each in rejections if each.reason is not None]
         document["requests"] = [_ask(asks) for asks in zip(*alike, strict=True)]

@@ -22,8 +22,10 @@ from allotment.api.core import Node, NodeSelector, Pod
 from allotment.api.resource import ResourceClaimConsumerReference
 from allotment.cli.cluster import Claim, Cluster, Name, name_of
 from allotment.cli.extended_wants import ExtendedResources
+from allotment.cli.made_pods import pods_of_daemons
 from allotment.cli.models import DeviceModel, InstanceModel, Model, hold
 from allotment.cli.workload import Need, needs
+from allotment.scheduler.tolerance import CORDON, tolerated
 
 
 @dataclass(slots=True)
@@ -81,6 +83,8 @@ def place(
                 hold(placement.before, claim)
             except Conflict as exc:
                 cluster.notes.append(f"{exc}; what the claim holds is not counted")
+    nodes = [node for node in cluster.nodes if only_node in (None, node.metadata.name)]
+    cluster.pods += pods_of_daemons(cluster.daemons, nodes, cluster.pods)
     extended = ExtendedResources(cluster)
     desk = _Desk(cluster, devices, instances, extended, only_node, explain)
     for need in needs(cluster, extended):
@@ -230,7 +234,7 @@ def _bounds(node: Node, pod: Pod | None, claims: Sequence[Claim]) -> Iterator[st
         spec = pod.spec
         if spec.node_name and spec.node_name != node.metadata.name:
             yield f"the pod is on node {spec.node_name}"
-        if node.spec.unschedulable and not spec.node_name:
+        if node.spec.unschedulable and not spec.node_name and not tolerated(spec.tolerations)(CORDON):
             yield "the node is cordoned"
         for key, value in spec.node_selector.items():
             if node.metadata.labels.get(key) != value:

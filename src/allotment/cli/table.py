@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
+from allotment.allocator.errors import nameless
 from allotment.allocator.reasons import FITS, AskReason, counted, fold
 from allotment.api import alpha2
 from allotment.cli.cluster import Claim
@@ -158,13 +159,14 @@ def _show_refused(placement: Placement, screen: Screen, *, explain: bool) -> Non
 
 
 def folded(rejections: Sequence[Rejection]) -> list[list[Rejection]]:
-    """Rejections that differ only in the names of devices and their holders together; the closest first."""
+    """Rejections that differ only in the names of devices, of their holders and of pools together; the closest first."""
     groups: dict[object, list[Rejection]] = {}
     for rejection in rejections:
         reason = rejection.reason
-        key: object = rejection.words
+        key: object = nameless(rejection.words)
         if reason is not None:
-            key = tuple((ask.request, ask.needed, tuple(sorted(tally(ask).items()))) for ask in reason.asks)
+            asks = tuple((ask.request, ask.needed, tuple(sorted(tally(ask).items()))) for ask in reason.asks)
+            key = asks, tuple(map(nameless, reason.pools))
         groups.setdefault(key, []).append(rejection)
     return sorted(groups.values(), key=lambda group: _closeness(group[0]), reverse=True)
 
@@ -182,7 +184,7 @@ def show_rejection(rejections: Sequence[Rejection], screen: Screen, *, explain: 
     nodes: Cell = (_few([rejection.node for rejection in rejections]), "bold")
     asks = [n for n, ask in enumerate(first.reason.asks) if explain or ask.short] if first.reason else []
     if first.reason is None or not asks:
-        screen.line(nodes, f": {first.words}", indent=2)
+        screen.line(nodes, f": {in_common(rejections)}", indent=2)
         return
     for number in asks:
         ask = first.reason.asks[number]
@@ -192,8 +194,15 @@ def show_rejection(rejections: Sequence[Rejection], screen: Screen, *, explain: 
         for line in map(str, ask.devices) if explain else _counts(alike):
             screen.line(line, indent=4)
     rest = [] if any(ask.short for ask in first.reason.asks) else [first.reason.together or first.words]
-    for line in [*rest, *first.reason.pools]:
+    pools = first.reason.pools if len(rejections) == 1 else list(map(nameless, first.reason.pools))
+    for line in [*rest, *pools]:
         screen.line(nodes, f": {line}", indent=2)
+
+
+def in_common(rejections: Sequence[Rejection]) -> str:
+    """The words of rejections that are alike: without the names on one node, where there are several."""
+    words = rejections[0].words
+    return words if len(rejections) == 1 or rejections[0].reason is not None else nameless(words)
 
 
 def _counts(alike: Sequence[AskReason]) -> Iterator[str]:
@@ -216,6 +225,8 @@ def sentence(decision: Decision) -> str:
     first = decision.rejections[0]
     if not first.node or all(rejection.words == first.words for rejection in decision.rejections):
         return first.words
+    if len(folded(decision.rejections)) == 1 and first.reason is None:
+        return in_common(decision.rejections)
     closest = max(decision.rejections, key=_closeness)
     short = [ask for ask in closest.reason.asks if ask.short] if closest.reason is not None else []
     lacks = _lack(short[0]) if short else closest.words

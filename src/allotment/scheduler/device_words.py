@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from allotment.allocator.errors import nameless
 from allotment.allocator.semantic import OfDriver
 from allotment.api.quantity import Quantity
 
@@ -88,10 +89,9 @@ def anything_in_use(problem: Problem) -> bool:
 
 
 def unjudged(error: str) -> str:
-    """The words for an error of the allocator. They leave out the device on which it came up, so that nodes with the same
+    """The words for an error of the allocator. They leave out the device or pool on which it came up, so that nodes with the same
     error are counted together (and because equal nodes share one answer: the device may be another node's)."""
-    nowhere = re.sub(r" (?:on|for) device \S+?(?=:| failed)", "", error)
-    return f"cannot judge the pod's claims: {nowhere[:_LONGEST_ERROR]}"
+    return f"cannot judge the pod's claims: {nameless(error)[:_LONGEST_ERROR]}"
 
 
 def _nearest(problem: Problem, request: Request) -> _Fare:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from allotment.api.core import Taint
 from allotment.api.toleration import tolerates
 
 if TYPE_CHECKING:
-    from allotment.api.core import Taint, Toleration
+    from allotment.api.core import Toleration
 
 BLOCKING = frozenset({"NoSchedule", "NoExecute"})
 """Effects that keep a pod off a node; PreferNoSchedule only makes it less welcome."""
+
+
+CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""What a pod must tolerate to go to a cordoned node."""
 
 
 def tolerated(tolerations: Sequence[Toleration]) -> Callable[[Taint], bool]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from allotment.api.core import Node, Pod, Taint
+from allotment.api.core import Node, Pod
 from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Cycle, Sight, Status, Wake
 from allotment.scheduler.node import kind_of
-from allotment.scheduler.tolerance import tolerated
+from allotment.scheduler.tolerance import CORDON, tolerated
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
 
-_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _CORDONED = Status(Code.UNRESOLVABLE, "NodeUnschedulable", "are cordoned", lasting=True)
 
 
@@ -31,7 +30,7 @@ class NodeUnschedulable:
     )
 
     def pre_filter(self, cycle: Cycle) -> Status:
-        return SKIP if tolerated(cycle.pod.pod.spec.tolerations)(_TAINT) else SUCCESS
+        return SKIP if tolerated(cycle.pod.pod.spec.tolerations)(CORDON) else SUCCESS
 
     def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
         return _CORDONED if node.node is not None and node.node.spec.unschedulable else SUCCESS
@@ -42,7 +41,7 @@ class NodeUnschedulable:
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         """A node that is not cordoned (any more), or the pod itself with a toleration."""
         if isinstance(new, Pod):
-            return new.metadata.uid == pod.uid and tolerated(new.spec.tolerations)(_TAINT)
+            return new.metadata.uid == pod.uid and tolerated(new.spec.tolerations)(CORDON)
         return self.helps_anyone(old, new)
 
     def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:

@@ -244,7 +244,7 @@ BATCH: Raw = {
                                     namespace={**TEXT, "maxLength": 63}, **{"for": {**TEXT, "maxLength": 63}}
                                 ),
                                 maxItems=10,
-                                **rule("self.all(x, !has(x.namespace) || x.namespace != x.for)"),
+                                **rule("self.all(x, !has(x.namespace) || x.__namespace__ != x.__for__)"),
                             ),
                         ),
                     },
@@ -269,3 +269,25 @@ BATCH: Raw = {
 def test_definitions_of_batch_systems_apply() -> None:
     """Of the kind that JobSet and Kubeflow's Trainer have: rules about names, lists by key, reserved words, optionals."""
     assert told(definition(schema=BATCH)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"), [("namespace", True), ("__namespace__", False), ("other", False)]
+)
+def test_rules_that_compare_fields_have_a_known_cost_by_escaped_names_only(name: str, refused: bool) -> None:
+    """As in Kubernetes, which does not find the size of a field under a reserved word."""
+    short = {**TEXT, "maxLength": 63}
+    schema = obj(spec={**obj(namespace=short, other=short), **rule(f"self.other.contains(self.{name})")})
+    assert (
+        any(
+            "estimated rule cost exceeds budget" in each for each in map(str, told(definition(schema=schema)))
+        )
+        == refused
+    )
+    assert told(definition(schema=obj(spec={**obj(namespace=short), **rule("self.namespace == 'a'")}))) == []
+
+
+def test_a_faulty_rule_is_quoted_as_kubernetes_does() -> None:
+    [fault] = told(definition(schema={**obj(), **rule("nope")}))
+    quoted = '{"Rule":"nope","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}'
+    assert f"Invalid value: {quoted}: compilation failed: " in str(fault)

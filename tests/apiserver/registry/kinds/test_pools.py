@@ -32,7 +32,7 @@ STATUS: Json = {
         "allocatedDevices": 3,
         "availableDevices": 4,
         "unavailableDevices": 1,
-        "partiallyAllocatedDevices": 0,
+        "partiallyAllocatedDevices": 2,
     },
     "conditions": [condition("Complete"), condition("Valid", "False", "DuplicateDevices")],
     "validationErrors": ["device gpu-0 is in two slices"],
@@ -157,16 +157,16 @@ def test_pools_are_shown_and_selected(told: Callable[[Story], None]) -> None:
             *("Name", "Driver", "Total", "Allocated", "Available")
         ]
         assert [each["name"] for each in columns if each["priority"]] == [
-            *("Pool", "Node", "Unavailable", "Complete", "Valid", "Age")
+            *("Pool", "Node", "Unavailable", "Partial", "Complete", "Valid", "Age")
         ]
         fabric, node = cells(shown)
         assert fabric[:-1] == [
             *("fabric", "gpu.example.com", None, None, None),
-            *("node-1", "", None, "Unknown", "Unknown"),
+            *("node-1", "", None, None, "Unknown", "Unknown"),
         ]
         assert node[:-1] == [
             *("gpu.example.com.node-1", "gpu.example.com", 8, 3, 4),
-            *("node-1", "node-1", 1, "True", "False (DuplicateDevices)"),
+            *("node-1", "node-1", 1, 2, "True", "False (DuplicateDevices)"),
         ]
         for selector, names in (
             ("spec.nodeName=node-1", ["gpu.example.com.node-1"]),

@@ -97,6 +97,8 @@ class Declared:
                 here = here.element
             elif step == "@keys":
                 return Range(0, 0) if here.element is not None else None
+            elif step in _WORDS:
+                return None  # Kubernetes knows sizes by escaped names only, so a costly rule has to use those
             else:
                 here = here.fields.get(step)
         return Range(0, here.largest) if here is not None else None

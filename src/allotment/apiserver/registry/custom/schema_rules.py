@@ -218,9 +218,9 @@ class _Walk:
             yield at.child("rule").forbidden(_too_expensive("estimated rule cost", cost, RULE_LIMIT))
         self._observe(at.child("rule"), cost)
         if rule.problem:
-            yield at.child("rule").invalid(rule.problem, rule.raw)
+            yield at.child("rule").invalid(rule.problem, _told(rule.raw))
         if rule.message_problem:
-            yield at.child("messageExpression").invalid(rule.message_problem, rule.raw)
+            yield at.child("messageExpression").invalid(rule.message_problem, _told(rule.raw))
         elif rule.message is not None:
             if rule.max_message_cost > RULE_LIMIT:
                 told = _too_expensive("estimated messageExpression cost", rule.max_message_cost, RULE_LIMIT)
@@ -392,6 +392,18 @@ def _key_errors(raw: Raw, items: Raw, path: FieldPath) -> Iterator[FieldError]:
             yield at.child("nullable").forbidden(
                 "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
             )
+
+
+def _told(rule: Raw) -> dict[str, Any]:
+    """A rule as Kubernetes quotes it: with all fields, by the names that they have inside the server."""
+    return {
+        "Rule": rule.get("rule") or "",
+        "Message": rule.get("message") or "",
+        "MessageExpression": rule.get("messageExpression") or "",
+        "Reason": rule.get("reason"),
+        "FieldPath": rule.get("fieldPath") or "",
+        "OptionalOldSelf": rule.get("optionalOldSelf"),
+    }
 
 
 def _rule_shape_errors(raw: Raw, path: FieldPath) -> Iterator[FieldError]:

@@ -71,6 +71,9 @@ RESOURCES = (
             text("Pool", "spec.poolName", "The pool's name in the driver's slices.", wide=True),
             text("Node", "spec.nodeName", "The one node that reaches the devices.", wide=True),
             _count("Unavailable", "unavailableDevices", "Devices that no claim holds or gets.", wide=True),
+            _count(
+                "Partial", "partiallyAllocatedDevices", "Allocated devices with something left.", wide=True
+            ),
             _condition(COMPLETE, "Whether all slices of the pool are there."),
             _condition(VALID, "Whether the slices agree with each other."),
             Column("Age", "string", AGE.read, AGE.description, priority=1),

@@ -1,0 +1,121 @@
+"""The pods that Deployments, Jobs, DaemonSets and their like come to, as ``allot allocate`` and ``allot plan`` make them.
+
+Pods that are among the manifests count for their owner and are not made again. No pod has the name of another, since claims are
+named after their pods.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from allotment.allocator.errors import AllocationError
+from allotment.allocator.nodeselector import selects
+from allotment.api.core import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+)
+from allotment.autoscaler.arrival import pod_of
+from allotment.autoscaler.workload import Identity, Workload, owners_of
+from allotment.scheduler.pod import FINISHED
+from allotment.scheduler.tolerance import keeps_off, tolerated
+
+if TYPE_CHECKING:
+    from allotment.api.apps import DaemonSet
+    from allotment.api.core import Node, Pod
+    from allotment.api.manifest import Located
+
+MOST = 20_000
+"""Pods that are made at most, as in scenarios."""
+
+
+def pods_of_workloads(found: Sequence[tuple[Located, Workload]], pods: Sequence[Pod]) -> Iterator[Pod]:
+    """The pods that workloads still lack. Of two workloads one behind the other, such as a Deployment and its ReplicaSet, one counts."""
+    there = Counter(owner for pod in pods for owner in owners_of(pod) if pod.status.phase not in FINISHED)
+    names = {(pod.metadata.namespace, pod.metadata.name) for pod in pods}
+    for workload in _counted([(_controller(located), workload) for located, workload in found]):
+        made, number = there[workload.id], 0
+        while made < workload.replicas:
+            pod = workload.pod(number)
+            number += 1
+            if (pod.metadata.namespace, pod.metadata.name) not in names:
+                names.add((pod.metadata.namespace, pod.metadata.name))
+                made += 1
+                yield pod
+
+
+def _counted(found: Sequence[tuple[Identity | None, Workload]]) -> Iterator[Workload]:
+    """A Deployment stands for its ReplicaSets. A CronJob stands for its next run, unless one goes on."""
+    ids = {workload.id for _, workload in found}
+    running = {controller for controller, workload in found if controller and workload.replicas}
+    for controller, workload in found:
+        if workload.id.kind == "CronJob" and workload.id in running:
+            continue
+        if controller is None or controller.kind == "CronJob" or controller not in ids:
+            yield workload
+
+
+def _controller(located: Located) -> Identity | None:
+    metadata: Any = located.raw.get("metadata") or {}
+    for each in metadata.get("ownerReferences") or ():
+        if isinstance(each, dict) and each.get("controller") is True:
+            return Identity(
+                str(each.get("kind")), str(metadata.get("namespace") or "default"), str(each.get("name"))
+            )
+    return None
+
+
+def pods_of_daemons(
+    daemons: Iterable[DaemonSet], nodes: Sequence[Node], pods: Iterable[Pod]
+) -> Iterator[Pod]:
+    """The pods that DaemonSets lack on these nodes, each for its node only."""
+    there = [(owner, pod) for pod in pods if (owner := _daemons_of(pod)) is not None]
+    for each in daemons:
+        name = (each.metadata.namespace or "default", each.metadata.name)
+        mine = [pod for owner, pod in there if owner == name and pod.status.phase not in FINISHED]
+        for node in nodes:
+            made = pod_of(each, node.metadata.name)
+            if _may_run(made, node) and not any(_is_for(pod, node) for pod in mine):
+                yield replace(made, spec=replace(made.spec, affinity=_only(node)))
+
+
+def _daemons_of(pod: Pod) -> tuple[str, str] | None:
+    for owner in pod.metadata.owner_references:
+        if owner.kind == "DaemonSet" and owner.controller:
+            return pod.metadata.namespace, owner.name
+    return None
+
+
+def _is_for(pod: Pod, node: Node) -> bool:
+    """Whether a DaemonSet's pod is on the node or waits for it."""
+    if pod.spec.node_name:
+        return pod.spec.node_name == node.metadata.name
+    return pod.spec.affinity is not None and _wanted(pod, node)
+
+
+def _may_run(pod: Pod, node: Node) -> bool:
+    """Whether a DaemonSet makes its pod for this node at all."""
+    labels = node.metadata.labels
+    if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
+        return False
+    return _wanted(pod, node) and keeps_off(node.spec.taints, tolerated(pod.spec.tolerations)) is None
+
+
+def _wanted(pod: Pod, node: Node) -> bool:
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    try:
+        return affinity is None or affinity.required is None or selects(affinity.required, node)
+    except AllocationError:
+        return True  # whoever tries the node meets the error again
+
+
+def _only(node: Node) -> Affinity:
+    test = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node.metadata.name,))
+    terms = (NodeSelectorTerm(match_fields=(test,)),)
+    return Affinity(node_affinity=NodeAffinity(required=NodeSelector(node_selector_terms=terms)))
