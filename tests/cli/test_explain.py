@@ -329,6 +329,20 @@ def test_a_class_that_is_misspelt(allot: Allot) -> None:
     assert "there is no device class gpuu; did you mean gpu?" in ran.out
 
 
+@pytest.mark.parametrize(
+    ("name", "namespace", "told"),
+    [
+        ("large", "team-a", "there is no claim team-a/larg; did you mean large?"),
+        ("larg", "team-b", "there is a claim larg in team-b, and a pod uses its own namespace's"),
+    ],
+)
+def test_a_claim_that_is_misspelt_or_elsewhere(allot: Allot, name: str, namespace: str, told: str) -> None:
+    made = selecting(name, "true")
+    made["metadata"]["namespace"] = namespace
+    ran = explain(allot, "pod", "p", objects=(*ONE, made, waiting("p", "larg")))
+    assert told in ran.out
+
+
 def test_a_template_that_is_misspelt(allot: Allot) -> None:
     there = {**template("large", 1), "metadata": {"name": "large", "namespace": "team-a"}}
     ran = explain(allot, "pod", "p", objects=(*ONE, there, waiting("p", template="larg")))

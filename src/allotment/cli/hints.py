@@ -50,6 +50,7 @@ def hints(
     published = _Published(slices)
     found = dict.fromkeys(
         (
+            *_of_claim_names(pod, cluster),
             *_of_classes(claims, cluster),
             *_of_claims(claims, published),
             *(
@@ -92,6 +93,21 @@ class _Published:
 
 def _texts(value: DeviceAttribute) -> tuple[str, ...]:
     return (value.string_value,) if value.string_value is not None else ()
+
+
+def _of_claim_names(pod: Pod, cluster: Cluster) -> Iterator[str]:
+    """Claims that the pod names and that are not there: where one of that name is, or what is called alike in the namespace."""
+    known = [(each.metadata.namespace, each.metadata.name) for each in cluster.claims.objects.values()]
+    own = pod.metadata.namespace
+    for entry in pod.spec.resource_claims:
+        name = entry.resource_claim_name
+        if name is None or (own, name) in known:
+            continue
+        elsewhere = [namespace for namespace, other in known if other == name]
+        if elsewhere:
+            yield f"there is a claim {name} in {_few(elsewhere)}, and a pod uses its own namespace's"
+        elif like := near(name, (other for namespace, other in known if namespace == own)):
+            yield f"there is no claim {own}/{name}{like}"
 
 
 def _of_classes(claims: Sequence[ResourceClaim], cluster: Cluster) -> Iterator[str]:
