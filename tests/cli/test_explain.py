@@ -176,8 +176,22 @@ def amounts(name: str, cpu: str, memory: str, **labels: str) -> Json:
     return {**made, "status": {**made["status"], "allocatable": {"cpu": cpu, "memory": memory, "pods": "9"}}}
 
 
-AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-    {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]}}}  # fmt: skip
+def affine(key: str, value: str) -> Json:
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}]}}}  # fmt: skip
+
+
+def extended(name: str) -> Json:
+    return {**gpu_class(), "metadata": {"name": "extended"}, "spec": {"extendedResourceName": name}}
+
+
+def asking_extended(name: str, resource: str) -> Json:
+    pod = waiting(name)
+    pod["spec"]["containers"][0]["resources"] = {"requests": {resource: "1"}, "limits": {resource: "1"}}
+    return pod
+
+
+AFFINITY = affine("zone", "b")
 LABELLED = {**gpus("n", 1), "metadata": {"name": "labelled"}}
 LABELLED["spec"]["devices"][0]["attributes"] |= {"model": {"string": "A100"}}
 SMALL, LARGE = amounts("small", "4", "64Gi", disk="ssd"), amounts("large", "16", "32Gi", disk="nvme")
@@ -197,7 +211,30 @@ HELP: dict[str, tuple[tuple[Json, ...], Json, list[str]]] = {
         waiting("p", nodeSelector={"zone": "a"}),
         ["fits without node selector zone=a (no node has a label zone)"],
     ),
-    "node affinity": ((SMALL,), waiting("p", affinity=AFFINITY), ["fits without its required node affinity"]),
+    "node affinity": (
+        (SMALL,),
+        waiting("p", affinity=AFFINITY),
+        ["fits without its required node affinity (zone In b: no node has a label zone)"],
+    ),
+    "node affinity to a value that is misspelt": (
+        (SMALL, LARGE),
+        waiting("p", affinity=affine("disk", "nvm")),
+        ["fits without its required node affinity (disk In nvm: no node has it; did you mean nvme)"],
+    ),
+    "node affinity, and cpu besides": (
+        (SMALL, LARGE),
+        waiting("p", cpu="20", affinity=affine("dsk", "nvme")),
+        [
+            "node affinity dsk In nvme: no node has a label dsk; did you mean disk",
+            "node large has the most cpu left: 16 of 16, and the pod asks for 20",
+            "no single change",
+        ],
+    ),
+    "an extended resource that is misspelt": (
+        (amounts("small", "4", "64Gi", disk="ssd"), extended("example.com/gpu")),
+        asking_extended("p", "example.com/gpuu"),
+        ["nothing offers example.com/gpuu; did you mean example.com/gpu?", "no single change"],
+    ),
     "cpu, in less than the largest node has": (
         (SMALL, LARGE),
         waiting("p", cpu="20"),
@@ -241,6 +278,42 @@ HELP: dict[str, tuple[tuple[Json, ...], Json, list[str]]] = {
 }
 
 
+OF = f'device.attributes["{GPU}"]'
+
+
+@pytest.mark.parametrize(
+    ("selector", "told"),
+    [
+        (f'{OF}["model"] == "a-100"', 'no device has model "a-100"; did you mean A100?'),
+        (f'"a-100" == {OF}.model', 'no device has model "a-100"; did you mean A100?'),
+        (f'{OF}.model in ["a-100", "H100"]', 'no device has model "a-100" or "H100"; did you mean A100?'),
+        (f'{OF}.?model.orValue("") == "a-100"', 'no device has model "a-100"; did you mean A100?'),
+        # the other driver has a model of that name
+        (f'{OF}.model == "mlx-7"', 'no device has model "mlx-7"; there is A100'),
+        (f'{OF}.model in ["a-100", "A100"] && false', ""),
+        (f'{OF}.model == """a-100""" && false', ""),
+        (
+            f'device.capacity["{GPU}"].memroy.compareTo(quantity("1Gi")) > 0',
+            f"no device has capacity {GPU}/memroy; did you mean memory?",
+        ),
+        ('device.attributes["gpu.exmaple.com"].model == "A100"', f"no device has anything of gpu.exmaple.com; did you mean {GPU}?"),
+        ('device.capacity["gpu.exmaple.com"].memory.isGreaterThan(quantity("0"))', f"no device has anything of gpu.exmaple.com; did you mean {GPU}?"),
+    ],
+)  # fmt: skip
+def test_what_a_selector_may_have_misspelt(allot: Allot, selector: str, told: str) -> None:
+    nic = slice_of("fabric", "port-0", driver="nic.example.com", node="")
+    nic["spec"]["devices"][0]["attributes"] = {"model": {"string": "mlx-7"}}
+    gpu = {**gpus("n", 1), "metadata": {"name": "sized"}}
+    gpu["spec"]["devices"][0] |= {
+        "attributes": {"model": {"string": "A100"}},
+        "capacity": {"memory": {"value": "80Gi"}},
+    }
+    objects = (gpu_class(), nic, gpu, machine("n"), selecting("c", selector), waiting("p", "c"))
+    ran = explain(allot, "pod", "p", objects=objects)
+    hints = [line.strip() for line in ran.out.splitlines() if "no device has" in line]
+    assert hints == ([told] if told else [])
+
+
 @pytest.mark.parametrize("name", HELP)
 def test_what_would_help_comes_first_and_names_what_there_is(allot: Allot, name: str) -> None:
     objects, asked, told = HELP[name]
@@ -254,6 +327,20 @@ def test_what_would_help_comes_first_and_names_what_there_is(allot: Allot, name:
 def test_a_class_that_is_misspelt(allot: Allot) -> None:
     ran = explain(allot, "pod", "p", objects=(*ONE, selecting("c", "true", "gpuu"), waiting("p", "c")))
     assert "there is no device class gpuu; did you mean gpu?" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "told"),
+    [
+        ("large", "team-a", "there is no claim team-a/larg; did you mean large?"),
+        ("larg", "team-b", "there is a claim larg in team-b, and a pod uses its own namespace's"),
+    ],
+)
+def test_a_claim_that_is_misspelt_or_elsewhere(allot: Allot, name: str, namespace: str, told: str) -> None:
+    made = selecting(name, "true")
+    made["metadata"]["namespace"] = namespace
+    ran = explain(allot, "pod", "p", objects=(*ONE, made, waiting("p", "larg")))
+    assert told in ran.out
 
 
 def test_a_template_that_is_misspelt(allot: Allot) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import json
 import logging
+import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +18,7 @@ from allotment.cli.document import written_out
 from allotment.cli.failure import Failure
 from allotment.cli.log import JsonLines, ReadableLines
 from allotment.cli.screen import PlainScreen, TerminalScreen, printable, printable_lines
+from tests.cli.pseudo_terminal import ALLOT, in_terminal
 
 HOSTILE = "a\x1b[2J\x9b31m\u202eb\r\n\x07c"
 
@@ -45,14 +49,68 @@ def test_no_word_is_broken(rows: list[tuple[str, str, str]], width: int) -> None
     assert max(map(len, shown.splitlines())) <= width
 
 
-def test_a_table_that_is_too_wide_is_shown_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = ("gke-prod-a100-pool-1-8f3c2a11-x2v9", "gpu.nvidia.example.com", "8", "")
-    shown = on_terminal(monkeypatch, 60, ("pool", "driver", "total", "problem"), [row])
-    assert [line.rstrip() for line in shown.splitlines()] == [
-        "gke-prod-a100-pool-1-8f3c2a11-x2v9",
-        "  driver   gpu.nvidia.example.com",
-        "  total    8",
+def test_columns_that_find_no_room_go_on_further_lines_of_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        ("gke-prod-a100-pool-1-8f3c2a11-x2v9", "gpu.nvidia.example.com", "8", "out of date"),
+        ("node-1", "gpu.nvidia.example.com", "16", ""),
+        ("node-2", "net.example.com", "", ""),  # a line of nothing is left out
     ]
+    shown = on_terminal(monkeypatch, 60, ("pool", "driver", "total", "problem"), rows)
+    assert [line.rstrip() for line in shown.splitlines()] == [
+        "pool                                driver",
+        "  total  problem",
+        "gke-prod-a100-pool-1-8f3c2a11-x2v9  gpu.nvidia.example.com",
+        "  8      out of date",
+        "node-1                              gpu.nvidia.example.com",
+        "  16",
+        "node-2                              net.example.com",
+    ]
+
+
+MESSAGES = ("down", "pools", "plan --offline examples", "explain pods a/b", "allocate -f nowhere.yaml")
+HELP = (
+    "scheduler --help",
+    "controllers --help",
+    "completion --help",
+)  # an example for the shell is not broken up
+
+
+@pytest.mark.parametrize(
+    ("command", "width"),
+    [*((each, width) for each in MESSAGES for width in (30, 60, 80)), *((each, 80) for each in HELP)],
+)
+def test_words_on_a_terminal_are_those_in_a_pipe(
+    command: str, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in messages, which no table brings into shape, and behind hyphens, where a name such as kube-system goes on."""
+    for name in ("HOME", "XDG_DATA_HOME", "ALLOT_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path.relative_to(tmp_path.parent)))  # short enough for a line
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    arguments = command.split()
+    piped = subprocess.run([ALLOT, *arguments], capture_output=True, text=True)
+    with in_terminal(*arguments, columns=width, lines=200) as terminal:
+        assert terminal.ended() == piped.returncode
+        words = set(str(terminal.picture).split())
+    assert {each for each in (piped.stdout + piped.stderr).split() if len(each) <= width - 20} <= words
+
+
+def test_help_tells_in_whole_sentences_what_the_commands_of_a_group_do() -> None:
+    for group in ("describe", "explain"):
+        shown = subprocess.run([ALLOT, group, "--help"], capture_output=True, text=True).stdout
+        assert "..." not in shown.partition("Commands:")[2]
+
+
+def test_yaml_and_logs_hold_nothing_that_a_terminal_hides_or_obeys() -> None:
+    record = logging.makeLogRecord({"msg": HOSTILE, "name": "x", "levelname": "INFO"})
+    for hostile in ("a\u202eb", "a\u2066b", "a\u200bb", "a\x9b31mb", "a\u061cb", "a\U000e0041b"):
+        record.pod = hostile
+        shown = [written_out({hostile: hostile}, form) for form in ("json", "yaml")] + [
+            JsonLines().format(record)
+        ]
+        for text in shown:
+            assert all(each.isprintable() for each in text.split("\n")), ascii(text)
+        assert yaml.safe_load(shown[1]) == json.loads(shown[0]) == {hostile: hostile}
+        assert json.loads(shown[2])["pod"] == hostile
 
 
 @given(st.text())

@@ -233,7 +233,7 @@ def test_who_sees_less_is_told_so_and_names_are_text_and_never_markup(tmp_path: 
     async def steps(made: World, page: Page) -> None:
         await made.bind("anna", "allotment:viewer")
         await made.bind("anna", "view", "team-a")
-        evil = "<img src=x onerror=document.title='caught'>"
+        evil = "<img src=x onerror=document.title='caught'> \u202eelif\x9b5m\x1b[2J"
         await made.pod("evil", "team-a", evil)
         await log_in(made, page, "token-of-anna")
         await page.until("document.querySelectorAll('#map .cell').length === 4")
@@ -244,6 +244,9 @@ def test_who_sees_less_is_told_so_and_names_are_text_and_never_markup(tmp_path: 
         await page.until("document.getElementById('waiting').textContent.includes('onerror')")
         assert "beta" not in await page.ask("document.documentElement.outerHTML")
         assert await page.ask("document.querySelectorAll('#waiting img').length") == 0
+        # nor does it turn the words beside it round
+        assert r"\u{202e}elif\u{9b}5m\u{1b}[2J" in await text(page, "#waiting")
+        assert "\u202e" not in await page.ask("document.documentElement.outerHTML")
         assert await page.ask("document.title") == "Allotment"
         # and if anything did get in, the page's policy would not run it
         blocked = await page.ask("fetch('https://127.0.0.1:1/').then(() => 'sent', (error) => 'refused')")

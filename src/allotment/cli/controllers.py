@@ -174,6 +174,7 @@ async def _run(
 ) -> None:
     from allotment.cli.components import Components, Wanted
     from allotment.cli.failure import Failure
+    from allotment.cli.screen import remark
     from allotment.cli.service import check_rights, connected, serve
 
     async with connected(service.kubeconfig, service.context, service.lease) as client:
@@ -181,10 +182,10 @@ async def _run(
         if "pools" in names and not await _may_count(client):
             if only:
                 raise Failure(f"pools: {_COUNTER}", _BE_COUNTER)
-            click.echo(f"pools are left out: {_COUNTER}; {_BE_COUNTER}", err=True)
+            remark(f"pools are left out: {_COUNTER}; {_BE_COUNTER}")
             names = tuple(name for name in names if name != "pools")
         await check_rights(client, service.name, await rights_of(service, client, names, provider))
-        click.echo(f"controllers: {', '.join(names)}", err=True)
+        remark(f"controllers: {', '.join(names)}")
 
         async def work(registry: CollectorRegistry) -> None:
             await Components(Wanted(None, names, catalog, provider), client, client, registry).run()

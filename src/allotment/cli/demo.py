@@ -91,7 +91,7 @@ def command(output: str) -> int:
     if output == "json":
         import json
 
-        click.echo(json.dumps(last.json(), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(last.json(), indent=2))
     else:
         _tell(last)
     return 1 if last.missing else 0

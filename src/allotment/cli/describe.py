@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allotment.cli.help import CommandGroup
 from allotment.cli.sight import TABLE, WIDE, sight_options
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from allotment.cli.usage_document import Document
 
 
-@click.group(name="describe")
+@click.group(name="describe", cls=CommandGroup)
 def command() -> None:
     """Shows one pool, node or claim in detail: each device, its state, and who holds it.
 
@@ -27,7 +28,7 @@ def command() -> None:
     """
 
 
-@command.command(name="pool")
+@command.command(name="pool", short_help="its devices, and who holds each of them")
 @click.argument("name")
 @sight_options(TABLE, WIDE)
 def describe_pool(name: str, sight: Sight, output: str) -> int:
@@ -56,7 +57,7 @@ def describe_pool(name: str, sight: Sight, output: str) -> int:
     return _print({"pools": [pool_document(pool, devices=True) for pool in pools]}, seen, output)
 
 
-@command.command(name="node")
+@command.command(name="node", short_help="its devices, pool by pool")
 @click.argument("name")
 @sight_options(TABLE, WIDE)
 def describe_node(name: str, sight: Sight, output: str) -> int:
@@ -79,7 +80,7 @@ def describe_node(name: str, sight: Sight, output: str) -> int:
     return _print(node_document(usage, seen), seen, output)
 
 
-@command.command(name="claim")
+@command.command(name="claim", short_help="what it asks for, what it has, who uses it")
 @click.argument("name")
 @sight_options(TABLE)
 def describe_claim(name: str, sight: Sight, output: str) -> int:

@@ -6,16 +6,13 @@ A claim that was written down keeps every field its author gave it, known to us 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from allotment.api.codec import to_builtins
 from allotment.cli.cluster import Name
 from allotment.cli.placement import Decision, Placement, Rejection
+from allotment.cli.screen import printable_json
 from allotment.cli.table import sentence
-
-_COMMANDING = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-"""Characters that JSON allows as they are and that a terminal obeys or hides."""
 
 
 def as_document(placement: Placement, *, explain: bool) -> dict[str, Any]:
@@ -72,14 +69,17 @@ def _node(rejection: Rejection, explain: bool) -> dict[str, Any]:
 def written_out(document: dict[str, Any], form: str) -> str:
     """The document as JSON or YAML text."""
     if form == "json":
-        return _COMMANDING.sub(_escape, json.dumps(document, indent=2, ensure_ascii=False))
+        return printable_json(json.dumps(document, indent=2, ensure_ascii=False))
+    text = _yaml(document, allow_unicode=True)
+    return text if all(map(str.isprintable, text.split("\n"))) else _yaml(document, allow_unicode=False)
+
+
+def _yaml(document: dict[str, Any], *, allow_unicode: bool) -> str:
     import yaml
 
-    return yaml.dump(document, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=110).rstrip()
-
-
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+    return yaml.dump(
+        document, Dumper=_dumper(), sort_keys=False, allow_unicode=allow_unicode, width=110
+    ).rstrip()
 
 
 def _dumper() -> Any:

@@ -30,11 +30,12 @@ def command(patience: float, data_dir: Path | None) -> int:
     """
     from allotment.apiserver.store.lock import holder_of
     from allotment.cli.failure import Failure
+    from allotment.cli.screen import remark
 
     folder = folder_of(data_dir)
     holder = holder_of(folder.store)
     if holder is None:
-        click.echo(f"no server runs in {folder.path}", err=True)
+        remark(f"no server runs in {folder.path}")
         return 0
     if holder.process is None:
         raise Failure(f"the store in {folder.path} is in use by a process that did not leave its number")
@@ -53,5 +54,5 @@ def command(patience: float, data_dir: Path | None) -> int:
                 f"process {holder.process} has not ended within {patience:g} s", "look at what it prints"
             )
         time.sleep(_LOOK_AGAIN_SECONDS)
-    click.echo(f"stopped process {holder.process}; its data stays in {folder.path}", err=True)
+    remark(f"stopped process {holder.process}; its data stays in {folder.path}")
     return 0

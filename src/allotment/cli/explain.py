@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allotment.cli.help import CommandGroup
 from allotment.cli.sight import TABLE, WIDE, sight_options
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _patience = click.option(
 )  # fmt: skip
 
 
-@click.group(name="explain")
+@click.group(name="explain", cls=CommandGroup)
 def command() -> None:
     """Tells why a pod or a claim does not fit: the reason, what each node lacks, and which single change would help.
 
@@ -38,7 +39,7 @@ def command() -> None:
     """
 
 
-@command.command(name="pod")
+@command.command(name="pod", short_help="where it is, or why it is nowhere")
 @click.argument("name")
 @_patience
 @sight_options(TABLE, WIDE)
@@ -58,7 +59,7 @@ def explain_pod(name: str, patience: float, sight: Sight, output: str) -> int:
     return _print(told_of_pod(pod, seen, datetime.now(UTC), within(patience)), seen, output)
 
 
-@command.command(name="claim")
+@command.command(name="claim", short_help="which devices it has, or why it has none")
 @click.argument("name")
 @_patience
 @sight_options(TABLE, WIDE)

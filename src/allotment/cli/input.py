@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, Any
 
 import click
 
@@ -31,15 +32,15 @@ class BadInput(click.ClickException):
         self.complaints = complaints
         self.hint = hint
 
-    def show(self, file: object = None) -> None:
+    def show(self, file: IO[Any] | None = None) -> None:
         from allotment.cli.screen import printable_lines
 
-        for complaint in self.complaints[:MAX_COMPLAINTS]:
-            click.echo(printable_lines(complaint), err=True)
+        lines = [printable_lines(each) for each in self.complaints[:MAX_COMPLAINTS]]
         if len(self.complaints) > MAX_COMPLAINTS:
-            click.echo(f"... and {len(self.complaints) - MAX_COMPLAINTS} more", err=True)
+            lines.append(f"... and {len(self.complaints) - MAX_COMPLAINTS} more")
         if self.hint:
-            click.echo(f"hint: {self.hint}", err=True)
+            lines.append(f"hint: {self.hint}")
+        click.echo("\n".join(lines), file=file, err=file is None)
 
 
 @dataclass(slots=True)

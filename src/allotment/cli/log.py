@@ -9,7 +9,7 @@ import logging
 import sys
 import time
 
-from allotment.cli.screen import on_terminal, printable, printable_lines
+from allotment.cli.screen import on_terminal, printable, printable_json, printable_lines
 
 _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
@@ -28,7 +28,7 @@ class JsonLines(logging.Formatter):
         line.update({name: value for name, value in vars(record).items() if name not in _KNOWN})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        return printable_json(json.dumps(line, default=str, ensure_ascii=False))
 
 
 class ReadableLines(logging.Formatter):

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allotment.cli.help import CommandGroup, WholeWords
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -52,7 +54,10 @@ _COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
+click.Context.formatter_class = WholeWords  # of every command, those of other modules too
+
+
+class LazyGroup(CommandGroup):
     """Knows its subcommands by name and one line of help; a module is loaded when its command runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -131,7 +136,7 @@ def main(arguments: list[str] | None = None, *, name: str = "allot") -> int:
     except click.exceptions.Exit as exc:
         return exc.exit_code
     except click.ClickException as exc:
-        exc.show()
+        _show(exc)
         return exc.exit_code
     except KeyboardInterrupt:
         return 130
@@ -139,6 +144,16 @@ def main(arguments: list[str] | None = None, *, name: str = "allot") -> int:
         # Nobody reads on, `| head` for one. Python would complain again when it closes the stream at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _show(error: click.ClickException) -> None:
+    from io import StringIO
+
+    from allotment.cli.screen import printable, whole_words
+
+    error.show(words := StringIO())
+    text = "\n".join(map(printable, words.getvalue().rstrip("\n").split("\n")))
+    click.echo(whole_words(text, sys.stderr), err=True)
 
 
 def _open_standard_streams() -> None:

@@ -26,6 +26,7 @@ from allotment.api.core import Node
 from allotment.api.meta import ApiStruct
 from allotment.api.quantity import Quantity, QuantityError
 from allotment.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
+from allotment.cli.screen import printable_json
 
 if TYPE_CHECKING:
     from allotment.allocator.reasons import NodeReason
@@ -188,4 +189,4 @@ def _name_of(data: bytes) -> str:
 
 
 def _json(answer: Answer) -> str:
-    return msgspec.json.encode(answer).decode()
+    return printable_json(msgspec.json.encode(answer).decode())

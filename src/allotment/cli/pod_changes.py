@@ -11,10 +11,20 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.api.core import Affinity, Container, Pod, ResourceRequirements, Toleration
+from allotment.api.core import (
+    Affinity,
+    Container,
+    NodeSelector,
+    NodeSelectorTerm,
+    Pod,
+    ResourceRequirements,
+    Toleration,
+)
+from allotment.api.likeness import near
 from allotment.api.quantity import Format, Quantity
 from allotment.scheduler.node import PODS
 from allotment.scheduler.requests import requests_of
+from allotment.scheduler.selector import nodes_in_term
 from allotment.usage.changes import Kind
 from allotment.usage.remedies import Remedy
 
@@ -28,6 +38,7 @@ Fits = Callable[[Pod], str]
 _MOST_TAINTS = 10
 _NODES_TRIED = 3
 _VALUES = 4
+_ALIKE = 0.7
 _OF_NODES = "node.kubernetes.io/"  # what such taints say will pass, or is not a pod's to put up with
 _UNIT = 10**9
 
@@ -52,7 +63,7 @@ def _changes(pod: Pod, cluster: Cluster) -> Iterator[tuple[Kind, str, str, Pod]]
         rest = {name: each for name, each in spec.node_selector.items() if name != key}
         words = f"without node selector {key}={value} ({labels_there(key, value, cluster)})"
         yield Kind.NODE, f"{key}={value}", words, replace(pod, spec=replace(spec, node_selector=rest))
-    for name, words, affinity in _affinities(spec.affinity):
+    for name, words, affinity in _affinities(spec.affinity, cluster):
         yield Kind.NODE, name, words, replace(pod, spec=replace(spec, affinity=affinity))
     if any(each.when_unsatisfiable == "DoNotSchedule" for each in spec.topology_spread_constraints):
         loose = replace(pod, spec=replace(spec, topology_spread_constraints=()))
@@ -65,19 +76,34 @@ def _taints(cluster: Cluster) -> list[str]:
     return sorted(key for key in keys if not key.startswith(_OF_NODES))
 
 
-def _affinities(affinity: Affinity | None) -> Iterator[tuple[str, str, Affinity]]:
+def _affinities(affinity: Affinity | None, cluster: Cluster) -> Iterator[tuple[str, str, Affinity]]:
     """Each part that is required, and the affinity without it."""
     if affinity is None:
         return
     if affinity.node_affinity is not None and affinity.node_affinity.required is not None:
         rest = replace(affinity, node_affinity=replace(affinity.node_affinity, required=None))
-        yield "nodeAffinity", "without its required node affinity", rest
+        unmet = "; ".join(unmet_affinity(affinity.node_affinity.required, cluster))
+        yield "nodeAffinity", f"without its required node affinity{unmet and f' ({unmet})'}", rest
     if affinity.pod_affinity is not None and affinity.pod_affinity.required:
         rest = replace(affinity, pod_affinity=replace(affinity.pod_affinity, required=()))
         yield "podAffinity", "without its required pod affinity", rest
     if affinity.pod_anti_affinity is not None and affinity.pod_anti_affinity.required:
         rest = replace(affinity, pod_anti_affinity=replace(affinity.pod_anti_affinity, required=()))
         yield "podAntiAffinity", "without its required pod anti-affinity", rest
+
+
+def unmet_affinity(required: NodeSelector, cluster: Cluster) -> list[str]:
+    """What is asked of nodes that none of them has by itself, and what they have instead, in words."""
+    nodes = [info.node for info in cluster.nodes.values() if info.node is not None]
+    found: dict[str, None] = {}
+    for term in required.node_selector_terms:
+        for each in term.match_expressions:
+            alone = nodes_in_term(NodeSelectorTerm(match_expressions=(each,)))
+            if not any(map(alone, nodes)):
+                asked = " ".join((each.key, each.operator, ",".join(each.values))).strip()
+                there = labels_there(each.key, (*each.values, "")[0], cluster)
+                found[f"{asked}: {there}"] = None
+    return list(found)[:_VALUES]
 
 
 def labels_there(key: str, value: str, cluster: Cluster) -> str:
@@ -87,7 +113,10 @@ def labels_there(key: str, value: str, cluster: Cluster) -> str:
         count = sum(info.labels.get(key) == value for info in cluster.nodes.values())
         return f"{count} {'node has' if count == 1 else 'nodes have'} it"
     if not values:
-        return f"no node has a label {key}"
+        known = {label for info in cluster.nodes.values() for label in info.labels}
+        return f"no node has a label {key}{near(key, known, least=_ALIKE).removesuffix('?')}"
+    if alike := near(value, values, least=_ALIKE):
+        return f"no node has it{alike.removesuffix('?')}"
     more = f" and {len(values) - _VALUES} more" if len(values) > _VALUES else ""
     return f"no node has it; there is {key}={', '.join(values[:_VALUES])}{more}"
 
@@ -172,10 +201,20 @@ def _in_bytes(name: str) -> bool:
     return name in ("memory", "ephemeral-storage") or name.startswith("hugepages-")
 
 
+def _not_offered(name: str, cluster: Cluster) -> str | None:
+    """That no node and no device class offers an extended resource, and what is called alike; None if one does."""
+    known = {each for info in cluster.nodes.values() for each in info.offered if "/" in each}
+    known.update(cluster.extended)
+    return None if name in known else f"nothing offers {name}{near(name, known)}"
+
+
 def largest(pod: Pod, cluster: Cluster) -> Iterator[str]:
     """For each resource of which no node has enough left: the node that has most, in words."""
     wanted: Amounts = requests_of(pod.spec)
     for name, amount in sorted(wanted.items()):
+        if "/" in name and (like := _not_offered(name, cluster)) is not None:
+            yield like
+            continue
         nodes = most_left(name, cluster) if name != PODS and name not in cluster.extended else []
         if nodes and free_of(nodes[0], name) < amount:
             there, left = nodes[0].offered.get(name, 0), max(free_of(nodes[0], name), 0)

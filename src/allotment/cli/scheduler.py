@@ -180,6 +180,8 @@ def _show(decisions: list[Decision]) -> None:
 def _print_json(decisions: list[Decision]) -> None:
     import json
 
+    from allotment.cli.screen import printable_json
+
     pods = [
         {
             "namespace": decision.namespace,
@@ -191,4 +193,4 @@ def _print_json(decisions: list[Decision]) -> None:
         }
         for decision in decisions
     ]
-    click.echo(json.dumps({"pods": pods}, indent=2, ensure_ascii=False))
+    click.echo(printable_json(json.dumps({"pods": pods}, indent=2, ensure_ascii=False)))

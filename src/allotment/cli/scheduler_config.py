@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 if TYPE_CHECKING:
     from allotment.scheduler.configuration import Configuration
 
@@ -22,6 +20,7 @@ def configuration_of(file: Path | None, *, devices: bool = True) -> Configuratio
 
 def _read(file: Path | None) -> Configuration:
     from allotment.cli.failure import Failure
+    from allotment.cli.screen import remark
     from allotment.scheduler.profile import DEFAULT, ConfigurationError, load
 
     if file is None:
@@ -40,5 +39,5 @@ def _read(file: Path | None) -> Configuration:
         raise Failure(str(exc), "docs/scheduling.md has examples") from exc
     for field in configuration.ignored:  # some say what is so instead
         told = field if ": " in field else f"{field} has no meaning here and is ignored"
-        click.echo(f"{file}: {told}", err=True)
+        remark(f"{file}: {told}")
     return configuration

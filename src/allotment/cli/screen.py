@@ -6,8 +6,10 @@ control characters that would command the terminal.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 import click
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
     from rich.text import Text
 
 Span = tuple[str, str]
@@ -25,6 +27,9 @@ Cell = str | Span
 
 _GAP = 2
 """Columns between those of a table."""
+_INDENT = 2
+_WIDTH = 80
+"""Of terminals that do not say."""
 
 
 class Screen(Protocol):
@@ -38,6 +43,9 @@ class Screen(Protocol):
 
     def line(self, *spans: Cell, indent: int = 0) -> None:
         """One line; it is not wrapped in a pipe."""
+
+    def command(self, text: str) -> None:
+        """A line for the shell, to be copied: it is never wrapped."""
 
 
 def open_screen() -> Screen:
@@ -64,6 +72,37 @@ def printable_lines(text: str) -> str:
     return "\n".join([first, *(line if line.startswith(" ") else f"  {line}" for line in others)])
 
 
+def printable_json(text: str) -> str:
+    """JSON that says the same, and holds nothing besides line breaks that a terminal obeys or hides."""
+    if all(map(str.isprintable, text.split("\n"))):
+        return text
+    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
+
+
+def whole_words(text: str, stream: TextIO) -> str:
+    """Text broken at spaces where it would run over the edge of the terminal that a stream may be. Lines that quote
+    something, with a bar before it, stay as they are."""
+    if not on_terminal(stream):
+        return text
+    width = os.get_terminal_size(stream.fileno()).columns or _WIDTH
+    return "\n".join(
+        line if len(line) <= width or line.lstrip().startswith("|") else _wrapped(line, width)
+        for line in text.split("\n")
+    )
+
+
+def _wrapped(line: str, width: int) -> str:
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.fill(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def remark(text: str) -> None:
+    """Says on standard error what is no part of the answer."""
+    click.echo(whole_words(printable_lines(text), sys.stderr), err=True)
+
+
 class PlainScreen:
     """Aligned columns, two spaces apart, no colours."""
 
@@ -87,10 +126,13 @@ class PlainScreen:
         click.echo(" " * indent + "".join(map(_text, spans)))
         self._blank = False
 
+    def command(self, text: str) -> None:
+        self.line(text, indent=2)
+
 
 class TerminalScreen:
-    """The same with rich: wrapped tables, and colours unless NO_COLOR is set. No word is broken: a table whose longest words do
-    not fit beside each other is shown row by row, each under its first cell."""
+    """The same with rich: wrapped tables, and colours unless NO_COLOR is set. No word is broken: where the longest words of all
+    columns do not fit beside each other, the last columns go on further lines of each row, titles and all."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -101,20 +143,7 @@ class TerminalScreen:
         self._console.print(f"\n{printable(text)}", style="bold")
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        widths = self._widths(columns, rows)
-        if widths is not None:
-            self._console.print(_rich_table(columns, rows, widths))
-            return
-        titles = [printable(column) for column in columns[1:]]
-        margin = max(map(len, titles), default=0) + 2
-        for first, *rest in rows:
-            self.line(first)
-            for title, cell in zip(titles, rest, strict=True):
-                if _text(cell):
-                    self.line((title.ljust(margin), "dim"), cell, indent=2)
-
-    def _widths(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int] | None:
-        return _fitting_widths(_texts(columns, rows), self._console.width)
+        self._console.print(_rich_table(columns, rows, self._console.width))
 
     @contextmanager
     def live_table(self, columns: Sequence[str]) -> Iterator[Callable[[Sequence[Sequence[Cell]]], None]]:
@@ -122,50 +151,70 @@ class TerminalScreen:
         from rich.live import Live
 
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
-            yield lambda rows: live.update(
-                _rich_table(columns, rows, self._widths(columns, rows)), refresh=True
-            )
+            yield lambda rows: live.update(_rich_table(columns, rows, self._console.width), refresh=True)
 
     def line(self, *spans: Cell, indent: int = 0) -> None:
         from rich.padding import Padding
         from rich.text import Text
 
-        self._console.print(Padding(Text.assemble(*map(_styled, spans)), (0, 0, 0, indent)))
+        self._console.print(Padding(Text.assemble(*map(_styled, spans)), (0, 0, 0, indent), expand=False))
+
+    def command(self, text: str) -> None:
+        self._console.print(" " * _INDENT + printable(text), soft_wrap=True)
 
 
-def _fitting_widths(texts: Sequence[Sequence[str]], width: int) -> list[int] | None:
-    """How wide each column is: the widest give way first, and none breaks a word; None if not even that fits."""
+def _lines_of(texts: Sequence[Sequence[str]], width: int) -> list[dict[int, int]]:
+    """For each line of a row its columns and how wide they are: as many as the longest words of all leave room for."""
     columns = list(zip(*texts, strict=True))
     least = [max(len(word) for text in column for word in (text.split() or [""])) for column in columns]
-    found = [min(max(map(len, column)), max(width, 0)) for column in columns]
-    excess = sum(found) + _GAP * (len(columns) - 1) - width
-    if any(now < end for now, end in zip(found, least, strict=True)):
-        return None
-    while excess > 0:
-        shrinkable = [n for n, (now, end) in enumerate(zip(found, least, strict=True)) if now > end]
-        if not shrinkable:
-            return None
-        found[max(shrinkable, key=found.__getitem__)] -= 1
-        excess -= 1
-    return found
+    lines: list[dict[int, int]] = [{}]
+    room = width
+    for number, wide in enumerate(least):
+        if lines[-1] and wide > room:
+            lines.append({})
+            room = width - _INDENT
+        lines[-1][number] = min(wide, width)
+        room -= wide + _GAP
+    for number, line in enumerate(lines):
+        _spread(line, columns, width - _INDENT if number else width)
+    return lines
+
+
+def _spread(line: dict[int, int], columns: Sequence[Sequence[str]], width: int) -> None:
+    """Gives the columns of a line what they would like to have: where not all get it, the widest give way first."""
+    least = dict(line)
+    for number in line:
+        line[number] = max(least[number], min(width, max(map(len, columns[number]))))
+    while sum(line.values()) + _GAP * (len(line) - 1) > width:
+        yielding = [number for number in line if line[number] > least[number]]
+        if not yielding:
+            return
+        line[max(yielding, key=line.__getitem__)] -= 1
+
+
+def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], width: int) -> RenderableType:
+    """One table; or, where it would be too wide, a small one for each line of a row."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.table import Table
+
+    lines = _lines_of(_texts(columns, rows), width)
+    every: list[Sequence[Cell]] = [[(column, "dim") for column in columns], *rows]
+    shown: list[RenderableType] = []
+    for at_once in [every] if len(lines) == 1 else [[row] for row in every]:
+        for number, line in enumerate(lines):
+            table = Table(box=None, show_header=False, pad_edge=False, padding=(0, _GAP, 0, 0))
+            for each in line.values():
+                table.add_column(overflow="fold", width=each)
+            for row in at_once:
+                table.add_row(*(_styled(row[column]) for column in line))
+            if not number or any(_text(row[column]) for row in at_once for column in line):
+                shown.append(Padding(table, (0, 0, 0, _INDENT if number else 0), expand=False))
+    return Group(*shown)
 
 
 def _texts(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
     return [[printable(column) for column in columns], *([_text(cell) for cell in row] for row in rows)]
-
-
-def _rich_table(
-    columns: Sequence[str], rows: Sequence[Sequence[Cell]], widths: Sequence[int] | None
-) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
-    for number, column in enumerate(columns):
-        width = widths[number] if widths is not None else None
-        table.add_column(printable(column), overflow="fold", width=width)
-    for row in rows:
-        table.add_row(*map(_styled, row))
-    return table
 
 
 def _text(cell: Cell) -> str:

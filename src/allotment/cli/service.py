@@ -93,7 +93,7 @@ async def connected(
     ``tell`` hears when the server goes away and comes back; by default, that is printed."""
     from allotment.api.status import Forbidden, StatusError, Unauthorized
     from allotment.cli.failure import Failure
-    from allotment.cli.screen import printable
+    from allotment.cli.screen import remark
     from allotment.client.client import Client
     from allotment.client.connection import KubeconfigError
     from allotment.client.outage import OutageTeller
@@ -103,7 +103,7 @@ async def connected(
     connection = connection_of(kubeconfig, context)
     try:
         http = HttpTransport(connection, user_agent=name)
-        tell = tell or (lambda words: click.echo(printable(f"{name}: {words}"), err=True))
+        tell = tell or (lambda words: remark(f"{name}: {words}"))
         transport = OutageTeller(http, connection.server, tell)
         async with Client(transport, manager=name) as client:
             yield client

@@ -145,12 +145,14 @@ def _show(status: Status) -> None:
     if status.certificate_until is not None:
         rows.append(("certificate", f"of the kubeconfig, good until {status.certificate_until:%Y-%m-%d}"))
     if status.runs:
-        rows.append(("kubectl", f"export KUBECONFIG={status.folder}/kubeconfig"))
         rows.append(("dashboard", f"{status.server}/ui"))
         rows.append(("stop it", "allot down"))
     width = max(len(name) for name, _ in rows) + 2
     for name, text in rows:
         screen.line((name.ljust(width), "dim"), text, indent=2)
+    if status.runs:
+        screen.line("")
+        screen.command(f"export KUBECONFIG={status.folder}/kubeconfig")
 
 
 def _start(status: Status) -> str:

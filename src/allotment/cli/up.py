@@ -264,6 +264,8 @@ async def _begin(server: ApiServer, wanted: Wanted, demo: bool) -> None:
 
 
 def _greet(server: ApiServer, wanted: Wanted, demo: bool) -> None:
+    from allotment.cli.screen import whole_words
+
     parts = (("scheduler", wanted.scheduler), ("controllers", wanted.controllers))
     absent = [name for name, there in parts if not there]
     note = (
@@ -276,8 +278,9 @@ def _greet(server: ApiServer, wanted: Wanted, demo: bool) -> None:
         if demo
         else "kubectl get nodes,resourceslices,deviceclasses"
     )
+    serves = f"Allotment serves the Kubernetes API at {server.url}; its data is in {server.folder.path}{note}"
     told = (
-        f"Allotment serves the Kubernetes API at {server.url}; its data is in {server.folder.path}{note}\n\n"
+        f"{whole_words(serves, sys.stdout)}\n\n"
         f"  export KUBECONFIG={server.folder.kubeconfig}\n"
         f"  {look}\n\n"
         f"The dashboard is at {server.url}/ui. Ctrl-C stops it."

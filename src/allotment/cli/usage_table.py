@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
-from allotment.cli.screen import Cell, Screen, TerminalScreen, printable
+from allotment.cli.screen import Cell, Screen, TerminalScreen, remark
 from allotment.usage.partly_free import partly_free
 from allotment.usage.summary import NOTHING, DeviceState, Summary
 
@@ -37,7 +35,7 @@ _STYLES = {
 def show_notes(notes: Iterable[str]) -> None:
     """On standard error, so that what a pipe gets is the answer alone."""
     for note in notes:
-        click.echo(f"note: {printable(note)}", err=True)
+        remark(f"note: {note}")
 
 
 # --- pools ---

@@ -48,7 +48,7 @@ def command(
       kind: Scenario
       steps:
       - addNodes: {type: gpu-h100-8, zone: zone-a, count: 3}
-    - addNodes: {like: node-1}                       # or {file: nodes.yaml}
+      - addNodes: {like: node-1}  # or {file: nodes.yaml}
       - submit: {file: pods.yaml}
       - drainNode: node-1
         expect: {running: ["team/trainer-*"], counts: {pending: 0}}

@@ -47,7 +47,7 @@ async function readOn(signal) {
       if (response.status === 401) return askForToken();
       if (!response.ok) throw new Error(await refusal(response));
       for await (const line of lines(response)) {
-        const told = JSON.parse(line);
+        const told = parsed(line);
         if (told.error?.code === 401) return askForToken();
         if (told.error) throw new Error(told.error.message);
         if (told.whole) begin(told);
@@ -66,6 +66,14 @@ async function readOn(signal) {
     }
   }
 }
+
+// An answer whose texts can be shown: what would hide or turn round what stands beside it, and control characters, are escapes.
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+const written = (text) => text.replace(HIDDEN, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
+export const parsed = (text) =>
+  text.includes("\\") || text.search(HIDDEN) >= 0
+    ? JSON.parse(text, (_, value) => (typeof value === "string" ? written(value) : value))
+    : JSON.parse(text);
 
 async function* lines(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -126,7 +134,7 @@ export async function ask(path, query = {}) {
   const response = await fetch(asked ? `${path}?${asked}` : path, { headers: authorization() }).catch(() => null);
   if (!response) throw new Error("the server did not answer");
   if (!response.ok) throw new Error(await refusal(response));
-  return response.json();
+  return parsed(await response.text());
 }
 
 async function refusal(response) {
