@@ -376,7 +376,7 @@ def test_pods_that_a_job_leaves_behind_can_be_deleted(tmp_path: Path) -> None:
         (made,) = (each for each in kubelet.seen.all() if each.metadata.name != "alone")
         assert "batch.kubernetes.io/job-name" not in made.metadata.labels
         await cluster.admin.plain(BATCH, "jobs").delete("work", HERE, propagation="Orphan")
-        await cluster.eventually(lambda: not held(cluster), lambda: f"held: {held(cluster)}")
+        await cluster.eventually(lambda: not held(cluster), "they lose the finalizer")
 
     in_cluster(tmp_path, scenario)
 
