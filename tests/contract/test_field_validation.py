@@ -102,6 +102,12 @@ def test_patches(api: Api, configmaps: str, kind: str, patch: Any) -> None:
             id="the patch's own faults go before what it leads to",
         ),
         pytest.param(
+            MERGE,
+            '{"zz": 1, "metadata": {"y": 1, "x": 1}, "data": {"a": "2"}, "bb": 1}',
+            'unknown field "bb", unknown field "metadata.x", unknown field "metadata.y", unknown field "zz"',
+            id="what it leads to by name",
+        ),
+        pytest.param(
             JSON,
             '[{"op": "add", "path": "/data", "value": {"a": "1"}, "value": {"a": "2"}}]',
             'json patch duplicate field "[0].value"',

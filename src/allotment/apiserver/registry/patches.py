@@ -49,6 +49,13 @@ def faults_of(type_: PatchType, raw: bytes, patch: Any) -> list[str]:
     return [f"json patch {each}" for each in found[:MAX_REPORTED]]
 
 
+def _by_name(value: Any) -> Any:
+    """The same with the fields of all objects sorted."""
+    if isinstance(value, dict):
+        return {name: _by_name(value[name]) for name in sorted(value)}
+    return [_by_name(each) for each in value] if isinstance(value, list) else value
+
+
 class Patches:
     """Patches objects of any kind."""
 
@@ -119,7 +126,10 @@ class Patches:
         except BadRequest as exc:  # the patch is well, what it leads to is not
             error = FieldPath("patch").invalid(exc.message, _shown(patch))
             raise invalid(served.resource.kind, name, [error], served.group) from exc
-        if problems := [*faults, *conformed.unknown]:
+        unknown = conformed.unknown
+        if len(unknown) > 1 and type_ is not PatchType.JSON:  # merging leaves no order but that of names
+            unknown = served.conform(_by_name(made), obj).unknown
+        if problems := [*faults, *unknown]:
             try:
                 report(problems, call)
             except BadRequest as exc:
