@@ -19,6 +19,7 @@ from allotment.api.autoscaling import NODE_POOL
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import DeviceTaintRule, DeviceTaintRuleSpec, DeviceTaintSelector
+from allotment.autoscaler.arrival import foresee_drivers
 from allotment.autoscaler.machine import Machine, node_of
 from allotment.autoscaler.plan import Plan
 from allotment.autoscaler.provisioner import provision
@@ -72,6 +73,7 @@ def check(found: Plan, pods: Sequence[Pod], objects: Sequence[ApiStruct]) -> Non
     fresh = start_simulation(objects)
     for each in found.nodes:
         fresh.simulate_add_node(*node_of(each.machine, each.name))
+        foresee_drivers(fresh, each.name)
     places = {place.pod: place for new in found.nodes for place in new.places}
     places |= {place.pod: place for place in found.existing}
     by_key = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in pods}

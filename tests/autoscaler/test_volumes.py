@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from allotment.api.scenario import AddNodes, Expect
+from allotment.autoscaler.scenario import Step
 from allotment.autoscaler.simulation import Bound
+from allotment.autoscaler.stage import Stage
 from allotment.scheduler.diagnosis import Refusal
 from tests.autoscaler.build import type_
 from tests.autoscaler.builders import picture, simulation
 from tests.autoscaler.test_provisioner import plan_for
 from tests.scheduler.builders import node
-from tests.scheduler.storage import DRIVER, MADE, claim, kind, pod, taken, volume
+from tests.scheduler.storage import DRIVER, MADE, claim, csi_node, driver, kind, pod, taken, volume
 
 
 def test_a_machine_is_launched_in_the_zone_of_the_volume_although_another_is_cheaper() -> None:
@@ -39,6 +42,29 @@ def test_pods_with_volumes_that_are_to_be_made_are_planned_for_like_others() -> 
     found, _ = plan_for(pods, type_("t", {"east": "1", "west": "3"}), there=there)
     assert [each.machine.offering.zone for each in found.nodes] == ["west"]
     assert not found.pending
+
+
+def test_a_machine_will_have_the_storage_driver_that_keeps_pods_from_nodes_without_it() -> None:
+    """Its CSINode comes when the driver's DaemonSet runs there; a node that is there and has none is not chosen."""
+    there = [driver(insists=True), kind(MADE, DRIVER), claim("c", storage_class=MADE), node("n", cpu=8)]
+    found, _ = plan_for([pod("p", "c", cpu=1)], type_("t"), there=there)
+    assert [[place.pod for place in each.places] for each in found.nodes] == [["default/p"]]
+    assert not found.existing
+
+
+def test_a_copy_of_a_node_takes_as_many_volumes_as_the_node() -> None:
+    there = simulation(
+        node("a"),
+        csi_node("a", {DRIVER: 1}),
+        kind(MADE, DRIVER),
+        *(claim(name, storage_class=MADE) for name in "cd"),
+    )
+    Stage(there).play(Step(1, "", "addNodes", AddNodes(like="a", name="b"), Expect()))
+    assert isinstance(there.simulate_bind_pod(pod("p", "c"), "b-1"), Bound)
+    told = there.simulate_bind_pod(pod("q", "d"), "b-1")
+    assert isinstance(told, Refusal)
+    assert told.words == "node b-1 exceeds max volume count"
+    there.validate()
 
 
 def test_what_a_pod_got_is_bound_to_it_and_a_fork_takes_it_back() -> None:

@@ -84,10 +84,52 @@ def test_update(api: Api, configmaps: str) -> None:
 def test_patches(api: Api, configmaps: str, kind: str, patch: Any) -> None:
     api.post(configmaps, configmap("a")).must(201)
     reply = api.patch(f"{configmaps}/a?fieldValidation=Strict", patch, kind)
-    assert reply.status in (400, 422)
+    assert reply.status == 422
     assert reply.message.endswith('strict decoding error: unknown field "dta"')
     warned = api.patch(f"{configmaps}/a?fieldValidation=Warn", patch, kind)
     assert (warned.status, warned.warnings) == (200, ['unknown field "dta"'])
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "told"),
+    [
+        pytest.param(MERGE, '{"data": {"a": "1", "a": "2"}}', 'duplicate field "data.a"', id="merge"),
+        pytest.param(STRATEGIC, '{"data": {"a": "1", "a": "2"}}', 'duplicate field "data.a"', id="strategic"),
+        pytest.param(
+            MERGE,
+            '{"dta": {}, "data": {}, "data": {"a": "2"}}',
+            'duplicate field "data", unknown field "dta"',
+            id="the patch's own faults go before what it leads to",
+        ),
+        pytest.param(
+            MERGE,
+            '{"zz": 1, "metadata": {"y": 1, "x": 1}, "data": {"a": "2"}, "bb": 1}',
+            'unknown field "bb", unknown field "metadata.x", unknown field "metadata.y", unknown field "zz"',
+            id="what it leads to by name",
+        ),
+        pytest.param(
+            JSON,
+            '[{"op": "add", "path": "/data", "value": {"a": "1"}, "value": {"a": "2"}}]',
+            'json patch duplicate field "[0].value"',
+            id="json",
+        ),
+        pytest.param(
+            JSON,
+            '[{"op": "add", "path": "/data", "value": {"a": "2"}, "prefix": "/"}]',
+            'json patch unknown field "[0].prefix"',
+            id="a field that operations do not have",
+        ),
+    ],
+)
+def test_the_text_of_patches(api: Api, configmaps: str, kind: str, text: str, told: str) -> None:
+    api.post(configmaps, configmap("a")).must(201)
+    reply = api.patch(f"{configmaps}/a?fieldValidation=Strict", text.encode(), kind)
+    assert reply.status == 422
+    assert reply.message.endswith(f"strict decoding error: {told}")
+    for way in ("Warn", "Ignore"):
+        loose = api.patch(f"{configmaps}/a?fieldValidation={way}", text.encode(), kind)
+        assert loose.must(200)["data"] == {"a": "2"}
+        assert loose.warnings == (told.split(", ") if way == "Warn" else [])
 
 
 def test_deep_in_lists(api: Api, pods: str) -> None:

@@ -116,6 +116,23 @@ def budget(name: str) -> Any:
     return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "minAvailable": 1}}
 
 
+def csi_node(name: str) -> Any:
+    return {"metadata": {"name": name}, "spec": {"drivers": []}}
+
+
+def csi_driver(name: str) -> Any:
+    return {"metadata": {"name": name}, "spec": {"attachRequired": False}}
+
+
+def capacity(name: str) -> Any:
+    return {"metadata": {"name": name}, "storageClassName": "s"}
+
+
+def attachment(name: str) -> Any:
+    spec = {"attacher": "a.example.com", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
 @pytest.mark.parametrize("version", ["0", "", "00", None])
 @pytest.mark.parametrize(
     ("path", "made", "status"),
@@ -126,6 +143,10 @@ def budget(name: str) -> Any:
         pytest.param("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims", claim, 200, id="resourceclaims"),
         pytest.param("/apis/coordination.k8s.io/v1/namespaces/{}/leases", lease, 422, id="leases"),
         pytest.param("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", budget, 422, id="budgets"),
+        pytest.param("/apis/storage.k8s.io/v1/csinodes", csi_node, 422, id="csinodes"),
+        pytest.param("/apis/storage.k8s.io/v1/csidrivers", csi_driver, 422, id="csidrivers"),
+        pytest.param("/apis/storage.k8s.io/v1/namespaces/{}/csistoragecapacities", capacity, 422, id="capacities"),
+        pytest.param("/apis/storage.k8s.io/v1/volumeattachments", attachment, 422, id="attachments"),
     ],
 )  # fmt: skip
 def test_a_write_may_leave_it_open_where_the_kind_allows(
@@ -133,11 +154,13 @@ def test_a_write_may_leave_it_open_where_the_kind_allows(
 ) -> None:
     """Zero and nothing are the same: whatever there is, is replaced. Some kinds insist on a version."""
     path = path.format(namespace)
-    sent = api.post(path, made("a")).must(201)
+    name = namespace  # of what is in no namespace, too
+    sent = api.post(path, made(name)).must(201)
     wanted = {**sent, "metadata": {**sent["metadata"], "labels": {"x": "y"}, "resourceVersion": version}}
     if version is None:
         del wanted["metadata"]["resourceVersion"]
-    reply = api.put(f"{path}/a", wanted)
+    reply = api.put(f"{path}/{name}", wanted)
+    api.delete(f"{path}/{name}").must(200)
     assert reply.status == status
     if status == 422:
         assert "metadata.resourceVersion: Invalid value" in reply.message

@@ -1,4 +1,5 @@
-"""The page that says what is not there, held against the real server's discovery and the real controllers' names.
+"""The page that says what is not there, held against the real server's discovery, the description of its API (which has the kinds
+that wait behind feature gates too) and the real controllers' names.
 
 Whatever the real server names is served here too, or listed in docs/compatibility.md; what is listed is not served, and
 is something that Kubernetes has.
@@ -6,6 +7,7 @@ is something that Kubernetes has.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -31,11 +33,15 @@ from allotment.controllers.volumes.binder import VolumeBinder
 from allotment.controllers.volumes.ephemeral_claims import EphemeralClaims
 from tests.contract.api import Api
 from tests.contract.embedded import Embedded
-from tests.kubernetes.control_plane import programs
+from tests.corpus import unavailable
+from tests.kubernetes.control_plane import CHECKOUT, programs
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 NAME = re.compile(r"`([^`]+)`")
+COLLECTION = re.compile(
+    r"/apis?/(?:([a-z0-9.]+\.[a-z0-9.]+|[a-z]+)/)?(v[a-z0-9]+)/(?:namespaces/\{namespace\}/)?([a-z]+)"
+)
 
 OURS: dict[str, Any] = {
     "clusterrole-aggregation-controller": "see docs/compatibility.md, On purpose",
@@ -86,6 +92,23 @@ def discovered(api: Api) -> Iterator[tuple[str, str]]:
                         yield f"{name}.{suffix}" if suffix else name, version["version"]
 
 
+def described() -> set[tuple[str, str]]:
+    """The same by the paths that Kubernetes' own description of its API has."""
+    asked = ["go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes"]
+    try:
+        told = subprocess.run(
+            asked, cwd=CHECKOUT / "tests" / "kubernetes", capture_output=True, text=True, check=True
+        )
+        text = (Path(told.stdout.strip()) / "api/openapi-spec/swagger.json").read_text()
+    except (OSError, subprocess.CalledProcessError) as exc:
+        unavailable(f"the description of Kubernetes' API (run `make kubernetes`): {exc}")
+    found = filter(None, map(COLLECTION.fullmatch, json.loads(text)["paths"]))
+    return {
+        (name + (f".{group}" if group else ""), version)
+        for group, version, name in (each.groups() for each in found)
+    }
+
+
 @pytest.fixture
 def ours(embedded: Embedded) -> Iterator[Api]:
     transport = embedded.in_process()
@@ -107,8 +130,20 @@ def test_every_kind_is_served_or_listed(api: Api, ours: Api) -> None:
         if name not in missing and ("/" not in name or (re.sub("/[a-z]+", "", name), version) in here)
     }
     assert untold <= missing, f"not served and not listed: {sorted(untold - missing)}"
+    there |= described()
     known = {name for name, _ in there} | {f"{name}/{version}" for name, version in there}
     assert missing <= known, f"listed, but Kubernetes does not have it: {sorted(missing - known)}"
+
+
+@pytest.mark.kubernetes
+def test_every_kind_behind_a_feature_gate_is_served_or_listed(ours: Api) -> None:
+    here, missing = set(discovered(ours)), listed("Kinds that are not there")
+    untold = {
+        (name, version)
+        for name, version in described() - here
+        if name not in missing and f"{name}/{version}" not in missing
+    }
+    assert not untold, f"not served and not listed: {sorted(untold)}"
 
 
 @pytest.mark.kubernetes

@@ -364,6 +364,23 @@ def test_a_pod_that_matches_no_longer_is_let_go_and_replaced(tmp_path: Path) -> 
     in_cluster(tmp_path, scenario)
 
 
+def test_pods_that_a_job_leaves_behind_can_be_deleted(tmp_path: Path) -> None:
+    """Also those of a selector of one's own, which have no label with the job's name, and one that never had a job."""
+
+    async def scenario(cluster: Cluster) -> None:
+        kubelet = Kubelet(cluster)
+        await start(cluster)
+        own: Obj = {"manualSelector": True, "selector": {"matchLabels": {"app": "work"}}}
+        await cluster.create(job(**own), pod("alone", finalizers=[TRACKING]))
+        await cluster.eventually(lambda: len(kubelet.seen.all()) == 2)
+        (made,) = (each for each in kubelet.seen.all() if each.metadata.name != "alone")
+        assert "batch.kubernetes.io/job-name" not in made.metadata.labels
+        await cluster.admin.plain(BATCH, "jobs").delete("work", HERE, propagation="Orphan")
+        await cluster.eventually(lambda: not held(cluster), "they lose the finalizer")
+
+    in_cluster(tmp_path, scenario)
+
+
 def uids(found: Pod) -> list[str]:
     return [owner.uid for owner in found.metadata.owner_references]
 

@@ -170,7 +170,7 @@ def ephemeral(name: str = "scratch") -> Volume:
     return Volume(name=name, ephemeral=EphemeralVolume())
 
 
-def csi_node(name: str, limits: Mapping[str, int | None], *, migrated: str = "") -> CSINode:
+def csi_node(name: str, limits: Mapping[str, int | None]) -> CSINode:
     """``limits`` by driver; None: any number."""
     drivers = [
         CSINodeDriver(
@@ -180,10 +180,7 @@ def csi_node(name: str, limits: Mapping[str, int | None], *, migrated: str = "")
         )
         for driver, limit in limits.items()
     ]
-    annotations = {"storage.alpha.kubernetes.io/migrated-plugins": migrated} if migrated else {}
-    return CSINode(
-        metadata=ObjectMeta(name=name, annotations=annotations), spec=CSINodeSpec(drivers=tuple(drivers))
-    )
+    return CSINode(metadata=ObjectMeta(name=name), spec=CSINodeSpec(drivers=tuple(drivers)))
 
 
 def driver(name: str = DRIVER, *, capacity: bool = False, insists: bool = False) -> CSIDriver:

@@ -13,7 +13,7 @@ from allotment.scheduler.event import Tick
 from allotment.scheduler.instruction import DeletePod, PatchPod
 from allotment.scheduler.plugins.default_preemption import PATIENCE
 from tests.allocator import build
-from tests.scheduler import builders
+from tests.scheduler import builders, storage
 from tests.scheduler.builders import claim, node, slice_
 from tests.scheduler.world import Fate, Seat, World, settle
 
@@ -128,6 +128,32 @@ def test_if_one_user_of_a_shared_claim_cannot_go_none_does() -> None:
     seat = full(claim("shared"), sharing("a"), sharing("b", 9), nodes={"n": 1})
 
     assert evicted(seat, pod("new", 5)) == []
+
+
+# --- volumes ---
+
+
+def test_who_has_a_claim_for_one_pod_alone_goes_for_a_more_important_pod() -> None:
+    """Also where another node would have room for the pod, but not for its claim's volume."""
+    mine = storage.claim("c", bound="v", modes=["ReadWriteOncePod"])
+    there = [mine, storage.taken(storage.volume("v", on="n"), mine), pod("idle", 1, device=False)]
+    seat = full(*there, storage.pod("a", "c", priority=3), nodes={"m": 0, "n": 0})
+
+    assert evicted(seat, storage.pod("same", "c", priority=3)) == []
+    assert evicted(seat, storage.pod("new", "c", priority=5)) == ["a"]
+
+
+def test_volumes_are_detached_for_a_more_important_pod_where_a_node_has_too_many() -> None:
+    claims = [storage.claim(name, bound=f"v-{name}") for name in "abc"]
+    volumes = [
+        storage.taken(storage.volume(f"v-{each.metadata.name}", handle=each.metadata.name), each)
+        for each in claims
+    ]
+    limit = storage.csi_node("n", {storage.DRIVER: 2})
+    pods = [storage.pod("p", "a", priority=3), storage.pod("q", "b", priority=1)]
+    seat = full(limit, *claims, *volumes, *pods, nodes={"n": 0})
+
+    assert evicted(seat, storage.pod("new", "c", priority=5)) == ["q"]
 
 
 # --- budgets ---

@@ -316,6 +316,8 @@ def test_the_strategy_of_node_resources_fit() -> None:
             args: {hardPodAffinityWeight: 1}
           - name: DefaultPreemption
             args: {minCandidateNodesPercentage: 10}
+          - name: VolumeBinding
+            args: {bindTimeoutSeconds: 600, shape: [{utilization: 0, score: 10}, {utilization: 100, score: 0}]}
           plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 5}]}}
         """
     )
@@ -388,6 +390,11 @@ def test_the_strategy_of_node_resources_fit() -> None:
             "profiles: [{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 5}}]}]",
             "k.yaml: profiles[0].pluginConfig[0].args: InterPodAffinity can be configured only as it is by default",
             id="arguments that would change decisions",
+        ),
+        pytest.param(
+            "profiles: [{pluginConfig: [{name: VolumeBinding, args: {shape: [{utilization: 0, score: 0}]}}]}]",
+            "k.yaml: profiles[0].pluginConfig[0].args.shape: volumes have no score here; remove it",
+            id="how much storage shall be left",
         ),
         pytest.param(
             "profiles: [{}, {}]",

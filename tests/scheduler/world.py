@@ -36,7 +36,7 @@ from allotment.api.resource import (
     ResourceClaimSpec,
     ResourceSlice,
 )
-from allotment.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from allotment.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from allotment.apiserver.patch.merge_patch import merge_patch
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.configuration import DEFAULT, Configuration
@@ -73,6 +73,7 @@ KINDS: tuple[type[ApiStruct], ...] = (
     alpha2.ResourceClass,
     alpha2.ResourceClaimParameters,
     alpha2.NodeResourceSlice,
+    CSINode,
     StorageClass,
     PersistentVolume,
     PersistentVolumeClaim,

@@ -1,4 +1,5 @@
-"""A node arrives, and the pods of DaemonSets with it: they are there first and take their room, devices too.
+"""A node arrives, and the pods of DaemonSets with it: they are there first and take their room, devices too. Storage drivers are
+taken to be there as well.
 
 As Kubernetes' controller does, each DaemonSet gets one pod on every node that its template allows, with claims made from
 templates and with tolerations for what is usual on a node that has just come. They are bound by priority; one that does not fit takes
@@ -17,6 +18,7 @@ from allotment.api.apps import DaemonSet
 from allotment.api.core import Node, Pod, PodStatus, Toleration
 from allotment.api.meta import ObjectMeta, OwnerReference
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
+from allotment.api.storage import CSIDriver, CSINode, CSINodeDriver, CSINodeSpec
 from allotment.autoscaler.drain import belongs_to_node, forget
 from allotment.autoscaler.forkable_cluster import Slice, key_of
 from allotment.autoscaler.machine import Machine, node_of, trees_of
@@ -52,12 +54,33 @@ def arrive(simulation: Simulation, machine: Machine, name: str) -> None:
     add_node(simulation, node, [*slices, *trees_of(machine, name)])
 
 
-def add_node(simulation: Simulation, node: Node, slices: Iterable[Slice]) -> None:
-    """Adds a node with its slices, and what DaemonSets run there. Raises NodeExists."""
+def add_node(
+    simulation: Simulation, node: Node, slices: Iterable[Slice], drivers: CSINodeSpec | None = None
+) -> None:
+    """Adds a node with its slices, its storage drivers if they are known, and what DaemonSets run there. Raises NodeExists."""
+    name = node.metadata.name
     with simulation.trial() as trial:
         simulation.simulate_add_node(node, slices)
-        start_daemons(simulation, node.metadata.name)
+        if drivers is not None:
+            simulation.put(CSINode(metadata=ObjectMeta(name=name), spec=drivers))
+        foresee_drivers(simulation, name)
+        start_daemons(simulation, name)
         trial.keep()
+
+
+def foresee_drivers(simulation: Simulation, node: str) -> None:
+    """Names the storage drivers that a node will have once their DaemonSets run, as far as pods are kept from nodes without them. How
+    many volumes those take is not known before they say so."""
+    wanted = {
+        name
+        for name, driver in simulation.objects(CSIDriver).items()
+        if driver.spec.prevent_pod_scheduling_if_missing
+    }
+    there = simulation.objects(CSINode).get(node, CSINode(metadata=ObjectMeta(name=node)))
+    missing = wanted.difference([each.name for each in there.spec.drivers])
+    if missing:
+        drivers = [CSINodeDriver(name=name, node_id=node) for name in sorted(missing)]
+        simulation.put(replace(there, spec=replace(there.spec, drivers=(*there.spec.drivers, *drivers))))
 
 
 def start_daemons(simulation: Simulation, node: str) -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from allotment.api import alpha2
 from allotment.api.core import Node, Taint
 from allotment.api.resource import ResourceSlice
-from allotment.autoscaler.arrival import start_daemons
+from allotment.autoscaler.arrival import foresee_drivers, start_daemons
 from allotment.autoscaler.comparison import awaited
 from allotment.autoscaler.machine import trees_of
 from allotment.autoscaler.node_claims import State, foreseen, machine_of, node_name, state_of
@@ -70,4 +70,5 @@ def _arrive(simulation: Simulation, claim: NodeClaim, machine: Machine) -> None:
             simulation.drop(each)
     trees = [each for each in trees_of(machine, name) if each.spec.driver_name in missing]
     simulation.put_all((node, *(each for each in slices if each.spec.driver in missing), *trees))
+    foresee_drivers(simulation, name)
     start_daemons(simulation, name)

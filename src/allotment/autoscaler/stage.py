@@ -24,6 +24,7 @@ from allotment.api.scenario import (
     Submit,
     TaintDevice,
 )
+from allotment.api.storage import CSINode
 from allotment.autoscaler.arrival import add_node, arrive, start_daemons
 from allotment.autoscaler.drain import Held, drain, forget, goes_along
 from allotment.autoscaler.errors import NodeInUse, Refused, SimulationError
@@ -84,8 +85,9 @@ class Stage:
         names = self._new_names(wish.name or "new", wish.count or 1)
         if wish.like:
             node, slices = self.simulation.node(wish.like), self.simulation.slices(wish.like)
+            storage = self.simulation.objects(CSINode).get(wish.like)
             for name in names:
-                add_node(self.simulation, *copied(node, slices, name))
+                add_node(self.simulation, *copied(node, slices, name), storage.spec if storage else None)
             shared = sum(each.spec.node_name != wish.like for each in slices)
             told = [f"{count_of(shared, 'slice')} of {wish.like} that other nodes reach too not copied"]
             return [f"added {few(names)}", *(told if shared else ())]

@@ -51,11 +51,12 @@ MOST_INDEXES = 100_000
 
 
 def _job_of(pod: Pod) -> list[Key]:
-    """The job that a pod is or was made by. One whose reference was taken away still has the job's name as a label."""
+    """The job that a pod is or was made by. One whose reference was taken away may still have the job's name as a label; one that has
+    the finalizer alone is found under the name of no job, so that it is let go too."""
     owner = controller_of(pod)
     if owner is not None and (owner.api_version, owner.kind) == (GROUP, KIND):
         return [(pod.metadata.namespace, owner.name)]
-    name = pod.metadata.labels.get(_NAME) if tracked(pod) else None
+    name = pod.metadata.labels.get(_NAME, None if owner else "") if tracked(pod) else None
     return [] if name is None else [(pod.metadata.namespace, name)]
 
 

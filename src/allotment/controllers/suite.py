@@ -72,6 +72,7 @@ from allotment.controllers.translator import installed
 from allotment.controllers.vendor_kinds import VendorKinds
 from allotment.controllers.volumes.binder import VolumeBinder
 from allotment.controllers.volumes.ephemeral_claims import EphemeralClaims
+from allotment.controllers.volumes.protection import VolumeProtection
 from allotment.scheduler.configuration import DEFAULT, Configuration
 
 log = logging.getLogger(__name__)
@@ -267,7 +268,8 @@ def _volumes(parts: Parts) -> list[Runs]:
     if parts.place_of(PersistentVolume) is None:
         return []
     binder = VolumeBinder(parts.client, parts.informers, parts.recorder)
-    return [Controller(binder, workers=1), *_plain(EphemeralClaims)(parts)]
+    protection = VolumeProtection(parts.client, parts.informers)
+    return [Controller(binder, workers=1), Controller(protection), *_plain(EphemeralClaims)(parts)]
 
 
 def _simulation(parts: Parts) -> list[Runs]:

@@ -142,12 +142,16 @@ class _BalancedArgs(FileStruct, frozen=True, kw_only=True):
 
 
 class _VolumeArgs(FileStruct, frozen=True, kw_only=True):
-    """``shape`` is for a score by the storage that is left, which there is none of here."""
+    """``shape`` is for a score by the storage that is left, of which there is none here."""
 
     api_version: str | None = None
     kind: str | None = None
     bind_timeout_seconds: Annotated[int, msgspec.Meta(gt=0, le=86400)] | None = None
     shape: Any = None
+
+
+_DEFAULT_SHAPE = [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]
+"""As kube-scheduler writes it out: whoever did not choose it is not refused."""
 
 
 class _PreemptionArgs(FileStruct, frozen=True, kw_only=True):
@@ -281,7 +285,12 @@ class _Reading:
             given = read(entry.args, _BalancedArgs, self._source, here).resources
             self._balanced = self._resources(given, f"{here}.resources")
         elif entry.name == _VOLUMES:
-            self._volume_seconds = read(entry.args, _VolumeArgs, self._source, here).bind_timeout_seconds
+            args = read(entry.args, _VolumeArgs, self._source, here)
+            if args.shape not in (None, [], _DEFAULT_SHAPE):
+                raise ConfigurationError(
+                    self._source, f"{here}.shape", "volumes have no score here; remove it"
+                )
+            self._volume_seconds = args.bind_timeout_seconds
         elif entry.name == _PREEMPTION:
             read(entry.args, _PreemptionArgs, self._source, here)
         elif entry.name not in ABSENT and not self._says_what_is(entry):

@@ -222,15 +222,25 @@ ONE = csi_node("n", {DRIVER: 1})
         pytest.param(pod("p", "c"), [driver(), *csi("c")], True, id="no driver, which does not insist"),
         pytest.param(
             pod("p", volumes=disk(aws_elastic_block_store=AWSDisk(volume_id="d"))),
-            [csi_node("n", {"ebs.csi.aws.com": 0}, migrated="kubernetes.io/aws-ebs")],
+            [csi_node("n", {"ebs.csi.aws.com": 0})],
             False,
-            id="an old disk that the driver serves",
+            id="an old disk, which a driver serves although no annotation says so",
+        ),
+        pytest.param(
+            pod("p", "c"),
+            [
+                csi_node("n", {"ebs.csi.aws.com": 0}),
+                claim(storage_class=MADE),
+                kind(MADE, "kubernetes.io/aws-ebs"),
+            ],
+            False,
+            id="one that is made by an old plugin's driver",
         ),
         pytest.param(
             pod("p", volumes=disk(aws_elastic_block_store=AWSDisk(volume_id="d"))),
-            [csi_node("n", {"ebs.csi.aws.com": 0})],
+            [driver("ebs.csi.aws.com", insists=True)],
             True,
-            id="an old disk that the driver does not serve there",
+            id="an old disk on a node of which no drivers are known",
         ),
     ],
 )

@@ -140,9 +140,16 @@ AMONG = LabelSelector(match_labels={"tier": "fast"})
         pytest.param(
             [claim(bound="v")],
             [volume(terms=[term(names=["a"])])],
+            "",
+            "",
+            id="by a node's name, which kube-scheduler passes over",
+        ),
+        pytest.param(
+            [claim(bound="v")],
+            [volume(terms=[term(where("kubernetes.io/hostname", "In", "b"), names=["a"])])],
             NODE_CONFLICT,
-            NODE_CONFLICT,
-            id="by a node's name, which kube-scheduler and the kubelet do not look at",
+            "",
+            id="by a node's name and a label, of which the label counts",
         ),
         pytest.param(
             [claim(bound="v")],

@@ -38,7 +38,7 @@ from allotment.apiserver.http.request import (
 )
 from allotment.apiserver.http.route import Target
 from allotment.apiserver.registry.body import accepted, accepted_as
-from allotment.apiserver.registry.call import Call, Written
+from allotment.apiserver.registry.call import Call, FieldValidation, Written
 from allotment.apiserver.registry.catalogue import Served
 from allotment.apiserver.registry.deletion import (
     DeleteOptions,
@@ -57,7 +57,7 @@ from allotment.apiserver.registry.forms import (
     Table,
     plain,
 )
-from allotment.apiserver.registry.patches import PatchType
+from allotment.apiserver.registry.patches import PatchType, faults_of
 from allotment.apiserver.registry.reads import ListOptions
 from allotment.apiserver.registry.registry import Registry
 from allotment.apiserver.registry.resource import View
@@ -149,13 +149,16 @@ class Resources:
             type_ = _patch_type(request, served)
             apply = type_ is PatchType.APPLY
             call = call_of(request, identity, self._now(), verb, apply)
+            faults: list[str] = []
             if apply:
                 patch = decode_yaml(raw)
                 check_values(patch, raw)
                 self._require_create(served, target, identity)
             else:
                 patch = _patch_of(raw)
-            return registry.patches.prepare(served, namespace, name, type_, patch, call, subresource)
+                if call.field_validation is not FieldValidation.IGNORE:
+                    faults = faults_of(type_, raw, patch)
+            return registry.patches.prepare(served, namespace, name, type_, patch, call, subresource, faults)
         call = call_of(request, identity, self._now(), verb)
         body = _body(request, raw, served.resource.kind)
         of_ours = None if served.resource.readers else served.schema  # custom kinds are read as they come

@@ -53,11 +53,8 @@ def _accepted(
     conformed = read(sent)
     problems = duplicates + [each for each in conformed.unknown if each not in duplicates]
     if problems:
-        report(
-            problems,
-            f'{kind} in version "{api_version.rpartition("/")[2]}" cannot be handled as a {kind}',
-            call,
-        )
+        context = f'{kind} in version "{api_version.rpartition("/")[2]}" cannot be handled as a {kind}: '
+        report(problems, call, context)
     return conformed.obj
 
 
@@ -84,10 +81,10 @@ def of_kind(api_version: str, kind: str, sent: Obj) -> Obj:
     return {**sent, "apiVersion": api_version, "kind": kind}
 
 
-def report(problems: list[str], context: str, call: Call) -> None:
+def report(problems: list[str], call: Call, context: str = "") -> None:
     """Says what does not belong in a body, in the way that the caller asked for."""
     if call.field_validation is FieldValidation.STRICT:
-        raise BadRequest(f"{context}: strict decoding error: {', '.join(problems)}")
+        raise BadRequest(f"{context}strict decoding error: {', '.join(problems)}")
     if call.field_validation is FieldValidation.WARN:
         for problem in problems:
             call.warn(problem)

@@ -6,11 +6,13 @@ JSON patch, merge patch and strategic merge patch give a new object, which then 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
 import msgspec
 
+from allotment.api.conform import MAX_REPORTED, duplicate_fields
 from allotment.api.fields import FieldPath
 from allotment.api.status import BadRequest, conflict, invalid, not_found
 from allotment.apiserver.patch.json_patch import json_patch
@@ -31,6 +33,27 @@ class PatchType(Enum):
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
     APPLY = "application/apply-patch+yaml"
+
+
+_OPERATION = frozenset(("op", "path", "from", "value"))
+
+
+def faults_of(type_: PatchType, raw: bytes, patch: Any) -> list[str]:
+    """What stands twice in the text of a patch, and what operations of a JSON patch do not have."""
+    found = duplicate_fields(raw, patch)
+    if type_ is not PatchType.JSON or not isinstance(patch, list):
+        return found
+    for index, operation in enumerate(patch):
+        unknown = operation.keys() - _OPERATION if isinstance(operation, dict) else ()
+        found += [f'unknown field "[{index}].{name}"' for name in sorted(unknown)]
+    return [f"json patch {each}" for each in found[:MAX_REPORTED]]
+
+
+def _by_name(value: Any) -> Any:
+    """The same with the fields of all objects sorted."""
+    if isinstance(value, dict):
+        return {name: _by_name(value[name]) for name in sorted(value)}
+    return [_by_name(each) for each in value] if isinstance(value, list) else value
 
 
 class Patches:
@@ -61,20 +84,30 @@ class Patches:
         patch: Any,
         call: Call,
         subresource: str = "",
+        faults: Sequence[str] = (),
     ) -> Prepared:
-        """What the patch makes of the object. Raises StatusError."""
+        """What the patch makes of the object. ``faults`` are those of its text (``faults_of``). Raises StatusError."""
         if type_ is PatchType.APPLY:
             return self._apply(served, namespace, name, patch, call, subresource)
 
         def change(hub: Obj) -> Obj:
-            made = self.patched(served, served.from_hub(hub), type_, patch, call, name)
+            made = self.patched(served, served.from_hub(hub), type_, patch, call, name, faults)
             match_namespace(served.resource, own_metadata(made), namespace)
             check_name(made, namespace, name)
             return served.to_hub(made)
 
         return self._writes.prepare_change(served, namespace, name, change, call, subresource)
 
-    def patched(self, served: Served, obj: Obj, type_: PatchType, patch: Any, call: Call, name: str) -> Obj:
+    def patched(
+        self,
+        served: Served,
+        obj: Obj,
+        type_: PatchType,
+        patch: Any,
+        call: Call,
+        name: str,
+        faults: Sequence[str] = (),
+    ) -> Obj:
         """The object (in the served version) after a patch that is no apply."""
         _check_patch(type_, patch)
         if type_ is PatchType.JSON:
@@ -93,8 +126,15 @@ class Patches:
         except BadRequest as exc:  # the patch is well, what it leads to is not
             error = FieldPath("patch").invalid(exc.message, _shown(patch))
             raise invalid(served.resource.kind, name, [error], served.group) from exc
-        if conformed.unknown:
-            report(conformed.unknown, f'{obj["kind"]} "{name}" cannot be patched', call)
+        unknown = conformed.unknown
+        if len(unknown) > 1 and type_ is not PatchType.JSON:  # merging leaves no order but that of names
+            unknown = served.conform(_by_name(made), obj).unknown
+        if problems := [*faults, *unknown]:
+            try:
+                report(problems, call)
+            except BadRequest as exc:
+                error = FieldPath("patch").invalid(exc.message, _shown(patch))
+                raise invalid(served.resource.kind, name, [error], served.group) from exc
         return conformed.obj
 
     def _apply(

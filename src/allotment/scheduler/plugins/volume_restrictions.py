@@ -89,5 +89,11 @@ def _users(pod: PodInfo, cluster: Cluster) -> Iterator[str]:
             yield from (
                 user
                 for user in storage.users.get(named.key, ())
-                if user != pod.key and cluster.pods[user].node
+                if user != pod.key and _has_place(cluster.pods[user], cluster)
             )
+
+
+def _has_place(pod: PodInfo, cluster: Cluster) -> bool:
+    """Whether a pod is on a node. One that preemption has taken away on trial is not, whatever else is known of it."""
+    node = cluster.nodes.get(pod.node)
+    return node is not None and pod.key in node.pods

@@ -1,4 +1,7 @@
-"""Disks by the fields of the time before CSI, which CSI drivers serve today on nodes that say so in their CSINode."""
+"""Disks by the fields of the time before CSI, which CSI drivers serve today.
+
+Where a node has a CSINode, they count against its limits, whatever that says of replaced plugins: Kubernetes 1.37 has no others.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from allotment.api.storage import CSINode, PersistentVolumeSpec
     from allotment.api.volumes import Volume
-
-MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
-"""Annotation of a CSINode: the old plugins, comma between, whose volumes CSI drivers serve there."""
 
 DRIVERS = {
     "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
@@ -47,7 +47,4 @@ def migrated_disk(source: Volume | PersistentVolumeSpec) -> MigratedDisk | None:
 
 def driver_on(node: CSINode | None, plugin: str) -> str:
     """The driver that serves an old plugin's volumes on a node; empty: none does."""
-    if node is None:
-        return ""
-    migrated = node.metadata.annotations.get(MIGRATED_PLUGINS, "").split(",")
-    return DRIVERS.get(plugin, "") if plugin in migrated else ""
+    return DRIVERS.get(plugin, "") if node is not None else ""

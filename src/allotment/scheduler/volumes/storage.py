@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from allotment.api.core import Node, NodeSelector
 from allotment.api.storage import (
     SELECTED_NODE,
@@ -234,10 +236,14 @@ def nanos(quantity: Any) -> int:
     return 0 if quantity is None else int(quantity.nanos)
 
 
-def _reach(required: NodeSelector) -> Callable[[Node], bool]:
-    """By labels alone: to kube-scheduler, terms that select by a node's fields match no node."""
-    terms = tuple([term for term in required.node_selector_terms if not term.match_fields])
-    return nodes_selected(NodeSelector(node_selector_terms=terms))
+def _reach(required: NodeSelector) -> Callable[[Node], bool] | None:
+    """By labels alone, as kube-scheduler does: it passes over what terms say of a node's fields. None: any node will do."""
+    terms = required.node_selector_terms
+    if any(term.match_fields and not term.match_expressions for term in terms):
+        return None
+    return nodes_selected(
+        NodeSelector(node_selector_terms=tuple([replace(term, match_fields=()) for term in terms]))
+    )
 
 
 def _hosts(required: NodeSelector) -> frozenset[str] | None:

@@ -184,6 +184,7 @@ def _kind(
     short_names: tuple[str, ...] = (),
     status: bool = False,
     fields: bool = False,
+    unconditional_update: bool = True,
 ) -> Resource:
     selectable = {"name": lambda obj: obj["metadata"]["name"]} if fields else {}
     return Resource(
@@ -198,6 +199,7 @@ def _kind(
         status=status,
         strategy=rules,
         doc=doc,
+        unconditional_update=unconditional_update,
     )
 
 
@@ -273,6 +275,7 @@ RESOURCES = (
         ),
         "The storage drivers on a node.",
         status=True,
+        unconditional_update=False,
     ),
     _kind(
         "CSIDriver",
@@ -280,6 +283,7 @@ RESOURCES = (
         DRIVER_COLUMNS,
         Rules(stated=("spec",), complete=_complete_driver),
         "A storage driver.",
+        unconditional_update=False,
     ),
     _kind(
         "CSIStorageCapacity",
@@ -288,6 +292,7 @@ RESOURCES = (
         Rules(check=storage.validate_capacity, immutable=("nodeTopology", "storageClassName")),
         "How much storage is left where.",
         namespaced=True,
+        unconditional_update=False,
     ),
     _kind(
         "VolumeAttachment",
@@ -308,5 +313,6 @@ RESOURCES = (
         ),
         "A volume on its way to a node.",
         status=True,
+        unconditional_update=False,
     ),
 )
