@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from benchmarks.autoscaler_problems import cluster
@@ -111,8 +111,12 @@ def world(
         there.simulate_add_node(*node_of(machine, name))
     for name, those in (pods or {}).items():
         for each in those:
-            bound = there.simulate_bind_pod(each, name)
+            bound = there.simulate_bind_pod(with_metadata(each, deletion_timestamp=None), name)
             assert isinstance(bound, Bound), bound
+            if (
+                each.metadata.deletion_timestamp
+            ):  # deleted once it ran: nobody binds a pod that is on its way out
+                there.put(with_metadata(bound.pod, deletion_timestamp=each.metadata.deletion_timestamp))
     return World(machines, there)
 
 
@@ -267,10 +271,16 @@ FIXED = pool("fixed", replicas=2, disruption=FREE)
 OPEN = pool("p", disruption=FREE)
 
 
+Thing = TypeVar("Thing", Node, Pod)
+
+
+def with_metadata(thing: Thing, **what: Any) -> Thing:
+    return replace(thing, metadata=replace(thing.metadata, **what))
+
+
 def changed(there: Simulation, name: str, **what: Any) -> None:
     """A node's metadata are different."""
-    found = there.node(name)
-    there.put(replace(found, metadata=replace(found.metadata, **what)))
+    there.put(with_metadata(there.node(name), **what))
 
 
 @pytest.mark.parametrize(
@@ -412,9 +422,7 @@ def test_pods_that_wait_keep_the_nodes_that_they_go_to() -> None:
 
 def test_pods_of_nodes_on_their_way_out_keep_the_nodes_that_they_will_go_to() -> None:
     """Otherwise a replacement would go before anybody is on it."""
-    leaving = replace(
-        own("b"), metadata=replace(own("b").metadata, deletion_timestamp="2026-01-01T00:00:00Z")
-    )
+    leaving = with_metadata(own("b"), deletion_timestamp="2026-01-01T00:00:00Z")
     made = world([SMALL_TYPE, OPEN], TWO, pods={"n1": [own("a", 2), leaving, owned(pod("d"), "DaemonSet")]})
     changed(made.there, "n1", deletion_timestamp="2026-01-01T00:00:00Z")
     found = made.there.node("n1")

@@ -225,5 +225,5 @@ class PriorityClass(ApiStruct, frozen=True, kw_only=True):
     kind: str = stated("PriorityClass")
     metadata: ObjectMeta = ObjectMeta()
     value: Int64 = stated(0)
-    global_default: bool = False
+    global_default: bool | None = None
     """Pods that name no class get this one."""
