@@ -392,13 +392,14 @@ def single_changes(problem: Json, holders: list[list[Json]]) -> Iterator[tuple[T
 
 def smaller(amount: str) -> list[str]:
     """The least amount of the unit that it is written in, and some more."""
-    whole, suffix = Quantity.parse(amount), amount.lstrip("0123456789.")
+    whole, suffix = Quantity.parse(amount), amount.lstrip("-0123456789.")
     some = [f"{number}{suffix}" for number in (1, 2, 3, 5, 8, 13)]
     return [each for each in some if Quantity.parse(each) < whole]
 
 
 @settings(max_examples=examples(120))
 @example(1382555, set(), False, 1)  # of all devices, 8Gi fit where neither 5Gi nor 12Gi do
+@example(10293127, set(), False, 2)  # an amount below zero
 @given(st.integers(0, 2**32), st.sets(st.integers(0, 9), max_size=8), st.booleans(), st.integers(1, 3))
 def test_what_is_offered_is_what_brute_force_finds(
     seed: int, taken: set[int], tainted: bool, requests: int
