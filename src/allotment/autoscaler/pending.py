@@ -83,7 +83,8 @@ def missing_claims(
 
 
 def make_claims(simulation: Simulation, pods: Iterable[Pod]) -> None:
-    """Makes the claims that pods still need, as far as quotas let them be made: those of the first ones first."""
+    """Makes the claims that pods still need, as far as quotas let them be made: those of the first ones first. Pods that are not
+    created (``obstacles``) get none."""
     templates: dict[str, Template] = {
         **simulation.objects(ResourceClaimTemplate),
         **simulation.objects(alpha2.ResourceClaimTemplate),
@@ -94,8 +95,8 @@ def make_claims(simulation: Simulation, pods: Iterable[Pod]) -> None:
         if not any(entry.resource_claim_template_name for entry in pod.spec.resource_claims):
             continue
         namespace = pod.metadata.namespace
-        if namespace in simulation.cluster.ending:  # nothing is made there any more
-            continue
+        if namespace in simulation.cluster.ending or simulation.obstacles.uncreated(pod):
+            continue  # nothing is made there any more, or for whom
         if namespace not in used:
             used[namespace] = quotas.used(namespace)
         made = made_entries(simulation, pod.metadata.uid) | _of_its_group(simulation, pod)

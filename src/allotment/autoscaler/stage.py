@@ -52,6 +52,9 @@ class Stage:
         self.simulation = simulation
         self._machines = machines
         self._workloads: dict[Identity, Workload] = {}
+        self.brought: dict[
+            str, None
+        ] = {}  # pods that steps bring and no server has created yet, as they come
 
     def play(self, step: Step) -> list[str]:
         """Does what a step says; returns what else is to be told of it. Raises Refused: whatever was changed is to be reverted."""
@@ -177,6 +180,8 @@ class Stage:
             if isinstance(fresh, Pod | ResourceClaim) and key_of(fresh) in there:
                 raise Refused(f"{fresh.kind} {key_of(fresh)} is there already")
             self.simulation.put(fresh)
+            if isinstance(fresh, Pod):
+                self.brought[key_of(fresh)] = None
             if isinstance(fresh, DeviceTaintRule):
                 evict_tainted(self.simulation, fresh)
         if any(isinstance(each, DaemonSet) for each in step.objects):
@@ -256,6 +261,7 @@ class Stage:
             while key_of(new := self._ours(workload.pod(number))) in self.simulation.objects(Pod):
                 number += 1
             self.simulation.put(new)
+            self.brought[key_of(new)] = None
         self._workloads[id] = workload
         return [f"{len(pods)} → {count_of(wanted, 'pod')}"]
 

@@ -83,6 +83,16 @@ class Obstacles:
         self._regrouped = -1
         self._version = version
         self._gang_answers: dict[str, tuple[int, Status | None]] = {}  # by group
+        self._uncreated: Mapping[str, str] = {}
+
+    def refuse(self, uncreated: Mapping[str, str]) -> None:
+        """From now on, these pods (``namespace/name``) count as not created, for a reason each, and no others do."""
+        self._uncreated = uncreated
+        self._gang_answers.clear()
+
+    def uncreated(self, pod: Pod) -> bool:
+        """Whether a pod counts as not created."""
+        return bool(self._uncreated) and f"{pod.metadata.namespace}/{pod.metadata.name}" in self._uncreated
 
     def of(self, pod: PodInfo) -> Status | None:
         """What keeps a pod without a node from being placed; None: nothing but nodes can."""
@@ -116,6 +126,8 @@ class Obstacles:
     def of_itself(self, pod: PodInfo) -> Status | None:
         """As ``of``, its group aside."""
         name = pod.pod.spec.scheduler_name or ""
+        if pod.key in self._uncreated:
+            return _kept_by(ADMISSION, self._uncreated[pod.key])
         if pod.leaving:
             return _kept_by(SCHEDULER, "is being deleted and will not be placed")
         if not self.runs(name):
