@@ -38,6 +38,7 @@ from allotment.cli.planning import planned
 from allotment.cli.pod_explanation import told_of_pod
 from allotment.cli.seen import Seen
 from allotment.cli.waiting_pods import WaitingPods
+from allotment.controllers.claims import claim_name
 from tests.allocator import build
 from tests.autoscaler.build import catalogue, evaluated, gpus, type_
 from tests.autoscaler.build import pool as node_pool
@@ -110,6 +111,22 @@ CASES = {
     ),
     "nothing, as what is kept for others leaves room": Case(
         [rich("32"), queue("default"), volcano_group("gang", 1), volcano_pod(cpu=4)], ""
+    ),
+    # What is made for the pod is called p-gpu-… with an end that follows from its uid.
+    "nothing, though somebody has a claim of such a name": Case([template("t"), claim("p-gpu"), WANTS], ""),
+    "the name of its claim is taken": Case(
+        [template("t"), claim(claim_name("p", "gpu", WANTS.metadata.uid)), WANTS],
+        f"its claim gpu cannot be made: there is a ResourceClaim default/{claim_name('p', 'gpu', WANTS.metadata.uid)} "
+        "that was not made for this pod; delete it, and one will be made",
+    ),
+    "the name of its group's claim is taken": Case(
+        [
+            template("t"),
+            claim(claim_name("gang", "gpu", group("gang").metadata.uid)),
+            group_with_claim(),
+            pod("p", group="gang", templates={"gpu": "t"}),
+        ],
+        "that was not made for this pod group; delete it, and one will be made",
     ),
     "another scheduler, which runs": Case(
         [pod("p", scheduler="volcano"), pod("there", scheduler="volcano", node="n")], ""
@@ -281,15 +298,14 @@ def by_plan(case: Case) -> str:
 
 def by_what_if(case: Case) -> str:
     found = waiting((), everything(case), tainted=False)
-    rehearsal = Rehearsal(start_simulation([*found.objects, *found.pods]))
+    rehearsal = Rehearsal(start_simulation([*found.objects, *found.pods], claim_name=claim_name))
     return next((each.why for each in rehearsal.begin().waits if each.pod == "default/p"), "")
 
 
 def by_autoscaler(case: Case) -> str:
     """On the cluster without its node; a pod that no scheduler has refused is not looked at."""
-    simulation = start_simulation(
-        each for each in everything(case) if not isinstance(each, Node | ResourceSlice)
-    )
+    there = (each for each in everything(case) if not isinstance(each, Node | ResourceSlice))
+    simulation = start_simulation(there, claim_name=claim_name)
     decision = decide(simulation, evaluated(*OFFERS).machines, (), pending(simulation))
     if any(pod.metadata.name == "p" for launch in decision.launches for pod in launch.pods):
         return ""
@@ -325,6 +341,26 @@ def test_of_pods_that_wait_together_the_first_get_what_a_quota_has_left(pods: in
     found = waiting((), everything(case), tainted=False)
     waits = Rehearsal(start_simulation([*found.objects, *found.pods])).begin().waits
     assert [each.pod for each in waits] == ([] if pods < 3 else ["default/p2"])
+
+
+@pytest.mark.parametrize("who", [WANTS, pod("p", group="gang", templates={"gpu": "t"})])
+def test_a_claim_with_the_name_of_a_planned_one_stays_as_it_is(who: Pod) -> None:
+    namesakes = [claim("p-gpu"), claim("gang-gpu")]
+    case = Case([template("t"), group_with_claim(), *namesakes, who], "")
+    simulation = start_simulation(everything(case))
+    assert not Rehearsal(simulation).begin().waits
+    there = simulation.objects(ResourceClaim)
+    assert [there[f"default/{each.metadata.name}"] for each in namesakes] == namesakes
+
+
+def test_top_leaves_a_claim_with_the_name_of_a_planned_one_as_it_is() -> None:
+    """The second pod would miss its claim, had the first one's answer taken it away."""
+    user = pod("q", claims=["p-gpu"])
+    pods = WaitingPods(seen_of(Case([template("t"), claim("p-gpu"), WANTS, user], "")))
+    assert {each.name: each.state for each in pods.told(NOW, lambda: True)} == {
+        "p": State.FITS,
+        "q": State.FITS,
+    }
 
 
 def test_a_pod_that_is_being_deleted_is_not_planned_for() -> None:

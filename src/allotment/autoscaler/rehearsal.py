@@ -19,14 +19,14 @@ from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Pod
 from allotment.api.meta import OwnerReference
-from allotment.api.resource import ResourceClaimTemplate
+from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.autoscaler.chronicle import Chronicle
 from allotment.autoscaler.creation import refusals
 from allotment.autoscaler.errors import Refused
 from allotment.autoscaler.expectation import unmet
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.outcome import Outcome, Waits
-from allotment.autoscaler.pending import Template, from_template, made_entries, make_claims
+from allotment.autoscaler.pending import Template, from_template, made_entries, make_claims, names_like
 from allotment.autoscaler.stage import Stage
 from allotment.autoscaler.step_title import titled
 from allotment.scheduler.diagnosis import Refusal
@@ -186,11 +186,13 @@ class Rehearsal:
 
     def _make_group_claims(self, group: PodGroup, templates: dict[str, Template]) -> None:
         made, meta = made_entries(self._simulation, group.metadata.uid), group.metadata
+        there, obstacles = self._simulation.objects(ResourceClaim), self._simulation.obstacles
         for entry in group.spec.resource_claims:
             template = templates.get(f"{meta.namespace}/{entry.resource_claim_template_name or ''}")
             if template is None or entry.name in made or meta.namespace in self._simulation.cluster.ending:
                 continue
-            name = f"{meta.name}-{entry.name}"
+            names = names_like(f"{meta.name}-{entry.name}")
+            name = next(each for each in names if f"{meta.namespace}/{each}" not in there)
             claim = from_template((meta.namespace, name), Pod(metadata=meta), template)
             owner = OwnerReference(
                 api_version=group.api_version, kind=group.kind, name=meta.name, uid=meta.uid, controller=True
@@ -202,5 +204,7 @@ class Rehearsal:
                 annotations=marks,
                 uid=f"claim {meta.namespace}/{name}",
             )
-            if not self._simulation.obstacles.quotas.refusal(meta.namespace, claim):
+            if obstacles.name_taken(group, entry.name):
+                continue
+            if not obstacles.quotas.refusal(meta.namespace, claim):
                 self._simulation.put(replace(claim, metadata=metadata))

@@ -26,6 +26,7 @@ from allotment.cli.cluster import name_of
 from allotment.cli.examination import KINDS as SCHEDULED
 from allotment.cli.examination import sees_volumes
 from allotment.cli.plan_input import waiting
+from allotment.controllers.claims import claim_name
 from allotment.scheduler.volumes.pod_volumes import volumes_of
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def planned(
     had a short while ago is left out. What could not be used of the catalogue is noted."""
     own = list(own)
     claims = [each for each in own if isinstance(each, NodeClaim)]
-    simulation = start_simulation(waiting.objects)
+    simulation = start_simulation(waiting.objects, claim_name=claim_name)
     simulation.cluster.storage.known = waiting.volumes
     found = evaluate(with_own(catalogue, own))
     waiting.notes += [each for each in found.notes if each not in waiting.notes]
@@ -129,7 +130,7 @@ def consolidated(
     """Which nodes can go, and the cluster as it is. Machines on their way count as if they were there, and stay."""
     own = list(own)
     claims = [each for each in own if isinstance(each, NodeClaim)]
-    simulation = start_simulation([*waiting.objects, *waiting.pods])
+    simulation = start_simulation([*waiting.objects, *waiting.pods], claim_name=claim_name)
     simulation.cluster.storage.known = waiting.volumes
     candidates = _quiet_since(simulation, claims)
     known = with_own(catalogue, own)

@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from allotment.api.batch import PriorityClass
+from allotment.api.batch import PodGroup, PriorityClass
 from allotment.api.claim_marks import POD_CLAIM_NAME
+from allotment.api.core import Pod
 from allotment.api.likeness import near
 from allotment.api.resource import ResourceClaimTemplate
 from allotment.scheduler.claim_quotas import ClaimQuotas, claim_like
@@ -27,12 +28,13 @@ from allotment.scheduler.extended_resources import existing, extended_claim, ser
 from allotment.scheduler.framework import Code, Status
 from allotment.scheduler.gang import gang_of, incomplete
 from allotment.scheduler.gate import admission
+from allotment.scheduler.pod import group_key
 from allotment.scheduler.queues import QUEUE, Queues, demand_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from allotment.api.core import Pod, PodResourceClaim
+    from allotment.api.core import PodResourceClaim
     from allotment.api.meta import ApiStruct
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.gang import Gang
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
 Knows = Callable[["type[ApiStruct]", str], bool]
 """Whether all objects of a kind in a namespace are in the cluster: else nothing can be said to be missing."""
+ClaimName = Callable[[str, str, str], str]
+"""The name that a claim gets which is made for an owner's entry, by the owner's name, the entry's and the owner's uid."""
 
 OWN_NAMES = frozenset(("", DEFAULT_SCHEDULER))
 """Pods are for these where they name nobody else."""
@@ -58,7 +62,8 @@ class Obstacles:
 
     ``schedulers`` are the names by which pods ask for one that certainly runs. Without ``gangs``, groups do not matter: the caller does not
     see them. With ``growing`` there may be more nodes than there are: then it is no standing obstacle that what there is now is kept for
-    other queues, and ``of_member`` alone asks for that. ``version`` changes whenever anything in the cluster does: then what holds for a gang is found out once for all members.
+    other queues, and ``of_member`` alone asks for that. With ``claim_name``, it is known whether somebody else has the name of a claim that is
+    still to be made. ``version`` changes whenever anything in the cluster does: then what holds for a gang is found out once for all members.
     """
 
     def __init__(
@@ -70,6 +75,7 @@ class Obstacles:
         gangs: bool = True,
         growing: bool = False,
         knows: Knows = lambda kind, namespace: True,
+        claim_name: ClaimName | None = None,
         version: Callable[[], int] | None = None,
     ) -> None:
         self._cluster = cluster
@@ -78,6 +84,7 @@ class Obstacles:
         self._gangs = gangs
         self._growing = growing
         self._knows = knows
+        self._claim_name = claim_name
         self.quotas = ClaimQuotas(cluster)
         self._queues = Queues(cluster)
         self._regrouped = -1
@@ -115,6 +122,7 @@ class Obstacles:
                 why = f"the namespace {namespace} is being deleted"
             elif template is not None:
                 why = self.quotas.refusal(namespace, claim_like(template))
+                why = self.name_taken(self._owner(pod, entry), entry.name) or why
             elif self._knows(ResourceClaimTemplate, namespace):
                 why = f"there is no ResourceClaimTemplate {namespace}/{name}{self._others(name or '', namespace)}"
             if why:
@@ -178,6 +186,23 @@ class Obstacles:
         for entry in pod.spec.resource_claims:
             if entry.resource_claim_template_name and entry.name not in noted:
                 yield entry
+
+    def name_taken(self, owner: Pod | PodGroup, entry: str) -> str:
+        """Whether somebody else has the name that the claim for an entry would get, and what to do about it; empty: nobody has."""
+        meta = owner.metadata
+        name = self._claim_name(meta.name, entry, meta.uid) if self._claim_name is not None else ""
+        found = self._cluster.claims.objects.get(f"{meta.namespace}/{name}")
+        if found is None or any(
+            each.controller and each.uid == meta.uid for each in found.metadata.owner_references
+        ):
+            return ""
+        what = "pod" if isinstance(owner, Pod) else "pod group"
+        return f"there is a ResourceClaim {meta.namespace}/{name} that was not made for this {what}; delete it, and one will be made"
+
+    def _owner(self, pod: Pod, entry: PodResourceClaim) -> Pod | PodGroup:
+        """For whom the claim of an entry is made."""
+        group = self._cluster.groups.get(group_key(pod))
+        return group if isinstance(group, PodGroup) and entry in group.spec.resource_claims else pod
 
     def _others(self, name: str, own: str) -> str:
         """The namespaces that have a template of this name; if none, what is called alike in the pod's own. In words."""
