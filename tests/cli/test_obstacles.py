@@ -202,6 +202,53 @@ CASES = {
         [queue("default", most={"cpu": 2}), volcano_group("gang", 1), volcano_pod(cpu=4)],
         "queue default may use 2 of cpu, uses 0, and this needs 4 more",
     ),
+    "nothing, as its queue has room for it beside others of its gang": Case(
+        [
+            queue("default", most={"cpu": 2}),
+            volcano_group("gang", 1),
+            volcano_pod("o", cpu=1),
+            volcano_pod(cpu=1),
+        ],
+        "",
+    ),
+    "a queue that others of its gang use up, which has started": Case(
+        [
+            queue("default", most={"cpu": 2}),
+            volcano_group("gang", 1),
+            *member("there", devices=0, volcano=True, cpu=2, node="n"),
+            volcano_pod(cpu=1),
+        ],
+        "queue default may use 2 of cpu, uses 2, and this needs 1 more",
+    ),
+    "a queue that has room for the least of its gang, which others get": Case(
+        [
+            queue("default", most={"cpu": 1}),
+            volcano_group("gang", 1),
+            volcano_pod("o", cpu=1),
+            volcano_pod(cpu=1),
+        ],
+        "queue default may use 1 of cpu, uses ",  # 0, or 1 where the other one is placed first
+    ),
+    "a queue that has room for one more of its gang, which another gets": Case(
+        [
+            queue("default", most={"cpu": 3}),
+            volcano_group("gang", 1),
+            *member("there", devices=0, volcano=True, cpu=2, node="n"),
+            volcano_pod("o", cpu=1),
+            volcano_pod(cpu=1),
+        ],
+        "queue default may use 3 of cpu, uses ",  # as above
+    ),
+    # As the scheduler goes through them by name, the large one does not keep the small one out.
+    "nothing, as another of its gang is too large for their queue": Case(
+        [
+            queue("default", most={"cpu": 2}),
+            volcano_group("gang", 1),
+            volcano_pod("o", cpu=4),
+            volcano_pod(cpu=1),
+        ],
+        "",
+    ),
     "a queue that others use up": Case(
         [
             queue("default", most={"cpu": 2}),
@@ -331,6 +378,12 @@ def test_whatever_keeps_a_pod_from_starting_is_known(name: str, who: str) -> Non
     said = ANSWERS[who](case)
     assert bool(said) is bool(case.words), said
     assert case.words in said
+
+
+@pytest.mark.parametrize("who", ["explain", "dashboard", "top", "plan", "autoscaler"])
+def test_a_pod_that_is_more_than_its_queue_takes_learns_what_others_of_its_gang_get(who: str) -> None:
+    said = ANSWERS[who](CASES["a queue that has room for the least of its gang, which others get"])
+    assert said == "queue default may use 1 of cpu, uses 0, others wait for 1, and this needs 1 more"
 
 
 @pytest.mark.parametrize("pods", [1, 2, 3])

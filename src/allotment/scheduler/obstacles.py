@@ -14,6 +14,7 @@ the first ones get what a quota has left.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.api.batch import PodGroup, PriorityClass
@@ -29,7 +30,7 @@ from allotment.scheduler.framework import Code, Status
 from allotment.scheduler.gang import gang_of, incomplete
 from allotment.scheduler.gate import admission
 from allotment.scheduler.pod import group_key
-from allotment.scheduler.queues import QUEUE, Queues, demand_of
+from allotment.scheduler.queues import QUEUE, Queues, add, demand_of, further_demand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.gang import Gang
     from allotment.scheduler.pod import PodInfo
+    from allotment.scheduler.requests import Amounts
     from allotment.scheduler.roster import Profile
 
 Knows = Callable[["type[ApiStruct]", str], bool]
@@ -89,7 +91,7 @@ class Obstacles:
         self._queues = Queues(cluster)
         self._regrouped = -1
         self._version = version
-        self._gang_answers: dict[str, tuple[int, Status | None]] = {}  # by group
+        self._gang_answers: dict[str, tuple[int, _GangAnswer]] = {}  # by group
         self._uncreated: Mapping[str, str] = {}
 
     def refuse(self, uncreated: Mapping[str, str]) -> None:
@@ -110,7 +112,7 @@ class Obstacles:
         status = self.of_itself(pod)
         gang = self._gang(pod) if status is None and self._gangs and pod.group else None
         words = self._of_queue(gang, (pod,), starts=False, growing=False) if gang is not None else ""
-        return Status(Code.UNRESOLVABLE, QUEUE, words) if words else status
+        return _of_its_queue(words) if words else status
 
     def unmade(self, pod: Pod) -> Status | None:
         """What keeps a claim from being made that a pod asks for by template, if anything does."""
@@ -225,15 +227,15 @@ class Obstacles:
             return None
         members = self._cluster.members.get(pod.group, {})
         if self._version is None or pod.key not in members:
-            return self._of_gang(gang, {**members, pod.key: pod})
-        version, (known, answer) = self._version(), self._gang_answers.get(pod.group, (-1, None))
+            return self._of_gang(gang, {**members, pod.key: pod}).of(pod)
+        version, (known, answer) = self._version(), self._gang_answers.get(pod.group, (-1, _FREE))
         if known != version:
             answer = self._of_gang(gang, members)
             self._gang_answers[pod.group] = version, answer
-        return answer
+        return answer.of(pod)
 
-    def _of_gang(self, gang: Gang, members: Mapping[str, PodInfo]) -> Status | None:
-        """What keeps a whole gang: too few members that could be placed, or its queue."""
+    def _of_gang(self, gang: Gang, members: Mapping[str, PodInfo]) -> _GangAnswer:
+        """What keeps a gang, or those of its members that are more than its queue takes."""
         placed = [each for each in members.values() if each.node]
         ended = self._cluster.finished.get(gang.key, {})
         need = gang.need(placed, list(ended.values()).count("Succeeded"))
@@ -242,23 +244,73 @@ class Obstacles:
         )
         able = [each for each in waiting if self.of_itself(each) is None]
         if need and not need.met_by(able):
-            return incomplete(gang, need.count - len(able))
+            return _GangAnswer(incomplete(gang, need.count - len(able)))
+        if not gang.queue:
+            return _FREE
+        taken, beyond = self._within_queue(gang, able)
+        enough = not need or need.met_by(taken)
+        least = taken if enough else able[: need.count]
         starts = need.count >= gang.minimum
-        words = self._of_queue(gang, able[: max(need.count, 1)], starts=starts, growing=self._growing)
-        return Status(Code.UNRESOLVABLE, QUEUE, words) if words else None
+        if starts or not enough:
+            words = self._of_queue(gang, least, starts=starts, growing=self._growing)
+            if words or not enough:
+                return _GangAnswer(_of_its_queue(words) if words else next(iter(beyond.values()), None))
+        return _GangAnswer(None, beyond)
+
+    def _within_queue(
+        self, gang: Gang, pods: Sequence[PodInfo]
+    ) -> tuple[Sequence[PodInfo], dict[str, Status]]:
+        """The pods that the queue of a gang takes, as the scheduler goes through them; and why it does not take the others."""
+        if not self._of_queue(gang, pods, starts=False, growing=self._growing):
+            return pods, {}
+        total: Amounts = {}
+        counted: set[str] = set()
+        taken: list[PodInfo] = []
+        found: dict[str, Status] = {}
+        for pod in pods:
+            more, claims = further_demand(pod, counted, self._cluster)
+            together = dict(more)
+            add(together, total)
+            words = self._beyond(gang, together, growing=self._growing)
+            if words:
+                words = self._queues.above_limits(gang.queue, more, {gang.queue: total}) or words
+                found[pod.key] = _of_its_queue(words)
+                continue
+            total = together
+            counted |= claims
+            taken.append(pod)
+        return taken, found
 
     def _of_queue(self, gang: Gang, pods: Sequence[PodInfo], *, starts: bool, growing: bool) -> str:
-        """Why the queue of a gang cannot take what it needs at least."""
+        """Why the queue of a gang cannot take these pods together, and with ``starts`` what the gang wants at least."""
         if not gang.queue:
             return ""
-        if self._regrouped != self._cluster.regrouped:
-            self._regrouped = self._cluster.regrouped
-            self._queues.reset()
         least = demand_of(pods, self._cluster)
         for name, amount in gang.resources.items() if starts else ():
             least[name] = max(amount, least.get(name, 0))
+        return self._beyond(gang, least, growing=growing)
+
+    def _beyond(self, gang: Gang, amounts: Amounts, *, growing: bool) -> str:
+        """Why the queue of a gang cannot give so much."""
+        if self._regrouped != self._cluster.regrouped:
+            self._regrouped = self._cluster.regrouped
+            self._queues.reset()
         beyond = self._queues.above_limits if growing else self._queues.beyond
-        return self._queues.closed(gang.queue) or beyond(gang.queue, least)
+        return self._queues.closed(gang.queue) or beyond(gang.queue, amounts)
+
+
+@dataclass(frozen=True, slots=True)
+class _GangAnswer:
+    """What keeps ``all`` members of a gang, or ``some`` of them, by key, while others may go."""
+
+    all: Status | None = None
+    some: Mapping[str, Status] = field(default_factory=dict)
+
+    def of(self, pod: PodInfo) -> Status | None:
+        return self.all or self.some.get(pod.key)
+
+
+_FREE = _GangAnswer()
 
 
 def schedulers_heard_of(pods: Iterable[Pod]) -> set[str]:
@@ -276,6 +328,10 @@ def schedulers_heard_of(pods: Iterable[Pod]) -> set[str]:
 
 def _kept_by(who: str, words: str) -> Status:
     return Status(Code.UNRESOLVABLE, who, words)
+
+
+def _of_its_queue(words: str) -> Status:
+    return Status(Code.UNRESOLVABLE, QUEUE, words)
 
 
 def _by_key(pod: PodInfo) -> str:
