@@ -44,8 +44,10 @@ from tests.autoscaler.build import catalogue, evaluated, gpus, type_
 from tests.autoscaler.build import pool as node_pool
 from tests.autoscaler.builders import GPU, gpu_class
 from tests.autoscaler.test_pending import refused, template
+from tests.scheduler import storage
 from tests.scheduler.builders import claim, node, pod, slice_
 from tests.scheduler.gangs import group, member, queue, volcano_group
+from tests.scheduler.storage import MADE
 
 NOW = datetime(2026, 11, 18, tzinfo=UTC)
 ROOM = {"cpu": "64", "memory": "64Gi", "pods": "110"}
@@ -283,6 +285,50 @@ CASES = {
     "a queue that is missing": Case(
         [queue("other"), volcano_group("gang", 1, queue="gone"), volcano_pod()], "there is no queue gone"
     ),
+    "nothing, and its volume is made once it is placed": Case(
+        [storage.kind(MADE, storage.DRIVER), storage.claim("c", storage_class=MADE), storage.pod("p", "c")],
+        "",
+    ),
+    "a volume claim that is missing": Case(
+        [storage.claim("other"), storage.pod("p", "c")], 'persistentvolumeclaim "c" not found'
+    ),
+    "a volume claim that is going": Case(
+        [storage.kind(), storage.claim("c", leaving=True), storage.pod("p", "c")],
+        'persistentvolumeclaim "c" is being deleted',
+    ),
+    "a volume claim that has lost its volume": Case(
+        [storage.claim("c", bound="v", phase="Lost"), storage.pod("p", "c")],
+        'persistentvolumeclaim "c" bound to non-existent persistentvolume "v"',
+    ),
+    "a volume claim whose volume is gone, and nobody has said so yet": Case(
+        [storage.claim("c", bound="v"), storage.pod("p", "c")], "bound to non-existent PVs"
+    ),
+    "a volume claim that is to be bound before": Case(
+        [storage.kind(waits=False), storage.claim("c"), storage.pod("p", "c")],
+        "pod has unbound immediate PersistentVolumeClaims",
+    ),
+    # Whether a claim waits for its first consumer is for its class to say.
+    "a volume claim whose class is missing": Case(
+        [storage.kind("other"), storage.claim("c", storage_class="gone"), storage.pod("p", "c")],
+        "pod has unbound immediate PersistentVolumeClaims",
+    ),
+    "a volume claim without a class": Case(
+        [storage.kind(), storage.claim("c", storage_class=""), storage.pod("p", "c")],
+        "pod has unbound immediate PersistentVolumeClaims",
+    ),
+    "a volume claim for which there is no volume, and nobody makes any": Case(
+        [storage.kind(), storage.claim("c"), storage.pod("p", "c")],
+        "didn't find available persistent volumes to bind",
+    ),
+    "a volume that only one pod may use, which another does": Case(
+        [
+            storage.claim("c", bound="v", modes=["ReadWriteOncePod"]),
+            storage.volume("v", claim="c", modes=["ReadWriteOncePod"], phase="Bound"),
+            storage.pod("there", "c", node="n"),
+            storage.pod("p", "c"),
+        ],
+        "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+    ),
 }
 
 
@@ -429,6 +475,25 @@ def test_machines_come_where_what_there_is_is_kept_for_other_queues() -> None:
     plan = planned(waiting((), there, tainted=False), catalogue(*OFFERS))
     assert [each.machine.type for each in plan.nodes] == ["large"]
     assert "of 64 there are, other queues use or have guaranteed 63" in by_explain(case)
+
+
+@pytest.mark.parametrize("who", ANSWERS)
+def test_a_node_that_has_as_many_volumes_as_it_takes_is_full_and_another_is_not(who: str) -> None:
+    """Machines come: how many volumes theirs take is not known before their drivers run."""
+    case = Case(
+        [
+            storage.csi_node("n", {storage.DRIVER: 1}),
+            storage.kind(MADE, storage.DRIVER),
+            storage.claim("full", storage_class=MADE, bound="v"),
+            storage.volume("v", claim="full", handle="h", storage_class=MADE, phase="Bound"),
+            storage.pod("there", "full", node="n"),
+            storage.claim("c", storage_class=MADE),
+            storage.pod("p", "c"),
+        ],
+        "exceed",
+    )
+    said = ANSWERS[who](case)
+    assert "max volume count" in said if who not in ("plan", "autoscaler") else said == ""
 
 
 def test_where_one_more_machine_is_not_enough_none_comes_and_it_is_said_why() -> None:
