@@ -26,6 +26,7 @@ from allotment.api.scenario import (
 )
 from allotment.api.storage import CSINode
 from allotment.autoscaler.arrival import add_node, arrive, start_daemons
+from allotment.autoscaler.declared_features import declaring
 from allotment.autoscaler.drain import Held, drain, forget, goes_along
 from allotment.autoscaler.errors import NodeInUse, Refused, SimulationError
 from allotment.autoscaler.forkable_cluster import Slice, key_of, publisher
@@ -94,7 +95,7 @@ class Stage:
             shared = sum(each.spec.node_name != wish.like for each in slices)
             told = [f"{count_of(shared, 'slice')} of {wish.like} that other nodes reach too not copied"]
             return [f"added {few(names)}", *(told if shared else ())]
-        machine = self._machine(wish)
+        [machine] = declaring(self.simulation, [self._machine(wish)])
         for name in names:
             arrive(self.simulation, machine, name)
         source = f" from {machine.source}" if machine.source else ""
