@@ -129,8 +129,8 @@ def test_of_two_pools_the_one_whose_nodes_declare_it_is_chosen_though_it_costs_m
     offers = evaluated(
         type_("cheap", {"a": "1"}), type_("dear", {"a": "5"}), pool("old"), pool("new")
     ).machines
-    offers = [each for each in offers if (each.type, each.source) in (("cheap", "old"), ("dear", "new"))]
-    decision = decide(cluster, offers, (), [wants()])
+    chosen = [each for each in offers if (each.type, each.source) in (("cheap", "old"), ("dear", "new"))]
+    decision = decide(cluster, chosen, (), [wants()])
     assert [each.machine.source for each in decision.launches] == ["new"]
 
 

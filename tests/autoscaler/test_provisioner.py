@@ -112,7 +112,8 @@ def test_exact_is_said_of_the_machines_and_not_of_who_gets_the_room_on_nodes(
     pods = [pod(small, cpu=1), pod(large, cpu=2)]
     found, _ = plan_for(pods, *offers, there=[node("n", cpu=2)])
     assert [each.pod for each in found.existing] == ["default/a"]
-    assert (found.price, found.bound, found.exact) == (price, price, True)
+    assert found.exact
+    assert found.price == found.bound == price
 
 
 def test_pods_go_to_existing_nodes_first() -> None:
