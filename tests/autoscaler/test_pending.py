@@ -90,7 +90,13 @@ def test_claims_that_there_are_are_not_made_again() -> None:
     who = replace(ASKING, status=replace(ASKING.status, resource_claim_statuses=(noted,)))
     assert missing(who) == ["p-two"]
     assert missing(made={"two"}) == ["p-one"]
-    assert missing(taken={"default/p-one"}) == ["p-two"]
+
+
+def test_a_name_that_another_claim_has_keeps_none_from_being_made() -> None:
+    """What the controller makes has an end that follows from the pod's uid."""
+    assert missing(taken={"default/p-one"}) == ["p-one-2", "p-two"]
+    both = pod("p", templates={"one": "t", "one-2": "t"})
+    assert missing(both, taken={"default/p-one"}) == ["p-one-2", "p-one-2-2"]
 
 
 def test_a_claim_made_of_a_template_is_the_pods() -> None:

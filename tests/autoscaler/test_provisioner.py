@@ -102,6 +102,20 @@ def types_of(found: Plan) -> dict[str, int]:
 # --- price ---
 
 
+@pytest.mark.parametrize(("small", "large", "price"), [("a", "b", 3), ("b", "a", 1)])
+def test_exact_is_said_of_the_machines_and_not_of_who_gets_the_room_on_nodes(
+    small: str, large: str, price: int
+) -> None:
+    """As docs/autoscaling.md says: by name the first one is placed first, on the node that has room for either of them."""
+    few, many = {"cpu": "1", "memory": "1Gi", "pods": "9"}, {"cpu": "2", "memory": "1Gi", "pods": "9"}
+    offers = type_("few", {"a": "1"}, capacity=few), type_("many", {"a": "3"}, capacity=many)
+    pods = [pod(small, cpu=1), pod(large, cpu=2)]
+    found, _ = plan_for(pods, *offers, there=[node("n", cpu=2)])
+    assert [each.pod for each in found.existing] == ["default/a"]
+    assert found.exact
+    assert found.price == found.bound == price
+
+
 def test_pods_go_to_existing_nodes_first() -> None:
     found, _ = plan_for([pod("a", cpu=2), pod("b", cpu=7)], type_("t"), there=[node("n", cpu=8)])
     assert [(each.pod, each.node) for each in found.existing] == [("default/a", "n")]

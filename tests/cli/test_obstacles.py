@@ -38,13 +38,16 @@ from allotment.cli.planning import planned
 from allotment.cli.pod_explanation import told_of_pod
 from allotment.cli.seen import Seen
 from allotment.cli.waiting_pods import WaitingPods
+from allotment.controllers.claims import claim_name
 from tests.allocator import build
 from tests.autoscaler.build import catalogue, evaluated, gpus, type_
 from tests.autoscaler.build import pool as node_pool
 from tests.autoscaler.builders import GPU, gpu_class
 from tests.autoscaler.test_pending import refused, template
+from tests.scheduler import storage
 from tests.scheduler.builders import claim, node, pod, slice_
 from tests.scheduler.gangs import group, member, queue, volcano_group
+from tests.scheduler.storage import MADE
 
 NOW = datetime(2026, 11, 18, tzinfo=UTC)
 ROOM = {"cpu": "64", "memory": "64Gi", "pods": "110"}
@@ -110,6 +113,22 @@ CASES = {
     ),
     "nothing, as what is kept for others leaves room": Case(
         [rich("32"), queue("default"), volcano_group("gang", 1), volcano_pod(cpu=4)], ""
+    ),
+    # What is made for the pod is called p-gpu-… with an end that follows from its uid.
+    "nothing, though somebody has a claim of such a name": Case([template("t"), claim("p-gpu"), WANTS], ""),
+    "the name of its claim is taken": Case(
+        [template("t"), claim(claim_name("p", "gpu", WANTS.metadata.uid)), WANTS],
+        f"its claim gpu cannot be made: there is a ResourceClaim default/{claim_name('p', 'gpu', WANTS.metadata.uid)} "
+        "that was not made for this pod; delete it, and one will be made",
+    ),
+    "the name of its group's claim is taken": Case(
+        [
+            template("t"),
+            claim(claim_name("gang", "gpu", group("gang").metadata.uid)),
+            group_with_claim(),
+            pod("p", group="gang", templates={"gpu": "t"}),
+        ],
+        "that was not made for this pod group; delete it, and one will be made",
     ),
     "another scheduler, which runs": Case(
         [pod("p", scheduler="volcano"), pod("there", scheduler="volcano", node="n")], ""
@@ -185,6 +204,53 @@ CASES = {
         [queue("default", most={"cpu": 2}), volcano_group("gang", 1), volcano_pod(cpu=4)],
         "queue default may use 2 of cpu, uses 0, and this needs 4 more",
     ),
+    "nothing, as its queue has room for it beside others of its gang": Case(
+        [
+            queue("default", most={"cpu": 2}),
+            volcano_group("gang", 1),
+            volcano_pod("o", cpu=1),
+            volcano_pod(cpu=1),
+        ],
+        "",
+    ),
+    "a queue that others of its gang use up, which has started": Case(
+        [
+            queue("default", most={"cpu": 2}),
+            volcano_group("gang", 1),
+            *member("there", devices=0, volcano=True, cpu=2, node="n"),
+            volcano_pod(cpu=1),
+        ],
+        "queue default may use 2 of cpu, uses 2, and this needs 1 more",
+    ),
+    "a queue that has room for the least of its gang, which others get": Case(
+        [
+            queue("default", most={"cpu": 1}),
+            volcano_group("gang", 1),
+            volcano_pod("o", cpu=1),
+            volcano_pod(cpu=1),
+        ],
+        "queue default may use 1 of cpu, uses ",  # 0, or 1 where the other one is placed first
+    ),
+    "a queue that has room for one more of its gang, which another gets": Case(
+        [
+            queue("default", most={"cpu": 3}),
+            volcano_group("gang", 1),
+            *member("there", devices=0, volcano=True, cpu=2, node="n"),
+            volcano_pod("o", cpu=1),
+            volcano_pod(cpu=1),
+        ],
+        "queue default may use 3 of cpu, uses ",  # as above
+    ),
+    # As the scheduler goes through them by name, the large one does not keep the small one out.
+    "nothing, as another of its gang is too large for their queue": Case(
+        [
+            queue("default", most={"cpu": 2}),
+            volcano_group("gang", 1),
+            volcano_pod("o", cpu=4),
+            volcano_pod(cpu=1),
+        ],
+        "",
+    ),
     "a queue that others use up": Case(
         [
             queue("default", most={"cpu": 2}),
@@ -218,6 +284,50 @@ CASES = {
     ),
     "a queue that is missing": Case(
         [queue("other"), volcano_group("gang", 1, queue="gone"), volcano_pod()], "there is no queue gone"
+    ),
+    "nothing, and its volume is made once it is placed": Case(
+        [storage.kind(MADE, storage.DRIVER), storage.claim("c", storage_class=MADE), storage.pod("p", "c")],
+        "",
+    ),
+    "a volume claim that is missing": Case(
+        [storage.claim("other"), storage.pod("p", "c")], 'persistentvolumeclaim "c" not found'
+    ),
+    "a volume claim that is going": Case(
+        [storage.kind(), storage.claim("c", leaving=True), storage.pod("p", "c")],
+        'persistentvolumeclaim "c" is being deleted',
+    ),
+    "a volume claim that has lost its volume": Case(
+        [storage.claim("c", bound="v", phase="Lost"), storage.pod("p", "c")],
+        'persistentvolumeclaim "c" bound to non-existent persistentvolume "v"',
+    ),
+    "a volume claim whose volume is gone, and nobody has said so yet": Case(
+        [storage.claim("c", bound="v"), storage.pod("p", "c")], "bound to non-existent PVs"
+    ),
+    "a volume claim that is to be bound before": Case(
+        [storage.kind(waits=False), storage.claim("c"), storage.pod("p", "c")],
+        "pod has unbound immediate PersistentVolumeClaims",
+    ),
+    # Whether a claim waits for its first consumer is for its class to say.
+    "a volume claim whose class is missing": Case(
+        [storage.kind("other"), storage.claim("c", storage_class="gone"), storage.pod("p", "c")],
+        "pod has unbound immediate PersistentVolumeClaims",
+    ),
+    "a volume claim without a class": Case(
+        [storage.kind(), storage.claim("c", storage_class=""), storage.pod("p", "c")],
+        "pod has unbound immediate PersistentVolumeClaims",
+    ),
+    "a volume claim for which there is no volume, and nobody makes any": Case(
+        [storage.kind(), storage.claim("c"), storage.pod("p", "c")],
+        "didn't find available persistent volumes to bind",
+    ),
+    "a volume that only one pod may use, which another does": Case(
+        [
+            storage.claim("c", bound="v", modes=["ReadWriteOncePod"]),
+            storage.volume("v", claim="c", modes=["ReadWriteOncePod"], phase="Bound"),
+            storage.pod("there", "c", node="n"),
+            storage.pod("p", "c"),
+        ],
+        "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
     ),
 }
 
@@ -281,15 +391,14 @@ def by_plan(case: Case) -> str:
 
 def by_what_if(case: Case) -> str:
     found = waiting((), everything(case), tainted=False)
-    rehearsal = Rehearsal(start_simulation([*found.objects, *found.pods]))
+    rehearsal = Rehearsal(start_simulation([*found.objects, *found.pods], claim_name=claim_name))
     return next((each.why for each in rehearsal.begin().waits if each.pod == "default/p"), "")
 
 
 def by_autoscaler(case: Case) -> str:
     """On the cluster without its node; a pod that no scheduler has refused is not looked at."""
-    simulation = start_simulation(
-        each for each in everything(case) if not isinstance(each, Node | ResourceSlice)
-    )
+    there = (each for each in everything(case) if not isinstance(each, Node | ResourceSlice))
+    simulation = start_simulation(there, claim_name=claim_name)
     decision = decide(simulation, evaluated(*OFFERS).machines, (), pending(simulation))
     if any(pod.metadata.name == "p" for launch in decision.launches for pod in launch.pods):
         return ""
@@ -317,6 +426,12 @@ def test_whatever_keeps_a_pod_from_starting_is_known(name: str, who: str) -> Non
     assert case.words in said
 
 
+@pytest.mark.parametrize("who", ["explain", "dashboard", "top", "plan", "autoscaler"])
+def test_a_pod_that_is_more_than_its_queue_takes_learns_what_others_of_its_gang_get(who: str) -> None:
+    said = ANSWERS[who](CASES["a queue that has room for the least of its gang, which others get"])
+    assert said == "queue default may use 1 of cpu, uses 0, others wait for 1, and this needs 1 more"
+
+
 @pytest.mark.parametrize("pods", [1, 2, 3])
 def test_of_pods_that_wait_together_the_first_get_what_a_quota_has_left(pods: int) -> None:
     case = Case(
@@ -325,6 +440,26 @@ def test_of_pods_that_wait_together_the_first_get_what_a_quota_has_left(pods: in
     found = waiting((), everything(case), tainted=False)
     waits = Rehearsal(start_simulation([*found.objects, *found.pods])).begin().waits
     assert [each.pod for each in waits] == ([] if pods < 3 else ["default/p2"])
+
+
+@pytest.mark.parametrize("who", [WANTS, pod("p", group="gang", templates={"gpu": "t"})])
+def test_a_claim_with_the_name_of_a_planned_one_stays_as_it_is(who: Pod) -> None:
+    namesakes = [claim("p-gpu"), claim("gang-gpu")]
+    case = Case([template("t"), group_with_claim(), *namesakes, who], "")
+    simulation = start_simulation(everything(case))
+    assert not Rehearsal(simulation).begin().waits
+    there = simulation.objects(ResourceClaim)
+    assert [there[f"default/{each.metadata.name}"] for each in namesakes] == namesakes
+
+
+def test_top_leaves_a_claim_with_the_name_of_a_planned_one_as_it_is() -> None:
+    """The second pod would miss its claim, had the first one's answer taken it away."""
+    user = pod("q", claims=["p-gpu"])
+    pods = WaitingPods(seen_of(Case([template("t"), claim("p-gpu"), WANTS, user], "")))
+    assert {each.name: each.state for each in pods.told(NOW, lambda: True)} == {
+        "p": State.FITS,
+        "q": State.FITS,
+    }
 
 
 def test_a_pod_that_is_being_deleted_is_not_planned_for() -> None:
@@ -340,6 +475,25 @@ def test_machines_come_where_what_there_is_is_kept_for_other_queues() -> None:
     plan = planned(waiting((), there, tainted=False), catalogue(*OFFERS))
     assert [each.machine.type for each in plan.nodes] == ["large"]
     assert "of 64 there are, other queues use or have guaranteed 63" in by_explain(case)
+
+
+@pytest.mark.parametrize("who", ANSWERS)
+def test_a_node_that_has_as_many_volumes_as_it_takes_is_full_and_another_is_not(who: str) -> None:
+    """Machines come: how many volumes theirs take is not known before their drivers run."""
+    case = Case(
+        [
+            storage.csi_node("n", {storage.DRIVER: 1}),
+            storage.kind(MADE, storage.DRIVER),
+            storage.claim("full", storage_class=MADE, bound="v"),
+            storage.volume("v", claim="full", handle="h", storage_class=MADE, phase="Bound"),
+            storage.pod("there", "full", node="n"),
+            storage.claim("c", storage_class=MADE),
+            storage.pod("p", "c"),
+        ],
+        "exceed",
+    )
+    said = ANSWERS[who](case)
+    assert "max volume count" in said if who not in ("plan", "autoscaler") else said == ""
 
 
 def test_where_one_more_machine_is_not_enough_none_comes_and_it_is_said_why() -> None:

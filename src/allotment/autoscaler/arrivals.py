@@ -19,6 +19,7 @@ from allotment.api.core import Node, Taint
 from allotment.api.resource import ResourceSlice
 from allotment.autoscaler.arrival import foresee_drivers, start_daemons
 from allotment.autoscaler.comparison import awaited
+from allotment.autoscaler.declared_features import declaring
 from allotment.autoscaler.machine import trees_of
 from allotment.autoscaler.node_claims import State, foreseen, machine_of, node_name, state_of
 from allotment.autoscaler.standing import DISRUPTED
@@ -37,6 +38,9 @@ def expect(
 ) -> None:
     """Puts up what will be; best in a fork. ``is_new`` tells of claims with a ready node that what is known of it may be old.
     A claim for a machine that is in no catalogue any more is left out: nobody knows what it will be."""
+    claims = list(claims)
+    if claims:
+        machines = declaring(simulation, machines)
     for claim in claims:
         state = state_of(claim)
         if state is State.GOING:
@@ -61,7 +65,9 @@ def _arrive(simulation: Simulation, claim: NodeClaim, machine: Machine) -> None:
     there = simulation.objects(Node).get(name)
     if there is not None:  # that it is not ready yet does not matter to a plan
         labels = {**node.metadata.labels, **there.metadata.labels}
-        node = replace(node, metadata=replace(there.metadata, labels=labels))
+        features = there.status.declared_features or node.status.declared_features
+        status = replace(node.status, declared_features=features)
+        node = replace(node, metadata=replace(there.metadata, labels=labels), status=status)
     published = [each for each in simulation.slices(name) if isinstance(each, ResourceSlice)]
     known = [each for each in simulation.slices(name) if isinstance(each, alpha2.NodeResourceSlice)]
     missing = awaited(machine.devices, published, known)

@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from allotment.api.core import Node
 from allotment.autoscaler.arrival import arrive
 from allotment.autoscaler.covering import Effort
+from allotment.autoscaler.declared_features import declaring
 from allotment.autoscaler.drain import ROUNDS, Cleared, Held, accommodate, belongs_to_node, clear
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.lot import rank
@@ -113,7 +114,7 @@ def consolidate(
     ``machines`` are those of ``overlays.evaluate``, all of them: they tell prices too. ``owners`` are pools and groups besides theirs, for nodes
     of which no machine can be had any more. ``effort`` is for each plan.
     """
-    machines = list(machines)
+    machines = declaring(simulation, machines)  # before any node is tried without
     with simulation.trial():
         search = _Search(simulation, machines, Standings(simulation, machines, owners, now=now), effort)
         search.begin({name: now - since for name, since in candidates.items()})

@@ -125,6 +125,7 @@ class Machine:
     allocatable: Mapping[str, Quantity] = field(repr=False)
     price: Decimal  # per hour
     devices: Mapping[str, Devices] = field(repr=False)  # by driver
+    features: tuple[str, ...] = field(default=(), repr=False)  # of the kubelet (``declared_features``)
 
     @property
     def source(self) -> str:
@@ -159,7 +160,10 @@ def node_of(machine: Machine, name: str) -> tuple[Node, list[ResourceSlice]]:
         ),
         spec=NodeSpec(taints=machine.taints),
         status=NodeStatus(
-            capacity=dict(machine.capacity), allocatable=dict(machine.allocatable), conditions=(_READY,)
+            capacity=dict(machine.capacity),
+            allocatable=dict(machine.allocatable),
+            conditions=(_READY,),
+            declared_features=machine.features,
         ),
     )
     return node, [

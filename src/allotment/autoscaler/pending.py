@@ -10,6 +10,7 @@ Claims that are not made from their templates yet are made here as the claim con
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from itertools import count
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -68,22 +69,36 @@ def missing_claims(
 ) -> Iterator[Claim]:
     """The claims that are still to be made for a pod. ``templates`` are by ``namespace/name``, as are the claims that are ``taken``;
     ``made`` are its entries that have one though its status does not say so. Where a template is missing, the scheduler says
-    that the claim is."""
+    that the claim is. A claim that somebody else has by the name that comes to mind keeps none from being made: real names have an end that
+    follows from the pod's uid, or from chance."""
     noted = {status.name for status in pod.status.resource_claim_statuses}
     namespace = pod.metadata.namespace
+    names = set[str]()
     for entry in pod.spec.resource_claims:
         template = templates.get(f"{namespace}/{entry.resource_claim_template_name or ''}")
-        name = f"{pod.metadata.name}-{entry.name}"
-        if template is None or entry.name in noted or entry.name in made or f"{namespace}/{name}" in taken:
+        if template is None or entry.name in noted or entry.name in made:
             continue
+        start = f"{pod.metadata.name}-{entry.name}"
+        name = next(
+            each for each in names_like(start) if each not in names and f"{namespace}/{each}" not in taken
+        )
+        names.add(name)
         claim = from_template((namespace, name), pod, template)
         marks = {**claim.metadata.annotations, POD_CLAIM_NAME: entry.name}
         metadata = replace(claim.metadata, annotations=marks, uid=f"claim {namespace}/{name}")
         yield replace(claim, metadata=metadata)
 
 
+def names_like(start: str) -> Iterator[str]:
+    """A name, and what to try where it is taken."""
+    yield start
+    for number in count(2):
+        yield f"{start}-{number}"
+
+
 def make_claims(simulation: Simulation, pods: Iterable[Pod]) -> None:
-    """Makes the claims that pods still need, as far as quotas let them be made: those of the first ones first."""
+    """Makes the claims that pods still need, as far as quotas let them be made: those of the first ones first. Pods that are not
+    created (``obstacles``) get none."""
     templates: dict[str, Template] = {
         **simulation.objects(ResourceClaimTemplate),
         **simulation.objects(alpha2.ResourceClaimTemplate),
@@ -94,12 +109,15 @@ def make_claims(simulation: Simulation, pods: Iterable[Pod]) -> None:
         if not any(entry.resource_claim_template_name for entry in pod.spec.resource_claims):
             continue
         namespace = pod.metadata.namespace
-        if namespace in simulation.cluster.ending:  # nothing is made there any more
-            continue
+        if namespace in simulation.cluster.ending or simulation.obstacles.uncreated(pod):
+            continue  # nothing is made there any more, or for whom
         if namespace not in used:
             used[namespace] = quotas.used(namespace)
         made = made_entries(simulation, pod.metadata.uid) | _of_its_group(simulation, pod)
         for claim in list(missing_claims(pod, templates, made=made, taken=there)):
+            entry = claim.metadata.annotations[POD_CLAIM_NAME]
+            if simulation.obstacles.name_taken(pod, entry):
+                continue
             if not quotas.refusal(namespace, claim, used[namespace]):
                 simulation.put(claim)
                 add(used[namespace], usage(claim))

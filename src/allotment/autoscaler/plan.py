@@ -52,7 +52,7 @@ class Plan:
     existing: tuple[Place, ...]  # pods for which there is room already
     pending: tuple[LeftOut, ...]
     bound: Decimal | None
-    exact: bool  # there is no cheaper plan
+    exact: bool  # nothing cheaper serves them, in the sense of ``bound``; that their choice was the best one is not said
 
     @property
     def price(self) -> Decimal:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from allotment.api.core import Node
 from allotment.autoscaler.arrival import arrive, dismiss
 from allotment.autoscaler.covering import SMALL, USUAL, Effort, cover, relaxed
+from allotment.autoscaler.declared_features import declaring
 from allotment.autoscaler.draft import UNIT, Draft, place, place_on_existing, units
 from allotment.autoscaler.flexibility import Flexibility
 from allotment.autoscaler.forkable_cluster import key_of
@@ -63,7 +64,7 @@ def provision(
     """A plan for pods that have no node. They may be in the simulation or not; the claims that they use must be. ``machines`` are
     those that can be had, as ``overlays.evaluate`` gives them. With ``cheapest_alternative``, which of a claim's alternatives
     a pod gets is decided by price."""
-    usable = [each for each in machines if _usable(each)]
+    usable = [each for each in declaring(simulation, machines) if _usable(each)]
     usable.sort(key=lambda each: (each.name, each.price))
     waiting = sorted(pods, key=rank)
     with simulation.trial(), _same_scores(simulation, usable):

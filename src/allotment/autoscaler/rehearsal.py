@@ -19,13 +19,14 @@ from allotment.api.batch import PodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Pod
 from allotment.api.meta import OwnerReference
-from allotment.api.resource import ResourceClaimTemplate
+from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.autoscaler.chronicle import Chronicle
+from allotment.autoscaler.creation import refusals
 from allotment.autoscaler.errors import Refused
 from allotment.autoscaler.expectation import unmet
 from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.outcome import Outcome, Waits
-from allotment.autoscaler.pending import Template, from_template, made_entries, make_claims
+from allotment.autoscaler.pending import Template, from_template, made_entries, make_claims, names_like
 from allotment.autoscaler.stage import Stage
 from allotment.autoscaler.step_title import titled
 from allotment.scheduler.diagnosis import Refusal
@@ -50,12 +51,15 @@ def rehearse(
     steps so far have left it; then as it was. ``stop``: no steps after one that did not go as it was meant to."""
     with simulation.trial():
         rehearsal = Rehearsal(simulation, machines)
-        yield rehearsal.begin()
-        for step in scenario.steps:
-            outcome = rehearsal.attempt(step)
-            yield outcome
-            if stop and not outcome.ok:
-                return
+        try:
+            yield rehearsal.begin()
+            for step in scenario.steps:
+                outcome = rehearsal.attempt(step)
+                yield outcome
+                if stop and not outcome.ok:
+                    return
+        finally:
+            simulation.obstacles.refuse({})
 
 
 class Rehearsal:
@@ -108,6 +112,7 @@ class Rehearsal:
 
     def _settle(self, number: int) -> None:
         """Places everybody who can be placed; ``_why`` says of the others why not."""
+        self._create()
         self._make_claims()
         for _ in range(ROUNDS):
             placed, self._why = False, {}
@@ -116,6 +121,16 @@ class Rehearsal:
             if not placed or not self._why:
                 break
         self._since = {key: self._since.get(key, number) for key in self._why}
+
+    def _create(self) -> None:
+        """Finds out which of the pods that steps brought no server would create. They are asked about again after each step, as
+        whoever makes them tries again."""
+        there, brought = self._simulation.objects(Pod), self._stage.brought
+        asking = [there[key] for key in brought if key in there]
+        others = [pod for key, pod in there.items() if key not in brought]
+        found = refusals(self._simulation.cluster, asking, others)
+        self._stage.brought = dict.fromkeys(found)
+        self._simulation.obstacles.refuse(found)
 
     def _queue(self, number: int) -> list[list[PodInfo]]:
         """Pods that wait, each by itself or with its gang, in the order in which they are decided about."""
@@ -144,7 +159,10 @@ class Rehearsal:
         bound = self._simulation.schedule_gang(entry[0].group)
         words = bound.words if isinstance(bound, Refusal) else "its gang runs without it: no more of it fit"
         placed = set() if isinstance(bound, Refusal) else {key_of(each.pod) for each in bound}
-        self._why.update({each.key: words for each in entry if each.key not in placed})
+        for each in entry:
+            if each.key not in placed:
+                own = self._simulation.obstacles.of(each)
+                self._why[each.key] = own.words if own is not None else words
         return bool(placed)
 
     def _make_claims(self) -> None:
@@ -168,11 +186,13 @@ class Rehearsal:
 
     def _make_group_claims(self, group: PodGroup, templates: dict[str, Template]) -> None:
         made, meta = made_entries(self._simulation, group.metadata.uid), group.metadata
+        there, obstacles = self._simulation.objects(ResourceClaim), self._simulation.obstacles
         for entry in group.spec.resource_claims:
             template = templates.get(f"{meta.namespace}/{entry.resource_claim_template_name or ''}")
             if template is None or entry.name in made or meta.namespace in self._simulation.cluster.ending:
                 continue
-            name = f"{meta.name}-{entry.name}"
+            names = names_like(f"{meta.name}-{entry.name}")
+            name = next(each for each in names if f"{meta.namespace}/{each}" not in there)
             claim = from_template((meta.namespace, name), Pod(metadata=meta), template)
             owner = OwnerReference(
                 api_version=group.api_version, kind=group.kind, name=meta.name, uid=meta.uid, controller=True
@@ -184,5 +204,7 @@ class Rehearsal:
                 annotations=marks,
                 uid=f"claim {meta.namespace}/{name}",
             )
-            if not self._simulation.obstacles.quotas.refusal(meta.namespace, claim):
+            if obstacles.name_taken(group, entry.name):
+                continue
+            if not obstacles.quotas.refusal(meta.namespace, claim):
                 self._simulation.put(replace(claim, metadata=metadata))

@@ -39,7 +39,7 @@ from allotment.scheduler.configuration import DEFAULT, DEFAULT_SCHEDULER, Config
 from allotment.scheduler.diagnosis import Refusal, counted, refused_by
 from allotment.scheduler.framework import Status
 from allotment.scheduler.gang import gang_of
-from allotment.scheduler.obstacles import Obstacles
+from allotment.scheduler.obstacles import ClaimName, Obstacles
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.plugins.nominated_nodes import NAME as NOMINATED
 from allotment.scheduler.pod import PodInfo
@@ -86,10 +86,12 @@ def start_simulation(
     configuration: Configuration = DEFAULT,
     features: Features = ALL,
     now: float = 0.0,
+    claim_name: ClaimName | None = None,
 ) -> Simulation:
     """A simulation of a cluster that has these objects, in any order: nodes, pods, slices, claims, classes, and whatever else the
-    scheduler reads. They are shared, not copied. ``now`` is for claims whose devices were to be ready by some time."""
-    simulation = Simulation(configuration, features, now)
+    scheduler reads. They are shared, not copied. ``now`` is for claims whose devices were to be ready by some time, ``claim_name`` for
+    names that are taken (``obstacles``)."""
+    simulation = Simulation(configuration, features, now, claim_name)
     simulation.load(objects)
     return simulation
 
@@ -97,7 +99,13 @@ def start_simulation(
 class Simulation(ForkableCluster):
     """See the module; made by :func:`start_simulation`."""
 
-    def __init__(self, configuration: Configuration, features: Features, now: float) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        features: Features,
+        now: float,
+        claim_name: ClaimName | None = None,
+    ) -> None:
         super().__init__(features)
         self.now = now
         self._profiles = configuration.rosters()
@@ -110,6 +118,7 @@ class Simulation(ForkableCluster):
             schedulers=self._profiles.keys(),
             growing=True,
             knows=lambda kind, namespace: bool(self.objects(kind)),
+            claim_name=claim_name,
             version=lambda: self.shown,
         )
 

@@ -26,6 +26,7 @@ from allotment.api.scenario import (
 )
 from allotment.api.storage import CSINode
 from allotment.autoscaler.arrival import add_node, arrive, start_daemons
+from allotment.autoscaler.declared_features import declaring
 from allotment.autoscaler.drain import Held, drain, forget, goes_along
 from allotment.autoscaler.errors import NodeInUse, Refused, SimulationError
 from allotment.autoscaler.forkable_cluster import Slice, key_of, publisher
@@ -52,6 +53,9 @@ class Stage:
         self.simulation = simulation
         self._machines = machines
         self._workloads: dict[Identity, Workload] = {}
+        self.brought: dict[
+            str, None
+        ] = {}  # pods that steps bring and no server has created yet, as they come
 
     def play(self, step: Step) -> list[str]:
         """Does what a step says; returns what else is to be told of it. Raises Refused: whatever was changed is to be reverted."""
@@ -91,7 +95,7 @@ class Stage:
             shared = sum(each.spec.node_name != wish.like for each in slices)
             told = [f"{count_of(shared, 'slice')} of {wish.like} that other nodes reach too not copied"]
             return [f"added {few(names)}", *(told if shared else ())]
-        machine = self._machine(wish)
+        [machine] = declaring(self.simulation, [self._machine(wish)])
         for name in names:
             arrive(self.simulation, machine, name)
         source = f" from {machine.source}" if machine.source else ""
@@ -177,6 +181,8 @@ class Stage:
             if isinstance(fresh, Pod | ResourceClaim) and key_of(fresh) in there:
                 raise Refused(f"{fresh.kind} {key_of(fresh)} is there already")
             self.simulation.put(fresh)
+            if isinstance(fresh, Pod):
+                self.brought[key_of(fresh)] = None
             if isinstance(fresh, DeviceTaintRule):
                 evict_tainted(self.simulation, fresh)
         if any(isinstance(each, DaemonSet) for each in step.objects):
@@ -256,6 +262,7 @@ class Stage:
             while key_of(new := self._ours(workload.pod(number))) in self.simulation.objects(Pod):
                 number += 1
             self.simulation.put(new)
+            self.brought[key_of(new)] = None
         self._workloads[id] = workload
         return [f"{len(pods)} → {count_of(wanted, 'pod')}"]
 

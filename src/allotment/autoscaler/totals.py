@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from allotment.api.core import Node
+from allotment.allocator.suits import NODE_OPERATIONS
+from allotment.api.core import Node, NodeStatus
 from allotment.api.meta import ObjectMeta
 from allotment.api.resource import ResourceClaim, ResourceSlice
 from allotment.autoscaler.device_rooms import (
@@ -153,7 +154,7 @@ def _devices(
             published.append(each)
     if len(published) > MOST_SLICES or not any(claims):
         return
-    here = Node(metadata=ObjectMeta(name="anywhere"))
+    here = Node(metadata=ObjectMeta(name="anywhere"), status=NodeStatus(declared_features=(NODE_OPERATIONS,)))
     site = site_of(here, [for_all(each) for each in published], simulation.cluster)
     if site is None:
         return

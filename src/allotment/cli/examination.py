@@ -44,6 +44,7 @@ from allotment.cli.placement import Rejection, rejection_of
 from allotment.cli.pod_changes import pod_remedies
 from allotment.cli.seen import USE, made_up_nodes
 from allotment.cli.semantic_hints import semantic_hints
+from allotment.controllers.claims import claim_name
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.dry_run import DryRun
@@ -118,7 +119,9 @@ class Examination:
         for obj in self._objects:
             cluster.change(None, obj)
         hold_hidden(cluster, seen)
-        self._inquiry = Inquiry(cluster, profile_of(pod), gangs=self._gangs, knows=seen.knows)
+        self._inquiry = Inquiry(
+            cluster, profile_of(pod), gangs=self._gangs, knows=seen.knows, claim_name=claim_name
+        )
         if self._inquiry.obstacles.unmade(pod) is None:
             self._suppose(made)
 

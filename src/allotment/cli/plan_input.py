@@ -32,10 +32,13 @@ from allotment.scheduler.priority import with_priority
 
 @dataclass(slots=True)
 class Waiting:
-    """``objects`` are the cluster's, ``pods`` those to plan for; ``missing`` says of pods what they refer to in vain."""
+    """``objects`` are the cluster's, ``pods`` those to plan for. Of these, the ``new`` ones are still to be created; ``others`` wait in
+    the cluster and are not planned for."""
 
     objects: list[ApiStruct] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
+    new: frozenset[str] = frozenset()  # namespace/name
+    others: list[Pod] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     volumes: bool = True  # all of them are among the objects
 
@@ -77,7 +80,8 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
     """The pods of files, or if these have none those that wait in the cluster. ``tainted``: the slices have what rules say."""
     found = Waiting()
     own = {(type(each), name_of(_metadata(each))) for each in mine}
-    there = [each for each in cluster if (type(each), name_of(_metadata(each))) not in own]
+    known = list(cluster)
+    there = [each for each in known if (type(each), name_of(_metadata(each))) not in own]
     everything = [_in_namespace(each) for each in (*mine, *there)]
     pods = [each for each in everything if isinstance(each, Pod)]
     heard = schedulers_heard_of(pods) | set(OWN_NAMES)
@@ -85,6 +89,8 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
         heard |= {each.spec.scheduler_name or "" for each in mine if isinstance(each, Pod)}
     classes = {each.metadata.name: each for each in everything if isinstance(each, PriorityClass)}
     chosen = {name_of(each.metadata) for each in mine if isinstance(each, Pod)}
+    created = {name_of(each.metadata) for each in known if isinstance(each, Pod)}
+    found.new = frozenset(map("/".join, chosen - created))
     found.objects = [
         each
         for each in everything
@@ -99,8 +105,10 @@ def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted:
         if pod.spec.node_name or pod.status.phase in FINISHED:
             found.objects.append(pod)
         elif not chosen or name_of(pod.metadata) in chosen:
-            created = replace(pod, spec=with_priority(pod.spec, classes))
-            found.pods.append(_ours(created, found, heard))
+            ranked = replace(pod, spec=with_priority(pod.spec, classes))
+            found.pods.append(_ours(ranked, found, heard))
+        else:
+            found.others.append(pod)
     return found
 
 

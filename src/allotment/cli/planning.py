@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from allotment.api.apps import DaemonSet
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodDisruptionBudget
-from allotment.api.core import Node
+from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.autoscaler.arrivals import expect
 from allotment.autoscaler.consolidation import consolidate
+from allotment.autoscaler.creation import refusals
+from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.launch import to_be_had
 from allotment.autoscaler.node_claims import on_offer
 from allotment.autoscaler.overlays import evaluate
@@ -24,6 +26,7 @@ from allotment.cli.cluster import name_of
 from allotment.cli.examination import KINDS as SCHEDULED
 from allotment.cli.examination import sees_volumes
 from allotment.cli.plan_input import waiting
+from allotment.controllers.claims import claim_name
 from allotment.scheduler.volumes.pod_volumes import volumes_of
 
 if TYPE_CHECKING:
@@ -66,17 +69,26 @@ def planned(
     had a short while ago is left out. What could not be used of the catalogue is noted."""
     own = list(own)
     claims = [each for each in own if isinstance(each, NodeClaim)]
-    simulation = start_simulation(waiting.objects)
+    simulation = start_simulation(waiting.objects, claim_name=claim_name)
     simulation.cluster.storage.known = waiting.volumes
     found = evaluate(with_own(catalogue, own))
     waiting.notes += [each for each in found.notes if each not in waiting.notes]
     expect(simulation, claims, found.machines)
+    _create(simulation, waiting)
     make_claims(simulation, waiting.pods)
     machines = on_offer(found.machines, claims)
     plan = provision(simulation, machines, waiting.pods, cheapest_alternative=by_price)
     if plan.pending:
         waiting.notes += [each for each in _conflicts(found) if each not in waiting.notes]
     return plan
+
+
+def _create(simulation: Simulation, waiting: Waiting) -> None:
+    """Has the simulation know which pods no server would create."""
+    new = [pod for pod in waiting.pods if key_of(pod) in waiting.new]
+    old = [pod for pod in waiting.pods if key_of(pod) not in waiting.new]
+    there = (*simulation.objects(Pod).values(), *waiting.others, *old)
+    simulation.obstacles.refuse(refusals(simulation.cluster, new, there))
 
 
 def _conflicts(found: Evaluation) -> list[str]:
@@ -118,7 +130,7 @@ def consolidated(
     """Which nodes can go, and the cluster as it is. Machines on their way count as if they were there, and stay."""
     own = list(own)
     claims = [each for each in own if isinstance(each, NodeClaim)]
-    simulation = start_simulation([*waiting.objects, *waiting.pods])
+    simulation = start_simulation([*waiting.objects, *waiting.pods], claim_name=claim_name)
     simulation.cluster.storage.known = waiting.volumes
     candidates = _quiet_since(simulation, claims)
     known = with_own(catalogue, own)

@@ -126,7 +126,8 @@ def from_templates(pod: Pod, seen: Seen) -> list[ResourceClaim]:
     """The claims that are still to be made for a pod, as they will be if nothing keeps them from being made."""
     templates = {"/".join(name_of(each.metadata)): each for each in seen.some(ResourceClaimTemplate)}
     made = {entry.name for entry in pod.spec.resource_claims if _is_made(pod, entry, seen)}
-    found = missing_claims(pod, templates, made=made, taken=())
+    taken = {"/".join(name_of(each.metadata)) for each in seen.of(ResourceClaim)} if templates else ()
+    found = missing_claims(pod, templates, made=made, taken=taken)
     return [claim for claim in found if isinstance(claim, ResourceClaim)]
 
 

@@ -23,6 +23,7 @@ from allotment.cli.examination import hides_volumes, hold_hidden, objects_of, pl
 from allotment.cli.explanation import State
 from allotment.cli.explanation_text import BEGINNINGS
 from allotment.cli.pod_explanation import condition_of, from_templates, identified, regardless_of_nodes
+from allotment.controllers.claims import claim_name
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.inquiry import Inquiry
 
@@ -158,7 +159,11 @@ class WaitingPods:
         key = pod.spec.scheduler_name or "", gangs
         if key not in self._inquiries:
             self._inquiries[key] = Inquiry(
-                self._cluster, profile_of(pod), gangs=gangs, knows=self._seen.knows
+                self._cluster,
+                profile_of(pod),
+                gangs=gangs,
+                knows=self._seen.knows,
+                claim_name=claim_name,
             )
         return self._inquiries[key]
 

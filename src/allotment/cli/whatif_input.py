@@ -26,6 +26,7 @@ from allotment.cli.examination import (
 from allotment.cli.input import BadInput, read_objects
 from allotment.cli.plan_input import checked, waiting
 from allotment.cli.seen import Seen, look
+from allotment.controllers.claims import claim_name
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -45,7 +46,7 @@ class Scene:
     seen: Seen | None = None  # by whom not all may be seen
 
     def simulation(self) -> Simulation:
-        found = start_simulation(self.objects)
+        found = start_simulation(self.objects, claim_name=claim_name)
         if self.seen is not None:
             hold_hidden(found.cluster, self.seen)
         return found

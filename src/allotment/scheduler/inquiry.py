@@ -18,7 +18,7 @@ from allotment.scheduler.device_wants import NAME as DEVICES
 from allotment.scheduler.device_wants import Wants, reaches
 from allotment.scheduler.diagnosis import Refusal, refused_by
 from allotment.scheduler.framework import Status
-from allotment.scheduler.obstacles import Knows, Obstacles
+from allotment.scheduler.obstacles import ClaimName, Knows, Obstacles
 from allotment.scheduler.placement import Attempt, Placer
 
 if TYPE_CHECKING:
@@ -53,9 +53,10 @@ class Inquiry:
         *,
         gangs: bool = True,
         knows: Knows = lambda kind, namespace: True,
+        claim_name: ClaimName | None = None,
     ) -> None:
         self.cluster = cluster
-        self.obstacles = Obstacles(cluster, profiles, gangs=gangs, knows=knows)
+        self.obstacles = Obstacles(cluster, profiles, gangs=gangs, knows=knows, claim_name=claim_name)
         self._placer = Placer(cluster, profiles)
 
     def about(self, key: str, now: float) -> Finding:

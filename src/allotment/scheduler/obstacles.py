@@ -14,10 +14,12 @@ the first ones get what a quota has left.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from allotment.api.batch import PriorityClass
+from allotment.api.batch import PodGroup, PriorityClass
 from allotment.api.claim_marks import POD_CLAIM_NAME
+from allotment.api.core import Pod
 from allotment.api.likeness import near
 from allotment.api.resource import ResourceClaimTemplate
 from allotment.scheduler.claim_quotas import ClaimQuotas, claim_like
@@ -27,20 +29,24 @@ from allotment.scheduler.extended_resources import existing, extended_claim, ser
 from allotment.scheduler.framework import Code, Status
 from allotment.scheduler.gang import gang_of, incomplete
 from allotment.scheduler.gate import admission
-from allotment.scheduler.queues import QUEUE, Queues, demand_of
+from allotment.scheduler.pod import group_key
+from allotment.scheduler.queues import QUEUE, Queues, add, demand_of, further_demand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from allotment.api.core import Pod, PodResourceClaim
+    from allotment.api.core import PodResourceClaim
     from allotment.api.meta import ApiStruct
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.gang import Gang
     from allotment.scheduler.pod import PodInfo
+    from allotment.scheduler.requests import Amounts
     from allotment.scheduler.roster import Profile
 
 Knows = Callable[["type[ApiStruct]", str], bool]
 """Whether all objects of a kind in a namespace are in the cluster: else nothing can be said to be missing."""
+ClaimName = Callable[[str, str, str], str]
+"""The name that a claim gets which is made for an owner's entry, by the owner's name, the entry's and the owner's uid."""
 
 OWN_NAMES = frozenset(("", DEFAULT_SCHEDULER))
 """Pods are for these where they name nobody else."""
@@ -58,7 +64,8 @@ class Obstacles:
 
     ``schedulers`` are the names by which pods ask for one that certainly runs. Without ``gangs``, groups do not matter: the caller does not
     see them. With ``growing`` there may be more nodes than there are: then it is no standing obstacle that what there is now is kept for
-    other queues, and ``of_member`` alone asks for that. ``version`` changes whenever anything in the cluster does: then what holds for a gang is found out once for all members.
+    other queues, and ``of_member`` alone asks for that. With ``claim_name``, it is known whether somebody else has the name of a claim that is
+    still to be made. ``version`` changes whenever anything in the cluster does: then what holds for a gang is found out once for all members.
     """
 
     def __init__(
@@ -70,6 +77,7 @@ class Obstacles:
         gangs: bool = True,
         growing: bool = False,
         knows: Knows = lambda kind, namespace: True,
+        claim_name: ClaimName | None = None,
         version: Callable[[], int] | None = None,
     ) -> None:
         self._cluster = cluster
@@ -78,11 +86,22 @@ class Obstacles:
         self._gangs = gangs
         self._growing = growing
         self._knows = knows
+        self._claim_name = claim_name
         self.quotas = ClaimQuotas(cluster)
         self._queues = Queues(cluster)
         self._regrouped = -1
         self._version = version
-        self._gang_answers: dict[str, tuple[int, Status | None]] = {}  # by group
+        self._gang_answers: dict[str, tuple[int, _GangAnswer]] = {}  # by group
+        self._uncreated: Mapping[str, str] = {}
+
+    def refuse(self, uncreated: Mapping[str, str]) -> None:
+        """From now on, these pods (``namespace/name``) count as not created, for a reason each, and no others do."""
+        self._uncreated = uncreated
+        self._gang_answers.clear()
+
+    def uncreated(self, pod: Pod) -> bool:
+        """Whether a pod counts as not created."""
+        return bool(self._uncreated) and f"{pod.metadata.namespace}/{pod.metadata.name}" in self._uncreated
 
     def of(self, pod: PodInfo) -> Status | None:
         """What keeps a pod without a node from being placed; None: nothing but nodes can."""
@@ -93,7 +112,7 @@ class Obstacles:
         status = self.of_itself(pod)
         gang = self._gang(pod) if status is None and self._gangs and pod.group else None
         words = self._of_queue(gang, (pod,), starts=False, growing=False) if gang is not None else ""
-        return Status(Code.UNRESOLVABLE, QUEUE, words) if words else status
+        return _of_its_queue(words) if words else status
 
     def unmade(self, pod: Pod) -> Status | None:
         """What keeps a claim from being made that a pod asks for by template, if anything does."""
@@ -105,6 +124,7 @@ class Obstacles:
                 why = f"the namespace {namespace} is being deleted"
             elif template is not None:
                 why = self.quotas.refusal(namespace, claim_like(template))
+                why = self.name_taken(self._owner(pod, entry), entry.name) or why
             elif self._knows(ResourceClaimTemplate, namespace):
                 why = f"there is no ResourceClaimTemplate {namespace}/{name}{self._others(name or '', namespace)}"
             if why:
@@ -116,6 +136,8 @@ class Obstacles:
     def of_itself(self, pod: PodInfo) -> Status | None:
         """As ``of``, its group aside."""
         name = pod.pod.spec.scheduler_name or ""
+        if pod.key in self._uncreated:
+            return _kept_by(ADMISSION, self._uncreated[pod.key])
         if pod.leaving:
             return _kept_by(SCHEDULER, "is being deleted and will not be placed")
         if not self.runs(name):
@@ -167,6 +189,23 @@ class Obstacles:
             if entry.resource_claim_template_name and entry.name not in noted:
                 yield entry
 
+    def name_taken(self, owner: Pod | PodGroup, entry: str) -> str:
+        """Whether somebody else has the name that the claim for an entry would get, and what to do about it; empty: nobody has."""
+        meta = owner.metadata
+        name = self._claim_name(meta.name, entry, meta.uid) if self._claim_name is not None else ""
+        found = self._cluster.claims.objects.get(f"{meta.namespace}/{name}")
+        if found is None or any(
+            each.controller and each.uid == meta.uid for each in found.metadata.owner_references
+        ):
+            return ""
+        what = "pod" if isinstance(owner, Pod) else "pod group"
+        return f"there is a ResourceClaim {meta.namespace}/{name} that was not made for this {what}; delete it, and one will be made"
+
+    def _owner(self, pod: Pod, entry: PodResourceClaim) -> Pod | PodGroup:
+        """For whom the claim of an entry is made."""
+        group = self._cluster.groups.get(group_key(pod))
+        return group if isinstance(group, PodGroup) and entry in group.spec.resource_claims else pod
+
     def _others(self, name: str, own: str) -> str:
         """The namespaces that have a template of this name; if none, what is called alike in the pod's own. In words."""
         keys = [key.split("/") for key in sorted(self._cluster.templates)]
@@ -188,15 +227,15 @@ class Obstacles:
             return None
         members = self._cluster.members.get(pod.group, {})
         if self._version is None or pod.key not in members:
-            return self._of_gang(gang, {**members, pod.key: pod})
-        version, (known, answer) = self._version(), self._gang_answers.get(pod.group, (-1, None))
+            return self._of_gang(gang, {**members, pod.key: pod}).of(pod)
+        version, (known, answer) = self._version(), self._gang_answers.get(pod.group, (-1, _FREE))
         if known != version:
             answer = self._of_gang(gang, members)
             self._gang_answers[pod.group] = version, answer
-        return answer
+        return answer.of(pod)
 
-    def _of_gang(self, gang: Gang, members: Mapping[str, PodInfo]) -> Status | None:
-        """What keeps a whole gang: too few members that could be placed, or its queue."""
+    def _of_gang(self, gang: Gang, members: Mapping[str, PodInfo]) -> _GangAnswer:
+        """What keeps a gang, or those of its members that are more than its queue takes."""
         placed = [each for each in members.values() if each.node]
         ended = self._cluster.finished.get(gang.key, {})
         need = gang.need(placed, list(ended.values()).count("Succeeded"))
@@ -205,23 +244,73 @@ class Obstacles:
         )
         able = [each for each in waiting if self.of_itself(each) is None]
         if need and not need.met_by(able):
-            return incomplete(gang, need.count - len(able))
+            return _GangAnswer(incomplete(gang, need.count - len(able)))
+        if not gang.queue:
+            return _FREE
+        taken, beyond = self._within_queue(gang, able)
+        enough = not need or need.met_by(taken)
+        least = taken if enough else able[: need.count]
         starts = need.count >= gang.minimum
-        words = self._of_queue(gang, able[: max(need.count, 1)], starts=starts, growing=self._growing)
-        return Status(Code.UNRESOLVABLE, QUEUE, words) if words else None
+        if starts or not enough:
+            words = self._of_queue(gang, least, starts=starts, growing=self._growing)
+            if words or not enough:
+                return _GangAnswer(_of_its_queue(words) if words else next(iter(beyond.values()), None))
+        return _GangAnswer(None, beyond)
+
+    def _within_queue(
+        self, gang: Gang, pods: Sequence[PodInfo]
+    ) -> tuple[Sequence[PodInfo], dict[str, Status]]:
+        """The pods that the queue of a gang takes, as the scheduler goes through them; and why it does not take the others."""
+        if not self._of_queue(gang, pods, starts=False, growing=self._growing):
+            return pods, {}
+        total: Amounts = {}
+        counted: set[str] = set()
+        taken: list[PodInfo] = []
+        found: dict[str, Status] = {}
+        for pod in pods:
+            more, claims = further_demand(pod, counted, self._cluster)
+            together = dict(more)
+            add(together, total)
+            words = self._beyond(gang, together, growing=self._growing)
+            if words:
+                words = self._queues.above_limits(gang.queue, more, {gang.queue: total}) or words
+                found[pod.key] = _of_its_queue(words)
+                continue
+            total = together
+            counted |= claims
+            taken.append(pod)
+        return taken, found
 
     def _of_queue(self, gang: Gang, pods: Sequence[PodInfo], *, starts: bool, growing: bool) -> str:
-        """Why the queue of a gang cannot take what it needs at least."""
+        """Why the queue of a gang cannot take these pods together, and with ``starts`` what the gang wants at least."""
         if not gang.queue:
             return ""
-        if self._regrouped != self._cluster.regrouped:
-            self._regrouped = self._cluster.regrouped
-            self._queues.reset()
         least = demand_of(pods, self._cluster)
         for name, amount in gang.resources.items() if starts else ():
             least[name] = max(amount, least.get(name, 0))
+        return self._beyond(gang, least, growing=growing)
+
+    def _beyond(self, gang: Gang, amounts: Amounts, *, growing: bool) -> str:
+        """Why the queue of a gang cannot give so much."""
+        if self._regrouped != self._cluster.regrouped:
+            self._regrouped = self._cluster.regrouped
+            self._queues.reset()
         beyond = self._queues.above_limits if growing else self._queues.beyond
-        return self._queues.closed(gang.queue) or beyond(gang.queue, least)
+        return self._queues.closed(gang.queue) or beyond(gang.queue, amounts)
+
+
+@dataclass(frozen=True, slots=True)
+class _GangAnswer:
+    """What keeps ``all`` members of a gang, or ``some`` of them, by key, while others may go."""
+
+    all: Status | None = None
+    some: Mapping[str, Status] = field(default_factory=dict)
+
+    def of(self, pod: PodInfo) -> Status | None:
+        return self.all or self.some.get(pod.key)
+
+
+_FREE = _GangAnswer()
 
 
 def schedulers_heard_of(pods: Iterable[Pod]) -> set[str]:
@@ -239,6 +328,10 @@ def schedulers_heard_of(pods: Iterable[Pod]) -> set[str]:
 
 def _kept_by(who: str, words: str) -> Status:
     return Status(Code.UNRESOLVABLE, who, words)
+
+
+def _of_its_queue(words: str) -> Status:
+    return Status(Code.UNRESOLVABLE, QUEUE, words)
 
 
 def _by_key(pod: PodInfo) -> str:

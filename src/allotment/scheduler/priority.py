@@ -24,5 +24,12 @@ def with_priority(spec: PodSpec, classes: Mapping[str, PriorityClass]) -> PodSpe
         known = classes.get(spec.priority_class_name)
         value = known.value if known is not None else _EVERYWHERE.get(spec.priority_class_name)
     else:
-        value = min((each.value for each in classes.values() if each.global_default), default=None)
+        default = classes.get(default_class(classes))
+        value = default.value if default is not None else None
     return spec if value is None else replace(spec, priority=value)
+
+
+def default_class(classes: Mapping[str, PriorityClass]) -> str:
+    """The name of the class of pods that name none; empty if there is no such class. Of several it is the one of the lowest value."""
+    found = [(each.value, name) for name, each in classes.items() if each.global_default]
+    return min(found)[1] if found else ""

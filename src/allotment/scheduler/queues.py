@@ -18,7 +18,7 @@ What is used is kept up to date by the cluster's log of changed nodes, so a ques
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from allotment.api.batch import Queue, VolcanoPodGroup
@@ -65,13 +65,20 @@ def queue_name(group: VolcanoPodGroup) -> str:
 def demand_of(pods: Iterable[PodInfo], cluster: Cluster) -> Amounts:
     """What pods take, or would take, of a queue together."""
     total: Amounts = {}
-    claims: set[str] = set()
+    counted: set[str] = set()
     for pod in pods:
-        add(total, own_demand(pod, cluster))
-        claims.update(_claims(pod, cluster))
-    for key in claims:
-        add(total, claimed(key, cluster))
+        more, claims = further_demand(pod, counted, cluster)
+        add(total, more)
+        counted |= claims
     return total
+
+
+def further_demand(pod: PodInfo, counted: Set[str], cluster: Cluster) -> tuple[Amounts, set[str]]:
+    """What a pod takes of a queue beside others whose claims are ``counted``, and those of its claims that are not."""
+    more, claims = own_demand(pod, cluster), set(_claims(pod, cluster)) - counted
+    for key in claims:
+        add(more, claimed(key, cluster))
+    return more, claims
 
 
 def own_demand(pod: PodInfo, cluster: Cluster) -> Amounts:

@@ -16,6 +16,7 @@ from allotment.autoscaler.forkable_cluster import key_of
 from allotment.autoscaler.simulation import Simulation, start_simulation
 from allotment.client.form import Resource
 from allotment.client.informers import Informers
+from allotment.controllers.claims import claim_name
 from allotment.scheduler.configuration import DEFAULT, Configuration
 
 _ALWAYS: tuple[type[ApiStruct], ...] = (
@@ -40,7 +41,7 @@ class FollowedCluster:
         places: Mapping[type[ApiStruct], Resource],
         configuration: Configuration = DEFAULT,
     ) -> None:
-        self._simulation = start_simulation((), configuration=configuration)
+        self._simulation = start_simulation((), configuration=configuration, claim_name=claim_name)
         self._changed: dict[tuple[type[ApiStruct], str], ApiStruct | None] = {}
         for kind in _ALWAYS:
             informers.of(kind).on_change(self._note)
