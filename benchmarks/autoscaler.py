@@ -39,11 +39,11 @@ from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.quantity import Quantity
 from allotment.api.resource import ResourceClaim
-from allotment.autoscaler.consolidation import consolidate
-from allotment.autoscaler.drain import Drained, drain
-from allotment.autoscaler.provisioner import provision
-from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
-from allotment.autoscaler.utilisation import utilisation
+from allotment.autoscaler.consolidate.consolidation import consolidate
+from allotment.autoscaler.provision.provisioner import provision
+from allotment.autoscaler.simulate.drain import Drained, drain
+from allotment.autoscaler.simulate.simulation import Bound, Simulation, start_simulation
+from allotment.autoscaler.simulate.utilisation import utilisation
 from allotment.cli.memory import spare_collector
 from benchmarks import autoscaler_problems, fleets, rehearsal
 from benchmarks.rehearsal import asker

@@ -21,10 +21,10 @@ from allotment.api.codec import decode
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct, OwnerReference
 from allotment.api.resource import DeviceClass, ResourceClaim
-from allotment.autoscaler.catalogue import Catalogue
-from allotment.autoscaler.machine import Machine, node_of
-from allotment.autoscaler.overlays import evaluate
-from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
+from allotment.autoscaler.catalogue.catalogue import Catalogue
+from allotment.autoscaler.catalogue.machine import Machine, node_of
+from allotment.autoscaler.catalogue.overlays import evaluate
+from allotment.autoscaler.simulate.simulation import Bound, Simulation, start_simulation
 
 DRIVER = "gpu.example.com"
 SIZES = (2, 4, 8, 16, 32, 48, 64, 96)

@@ -7,9 +7,9 @@ from typing import Any
 
 from allotment.api.autoscaling import InstanceType, NodeGroup, NodeOverlay, NodePool
 from allotment.api.codec import decode
-from allotment.autoscaler.catalogue import Catalogue
-from allotment.autoscaler.machine import Machine
-from allotment.autoscaler.overlays import Evaluation, evaluate
+from allotment.autoscaler.catalogue.catalogue import Catalogue
+from allotment.autoscaler.catalogue.machine import Machine
+from allotment.autoscaler.catalogue.overlays import Evaluation, evaluate
 
 ROOT = "resource.kubernetes.io/pcieRoot"
 GPU, NIC = "gpu.example.com", "nic.example.com"

@@ -11,7 +11,7 @@ from allotment.api import alpha2
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import DeviceClass, ResourceClaim
-from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
+from allotment.autoscaler.simulate.simulation import Bound, Simulation, start_simulation
 from tests.allocator import build
 from tests.allocator.trees import card, parameters, resource_class, slice_of
 from tests.allocator.trees import claim as tree_claim

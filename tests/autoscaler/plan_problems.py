@@ -16,9 +16,9 @@ from typing import Any
 from allotment.api.autoscaling import InstanceType, NodePool
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
-from allotment.autoscaler.arrival import arrive
-from allotment.autoscaler.machine import Machine
-from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
+from allotment.autoscaler.catalogue.machine import Machine
+from allotment.autoscaler.simulate.node_arrival import arrive
+from allotment.autoscaler.simulate.simulation import Bound, Simulation, start_simulation
 from tests.allocator import build
 from tests.autoscaler.build import GPU as DRIVER
 from tests.autoscaler.build import NIC, device, devices, evaluated, pool, template, type_

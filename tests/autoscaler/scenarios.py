@@ -9,11 +9,11 @@ from typing import Any
 from allotment.api.codec import to_builtins
 from allotment.api.manifest import Located, read_manifest
 from allotment.api.meta import ApiStruct
-from allotment.autoscaler.machine import Machine
-from allotment.autoscaler.outcome import Outcome
-from allotment.autoscaler.rehearsal import rehearse
-from allotment.autoscaler.scenario import Scenario, read_scenario
-from allotment.autoscaler.simulation import Simulation
+from allotment.autoscaler.catalogue.machine import Machine
+from allotment.autoscaler.scenario.scenario import Scenario, read_scenario
+from allotment.autoscaler.scenario.scenario_run import rehearse
+from allotment.autoscaler.scenario.step_outcome import Outcome
+from allotment.autoscaler.simulate.simulation import Simulation
 from allotment.cel.expression_check import check_expression
 from tests.autoscaler.builders import picture, simulation
 

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
-from allotment.autoscaler.forkable_cluster import key_of
-from allotment.autoscaler.machine import node_of
-from allotment.autoscaler.provisioner import provision
-from allotment.autoscaler.simulation import start_simulation
+from allotment.autoscaler.catalogue.machine import node_of
+from allotment.autoscaler.provision.provisioner import provision
+from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.autoscaler.simulate.simulation import start_simulation
 from tests.scheduler.builders import HOSTNAME
 from tests.scheduler.world import Seat, World, settle
 

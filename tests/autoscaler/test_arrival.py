@@ -12,10 +12,10 @@ from allotment.api.apps import DaemonSet, DaemonSetSpec, PodTemplateSpec
 from allotment.api.batch import PriorityClass
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import ResourceClaimTemplate, ResourceClaimTemplateSpec
-from allotment.autoscaler.arrival import add_node, arrive
-from allotment.autoscaler.drain import drain
-from allotment.autoscaler.provisioner import provision
-from allotment.autoscaler.simulation import Simulation
+from allotment.autoscaler.provision.provisioner import provision
+from allotment.autoscaler.simulate.drain import drain
+from allotment.autoscaler.simulate.node_arrival import add_node, arrive
+from allotment.autoscaler.simulate.simulation import Simulation
 from tests.allocator import build
 from tests.autoscaler.build import evaluated, gpus, machine, pool, type_
 from tests.autoscaler.builders import asking, picture, simulation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from allotment.autoscaler.assortment import assortment, money, says
+from allotment.autoscaler.catalogue.catalogue_summary import assortment, money, says
 from tests.autoscaler.build import (
     GPU,
     NIC,

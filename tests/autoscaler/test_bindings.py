@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from allotment.api.autoscaling import DynamicResources
 from allotment.api.codec import decode
-from allotment.autoscaler.bindings import Bound, classes
+from allotment.autoscaler.catalogue.attribute_bindings import Bound, classes
 from tests.autoscaler.build import GPU, NIC, ROOT, binding, device, devices, template
 
 NUMA = "example.com/numa"

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allotment.api.autoscaling import InstanceType, NodePool
-from allotment.autoscaler.plan import Plan
-from allotment.autoscaler.provisioner import provision
-from allotment.autoscaler.simulation import start_simulation
+from allotment.autoscaler.provision.plan import Plan
+from allotment.autoscaler.provision.provisioner import provision
+from allotment.autoscaler.simulate.simulation import start_simulation
 from tests.allocator import build
 from tests.autoscaler.build import GPU, NIC, Json, device, devices, evaluated, pool, template, type_
 from tests.autoscaler.builders import asking, picture
@@ -145,7 +145,7 @@ def test_pods_share_a_machine_in_the_order_in_which_they_fit() -> None:
 
 
 def test_what_was_not_tried_in_all_orders_is_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.autoscaler.showroom.ORDERS", 0)
+    monkeypatch.setattr("allotment.autoscaler.provision.machine_trials.ORDERS", 0)
     modest, wanted = asking("p0", build.request("g"), cpu=1)
     demanding, more = asking("p1", build.request("g", LARGE, count=2), cpu=1)
     offers = (type_("t", dynamicResources=sized("l", "s", "l")),)

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from allotment.api.resource import DeviceAttribute, ResourceSlice
 from allotment.api.unknown_attribute import UnknownAttribute
 from allotment.api.validation import validate_slice
-from allotment.autoscaler.catalogue import Catalogue, CatalogueError, read_catalogue
-from allotment.autoscaler.machine import node_of
-from allotment.autoscaler.overlays import evaluate
+from allotment.autoscaler.catalogue.catalogue import Catalogue, CatalogueError, read_catalogue
+from allotment.autoscaler.catalogue.machine import node_of
+from allotment.autoscaler.catalogue.overlays import evaluate
 from tests.autoscaler.build import group, pool
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "autoscaling"

@@ -19,8 +19,8 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.api.unknown_attribute import UnknownAttribute
-from allotment.autoscaler.comparison import awaited, differences, published_by
-from allotment.autoscaler.machine import node_of
+from allotment.autoscaler.catalogue.machine import node_of
+from allotment.autoscaler.catalogue.prediction import awaited, differences, published_by
 from tests.allocator.build import slice_
 from tests.autoscaler.build import GPU, NIC, ROOT, binding, device, devices, machine, overlay, template, type_
 

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from allotment.api.autoscaling import NODE_POOL
 from allotment.api.core import Node, NodeCondition, Pod
 from allotment.api.meta import ApiStruct, OwnerReference
-from allotment.autoscaler.consolidation import Consolidation, consolidate
-from allotment.autoscaler.machine import Machine, node_of
-from allotment.autoscaler.provisioner import provision
-from allotment.autoscaler.simulation import Bound, Simulation
-from allotment.autoscaler.standing import DO_NOT_DISRUPT, SAFE_TO_EVICT, SCALE_DOWN_DISABLED
+from allotment.autoscaler.catalogue.machine import Machine, node_of
+from allotment.autoscaler.consolidate.consolidation import Consolidation, consolidate
+from allotment.autoscaler.consolidate.removability import DO_NOT_DISRUPT, SAFE_TO_EVICT, SCALE_DOWN_DISABLED
+from allotment.autoscaler.provision.provisioner import provision
+from allotment.autoscaler.simulate.simulation import Bound, Simulation
 from tests.allocator import build
 from tests.autoscaler.build import GPU, evaluated, gpus, group, pool, type_
 from tests.autoscaler.builders import asking, picture, semantic_claim, semantic_pod, simulation, trees
@@ -465,7 +465,7 @@ def test_as_much_is_saved_as_by_trying_everything(seed: int) -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_many_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not everything is tried any more; what is found can still be done, and done again it finds nothing."""
-    monkeypatch.setattr("allotment.autoscaler.consolidation.TRIALS", 10**6)
+    monkeypatch.setattr("allotment.autoscaler.consolidate.consolidation.TRIALS", 10**6)
     made = cluster(seed, 16, types=18, shapes=6)
     found = World(made.machines, made.there).consolidate()
     assert len(found.gone) >= 3  # a fifth of the nodes have next to nothing to do
@@ -473,7 +473,7 @@ def test_many_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_left_for_the_next_time_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.autoscaler.consolidation.TRIALS", 0)
+    monkeypatch.setattr("allotment.autoscaler.consolidate.consolidation.TRIALS", 0)
     made = cluster(1, 16, types=18, shapes=6)
     found = World(made.machines, made.there).asked({})
     assert found.gone

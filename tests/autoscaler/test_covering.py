@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.autoscaler.covering import Effort, cover, covers
-from allotment.autoscaler.yard import Cover, Yard, drawn_by, price_of, served_by, undominated
+from allotment.autoscaler.solver.covering import Effort, cover, covers
+from allotment.autoscaler.solver.covering_problem import (
+    Cover,
+    Yard,
+    drawn_by,
+    price_of,
+    served_by,
+    undominated,
+)
 from tests.autoscaler.yards import an_offer, brute_force, small_yards
 
 

@@ -12,8 +12,8 @@ from allotment.api.batch import PriorityClass
 from allotment.api.codec import decode, to_builtins
 from allotment.api.core import Pod, ResourceQuota
 from allotment.api.meta import ApiStruct, ObjectMeta
-from allotment.autoscaler.plan import Plan
-from allotment.autoscaler.simulation import start_simulation
+from allotment.autoscaler.provision.plan import Plan
+from allotment.autoscaler.simulate.simulation import start_simulation
 from allotment.cli.plan_input import waiting
 from allotment.cli.planning import planned
 from tests.allocator import build

@@ -12,15 +12,15 @@ from allotment.api.autoscaling import NODE_GROUP, NODE_POOL
 from allotment.api.codec import decode, to_builtins
 from allotment.api.core import Node, NodeCondition, Pod
 from allotment.api.meta import ApiStruct
-from allotment.autoscaler.arrivals import expect
-from allotment.autoscaler.consolidation import consolidate
-from allotment.autoscaler.declared_features import declaring
-from allotment.autoscaler.launch import decide
-from allotment.autoscaler.lot import lots_of
-from allotment.autoscaler.node_claims import claim_of
-from allotment.autoscaler.pending import pending
-from allotment.autoscaler.showroom import claims_of
-from allotment.autoscaler.totals import totals_of
+from allotment.autoscaler.catalogue.node_claims import claim_of
+from allotment.autoscaler.consolidate.consolidation import consolidate
+from allotment.autoscaler.provision.fleet_totals import totals_of
+from allotment.autoscaler.provision.launch import decide
+from allotment.autoscaler.provision.lots import lots_of
+from allotment.autoscaler.provision.machine_trials import claims_of
+from allotment.autoscaler.simulate.declared_features import declaring
+from allotment.autoscaler.simulate.expected_machines import expect
+from allotment.autoscaler.simulate.pending_pods import pending
 from allotment.cli.plan_input import waiting
 from allotment.cli.planning import planned
 from allotment.scheduler.plugins.node_declared_features import HOST_NETWORK_USERS as FEATURE

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from allotment.api.validation import validate_node_pool
-from allotment.autoscaler.disruption import EMPTY, FREE, UNDERUTILIZED, Rules
+from allotment.autoscaler.consolidate.disruption_policy import EMPTY, FREE, UNDERUTILIZED, Rules
 from tests.autoscaler.build import pool
 
 FRIDAY_AT_8 = 1_800_000_000.0

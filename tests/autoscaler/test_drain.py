@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct, OwnerReference
 from allotment.api.resource import ResourceClaim
-from allotment.autoscaler.drain import Drained, Held, drain
 from allotment.autoscaler.errors import NoSuchNode
-from allotment.autoscaler.simulation import Simulation
+from allotment.autoscaler.simulate.drain import Drained, Held, drain
+from allotment.autoscaler.simulate.simulation import Simulation
 from tests.allocator import build
 from tests.autoscaler.builders import (
     GPU,

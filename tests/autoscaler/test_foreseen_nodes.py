@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from allotment.api.core import Pod
 from allotment.api.resource import DeviceAttribute, ResourceClaim, ResourceSlice
-from allotment.autoscaler.machine import Machine, node_of
-from allotment.autoscaler.simulation import Bound, Simulation
+from allotment.autoscaler.catalogue.machine import Machine, node_of
+from allotment.autoscaler.simulate.simulation import Bound, Simulation
 from allotment.scheduler.diagnosis import Refusal
 from tests.allocator.build import match, request
 from tests.autoscaler.build import GPU, NIC, ROOT, binding, device, devices, machine, overlay, template, type_

@@ -6,7 +6,7 @@ import pytest
 
 from allotment.api.core import Pod
 from allotment.autoscaler.errors import NoFork, PodBound
-from allotment.autoscaler.simulation import Simulation
+from allotment.autoscaler.simulate.simulation import Simulation
 from allotment.scheduler.diagnosis import Refusal
 from tests.allocator import build
 from tests.autoscaler.builders import bind, devices_of, machines, picture, simulation

@@ -7,8 +7,8 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.autoscaler.knapsack import Refusals, Sack, sacks_of
-from allotment.autoscaler.yard import Offer, Pattern, pattern_of
+from allotment.autoscaler.solver.covering_problem import Offer, Pattern, pattern_of
+from allotment.autoscaler.solver.knapsack import Refusals, Sack, sacks_of
 from tests.autoscaler.yards import an_offer
 
 

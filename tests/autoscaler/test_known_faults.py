@@ -7,7 +7,7 @@ import pytest
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.autoscaler.errors import NodeInUse
-from allotment.autoscaler.simulation import Simulation
+from allotment.autoscaler.simulate.simulation import Simulation
 from allotment.scheduler.diagnosis import Refusal
 from tests.allocator import build
 from tests.autoscaler.builders import (

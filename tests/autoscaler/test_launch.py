@@ -13,9 +13,9 @@ from allotment.api.core import Node, NodeSpec, Pod
 from allotment.api.meta import ApiStruct, Condition
 from allotment.api.quantity import Quantity
 from allotment.api.resource import ResourceSlice
-from allotment.autoscaler.launch import Decision, claim_name, decide
-from allotment.autoscaler.node_claims import drivers_of, foreseen
-from allotment.autoscaler.simulation import Simulation
+from allotment.autoscaler.catalogue.node_claims import drivers_of, foreseen
+from allotment.autoscaler.provision.launch import Decision, claim_name, decide
+from allotment.autoscaler.simulate.simulation import Simulation
 from tests.allocator.build import request
 from tests.autoscaler.build import GPU, evaluated, gpus, pool, type_
 from tests.autoscaler.builders import asking, simulation

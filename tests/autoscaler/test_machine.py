@@ -10,7 +10,7 @@ from allotment.allocator.errors import NodeError
 from allotment.allocator.outcome import Invalid, Unsatisfiable
 from allotment.api.resource import DeviceConstraint, DeviceRequest, ResourceSlice
 from allotment.api.unknown_attribute import UnknownAttribute
-from allotment.autoscaler.machine import Machine, node_of
+from allotment.autoscaler.catalogue.machine import Machine, node_of
 from tests.allocator.build import (
     allocate,
     claim,

@@ -20,8 +20,8 @@ from allotment.api.codec import decode
 from allotment.api.meta import Condition
 from allotment.api.quantity import Quantity
 from allotment.api.validation import validate_node_claim
-from allotment.autoscaler.machine import Machine
-from allotment.autoscaler.node_claims import (
+from allotment.autoscaler.catalogue.machine import Machine
+from allotment.autoscaler.catalogue.node_claims import (
     DRIVERS,
     PODS,
     TERMINATION,

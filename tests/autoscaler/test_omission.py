@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.autoscaler.omission import FEW, SECOND_CHANCES, Attempt, best_attempt
+from allotment.autoscaler.provision.gang_selection import FEW, SECOND_CHANCES, Attempt, best_attempt
 
 
 def in_a_row(sizes: dict[str, int], places: int, without: frozenset[str]) -> Attempt[int]:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from allotment.api.autoscaling import NodeOverlay
 from allotment.api.quantity import Quantity
-from allotment.autoscaler.overlay_status import conditions
-from allotment.autoscaler.overlays import Evaluation, evaluate
+from allotment.autoscaler.catalogue.overlay_status import conditions
+from allotment.autoscaler.catalogue.overlays import Evaluation, evaluate
 from tests.autoscaler.build import (
     GPU,
     NIC,

@@ -11,7 +11,7 @@ from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Pod, PodCondition, PodResourceClaimStatus
 from allotment.api.meta import ObjectMeta, OwnerReference
 from allotment.api.resource import ResourceClaimTemplate, ResourceClaimTemplateSpec
-from allotment.autoscaler.pending import missing_claims, pending, wants_machine
+from allotment.autoscaler.simulate.pending_pods import missing_claims, pending, wants_machine
 from tests.autoscaler.builders import simulation
 from tests.scheduler.builders import claim, pod
 from tests.scheduler.gangs import group

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from allotment.api.resource import ResourceSlice
 from allotment.api.validation import validate_slice
-from allotment.autoscaler.pool_size import MOST_IN_A_SLICE, current, grown, shrunk
+from allotment.autoscaler.scenario.pool_size import MOST_IN_A_SLICE, current, grown, shrunk
 from tests.allocator import build
 from tests.scheduler.builders import slice_
 

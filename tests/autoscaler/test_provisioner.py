@@ -19,11 +19,11 @@ from allotment.api.autoscaling import NODE_POOL
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import DeviceTaintRule, DeviceTaintRuleSpec, DeviceTaintSelector
-from allotment.autoscaler.arrival import foresee_drivers
-from allotment.autoscaler.machine import Machine, node_of
-from allotment.autoscaler.plan import Plan
-from allotment.autoscaler.provisioner import provision
-from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
+from allotment.autoscaler.catalogue.machine import Machine, node_of
+from allotment.autoscaler.provision.plan import Plan
+from allotment.autoscaler.provision.provisioner import provision
+from allotment.autoscaler.simulate.node_arrival import foresee_drivers
+from allotment.autoscaler.simulate.simulation import Bound, Simulation, start_simulation
 from tests.allocator import build
 from tests.autoscaler.build import (
     GPU,

@@ -15,9 +15,9 @@ from allotment.api.codec import to_builtins
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, DeviceToleration, ResourceClaim, ResourceSlice
-from allotment.autoscaler.outcome import Outcome
-from allotment.autoscaler.rehearsal import Rehearsal, rehearse
-from allotment.autoscaler.simulation import Simulation, start_simulation
+from allotment.autoscaler.scenario.scenario_run import Rehearsal, rehearse
+from allotment.autoscaler.scenario.step_outcome import Outcome
+from allotment.autoscaler.simulate.simulation import Simulation, start_simulation
 from tests.allocator import build
 from tests.autoscaler.build import GPU, evaluated, gpus, type_
 from tests.autoscaler.build import pool as node_pool

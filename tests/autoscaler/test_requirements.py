@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.api.autoscaling import Requirement
-from allotment.autoscaler.requirements import ANY, NONE, Values, contradiction, failed, labelled, one, passing
+from allotment.autoscaler.catalogue.requirements import (
+    ANY,
+    NONE,
+    Values,
+    contradiction,
+    failed,
+    labelled,
+    one,
+    passing,
+)
 
 WORDS = ("a", "b", "0", "1", "2", "3", "4")
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.api.codec import to_builtins
-from allotment.autoscaler import step_rules as limits
-from allotment.autoscaler.scenario import MOST_STEPS, ScenarioError, read_scenario
-from allotment.autoscaler.step_rules import VERBS
+from allotment.autoscaler.scenario import step_rules as limits
+from allotment.autoscaler.scenario.scenario import MOST_STEPS, ScenarioError, read_scenario
+from allotment.autoscaler.scenario.step_rules import VERBS
 from allotment.cel.expression_check import check_expression
 from tests.allocator import build
 from tests.autoscaler.scenarios import Json, scenario, submit, workload

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.api.core import Pod
-from allotment.autoscaler.lot import bundled, lots_of
-from allotment.autoscaler.showroom import Showroom
+from allotment.autoscaler.provision.lots import bundled, lots_of
+from allotment.autoscaler.provision.machine_trials import Showroom
 from tests.autoscaler.build import evaluated, gpus, type_
 from tests.autoscaler.builders import simulation
 from tests.scheduler.builders import claim, pod

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.autoscaler.simplex import Entries, Program
+from allotment.autoscaler.solver.simplex import Entries, Program
 
 PENALTY = 1e6
 

@@ -19,7 +19,7 @@ from allotment.autoscaler.errors import (
     PodBound,
     SimulationError,
 )
-from allotment.autoscaler.simulation import Bound, Simulation, start_simulation
+from allotment.autoscaler.simulate.simulation import Bound, Simulation, start_simulation
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.framework import Code
 from tests.allocator import build

@@ -15,11 +15,11 @@ from allotment.api.core import Pod
 from allotment.api.fields import FieldPath
 from allotment.api.meta import ApiStruct
 from allotment.api.validation.dynamic_resources import check_dynamic_resources
-from allotment.autoscaler.arrival import arrive
-from allotment.autoscaler.comparison import awaited, tree_differences
-from allotment.autoscaler.machine import trees_of
-from allotment.autoscaler.overlays import evaluate
-from allotment.autoscaler.provisioner import provision
+from allotment.autoscaler.catalogue.machine import trees_of
+from allotment.autoscaler.catalogue.overlays import evaluate
+from allotment.autoscaler.catalogue.prediction import awaited, tree_differences
+from allotment.autoscaler.provision.provisioner import provision
+from allotment.autoscaler.simulate.node_arrival import arrive
 from tests.allocator.trees import DRIVER, card, slice_of
 from tests.autoscaler.build import Json, catalogue, evaluated, gpus, machine, overlay, pool, template, type_
 from tests.autoscaler.builders import (

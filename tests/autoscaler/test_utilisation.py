@@ -12,7 +12,7 @@ from allotment.allocator.pool import PoolID
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct
 from allotment.autoscaler.errors import NoSuchNode
-from allotment.autoscaler.utilisation import utilisation
+from allotment.autoscaler.simulate.utilisation import utilisation
 from tests.allocator import build
 from tests.allocator.build import device, draw
 from tests.allocator.trees import DRIVER as TREES

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from allotment.api.scenario import AddNodes, Expect
-from allotment.autoscaler.scenario import Step
-from allotment.autoscaler.simulation import Bound
-from allotment.autoscaler.stage import Stage
+from allotment.autoscaler.scenario.scenario import Step
+from allotment.autoscaler.scenario.step_actions import Stage
+from allotment.autoscaler.simulate.simulation import Bound
 from allotment.scheduler.diagnosis import Refusal
 from tests.autoscaler.build import type_
 from tests.autoscaler.builders import picture, simulation

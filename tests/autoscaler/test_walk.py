@@ -19,8 +19,8 @@ from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim, ResourceSlice
 from allotment.autoscaler.errors import SimulationError
-from allotment.autoscaler.forkable_cluster import Slice
-from allotment.autoscaler.simulation import Simulation, start_simulation
+from allotment.autoscaler.simulate.forkable_cluster import Slice
+from allotment.autoscaler.simulate.simulation import Simulation, start_simulation
 from allotment.scheduler.carried_claim import carried, carried_holdings
 from tests.allocator import build
 from tests.allocator.build import device, mine

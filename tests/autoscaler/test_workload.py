@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.api.manifest import read_manifest
-from allotment.autoscaler.workload import Identity, Workload, like, owners_of, workload_of
+from allotment.autoscaler.simulate.workload_pods import Identity, Workload, like, owners_of, workload_of
 from tests.autoscaler.scenarios import workload
 from tests.autoscaler.test_drain import of
 from tests.autoscaler.test_rehearsal import replica

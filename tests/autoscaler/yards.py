@@ -8,7 +8,7 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from allotment.autoscaler.yard import Offer, Pattern, Room, Yard, pattern_of
+from allotment.autoscaler.solver.covering_problem import Offer, Pattern, Room, Yard, pattern_of
 
 
 def an_offer(

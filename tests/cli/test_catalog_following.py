@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.autoscaler.catalogue import Catalogue
+from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.cli.catalog_following import follow_files, state_of
 
 TYPE = """

@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from allotment.autoscaler.simulation import start_simulation
+from allotment.autoscaler.simulate.simulation import start_simulation
 from allotment.cli.feature_gates import DEVICES, GATES, feature_gates_option
 from allotment.controllers import suite
 from allotment.scheduler.diagnosis import Refusal

@@ -26,10 +26,10 @@ from allotment.api.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from allotment.autoscaler.launch import decide
-from allotment.autoscaler.pending import pending
-from allotment.autoscaler.rehearsal import Rehearsal
-from allotment.autoscaler.simulation import start_simulation
+from allotment.autoscaler.provision.launch import decide
+from allotment.autoscaler.scenario.scenario_run import Rehearsal
+from allotment.autoscaler.simulate.pending_pods import pending
+from allotment.autoscaler.simulate.simulation import start_simulation
 from allotment.cli import answer
 from allotment.cli.examination import KINDS
 from allotment.cli.explanation import State

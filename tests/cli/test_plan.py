@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from allotment.api.codec import to_builtins
 from allotment.api.meta import OwnerReference
-from allotment.autoscaler.node_claims import claim_of
+from allotment.autoscaler.catalogue.node_claims import claim_of
 from tests.allocator import build
 from tests.autoscaler.build import GPU, evaluated, gpus, overlay, pool, type_
 from tests.autoscaler.builders import asking

@@ -8,7 +8,7 @@ from typing import Any
 from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
 from allotment.api.codec import to_builtins
 from allotment.api.meta import Condition
-from allotment.autoscaler.catalogue import Catalogue
+from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.form import resource_of
 from allotment.controllers.overlays import Overlays
 from tests.autoscaler.build import catalogue, gpus, group, is_type, overlay, pool, type_, where

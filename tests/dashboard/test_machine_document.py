@@ -8,9 +8,9 @@ import pytest
 
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.codec import decode, to_builtins
-from allotment.autoscaler.assortment import assortment
-from allotment.autoscaler.node_claims import claim_of
-from allotment.autoscaler.overlays import evaluate
+from allotment.autoscaler.catalogue.catalogue_summary import assortment
+from allotment.autoscaler.catalogue.node_claims import claim_of
+from allotment.autoscaler.catalogue.overlays import evaluate
 from allotment.dashboard.choice import Choice
 from allotment.dashboard.choice_document import overlay_document, type_document
 from allotment.dashboard.machine_document import TOLD, claims_document, notes

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from allotment.autoscaler.catalogue import Catalogue
+from allotment.autoscaler.catalogue.catalogue import Catalogue
 from tests.autoscaler.build import catalogue, is_type, overlay, pool, type_
 from tests.dashboard.browser import Page
 from tests.dashboard.test_machines import claim, condition

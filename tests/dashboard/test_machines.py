@@ -14,8 +14,8 @@ from allotment.api.autoscaling import NodeClaim
 from allotment.api.codec import decode
 from allotment.api.status import Unavailable
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
-from allotment.autoscaler.catalogue import Catalogue
-from allotment.autoscaler.node_claims import claim_of
+from allotment.autoscaler.catalogue.catalogue import Catalogue
+from allotment.autoscaler.catalogue.node_claims import claim_of
 from allotment.cli import plan_process
 from allotment.dashboard import machine_view, plans, views
 from allotment.dashboard.dashboard import Dashboard

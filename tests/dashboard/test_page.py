@@ -10,7 +10,7 @@ from typing import Any
 
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.auth.token_file import digest_of
-from allotment.autoscaler.catalogue import Catalogue
+from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.connection import load
 from allotment.client.over_http import HttpTransport

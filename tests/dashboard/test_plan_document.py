@@ -8,7 +8,7 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from allotment.autoscaler.plan import LeftOut, NewNode, Place, Plan
+from allotment.autoscaler.provision.plan import LeftOut, NewNode, Place, Plan
 from allotment.dashboard.plan_document import ALIKE, MACHINES, PODS, headline, plan_document, proof
 from allotment.dashboard.price import price
 from tests.autoscaler.build import evaluated, pool, type_

@@ -11,7 +11,7 @@ from allotment.api.codec import to_builtins
 from allotment.api.meta import ApiStruct
 from allotment.api.status import AlreadyExists
 from allotment.apiserver.auth.identity import Identity
-from allotment.autoscaler.catalogue import Catalogue
+from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.cli.embedded import administrator, dashboard_of
 from allotment.client.client import Client
 from allotment.client.form import resource_of

@@ -9,7 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
-    from allotment.autoscaler.catalogue import Catalogue
+    from allotment.autoscaler.catalogue.catalogue import Catalogue
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +27,7 @@ def catalog_option(function: F) -> F:
 
 def read_files(names: Sequence[str]) -> Catalogue:
     """What is in them. Raises BadInput with all that is wrong."""
-    from allotment.autoscaler.catalogue import Catalogue, CatalogueError, catalogue_of
+    from allotment.autoscaler.catalogue.catalogue import Catalogue, CatalogueError, catalogue_of
     from allotment.cli.input import BadInput, read_objects
 
     if not names:

@@ -26,7 +26,7 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.api.validation import ExpressionChecker
-from allotment.autoscaler.workload import Workload, is_workload, workload_of
+from allotment.autoscaler.simulate.workload_pods import Workload, is_workload, workload_of
 from allotment.cli.input import BadInput, Reading
 from allotment.cli.made_pods import MOST, pods_of_workloads
 from allotment.scheduler.volumes.storage import KINDS as STORAGE

@@ -13,9 +13,9 @@ from allotment.cli.usage_table import plural
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from allotment.autoscaler.consolidation import Consolidation, Gone
-    from allotment.autoscaler.simulation import Simulation
-    from allotment.autoscaler.standing import Stay
+    from allotment.autoscaler.consolidate.consolidation import Consolidation, Gone
+    from allotment.autoscaler.consolidate.removability import Stay
+    from allotment.autoscaler.simulate.simulation import Simulation
 
 
 def show(found: Consolidation, simulation: Simulation, screen: Screen, *, wide: bool) -> None:

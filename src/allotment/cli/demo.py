@@ -170,7 +170,7 @@ async def _watch(components: Components, anyone: Client, show: Callable[[Picture
     from allotment.api.autoscaling import NodeClaim
     from allotment.api.core import Node, Pod
     from allotment.api.resource import ResourceClaim, ResourceSlice
-    from allotment.autoscaler.overlays import evaluate
+    from allotment.autoscaler.catalogue.overlays import evaluate
     from allotment.cli.catalog import read_files
     from allotment.cli.demo_table import launched, rows, unexpected
     from allotment.cli.embedded import demo_catalogue

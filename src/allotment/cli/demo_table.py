@@ -10,8 +10,8 @@ from typing import Any
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
-from allotment.autoscaler.machine import Machine
-from allotment.autoscaler.node_claims import machine_of, state_of
+from allotment.autoscaler.catalogue.machine import Machine
+from allotment.autoscaler.catalogue.node_claims import machine_of, state_of
 from allotment.cli.screen import Cell
 
 NAMESPACE = "demo"

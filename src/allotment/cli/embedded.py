@@ -14,7 +14,7 @@ import yaml
 from allotment.api.status import AlreadyExists
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
 from allotment.apiserver.server import now
-from allotment.autoscaler.catalogue import Catalogue
+from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.cli.answer import explained
 from allotment.cli.components import CONTROLLERS, SCHEDULER, Components, Wanted
 from allotment.cli.plan_process import plan_through

@@ -21,8 +21,8 @@ from allotment.api.core import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
 )
-from allotment.autoscaler.arrival import pod_of
-from allotment.autoscaler.workload import Identity, Workload, owners_of
+from allotment.autoscaler.simulate.node_arrival import pod_of
+from allotment.autoscaler.simulate.workload_pods import Identity, Workload, owners_of
 from allotment.scheduler.pod import FINISHED
 from allotment.scheduler.tolerance import keeps_off, tolerated
 

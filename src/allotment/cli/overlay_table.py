@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from allotment.allocator.constraint import elements_of
 from allotment.api.codec import to_builtins
 from allotment.api.resource import DeviceAttribute
-from allotment.autoscaler.assortment import Line, applied_to, assortment, money, roots, says
-from allotment.autoscaler.overlay_status import conditions
+from allotment.autoscaler.catalogue.catalogue_summary import Line, applied_to, assortment, money, roots, says
+from allotment.autoscaler.catalogue.overlay_status import conditions
 from allotment.cli.screen import Cell, Screen
 
 if TYPE_CHECKING:
-    from allotment.autoscaler.machine import Devices, Machine
-    from allotment.autoscaler.overlays import Evaluation, Finding
+    from allotment.autoscaler.catalogue.machine import Devices, Machine
+    from allotment.autoscaler.catalogue.overlays import Evaluation, Finding
 
 
 def show(found: Evaluation, screen: Screen, *, wide: bool, each: bool) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
     from allotment.api.manifest import Located
-    from allotment.autoscaler.overlays import Evaluation
+    from allotment.autoscaler.catalogue.overlays import Evaluation
 
 Objects = tuple["list[NodeOverlay]", "list[NodePool]", "list[NodeGroup]"]
 
@@ -66,7 +66,7 @@ def command(
 
     Exit code: 0 all overlays can be applied, 1 some cannot, 2 it could not be found out.
     """
-    from allotment.autoscaler.overlays import evaluate
+    from allotment.autoscaler.catalogue.overlays import evaluate
     from allotment.cli.catalog import read_files
     from allotment.cli.overlay_table import document, show
     from allotment.cli.screen import open_screen, printable

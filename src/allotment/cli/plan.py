@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from allotment.api.meta import ApiStruct
-    from allotment.autoscaler.catalogue import Catalogue
+    from allotment.autoscaler.catalogue.catalogue import Catalogue
     from allotment.cli.plan_input import Waiting
     from allotment.cli.sight import Sight
 
@@ -148,7 +148,7 @@ def _read(mine: Sequence[ApiStruct], sight: Sight, *, empty: bool) -> tuple[Wait
 
 
 def _laid_over(first: Catalogue, second: Catalogue) -> Catalogue:
-    from allotment.autoscaler.catalogue import Catalogue
+    from allotment.autoscaler.catalogue.catalogue import Catalogue
 
     if second.types:
         return second

@@ -23,7 +23,7 @@ from allotment.api.autoscaling import InstanceType, NodeGroup, NodeOverlay, Node
 from allotment.api.codec import decode, encode
 from allotment.api.pools import ResourcePool
 from allotment.api.status import Forbidden, InternalError, Timeout
-from allotment.autoscaler.catalogue import Catalogue
+from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.cli.log import set_up
 from allotment.client.client import Client
 from allotment.client.over_pipe import Pipe

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from decimal import Decimal
 
-    from allotment.autoscaler.plan import LeftOut, NewNode, Plan
+    from allotment.autoscaler.provision.plan import LeftOut, NewNode, Plan
 
 MACHINE = ("node", "type", "from", "zone", "capacity type", "price", "pods")
 _DEVICES_SHOWN = 3

@@ -11,16 +11,16 @@ from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePoo
 from allotment.api.batch import PodDisruptionBudget
 from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
-from allotment.autoscaler.arrivals import expect
-from allotment.autoscaler.consolidation import consolidate
-from allotment.autoscaler.creation import refusals
-from allotment.autoscaler.forkable_cluster import key_of
-from allotment.autoscaler.launch import to_be_had
-from allotment.autoscaler.node_claims import on_offer
-from allotment.autoscaler.overlays import evaluate
-from allotment.autoscaler.pending import make_claims
-from allotment.autoscaler.provisioner import provision
-from allotment.autoscaler.simulation import start_simulation
+from allotment.autoscaler.catalogue.node_claims import on_offer
+from allotment.autoscaler.catalogue.overlays import evaluate
+from allotment.autoscaler.consolidate.consolidation import consolidate
+from allotment.autoscaler.provision.launch import to_be_had
+from allotment.autoscaler.provision.provisioner import provision
+from allotment.autoscaler.simulate.expected_machines import expect
+from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.autoscaler.simulate.pending_pods import make_claims
+from allotment.autoscaler.simulate.pod_quotas import refusals
+from allotment.autoscaler.simulate.simulation import start_simulation
 from allotment.cli.catalog import with_own
 from allotment.cli.cluster import name_of
 from allotment.cli.examination import KINDS as SCHEDULED
@@ -31,11 +31,11 @@ from allotment.scheduler.volumes.pod_volumes import volumes_of
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
-    from allotment.autoscaler.catalogue import Catalogue
-    from allotment.autoscaler.consolidation import Consolidation
-    from allotment.autoscaler.overlays import Evaluation
-    from allotment.autoscaler.plan import Plan
-    from allotment.autoscaler.simulation import Simulation
+    from allotment.autoscaler.catalogue.catalogue import Catalogue
+    from allotment.autoscaler.catalogue.overlays import Evaluation
+    from allotment.autoscaler.consolidate.consolidation import Consolidation
+    from allotment.autoscaler.provision.plan import Plan
+    from allotment.autoscaler.simulate.simulation import Simulation
     from allotment.cli.plan_input import Waiting
     from allotment.cli.seen import Seen
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Node, Pod, PodResourceClaim
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
-from allotment.autoscaler.pending import missing_claims
+from allotment.autoscaler.simulate.pending_pods import missing_claims
 from allotment.cli.absent import absent
 from allotment.cli.ailments import claims_gone
 from allotment.cli.claim_description import facts_of

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from allotment.apiserver.auth.identity import Identity
     from allotment.apiserver.server import ApiServer, Options
-    from allotment.autoscaler.catalogue import Catalogue
+    from allotment.autoscaler.catalogue.catalogue import Catalogue
     from allotment.cli.components import Wanted
     from allotment.cli.failure import Failure
 

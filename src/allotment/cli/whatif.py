@@ -13,8 +13,8 @@ from allotment.cli.sight import TABLE, WIDE, sight_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allotment.autoscaler.machine import Machine
-    from allotment.autoscaler.scenario import Scenario
+    from allotment.autoscaler.catalogue.machine import Machine
+    from allotment.autoscaler.scenario.scenario import Scenario
     from allotment.cli.sight import Sight
     from allotment.cli.whatif_input import Scene
 
@@ -61,7 +61,7 @@ def command(
     """
     if empty and (sight.offline or sight.kubeconfig or sight.context):
         raise click.UsageError("--empty is without a cluster: leave out --offline, --kubeconfig, --context")
-    from allotment.autoscaler.rehearsal import rehearse
+    from allotment.autoscaler.scenario.scenario_run import rehearse
     from allotment.cli.screen import open_screen
     from allotment.cli.whatif_input import look_at_scene
     from allotment.cli.whatif_table import Report, document
@@ -87,7 +87,7 @@ def command(
 def _read(name: str) -> Scenario:
     """The scenario in a file. Files that its steps name are looked for beside it. Raises BadInput."""
     from allotment.api.manifest import Located, read_manifest
-    from allotment.autoscaler.scenario import ScenarioError, read_scenario
+    from allotment.autoscaler.scenario.scenario import ScenarioError, read_scenario
     from allotment.cel.expression_check import check_expression
     from allotment.cli.input import BadInput, reason, text
 
@@ -108,7 +108,7 @@ def _read(name: str) -> Scenario:
 
 
 def _machines(catalog: Sequence[str], scene: Scene) -> Sequence[Machine]:
-    from allotment.autoscaler.overlays import evaluate
+    from allotment.autoscaler.catalogue.overlays import evaluate
     from allotment.cli.catalog import read_files, with_own
 
     if not catalog:

@@ -12,7 +12,7 @@ from allotment.api.batch import PodDisruptionBudget
 from allotment.api.core import Node, Pod
 from allotment.api.preparation import prepared
 from allotment.api.resource import DeviceTaintRule
-from allotment.autoscaler.simulation import Simulation, start_simulation
+from allotment.autoscaler.simulate.simulation import Simulation, start_simulation
 from allotment.cel.expression_check import check_expression
 from allotment.cli.examination import (
     KINDS,

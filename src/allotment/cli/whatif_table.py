@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from allotment.autoscaler.outcome import Turn
+from allotment.autoscaler.scenario.step_outcome import Turn
 from allotment.autoscaler.words import few
 from allotment.cli.plan_table import devices_cell
 from allotment.cli.screen import Cell, Screen
@@ -17,8 +17,8 @@ from allotment.cli.usage_table import plural
 from allotment.usage.summary import NOTHING, Summary
 
 if TYPE_CHECKING:
-    from allotment.autoscaler.outcome import Census, Outcome, PodChange, Use, Waits
-    from allotment.autoscaler.scenario import Scenario
+    from allotment.autoscaler.scenario.scenario import Scenario
+    from allotment.autoscaler.scenario.step_outcome import Census, Outcome, PodChange, Use, Waits
 
 _SHOWN = 20
 """Pods of one step that are named, unless all are asked for."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from allotment.api.core import Pod, PodResourceClaim
-from allotment.autoscaler.pending import from_template
+from allotment.autoscaler.simulate.pending_pods import from_template
 from allotment.cli.cluster import Cluster, Name, name_of
 from allotment.cli.extended_wants import ExtendedResources
 from allotment.scheduler.requests import Amounts

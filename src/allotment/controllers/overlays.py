@@ -11,9 +11,9 @@ from typing import Any
 
 from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
 from allotment.api.codec import to_builtins
-from allotment.autoscaler.catalogue import Catalogue
-from allotment.autoscaler.overlay_status import conditions
-from allotment.autoscaler.overlays import Finding, evaluate
+from allotment.autoscaler.catalogue.catalogue import Catalogue
+from allotment.autoscaler.catalogue.overlay_status import conditions
+from allotment.autoscaler.catalogue.overlays import Finding, evaluate
 from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, Resource, Typed
 from allotment.client.informers import Informers

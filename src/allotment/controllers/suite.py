@@ -26,7 +26,7 @@ from allotment.api.meta import ApiStruct
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceTaintRule
 from allotment.api.storage import PersistentVolume
-from allotment.autoscaler.catalogue import Catalogue
+from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.discovery import Discovery, discover
 from allotment.client.form import Resource, resource_of

@@ -7,10 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 from allotment.api.autoscaling import INSTANCE_TYPE, NODE_GROUP, NODE_POOL, NodeClaim, NodeGroup, NodeOverlay
-from allotment.autoscaler.catalogue import Catalogue
-from allotment.autoscaler.machine import Machine
-from allotment.autoscaler.node_claims import machine_of
-from allotment.autoscaler.overlays import Evaluation, evaluate
+from allotment.autoscaler.catalogue.catalogue import Catalogue
+from allotment.autoscaler.catalogue.machine import Machine
+from allotment.autoscaler.catalogue.node_claims import machine_of
+from allotment.autoscaler.catalogue.overlays import Evaluation, evaluate
 from allotment.dashboard.choice_document import choice_document
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.api.autoscaling import VALIDATION_SUCCEEDED
-from allotment.autoscaler.assortment import Line, assortment, says
-from allotment.autoscaler.overlay_status import conditions
-from allotment.autoscaler.overlays import Evaluation, Finding
+from allotment.autoscaler.catalogue.catalogue_summary import Line, assortment, says
+from allotment.autoscaler.catalogue.overlay_status import conditions
+from allotment.autoscaler.catalogue.overlays import Evaluation, Finding
 from allotment.dashboard.price import price
 from allotment.dashboard.words import LONGEST, said
 

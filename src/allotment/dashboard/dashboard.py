@@ -26,7 +26,7 @@ from allotment.apiserver.auth.identity import ANONYMOUS, Authorizer, Identity
 from allotment.apiserver.http.pages import Who
 from allotment.apiserver.http.reply import Reply, Stream
 from allotment.apiserver.http.request import Request
-from allotment.autoscaler.catalogue import Catalogue
+from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.dashboard.census import Census
 from allotment.dashboard.fleet_document import FleetTeller

@@ -16,7 +16,14 @@ from allotment.api.autoscaling import (
     ZONE,
     NodeClaim,
 )
-from allotment.autoscaler.node_claims import AS_PREDICTED, INITIALIZED, LAUNCHED, REGISTERED, State, state_of
+from allotment.autoscaler.catalogue.node_claims import (
+    AS_PREDICTED,
+    INITIALIZED,
+    LAUNCHED,
+    REGISTERED,
+    State,
+    state_of,
+)
 from allotment.dashboard.choice import Choice, certain_labels
 from allotment.dashboard.machine_view import CHOICE, CLAIMS, SOURCES, MachineView
 from allotment.dashboard.price import price

@@ -12,7 +12,7 @@ from typing import Any
 
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.core import Pod
-from allotment.autoscaler.catalogue import Catalogue
+from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.informer import Informer
 from allotment.dashboard.choice import Choice, choice_of

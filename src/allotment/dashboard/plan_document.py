@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from allotment.autoscaler.plan import LeftOut, NewNode, Place, Plan
+from allotment.autoscaler.provision.plan import LeftOut, NewNode, Place, Plan
 from allotment.dashboard.price import price
 
 ALIKE = 100

@@ -10,7 +10,7 @@ from typing import Any
 from allotment.api.autoscaling import NODE_GROUP, NODE_POOL, READY, NodeClaim, NodeGroup, NodePool
 from allotment.api.quantity import Quantity
 from allotment.api.validation import validate_node_group, validate_node_pool
-from allotment.autoscaler.node_claims import State, state_of
+from allotment.autoscaler.catalogue.node_claims import State, state_of
 from allotment.dashboard.choice import Choice
 from allotment.dashboard.price import price
 from allotment.dashboard.words import said

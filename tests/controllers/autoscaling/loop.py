@@ -14,7 +14,7 @@ from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceSlice
 from allotment.apiserver.auth.identity import Identity
-from allotment.autoscaler.catalogue import Catalogue
+from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.form import Obj, Resource, resource_of
 from allotment.client.places import PLACES
 from allotment.controllers.autoscaling.batch import Batch

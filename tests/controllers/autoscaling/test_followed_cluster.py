@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from allotment.api.meta import ApiStruct
-from allotment.autoscaler.forkable_cluster import key_of
-from allotment.autoscaler.simulation import start_simulation
+from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.autoscaler.simulate.simulation import start_simulation
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
 from tests.allocator import build
 from tests.allocator.build import request

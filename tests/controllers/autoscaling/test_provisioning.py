@@ -10,7 +10,7 @@ import pytest
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
 from allotment.api.batch import PodGroup
 from allotment.api.codec import to_builtins
-from allotment.autoscaler.catalogue import Catalogue
+from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.form import Resource, resource_of
 from allotment.client.places import PLACES
 from allotment.controllers.autoscaling.batch import Batch

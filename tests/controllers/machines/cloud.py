@@ -14,8 +14,8 @@ from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node, NodeCondition
 from allotment.api.meta import OwnerReference
 from allotment.api.resource import ResourceSlice
-from allotment.autoscaler.machine import Machine
-from allotment.autoscaler.node_claims import foreseen
+from allotment.autoscaler.catalogue.machine import Machine
+from allotment.autoscaler.catalogue.node_claims import foreseen
 from allotment.controllers.machines.membership import UNREGISTERED
 from allotment.controllers.machines.provider import LaunchFailed, OutOfStock, Running, Surroundings
 from tests.controllers.cluster import Cluster

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.api.core import Node, Pod
-from allotment.autoscaler.node_claims import State
+from allotment.autoscaler.catalogue.node_claims import State
 from allotment.client.form import Obj
 from allotment.controllers.disruption_budgets import DisruptionBudgets
 from tests.controllers.cluster import Cluster, in_cluster

@@ -13,7 +13,7 @@ from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node
 from allotment.api.resource import ResourceSlice
 from allotment.api.status import NotFound
-from allotment.autoscaler.node_claims import State
+from allotment.autoscaler.catalogue.node_claims import State
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.failing import BORNE, Failing, Fault, with_each_write_failing
 from tests.controllers.machines.cloud import Cloud, SkewedClock, Trouble

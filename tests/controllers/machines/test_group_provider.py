@@ -8,9 +8,9 @@ from pathlib import Path
 from allotment.api.autoscaling import NodeClaim, NodeGroup
 from allotment.api.core import Node, NodeStatus
 from allotment.api.meta import ObjectMeta
-from allotment.autoscaler.machine import Machine
-from allotment.autoscaler.node_claims import State, claim_of
-from allotment.autoscaler.overlays import evaluate
+from allotment.autoscaler.catalogue.machine import Machine
+from allotment.autoscaler.catalogue.node_claims import State, claim_of
+from allotment.autoscaler.catalogue.overlays import evaluate
 from allotment.controllers.machines.group_provider import REMOVED, GroupProvider
 from tests.autoscaler.build import catalogue, group
 from tests.controllers.cluster import Cluster, in_cluster

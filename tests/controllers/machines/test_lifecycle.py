@@ -11,8 +11,8 @@ from allotment.api.autoscaling import NodeClaim
 from allotment.api.codec import decode
 from allotment.api.core import Node
 from allotment.api.resource import ResourceSlice
-from allotment.autoscaler.node_claims import State, on_offer
-from allotment.autoscaler.overlays import evaluate
+from allotment.autoscaler.catalogue.node_claims import State, on_offer
+from allotment.autoscaler.catalogue.overlays import evaluate
 from tests.autoscaler.build import catalogue, gpus, is_type, pool, type_
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.machines.cloud import Cloud, SkewedClock, Trouble

@@ -7,8 +7,8 @@ from pathlib import Path
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceSlice
-from allotment.autoscaler.node_claims import State, claim_of
-from allotment.autoscaler.overlays import evaluate
+from allotment.autoscaler.catalogue.node_claims import State, claim_of
+from allotment.autoscaler.catalogue.overlays import evaluate
 from tests.autoscaler.build import (
     GPU,
     NIC,

@@ -12,7 +12,7 @@ from allotment.api.autoscaling import NodeClaim, NodeGroup, NodePool
 from allotment.api.core import Node, NodeStatus, Pod
 from allotment.api.meta import ObjectMeta
 from allotment.api.quantity import Quantity
-from allotment.autoscaler.node_claims import State, claim_of
+from allotment.autoscaler.catalogue.node_claims import State, claim_of
 from allotment.client.form import resource_of
 from allotment.controllers.clock import moment
 from allotment.controllers.machines.numbers import MachineNumbers

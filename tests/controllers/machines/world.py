@@ -10,10 +10,10 @@ from allotment.api.codec import decode, to_builtins
 from allotment.api.core import Node
 from allotment.api.meta import Condition
 from allotment.api.resource import ResourceSlice
-from allotment.autoscaler.catalogue import Catalogue
-from allotment.autoscaler.machine import Machine
-from allotment.autoscaler.node_claims import State, claim_of, condition, state_of
-from allotment.autoscaler.overlays import evaluate
+from allotment.autoscaler.catalogue.catalogue import Catalogue
+from allotment.autoscaler.catalogue.machine import Machine
+from allotment.autoscaler.catalogue.node_claims import State, claim_of, condition, state_of
+from allotment.autoscaler.catalogue.overlays import evaluate
 from allotment.client.form import resource_of
 from allotment.controllers.clock import Now
 from allotment.controllers.controller import Reconciler

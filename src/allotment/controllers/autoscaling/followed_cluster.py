@@ -12,8 +12,8 @@ from typing import Any
 from allotment.api.core import Namespace, Node, Pod, ResourceQuota
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from allotment.autoscaler.forkable_cluster import key_of
-from allotment.autoscaler.simulation import Simulation, start_simulation
+from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.autoscaler.simulate.simulation import Simulation, start_simulation
 from allotment.client.form import Resource
 from allotment.client.informers import Informers
 from allotment.controllers.claims import claim_name

@@ -10,8 +10,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from allotment.api.autoscaling import CAPACITY_TYPE, INSTANCE_TYPE, NODE_GROUP, NODE_POOL, ZONE, NodeClaim
-from allotment.autoscaler.machine import Machine
-from allotment.autoscaler.node_claims import State, machine_of, state_of
+from allotment.autoscaler.catalogue.machine import Machine
+from allotment.autoscaler.catalogue.node_claims import State, machine_of, state_of
 from allotment.client.informer import Informer
 from allotment.controllers.machines.market import Market
 

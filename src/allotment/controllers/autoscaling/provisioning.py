@@ -22,11 +22,11 @@ from datetime import datetime
 from allotment.api.autoscaling import INSTANCE_TYPE, NODE_GROUP, ZONE, NodeClaim
 from allotment.api.core import Pod
 from allotment.api.status import AlreadyExists, StatusError
-from allotment.autoscaler.covering import USUAL, Effort
-from allotment.autoscaler.forkable_cluster import key_of
-from allotment.autoscaler.launch import Decision, Launch, decide
-from allotment.autoscaler.node_claims import INITIALIZED, LAUNCHED, State, condition, state_of
-from allotment.autoscaler.pending import pending, wants_machine
+from allotment.autoscaler.catalogue.node_claims import INITIALIZED, LAUNCHED, State, condition, state_of
+from allotment.autoscaler.provision.launch import Decision, Launch, decide
+from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.autoscaler.simulate.pending_pods import pending, wants_machine
+from allotment.autoscaler.solver.covering import USUAL, Effort
 from allotment.client.client import Client, Collection
 from allotment.client.form import Resource, Typed
 from allotment.client.informers import Informers

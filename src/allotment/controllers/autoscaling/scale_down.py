@@ -24,11 +24,18 @@ from allotment.api.autoscaling import KARPENTER_VERSION, NODE_POOL, NodeClaim
 from allotment.api.core import Pod
 from allotment.api.cron import seconds
 from allotment.api.status import Conflict, NotFound
-from allotment.autoscaler.arrivals import expect
-from allotment.autoscaler.consolidation import MODEST, NOTHING, Consolidation, consolidate
-from allotment.autoscaler.covering import Effort
-from allotment.autoscaler.launch import launch_of, to_be_had, unavailable
-from allotment.autoscaler.node_claims import INITIALIZED, State, condition, machine_of, node_name, state_of
+from allotment.autoscaler.catalogue.node_claims import (
+    INITIALIZED,
+    State,
+    condition,
+    machine_of,
+    node_name,
+    state_of,
+)
+from allotment.autoscaler.consolidate.consolidation import MODEST, NOTHING, Consolidation, consolidate
+from allotment.autoscaler.provision.launch import launch_of, to_be_had, unavailable
+from allotment.autoscaler.simulate.expected_machines import expect
+from allotment.autoscaler.solver.covering import Effort
 from allotment.client.client import Client, Collection
 from allotment.client.form import Resource, Typed
 from allotment.client.informers import Informers

@@ -6,7 +6,7 @@ from typing import Any
 
 from allotment.api.autoscaling import READY, NodeClaim
 from allotment.api.codec import to_builtins
-from allotment.autoscaler.node_claims import INITIALIZED, LAUNCHED, REGISTERED
+from allotment.autoscaler.catalogue.node_claims import INITIALIZED, LAUNCHED, REGISTERED
 from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, Resource, Typed
 from allotment.client.recorder import EventType, Recorder, Subject

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from allotment.api.autoscaling import NODE_GROUP, NodeClaim, NodeGroup
 from allotment.api.core import Node
-from allotment.autoscaler.machine import Machine
-from allotment.autoscaler.node_claims import State, state_of
+from allotment.autoscaler.catalogue.machine import Machine
+from allotment.autoscaler.catalogue.node_claims import State, state_of
 from allotment.client.client import Collection
 from allotment.client.form import Typed
 from allotment.client.work_queue import WorkQueue

@@ -15,10 +15,10 @@ from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node
 from allotment.api.quantity import Quantity
 from allotment.api.resource import ResourceSlice
-from allotment.autoscaler.comparison import Difference, awaited, differences, tree_differences
-from allotment.autoscaler.forkable_cluster import Slice
-from allotment.autoscaler.machine import Machine, trees_of
-from allotment.autoscaler.node_claims import AS_PREDICTED, drivers_of, foreseen, node_name
+from allotment.autoscaler.catalogue.machine import Machine, trees_of
+from allotment.autoscaler.catalogue.node_claims import AS_PREDICTED, drivers_of, foreseen, node_name
+from allotment.autoscaler.catalogue.prediction import Difference, awaited, differences, tree_differences
+from allotment.autoscaler.simulate.forkable_cluster import Slice
 from allotment.client.form import Obj
 
 _NAMED = 5

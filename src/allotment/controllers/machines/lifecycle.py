@@ -28,10 +28,8 @@ from allotment.api.cron import seconds
 from allotment.api.resource import ResourceSlice
 from allotment.api.status import NotFound, StatusError
 from allotment.api.validation import validate_node_claim
-from allotment.autoscaler.comparison import published_by
-from allotment.autoscaler.forkable_cluster import Slice
-from allotment.autoscaler.machine import Machine
-from allotment.autoscaler.node_claims import (
+from allotment.autoscaler.catalogue.machine import Machine
+from allotment.autoscaler.catalogue.node_claims import (
     AS_PREDICTED,
     DRIVERS,
     INITIALIZED,
@@ -44,6 +42,8 @@ from allotment.autoscaler.node_claims import (
     condition,
     state_of,
 )
+from allotment.autoscaler.catalogue.prediction import published_by
+from allotment.autoscaler.simulate.forkable_cluster import Slice
 from allotment.client.client import Client
 from allotment.client.form import Obj, Resource
 from allotment.client.informers import Informers

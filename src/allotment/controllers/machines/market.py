@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
-from allotment.autoscaler.catalogue import Catalogue
-from allotment.autoscaler.machine import Machine
-from allotment.autoscaler.node_claims import machine_of
-from allotment.autoscaler.overlays import evaluate
+from allotment.autoscaler.catalogue.catalogue import Catalogue
+from allotment.autoscaler.catalogue.machine import Machine
+from allotment.autoscaler.catalogue.node_claims import machine_of
+from allotment.autoscaler.catalogue.overlays import evaluate
 from allotment.client.form import Resource
 from allotment.client.informers import Informers
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.codec import to_builtins
 from allotment.api.core import Node, Taint
+from allotment.autoscaler.catalogue.node_claims import DISRUPTED
 from allotment.client.form import Obj
 from allotment.client.informer import Informer
 from allotment.client.informers import Informers
@@ -20,7 +21,6 @@ CLAIMED_BY = "allotment.dev/nodeclaim"
 """Annotation of a node: the uid of its claim, where the provider's id does not tell."""
 REGISTERED_LABEL, INITIALIZED_LABEL = "karpenter.sh/registered", "karpenter.sh/initialized"
 UNREGISTERED = Taint(key="karpenter.sh/unregistered", effect="NoExecute")
-DISRUPTED = Taint(key="karpenter.sh/disrupted", effect="NoSchedule")
 
 _INDEX = "machines: claim"
 

@@ -25,7 +25,7 @@ from importlib.metadata import entry_points
 from typing import Protocol, runtime_checkable
 
 from allotment.api.autoscaling import NodeClaim
-from allotment.autoscaler.machine import Machine
+from allotment.autoscaler.catalogue.machine import Machine
 from allotment.client.client import Client
 from allotment.client.form import Resource
 from allotment.client.informers import Informers

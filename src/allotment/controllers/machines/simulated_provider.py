@@ -28,8 +28,8 @@ from allotment.api.meta import ObjectMeta, OwnerReference
 from allotment.api.resource import Device, DeviceAttribute, ResourceSlice
 from allotment.api.status import AlreadyExists, NotFound
 from allotment.api.unknown_attribute import UnknownAttribute
-from allotment.autoscaler.machine import Machine, trees_of
-from allotment.autoscaler.node_claims import LAUNCHED, State, condition, foreseen, state_of
+from allotment.autoscaler.catalogue.machine import Machine, trees_of
+from allotment.autoscaler.catalogue.node_claims import LAUNCHED, State, condition, foreseen, state_of
 from allotment.client.client import Collection
 from allotment.client.form import Typed
 from allotment.client.work_queue import WorkQueue

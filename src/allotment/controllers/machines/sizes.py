@@ -11,7 +11,7 @@ from typing import NamedTuple
 from allotment.api.autoscaling import NODE_GROUP, NODE_POOL, NodeClaim, NodeGroup, NodePool
 from allotment.api.core import Node
 from allotment.api.quantity import Quantity
-from allotment.autoscaler.node_claims import State, node_name, state_of
+from allotment.autoscaler.catalogue.node_claims import State, node_name, state_of
 from allotment.client.client import Client, Collection
 from allotment.client.form import Obj, Resource, Typed
 from allotment.client.informers import Informers

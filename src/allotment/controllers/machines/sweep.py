@@ -14,7 +14,7 @@ from contextlib import suppress
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node
 from allotment.api.status import NotFound
-from allotment.autoscaler.node_claims import State, state_of
+from allotment.autoscaler.catalogue.node_claims import State, state_of
 from allotment.client.client import Client
 from allotment.client.form import Resource
 from allotment.client.informers import Informers

@@ -1,0 +1,530 @@
+"""Which nodes can go, their pods running elsewhere or on cheaper machines that come in their place.
+
+``consolidate(simulation, machines, candidates, now=…) -> Consolidation`` looks for the set of nodes whose going saves most. What may go at
+all is told by ``standing`` (pools, annotations, budgets). For a set of nodes, their pods are evicted, the nodes removed, and the pods
+placed as the scheduler would; what finds no room is planned for (``provisioner``) with machines that are cheaper than the set. Every
+set that is taken leaves less to pay, or as much for fewer nodes, so nothing that went comes back, however often this is done.
+
+Where there are few nodes, all sets are tried and the best one is taken. Where there are many, those that are empty go first, then each
+by itself whose pods fit elsewhere, the least used first, then one, two and more of them against cheaper machines. Then again, until
+nothing is found: what was planned before may go again. What is different in the end is the answer.
+
+Pods that wait and find room count as if they were there, and keep the nodes that they go to; so do those on nodes that are on their way
+out. A gang moves whole: nodes with members of one gang go together or not at all, and where some members are on a node that stays,
+all do. Work is counted in trials, nothing in time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from allotment.api.core import Node
+from allotment.autoscaler.catalogue.machine import Machine
+from allotment.autoscaler.consolidate.removability import Standings, Stay, is_leaving
+from allotment.autoscaler.provision.lots import rank
+from allotment.autoscaler.provision.plan import NewNode, Place, Plan
+from allotment.autoscaler.provision.provisioner import provision
+from allotment.autoscaler.simulate.declared_features import declaring
+from allotment.autoscaler.simulate.drain import ROUNDS, Cleared, Held, accommodate, belongs_to_node, clear
+from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.autoscaler.simulate.node_arrival import arrive
+from allotment.autoscaler.simulate.simulation import Bound
+from allotment.autoscaler.simulate.utilisation import utilisation
+from allotment.autoscaler.solver.covering import Effort
+from allotment.scheduler.budgets import Budgets
+from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.gang import gang_of
+from allotment.scheduler.pod import PodInfo, group_key
+
+if TYPE_CHECKING:
+    from allotment.api.autoscaling import NodeGroup, NodePool
+    from allotment.api.core import Pod
+    from allotment.autoscaler.simulate.simulation import Simulation
+
+FEW = 6
+FEW_PODS = 30
+"""Nodes, or sets of them that must go together, of which all combinations are tried; with no more pods on them than this."""
+KINDS = 6
+"""Kinds of pods for each of which room is kept where there are few."""
+TRIALS = 32
+MANY_PODS = 100
+"""Sets that are planned with new machines, where there are more; and pods of one such set."""
+MANY = 8
+"""Nodes that are tried at once where there are many, and then twice as many."""
+SOME = 100
+"""Nodes that are tried again after machines were bought, which have some room."""
+SIZES = (1, 2, 3, 4, 6, 8, 12)
+MODEST = Effort(rounds=60, resales=2, steps=1_500, tries=300)
+"""For each of the many plans that are made."""
+NOTHING = Decimal(0)
+
+Unit = tuple[str, ...]
+"""Nodes that go together or not at all."""
+
+
+NOT_ASKED = Stay("it was not looked at by itself any more, after others went")
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A node that can go. ``reason`` is Empty or Underutilized; a price that is not known counts as nothing."""
+
+    node: str
+    reason: str
+    price: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidation:
+    """What to do, all of it together: launch ``machines``, then let the nodes of ``gone`` go. ``moved`` has every pod that gets another
+    node, those on new machines too (which are named by ``machines``)."""
+
+    gone: tuple[Gone, ...]
+    machines: tuple[NewNode, ...]
+    moved: tuple[Place, ...]
+    dropped: tuple[str, ...]  # pods that go with their nodes: daemons, and who only looks at devices
+    stays: Mapping[str, Stay]  # every candidate that stays
+
+    @property
+    def saved(self) -> Decimal:
+        """Per hour."""
+        before = sum((each.price or NOTHING for each in self.gone), NOTHING)
+        return before - sum((each.machine.price for each in self.machines), NOTHING)
+
+
+def consolidate(
+    simulation: Simulation,
+    machines: Iterable[Machine],
+    candidates: Mapping[str, float],
+    *,
+    now: float,
+    owners: Iterable[NodePool | NodeGroup] = (),
+    effort: Effort = MODEST,
+) -> Consolidation:
+    """What can be saved now; the simulation is as it was, afterwards.
+
+    ``candidates`` are the nodes that may be looked at, each with the time (seconds, as ``now``) at which a pod last came or went there.
+    ``machines`` are those of ``overlays.evaluate``, all of them: they tell prices too. ``owners`` are pools and groups besides theirs, for nodes
+    of which no machine can be had any more. ``effort`` is for each plan.
+    """
+    machines = declaring(simulation, machines)  # before any node is tried without
+    with simulation.trial():
+        search = _Search(simulation, machines, Standings(simulation, machines, owners, now=now), effort)
+        search.begin({name: now - since for name, since in candidates.items()})
+        while search.improve():
+            pass
+        return search.answer()
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """What comes of letting nodes go: what is saved, and the machines that came."""
+
+    nodes: Unit
+    saved: Decimal
+    new: Mapping[str, Machine]
+    moved: frozenset[str]
+    gone: tuple[str, ...] = ()
+
+    @property
+    def worth(self) -> tuple[Decimal, int, int, int]:
+        """By which one is better than another: money, machines that need not come, nodes that go, pods that need not move."""
+        return self.saved, -len(self.new), len(self.nodes), -len(self.moved)
+
+
+class _Search:
+    """The state is the simulation's; what is noted here says what was done to it."""
+
+    def __init__(
+        self, simulation: Simulation, machines: Sequence[Machine], standings: Standings, effort: Effort
+    ) -> None:
+        self._simulation = simulation
+        self._machines = machines
+        self._standings = standings
+        self._effort = effort
+        self._budgets = Budgets(simulation.cluster)
+        self._stays: dict[str, Stay] = {}
+        self._old: dict[str, Node] = {}  # candidates that may go, as long as they are there
+        self._new: dict[str, Machine] = {}
+        self._gone: dict[str, tuple[str, Decimal | None]] = {}  # reason and price
+        self._reasons: dict[str, str] = {}
+        self._moved: set[str] = set()
+        self._dropped: set[str] = set()
+        self._trials = 0
+        self._few = False  # everything is tried
+        self._single: set[Unit] = set()  # all units, when they were last looked at
+        self._hopeless: set[Hashable] = set()  # looks of sets for which there is nothing cheaper
+        self._stuck: set[Unit] = set()  # those whose pods find no room, as long as nothing is bought
+
+    # --- the beginning and the end ---
+
+    def begin(self, quiet: Mapping[str, float]) -> None:
+        taken = self._settle()
+        nodes = self._simulation.objects(Node)
+        for name in sorted(quiet):
+            if name not in nodes:
+                continue
+            stay = self._standings.keeps(nodes[name], quiet[name])
+            if stay is None and name in taken:
+                stay = Stay("a pod that waits has its place there")
+            if stay is not None:
+                self._stays[name] = stay
+            else:
+                self._old[name] = nodes[name]
+                self._reasons[name] = self._standings.reason(name)
+
+    def _settle(self) -> set[str]:
+        """Gives those who wait, or will when their nodes have gone, the places that they will get anyway; returns the nodes."""
+        for name, node in list(self._simulation.objects(Node).items()):
+            if is_leaving(node):
+                for pod in self._simulation.pods(name):
+                    if not belongs_to_node(pod):
+                        self._simulation.simulate_evict_pod(pod, name)
+        waiting = [info.pod for info in self._simulation.cluster.pods.values() if not info.node]
+        found = set()
+        for pod in sorted(waiting, key=rank):
+            placed = self._simulation.schedule(pod)
+            if isinstance(placed, Bound):
+                found.add(placed.node)
+        return found
+
+    def answer(self) -> Consolidation:
+        cluster, places = self._simulation.cluster, []
+        for key in sorted(self._moved):
+            info = cluster.pods[key]
+            places.append(Place(key, info.node, tuple(self._devices(info.pod))))
+        machines = tuple(
+            NewNode(name, machine, tuple(each for each in places if each.node == name))
+            for name, machine in self._new.items()
+        )
+        gone = tuple(Gone(name, *self._gone[name]) for name in sorted(self._gone))
+        stays = {name: self._stays.get(name, NOT_ASKED) for name in sorted({*self._old, *self._stays})}
+        return Consolidation(gone, machines, tuple(places), tuple(sorted(self._dropped)), stays)
+
+    def _devices(self, pod: Pod) -> Iterator[str]:
+        cluster = self._simulation.cluster
+        for key in cluster.used_by(cluster.pods[key_of(pod)]):
+            claim = cluster.claims.objects.get(key)
+            allocation = claim.status.allocation if claim is not None else None
+            for each in allocation.devices.results if allocation is not None else ():
+                yield f"{each.driver}/{each.pool}/{each.device}"
+
+    # --- what may go together ---
+
+    def _units(self) -> list[Unit]:
+        """The nodes that may go, those together that have members of one gang."""
+        home = {name: name for name in (*self._old, *self._new)}
+
+        def root(name: str) -> str:
+            while home[name] != name:
+                name = home[name]
+            return name
+
+        held: list[str] = []
+        for nodes in self._gangs(home):
+            inside = [name for name in nodes if name in home]
+            for name in inside[1:]:
+                home[root(name)] = root(inside[0])
+            if len(inside) < len(nodes):
+                held.append(inside[0])
+        stuck = set(map(root, held))
+        found: dict[str, list[str]] = {}
+        for name in home:
+            found.setdefault(root(name), []).append(name)
+        for name in stuck:
+            self._note(found.pop(name), Stay("a gang moves whole, and has members on nodes that stay"))
+        return [tuple(each) for each in found.values()]
+
+    def _gangs(self, nodes: Iterable[str]) -> Iterator[list[str]]:
+        """Of each gang with members on these nodes, all nodes that have any."""
+        cluster, groups = self._simulation.cluster, dict[str, None]()
+        for name in nodes:
+            groups.update({pod.group: None for pod in cluster.nodes[name].pods.values() if pod.group})
+        for group in groups:
+            known = cluster.groups.get(group)
+            if known is not None and gang_of(group, known) is not None:
+                members = cluster.members.get(group, {}).values()
+                yield sorted({each.node for each in members if each.node})
+
+    # --- the search ---
+
+    def improve(self) -> bool:
+        """Lets some nodes go for good. False: nothing is found any more."""
+        units = self._units()
+        self._single = set(units)
+        self._hopeless.clear()
+        self._few = len(units) <= FEW and sum(map(self._pods, units)) <= FEW_PODS
+        if self._few:
+            return self._best(units)
+        return self._let_empty_go(units) or self._each_alone(units) or self._some_for_cheaper(units)
+
+    def _best(self, units: Sequence[Unit]) -> bool:
+        """Tries all sets of units, those first that cost most, and takes the best."""
+        sets = [each for size in range(1, len(units) + 1) for each in combinations(units, size)]
+        choices = [tuple(name for unit in each for name in unit) for each in sets]
+        choices.sort(key=lambda nodes: (-self._price(nodes), len(nodes), nodes))
+        best: _Trial | None = None
+        for nodes in choices:
+            if best is not None and self._price(nodes) < best.saved:
+                break
+            with self._simulation.trial():
+                found = self._try(nodes, buy=True)
+            if isinstance(found, _Trial) and (best is None or found.worth > best.worth):
+                best = found
+            elif isinstance(found, Stay) and nodes in self._single:
+                self._note(nodes, found)
+        return best is not None and self._let_go(best.nodes, buy=True)
+
+    def _let_empty_go(self, units: Sequence[Unit]) -> bool:
+        empty = [unit for unit in units if not any(self._standings.moving(name) for name in unit)]
+        return self._let_all_go(sorted(empty, key=lambda unit: (-self._price(unit), unit)), buy=False)
+
+    def _each_alone(self, units: Sequence[Unit]) -> bool:
+        """Those first that have least to do; more and more at once while that works, so that pods do not move to nodes that go next. Room is
+        only ever lost where no machine was bought: who found none then is not asked again, and of the others a few."""
+        order = sorted(units, key=lambda unit: (self._used(unit), -self._price(unit), unit))
+        order = order[:SOME] if self._new else [unit for unit in order if unit not in self._stuck]
+        found, size = False, MANY
+        while size <= len(order):
+            if not self._let_go(tuple(name for unit in order[:size] for name in unit), buy=False):
+                break
+            order, size, found = order[size:], 2 * size, True
+        found = self._let_all_go(order, buy=False) or found
+        self._stuck.update(order)
+        return found
+
+    def _some_for_cheaper(self, units: Sequence[Unit]) -> bool:
+        """Sets of nodes, those first where most is paid for nothing."""
+        waste = {unit: self._price(unit) * (1 - Decimal(self._used(unit))) for unit in units}
+        order = sorted(units, key=lambda unit: (-waste[unit], unit))
+        found = False
+        for size in SIZES:
+            windows = [order[start : start + size] for start in range(0, len(order) - size + 1, size)]
+            sets = [tuple(name for unit in each for name in unit) for each in windows]
+            sets = [nodes for nodes in sets if self._pods(nodes) <= MANY_PODS]
+            found = self._let_all_go(sets, buy=True) or found
+            order = [unit for unit in order if all(name in self._old or name in self._new for name in unit)]
+        return found
+
+    def _let_all_go(self, sets: Sequence[Unit], *, buy: bool) -> bool:
+        """As many of them as can, one after another."""
+        found = False
+        for nodes in sets:
+            look = self._look(nodes) if buy else None
+            if buy and (self._trials >= TRIALS or look in self._hopeless):
+                continue
+            self._trials += buy
+            if self._let_go(nodes, buy=buy):
+                found = True
+            elif buy:
+                self._hopeless.add(look)
+        return found
+
+    def _look(self, nodes: Unit) -> Hashable:
+        """Equal for nodes of one price with the same pods on them."""
+        infos = [self._simulation.cluster.nodes[name] for name in nodes]
+        pods = [
+            tuple(sorted((id(pod.asks), hash(pod.volumes)) for pod in info.pods.values())) for info in infos
+        ]
+        return tuple(sorted(zip(map(self._price_of, nodes), pods, strict=True), key=repr))
+
+    def _pods(self, nodes: Unit) -> int:
+        return sum(len(self._simulation.cluster.nodes[name].pods) for name in nodes)
+
+    def _used(self, unit: Unit) -> float:
+        """How much of the nodes is in use, resources and devices, of what is used most."""
+        return min(float(max(utilisation(self._simulation, name).most for name in unit)), 1.0)
+
+    def _price(self, nodes: Iterable[str]) -> Decimal:
+        return sum((self._price_of(name) or NOTHING for name in nodes), NOTHING)
+
+    def _price_of(self, name: str) -> Decimal | None:
+        machine = self._new.get(name)
+        return machine.price if machine is not None else self._standings.price(self._old[name])
+
+    def _note(self, nodes: Iterable[str], stay: Stay) -> None:
+        self._stays.update({name: stay for name in nodes if name in self._old})
+
+    # --- one set of nodes ---
+
+    def _let_go(self, nodes: Unit, *, buy: bool) -> bool:
+        with self._simulation.trial() as trial:
+            found = self._try(nodes, buy=buy)
+            if isinstance(found, Stay):
+                if nodes in self._single:  # what keeps several together is nobody's own reason
+                    self._note(nodes, found)
+                return False
+            trial.keep()
+        self._standings.went(name for name in nodes if name in self._old)
+        for name in nodes:
+            if name in self._old:
+                self._gone[name] = self._reasons[name], self._price_of(name)
+                del self._old[name]
+            else:
+                del self._new[name]
+            self._stays.pop(name, None)
+        self._new.update(found.new)
+        fresh = found.moved - self._moved
+        self._budgets.spend(*(self._simulation.cluster.pods[key] for key in sorted(fresh)))
+        self._moved |= found.moved
+        self._dropped.update(found.gone)
+        return True
+
+    def _try(self, nodes: Unit, *, buy: bool) -> _Trial | Stay:
+        """Lets nodes go; to be called in a fork, which is to be reverted if they stay."""
+        cost, known = self._price(nodes), self._simulation.cluster.pods
+        going = {name: self._reasons[name] for name in nodes if name in self._old}
+        if why := self._standings.spare(going):
+            return Stay(why)
+        moving = [known[key_of(pod)] for name in nodes for pod in self._standings.moving(name)]
+        if not self._budgets.allow(*(each for each in moving if each.key not in self._moved)):
+            return Stay(
+                "disruption budgets of pods on it allow no more evictions now", self._protected(nodes)
+            )
+        cleared = clear(self._simulation, nodes)
+        if isinstance(cleared, Held):
+            who = "1 pod uses" if len(cleared.pods) == 1 else f"{len(cleared.pods)} pods use"
+            return Stay(f"{who} devices of it from elsewhere", cleared.pods)
+        if stranded := [claim for each in cleared.nodes for claim in each.stranded]:
+            words = "it keeps devices of the node, in use or not (Immediate)"
+            return Stay("claims keep its devices, in use or not (Immediate)", dict.fromkeys(stranded, words))
+        new = self._placed(cleared, cost, buy=buy)
+        if isinstance(new, Stay):
+            return new
+        looking = accommodate(self._simulation, cleared)
+        if why := self._standings.enough():
+            return Stay(why)
+        moved = frozenset([*map(key_of, cleared.waiting), *(key_of(each.pod) for each in looking)])
+        paid = sum((each.price for each in new.values()), NOTHING)
+        return _Trial(nodes, cost - paid, new, moved, tuple(map(key_of, cleared.gone)))
+
+    def _hopeless_pod(self, nodes: Unit, pods: Sequence[PodInfo]) -> Stay | None:
+        """The pod that fewest nodes have room for, if no other node does: to find that out costs little."""
+        first = min(pods, key=lambda each: _hardest(each.pod))
+        with self._simulation.trial():
+            for name in nodes:
+                node = self._simulation.node(name)
+                self._simulation.put(replace(node, spec=replace(node.spec, unschedulable=True)))
+            waiting = self._simulation.simulate_evict_pod(first.pod, first.node).pod
+            found = self._simulation.fits(waiting)
+        return _homeless(first.key, found) if isinstance(found, Refusal) else None
+
+    def _protected(self, nodes: Unit) -> dict[str, str]:
+        known = self._simulation.cluster.pods
+        keys = [key_of(pod) for name in nodes for pod in self._standings.moving(name)]
+        return {
+            key: "its disruption budget allows no more evictions now"
+            for key in keys
+            if key not in self._moved and not self._budgets.allow(known[key])
+        }
+
+    def _placed(self, cleared: Cleared, cost: Decimal, *, buy: bool) -> Mapping[str, Machine] | Stay:
+        """Places all pods that were evicted, on machines that cost less if need be; returns these."""
+        stay = self._on_existing(cleared.waiting)
+        if stay is None:
+            return {}
+        cheaper = [each for each in self._machines if each.price < cost] if buy else []
+        if not cheaper:
+            return stay
+        first, plan = self._plan(cleared.waiting, cheaper)
+        if plan.pending or plan.price >= cost:
+            return Stay(f"{stay.why}, and no cheaper machines would do", stay.pods)
+        self._schedule(first)
+        if not carry_out(self._simulation, plan) or self._torn(cleared.waiting):
+            return stay
+        return {each.name: each.machine for each in plan.nodes}
+
+    def _plan(self, pods: Sequence[Pod], machines: Sequence[Machine]) -> tuple[Sequence[Pod], Plan]:
+        """The cheapest plan for pods that were evicted, and those that are given the room that there is before it is made. A plan takes
+        that room as it comes; where there are few pods, one kind of them after another is also given it first."""
+        plans: list[tuple[Sequence[Pod], Plan]] = [((), self._planned((), pods, machines))]
+        if plans[0][1].existing and self._few:
+            kinds: dict[int, list[Pod]] = {}
+            for pod in pods:
+                kinds.setdefault(id(self._simulation.cluster.pods[key_of(pod)].asks), []).append(pod)
+            alike = list(kinds.values())[:KINDS] if len(kinds) > 1 else []
+            plans += [(first, self._planned(first, pods, machines)) for first in alike]
+        return min(plans, key=lambda each: (len(each[1].pending), each[1].price))
+
+    def _planned(self, first: Sequence[Pod], pods: Sequence[Pod], machines: Sequence[Machine]) -> Plan:
+        with self._simulation.trial():
+            placed = self._schedule(first)
+            rest = [pod for pod in pods if key_of(pod) not in placed]
+            return provision(self._simulation, machines, rest, effort=self._effort)
+
+    def _schedule(self, pods: Sequence[Pod]) -> set[str]:
+        """Places those that find room; returns their keys."""
+        return {key_of(pod) for pod in pods if isinstance(self._simulation.schedule(pod), Bound)}
+
+    def _on_existing(self, pods: Sequence[Pod]) -> Stay | None:
+        """Places all pods where there is room, or none. Whoever found no place goes first the next time."""
+        order, stay = sorted(pods, key=_hardest), None
+        for _ in range(ROUNDS):
+            with self._simulation.trial() as trial:
+                refused = self._first_refused(order)
+                if refused is None:
+                    torn = self._torn(pods)
+                    if torn is None:
+                        trial.keep()
+                    return torn
+            pod, stay = refused
+            if pod is order[0]:
+                break
+            order = [pod, *(each for each in order if each is not pod)]
+        return stay
+
+    def _first_refused(self, pods: Sequence[Pod]) -> tuple[Pod, Stay] | None:
+        for pod in pods:
+            found = self._simulation.schedule(pod)
+            if isinstance(found, Refusal):
+                return pod, _homeless(key_of(pod), found)
+        return None
+
+    def _torn(self, pods: Sequence[Pod]) -> Stay | None:
+        """A gang that is not where its topology wants it."""
+        cluster = self._simulation.cluster
+        for group in dict.fromkeys(filter(None, map(group_key, pods))):
+            known = cluster.groups.get(group)
+            gang = gang_of(group, known) if known is not None else None
+            for key in gang.topology if gang is not None else ():
+                members = cluster.members.get(group, {}).values()
+                domains = Counter(cluster.nodes[each.node].labels.get(key) for each in members if each.node)
+                if len(domains) > 1:
+                    return Stay(f"a gang finds no place within one {key}")
+        return None
+
+
+def _homeless(pod: str, refusal: Refusal) -> Stay:
+    return Stay("its pods do not all find a place elsewhere", {pod: refusal.words})
+
+
+def _hardest(pod: Pod) -> tuple[int, int, int, str]:
+    """By which those come first that fewest nodes have room for."""
+    requests = PodInfo(pod).requests
+    return -len(pod.spec.resource_claims), -requests.get("cpu", 0), -requests.get("memory", 0), key_of(pod)
+
+
+def carry_out(simulation: Simulation, plan: Plan) -> bool:
+    """Adds the machines of a plan and binds its pods, in whatever order that works. False: somebody is refused after all."""
+    for each in plan.nodes:
+        arrive(simulation, each.machine, each.name)
+    places = [*plan.existing, *(place for each in plan.nodes for place in each.places)]
+    while places:
+        left = [
+            each
+            for each in places
+            if not isinstance(
+                simulation.simulate_bind_pod(simulation.cluster.pods[each.pod].pod, each.node), Bound
+            )
+        ]
+        if len(left) == len(places):
+            return False
+        places = left
+    return True

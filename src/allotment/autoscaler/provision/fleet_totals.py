@@ -1,0 +1,171 @@
+"""What a whole set of machines must have at least, added up over all of them: necessary in every model.
+
+However pods are spread over nodes and wherever their devices are, together they take no more cpu, memory and pods than the
+machines and the free room of the cluster have together; and of any set of devices, requests that can be met only from within it take
+no more than there are. So a set of machines that does not have it serves nobody, and a linear program over these rows gives a price
+that no plan can be below. It is a weak bound where machines are filled badly, but it needs no assumption about who reaches what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from allotment.allocator.suits import NODE_OPERATIONS
+from allotment.api.core import Node, NodeStatus
+from allotment.api.meta import ObjectMeta
+from allotment.api.resource import ResourceClaim, ResourceSlice
+from allotment.autoscaler.catalogue.machine import node_of
+from allotment.autoscaler.provision.device_rooms import (
+    countable,
+    for_all,
+    held,
+    mask_of,
+    needs_within,
+    site_of,
+    wants_on,
+)
+from allotment.autoscaler.solver.covering_problem import Fair
+from allotment.autoscaler.solver.simplex import Program
+from allotment.scheduler.node import PODS
+from allotment.scheduler.requests import amounts
+
+if TYPE_CHECKING:
+    from allotment.autoscaler.catalogue.machine import Machine
+    from allotment.autoscaler.provision.lots import Lot
+    from allotment.autoscaler.simulate.simulation import Simulation
+
+MOST_SLICES = 400
+"""With more slices than these, devices are not added up: each would have to be judged by every request."""
+ONE_POD = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """So much is needed beyond what the cluster has, and each machine brings so much."""
+
+    need: int
+    brings: Mapping[int, int]  # by machine
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """See the module. ``candidates`` are machines by number; those that no pod can tell from a cheaper one are left out."""
+
+    candidates: Sequence[int]
+    prices: Mapping[int, int]
+    rows: Sequence[Row]
+    draws: Mapping[int, Sequence[int]]  # of the limits, by machine
+    limits: Sequence[int]
+
+    def price(self, machine: int) -> int:
+        return self.prices[machine]
+
+    def allow(self, machines: Iterable[int]) -> bool:
+        """Whether nothing that can be added up speaks against a set of machines."""
+        chosen = list(machines)
+        return all(
+            sum(self.draws[each][place] for each in chosen) <= most for place, most in enumerate(self.limits)
+        ) and all(sum(row.brings.get(each, 0) for each in chosen) >= row.need for row in self.rows)
+
+    def bound(self) -> int:
+        """What machines cost at least."""
+        rows = [row for row in self.rows if row.need > 0]
+        if not rows or not self.candidates:
+            return 0
+        dearest = max(self.prices.values())
+        program = Program([1.0] * len(rows), [1.0] * len(self.limits), 1000.0 * len(rows) * (dearest + 1))
+        columns = {each: self._column(each, rows) for each in self.candidates}
+        for each, column in columns.items():
+            program.add(float(self.prices[each]), tuple(column.items()))
+        program.solve()
+        duals = program.duals
+        worth = [max(0.0, dual) for dual in duals[: len(rows)]]
+        scarce = [max(0.0, -dual) for dual in duals[len(rows) :]]
+        worst = 1.0
+        for each, column in columns.items():
+            value = sum(worth[row] * entry for row, entry in column.items() if row < len(rows))
+            paid = sum(scarce[row - len(rows)] * entry for row, entry in column.items() if row >= len(rows))
+            worst = max(worst, value / (self.prices[each] + paid + 1e-9))
+        fair = Fair(tuple(each / worst for each in worth), tuple(scarce))
+        return fair.bound([1] * len(rows), [1] * len(self.limits))
+
+    def _column(self, machine: int, rows: Sequence[Row]) -> dict[int, float]:
+        """By row, as parts of what is needed, and of what limits leave."""
+        found = {
+            place: row.brings[machine] / row.need for place, row in enumerate(rows) if row.brings.get(machine)
+        }
+        for place, most in enumerate(self.limits):
+            drawn = self.draws[machine][place]
+            if drawn:
+                found[len(rows) + place] = drawn / most if most else 1e6
+        return found
+
+
+def totals_of(
+    simulation: Simulation,
+    machines: Sequence[Machine],
+    lots: Sequence[Lot],
+    claims: Sequence[Sequence[ResourceClaim]],
+    *,
+    prices: Mapping[int, int],
+    draws: Mapping[int, Sequence[int]],
+    limits: Sequence[int],
+) -> Totals:
+    """For all pods of these lots, whose bundles have these claims. ``prices`` has the machines to look at."""
+    rows = [
+        *_resources(simulation, machines, lots, prices.keys()),
+        *_devices(simulation, machines, lots, claims, prices.keys()),
+    ]
+    return Totals(list(prices), prices, rows, draws, limits)
+
+
+def _resources(
+    simulation: Simulation, machines: Sequence[Machine], lots: Sequence[Lot], numbers: Collection[int]
+) -> Iterable[Row]:
+    cluster = simulation.cluster
+    needs: dict[str, int] = {PODS: sum(len(bundle) for lot in lots for bundle in lot.bundles) * ONE_POD}
+    for lot in lots:
+        for name, amount in lot.requests.items():
+            if amount and name not in cluster.extended:
+                needs[name] = needs.get(name, 0) + amount * len(lot.bundles)
+    offered = {each: amounts(machines[each].allocatable) for each in numbers}
+    for name, need in sorted(needs.items()):
+        free = sum(
+            max(0, info.offered.get(name, 0) - info.taken.get(name, 0)) for info in cluster.nodes.values()
+        )
+        yield Row(max(0, need - free), {each: offered[each].get(name, 0) for each in numbers})
+
+
+def _devices(
+    simulation: Simulation,
+    machines: Sequence[Machine],
+    lots: Sequence[Lot],
+    claims: Sequence[Sequence[ResourceClaim]],
+    numbers: Collection[int],
+) -> Iterable[Row]:
+    """Every device as if one node reached it."""
+    published = list(simulation.objects(ResourceSlice).values())
+    own: dict[tuple[str, str], int] = {}
+    for number in numbers:
+        for each in node_of(machines[number], f"machine {number}")[1]:
+            own[each.spec.driver, each.spec.pool.name] = number
+            published.append(each)
+    if len(published) > MOST_SLICES or not any(claims):
+        return
+    here = Node(metadata=ObjectMeta(name="anywhere"), status=NodeStatus(declared_features=(NODE_OPERATIONS,)))
+    site = site_of(here, [for_all(each) for each in published], simulation.cluster)
+    if site is None:
+        return
+    wants = wants_on(site, claims, simulation.cluster)
+    free = ~mask_of(site, held(simulation))
+    brought: dict[int | None, int] = {}
+    for position, device in enumerate(site.devices):
+        number_or_none = own.get((device.id.driver, device.id.pool))
+        brought[number_or_none] = brought.get(number_or_none, 0) | 1 << position
+    for mask in sorted(countable(site, wants)):
+        need = sum(needs_within(mask, each) * len(lot.bundles) for lot, each in zip(lots, wants, strict=True))
+        there = (brought.get(None, 0) & mask & free).bit_count()
+        brings = {each: (brought.get(each, 0) & mask).bit_count() for each in numbers}
+        yield Row(max(0, need - there), brings)

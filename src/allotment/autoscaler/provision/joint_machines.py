@@ -1,0 +1,299 @@
+"""A plan looked at once more where machines could not be looked at one by one.
+
+That is so where devices are reached from several nodes, and where the choice of zones, or of whom a pod joins, was made before the
+machines. The plan is then one that works, but what was proven holds for those choices only. So
+
+- what machines have together (``totals``) gives a bound that holds whatever is chosen;
+- whole sets of machines are tried (``machine_sets``): for few pods all of them, first for all who wait, then for those who have
+  a place; if the steps suffice, what is found is exact;
+- of more pods those are tried who found no place, one after another, and then those of the machines that cost most, a few machines
+  at a time, as long as that saves something.
+
+Sets of machines know nothing of preferences. Where these matter (weights of pools, ``minValues``, alternatives of claims; spreading, since
+the scheduler counts only the domains that have nodes) no sets are tried, and a plan is exact only if it costs what the bound says.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from allotment.api.autoscaling import ZONE
+from allotment.api.core import NodeSelector
+from allotment.api.resource import ResourceSlice
+from allotment.autoscaler.catalogue.machine import node_of
+from allotment.autoscaler.provision.draft import Draft, place, place_on_existing, units
+from allotment.autoscaler.provision.fleet_totals import Totals, totals_of
+from allotment.autoscaler.provision.lots import Bundle, bundled, deals, in_gang, labels_read, lots_of
+from allotment.autoscaler.provision.machine_sets import Found, MachineSets
+from allotment.autoscaler.provision.machine_trials import claims_of, machine_kind
+from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.autoscaler.simulate.node_arrival import arrive, daemon_sets
+
+if TYPE_CHECKING:
+    from allotment.api.core import Pod
+    from allotment.autoscaler.catalogue.machine import Machine
+    from allotment.autoscaler.simulate.simulation import Simulation
+    from allotment.autoscaler.solver.covering import Effort
+
+FEW = 8
+"""Pods for which all sets of machines are tried."""
+MANY = 200
+"""Pods with more of which nothing is tried."""
+_GLANCE = 150
+"""Steps for one set of machines where not all is tried."""
+AT_A_TIME = (1, 2, 3)
+"""Machines that are sold and bought anew together."""
+
+
+class Reconsideration:
+    """See the module. ``draws`` is what each machine takes of what ``left`` says of the limits. The simulation is as it was after every call."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        machines: Sequence[Machine],
+        left: Sequence[int],
+        draws: Sequence[Sequence[int]],
+        effort: Effort,
+        *,
+        by_price: bool = False,
+    ) -> None:
+        """With ``by_price``, alternatives of claims are no preferences."""
+        self._simulation = simulation
+        self._machines = machines
+        self._left, self._draws = left, draws
+        self._steps = effort.tries
+        self._by_price = by_price
+
+    def better(self, pods: Sequence[Pod], draft: Draft) -> Draft:
+        """The draft, or one that serves more pods or costs less; with a bound that holds."""
+        served = [pod for pod in pods if key_of(pod) in draft.places]
+        if self._has_preferences(pods) or len(pods) > MANY:
+            return self._bounded(served, draft)
+        if len(pods) <= FEW:
+            if len(served) < len(pods):
+                whole = self._searched(pods, Draft(), ceiling=None)
+                if whole is not None:
+                    return self._bounded(pods, whole)
+            found = self._searched(served, draft, ceiling=draft.price + 1)
+            return self._bounded(served, _keeping(draft, found) if found is not None else draft)
+        draft = self._more_served(pods, draft)
+        served = [pod for pod in pods if key_of(pod) in draft.places]
+        return self._bounded(served, self._thriftier(served, draft))
+
+    def _has_preferences(self, pods: Sequence[Pod]) -> bool:
+        pools = [each.pool for each in self._machines if each.pool is not None]
+        several = not self._by_price and any(
+            request.first_available
+            for pod in pods
+            for claim in claims_of((pod,), self._simulation)
+            for request in claim.spec.devices.requests
+        )
+        few_values = any(rule.min_values for pool in pools for rule in pool.spec.template.spec.requirements)
+        spread = any(deals(rule) for pod in pods for rule in pod.spec.topology_spread_constraints)
+        return spread or several or few_values or len({pool.spec.weight or 0 for pool in pools}) > 1
+
+    # --- the bound ---
+
+    def _bounded(self, served: Sequence[Pod], draft: Draft) -> Draft:
+        """The draft, with a bound for the machines of those who are not on nodes that exist."""
+        new = [pod for pod in served if draft.places[key_of(pod)].node in draft.nodes]
+        with self._simulation.trial():
+            for pod in served:
+                if (node := draft.places[key_of(pod)].node) not in draft.nodes:
+                    place(self._simulation, (pod,), Draft(), node)
+            totals = self._totals(bundled(new, self._simulation), Draft())
+        bound = draft.price if draft.exact else max(draft.bound, min(totals.bound(), draft.price))
+        return dataclasses.replace(draft, bound=bound, exact=draft.exact or bound == draft.price)
+
+    def _left_over(self, pods: Sequence[Pod], draft: Draft) -> list[Bundle]:
+        """Those who find no room on nodes that exist; the others are given it. Gangs are left whole: where they go is looked for as a whole."""
+        gangs = [pod for pod in pods if in_gang(pod, self._simulation)]
+        others = [pod for pod in pods if pod not in gangs]
+        left = place_on_existing(self._simulation, bundled(others, self._simulation), draft)
+        return [*left, *bundled(gangs, self._simulation)]
+
+    def _totals(self, bundles: Sequence[Bundle], draft: Draft) -> Totals:
+        """For pods besides those of a draft, whose machines are there already and have drawn on the limits."""
+        lots, _ = lots_of(bundles, self._simulation)
+        numbers = {id(machine): number for number, machine in enumerate(self._machines)}
+        drawn = [self._draws[numbers[id(machine)]] for machine in draft.nodes.values()]
+        left = [most - sum(each[row] for each in drawn) for row, most in enumerate(self._left)]
+        daemons = [labels_read(each.spec.template.spec) for each in daemon_sets(self._simulation)]
+        lots_read = [lot.reads | lot.keyed for lot in lots]
+        reads = frozenset((ZONE,)).union(*lots_read, *daemons, self._labels_of_devices())
+        return totals_of(
+            self._simulation,
+            self._machines,
+            lots,
+            [claims_of(lot.sample, self._simulation) for lot in lots],
+            prices=self._candidates(sorted(reads)),
+            draws=dict(enumerate(self._draws)),
+            limits=left,
+        )
+
+    def _labels_of_devices(self) -> set[str]:
+        """Labels by which nodes reach devices."""
+        selectors: list[NodeSelector | None] = [
+            each.spec.node_selector for each in self._simulation.objects(ResourceSlice).values()
+        ]
+        for machine in {machine_kind(each, ()): each for each in self._machines}.values():
+            selectors += [each.spec.node_selector for each in node_of(machine, "")[1]]
+        return {
+            test.key
+            for selector in selectors
+            if selector is not None
+            for term in selector.node_selector_terms
+            for test in term.match_expressions
+        }
+
+    def _candidates(self, reads: Sequence[str]) -> Mapping[int, int]:
+        """Prices of machines, of those that nothing tells apart only the cheapest."""
+        found: dict[object, int] = {}
+        for number, machine in sorted(enumerate(self._machines), key=lambda each: (units(each[1]), each[0])):
+            found.setdefault(machine_kind(machine, reads), number)
+        return {number: units(self._machines[number]) for number in sorted(found.values())}
+
+    # --- sets of machines ---
+
+    def _searched(self, pods: Sequence[Pod], draft: Draft, ceiling: int | None) -> Draft | None:
+        """The cheapest machines for pods, if they are known to be that or cost less than the ceiling."""
+        found = Draft(exact=False)
+        with self._simulation.trial():
+            left = self._left_over(pods, found)
+            if not left:
+                return dataclasses.replace(found, exact=True)
+            sets = self._sets(left, found, ceiling)
+        if sets.machines is None:
+            return None
+        return self._with(found, sets)
+
+    def _sets(
+        self, bundles: Sequence[Bundle], draft: Draft, ceiling: int | None, *, thorough: bool = True
+    ) -> Found:
+        """Unless ``thorough``, little is spent on each set, and nothing is exact."""
+        totals = self._totals(bundles, draft)
+        most = _most(bundles, self._simulation)
+        if ceiling is None:
+            ceiling = 1 + most * max(totals.prices.values(), default=0)
+        sets = MachineSets(self._simulation, self._machines, totals, self._steps)
+        found = sets.cheapest(bundles, ceiling, most, None if thorough else _GLANCE)
+        self._steps = max(0, sets.steps)
+        return found
+
+    def _with(self, draft: Draft, found: Found) -> Draft:
+        assert found.machines is not None
+        nodes = {name: self._machines[number] for name, number in found.machines.items()}
+        return dataclasses.replace(
+            draft,
+            nodes={**draft.nodes, **nodes},
+            places={**draft.places, **found.places},
+            exact=found.complete,
+        )
+
+    # --- a few at a time ---
+
+    def _more_served(self, pods: Sequence[Pod], draft: Draft) -> Draft:
+        """Those without a place one after another; a gang would have to come whole, and does not here."""
+        for bundle in bundled([pod for pod in pods if key_of(pod) not in draft.places], self._simulation):
+            if any(pod.spec.scheduling_group is not None for pod in bundle) or not self._steps:
+                continue
+            with self._simulation.trial():
+                if not self._carried_out(draft, pods):
+                    return draft
+                more = Draft()
+                if place(self._simulation, bundle, more):
+                    draft = _keeping(
+                        draft, dataclasses.replace(draft, places={**draft.places, **more.places})
+                    )
+                    continue
+                found = self._sets([bundle], draft, None, thorough=False)
+            if found.machines is not None:
+                draft = _keeping(draft, dataclasses.replace(self._with(draft, found), exact=False))
+        return draft
+
+    def _thriftier(self, pods: Sequence[Pod], draft: Draft) -> Draft:
+        if any(pod.spec.scheduling_group is not None for pod in pods):
+            return draft
+        saved = True
+        while saved and self._steps:
+            saved = False
+            for sold in _sales(draft):
+                cheaper = self._resold(pods, draft, sold)
+                if cheaper is not None:
+                    draft, saved = cheaper, True
+                    break
+        return draft
+
+    def _resold(self, pods: Sequence[Pod], draft: Draft, sold: Sequence[str]) -> Draft | None:
+        """The draft without these machines, with others for less in their place, if there are such."""
+        gone = {
+            each.pod
+            for each in draft.places.values()
+            if each.node in sold or any(device.split("/")[1] in sold for device in each.devices)
+        }
+        kept = dataclasses.replace(
+            draft,
+            nodes={name: machine for name, machine in draft.nodes.items() if name not in sold},
+            places={pod: place for pod, place in draft.places.items() if pod not in gone},
+        )
+        with self._simulation.trial():
+            if not self._carried_out(kept, pods):
+                return None
+            more, homeless = Draft(), [pod for pod in pods if key_of(pod) in gone]
+            left = place_on_existing(self._simulation, bundled(homeless, self._simulation), more)
+            kept = dataclasses.replace(kept, places={**kept.places, **more.places}, exact=False)
+            if not left:
+                return kept
+            found = self._sets(left, kept, draft.price - kept.price, thorough=False)
+        if found.machines is None:
+            return None
+        return dataclasses.replace(self._with(kept, found), exact=False)
+
+    def _carried_out(self, draft: Draft, pods: Sequence[Pod]) -> bool:
+        """Adds a draft's machines and binds its pods, in whatever order that works. Each is a step; False if there are none left."""
+        self._steps -= len(draft.nodes) + len(draft.places)
+        if self._steps < 0:
+            self._steps = 0
+            return False
+        for name, machine in draft.nodes.items():
+            arrive(self._simulation, machine, name)
+        wanted = [pod for pod in pods if key_of(pod) in draft.places]
+        while wanted:
+            left = [
+                pod
+                for pod in wanted
+                if not place(self._simulation, (pod,), Draft(), draft.places[key_of(pod)].node)
+            ]
+            if len(left) == len(wanted):
+                return False
+            wanted = left
+        return True
+
+
+def _sales(draft: Draft) -> Iterator[tuple[str, ...]]:
+    """Machines to sell together, the dearest first."""
+    names = sorted(draft.nodes, key=lambda name: (-draft.nodes[name].price, name))
+    for size in AT_A_TIME:
+        for start in range(len(names) - size + 1):
+            yield tuple(names[start : start + size])
+
+
+def _keeping(draft: Draft, found: Draft) -> Draft:
+    """What was found, with the reasons of those who have no place in it."""
+    left = {pod: words for pod, words in draft.reasons.items() if pod not in found.places}
+    types = {pod: words for pod, words in draft.types.items() if pod not in found.places}
+    return dataclasses.replace(found, reasons=left, types=types)
+
+
+def _most(bundles: Sequence[Bundle], simulation: Simulation) -> int:
+    """So many machines are enough: each has a pod, or a device for one."""
+    devices = sum(
+        max(each.count or 1 for each in ((request.exactly,) if request.exactly else request.first_available))
+        for bundle in bundles
+        for claim in claims_of(bundle, simulation)
+        for request in claim.spec.devices.requests
+    )
+    return sum(map(len, bundles)) + devices

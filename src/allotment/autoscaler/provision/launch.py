@@ -1,0 +1,161 @@
+"""From pods that wait to NodeClaims: which machines to ask for now, given what is on its way.
+
+The names of claims follow from what they are for, machine and pods. So whoever plans the same once more, not knowing that it was
+done already (a lost answer, a crash, a second planner), asks for the same claim and not for another machine. Pods that are alike
+may change places between two plans, so a name that is known to be taken is another one's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from allotment.api.quantity import Quantity
+from allotment.autoscaler.catalogue.node_claims import claim_of, on_offer
+from allotment.autoscaler.provision.provisioner import provision
+from allotment.autoscaler.simulate.expected_machines import expect
+from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.autoscaler.simulate.pending_pods import make_claims
+from allotment.autoscaler.solver.covering import USUAL, Effort
+from allotment.scheduler.configuration import DEFAULT_SCHEDULER
+from allotment.scheduler.pod import group_key
+from allotment.scheduler.requests import requests_of
+
+if TYPE_CHECKING:
+    from allotment.api.autoscaling import NodeClaim
+    from allotment.api.core import Pod
+    from allotment.autoscaler.catalogue.machine import Machine
+    from allotment.autoscaler.provision.plan import NewNode, Plan
+    from allotment.autoscaler.simulate.simulation import Simulation
+
+_SOURCE = 40
+"""Characters of the pool's name that the names of its claims begin with."""
+_NANOS = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A machine to ask for, and whom it is for."""
+
+    claim: NodeClaim
+    machine: Machine
+    pods: tuple[Pod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to launch for pods; the plan says who stays out, and why."""
+
+    plan: Plan
+    launches: tuple[Launch, ...]
+
+    def told(self) -> Iterator[tuple[Pod, str]]:
+        """What is launched for each pod, or for its gang, in words: ``2 machines gpu-8 in zone-a are being launched``."""
+        gangs: dict[str, list[Launch]] = {}
+        for launch in self.launches:
+            for group in {group_key(pod) for pod in launch.pods} - {""}:
+                gangs.setdefault(group, []).append(launch)
+        words = {group: _words(launches) for group, launches in gangs.items()}
+        for launch in self.launches:
+            alone = _words([launch])
+            for pod in launch.pods:
+                yield pod, words.get(group_key(pod), alone)
+
+
+def _words(launches: Sequence[Launch]) -> str:
+    counts = Counter((each.machine.type, each.machine.offering.zone) for each in launches)
+    parts = [
+        f"{count} {'machine' if count == 1 else 'machines'} {type_}{f' in {zone}' if zone else ''}"
+        for (type_, zone), count in sorted(counts.items())
+    ]
+    price = sum(each.machine.price for each in launches)
+    return f"{', '.join(parts)} {'is' if len(launches) == 1 else 'are'} being launched, at {price} an hour"
+
+
+def decide(
+    simulation: Simulation,
+    machines: Sequence[Machine],
+    claims: Sequence[NodeClaim],
+    pods: Sequence[Pod],
+    *,
+    is_new: Callable[[NodeClaim], bool] = lambda claim: False,
+    effort: Effort = USUAL,
+) -> Decision:
+    """What to launch for these pods, as ``pending`` finds them. ``machines`` are all that there are, ``claims`` all NodeClaims; those
+    that failed a short while ago tell what cannot be had. The simulation is as it was, afterwards."""
+    with simulation.trial():
+        expect(simulation, claims, machines, is_new)
+        asking = [_ours(simulation, pod) for pod in pods]
+        make_claims(simulation, asking)
+        plan = provision(simulation, to_be_had(machines, claims), asking, effort=effort)
+    known = {key_of(pod): pod for pod in pods}
+    taken = {each.metadata.name for each in claims}
+    return Decision(plan, tuple(launch_of(each, known, taken) for each in plan.nodes))
+
+
+def to_be_had(machines: Iterable[Machine], claims: Iterable[NodeClaim]) -> list[Machine]:
+    """Machines of pools and groups; what is not known to be had now is not available: out of stock, or its pool is going."""
+    machines = [each for each in machines if each.source]
+    offered = {id(each) for each in on_offer(machines, claims)}
+    return [each if id(each) in offered and not _is_going(each) else unavailable(each) for each in machines]
+
+
+def _is_going(machine: Machine) -> bool:
+    origin = machine.pool or machine.group
+    return origin is not None and origin.metadata.deletion_timestamp is not None
+
+
+def unavailable(machine: Machine) -> Machine:
+    """The same, but not to be had now: it tells a price, and what is on its way."""
+    return dataclasses.replace(machine, offering=replace(machine.offering, available=False))
+
+
+def _ours(simulation: Simulation, pod: Pod) -> Pod:
+    """The pod, for a scheduler that is simulated: another one that runs is taken to decide as that does."""
+    name = pod.spec.scheduler_name or ""
+    if name in simulation.schedulers or not simulation.obstacles.runs(name):
+        return pod
+    pod = replace(pod, spec=replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
+    simulation.put(pod)
+    return pod
+
+
+def launch_of(new: NewNode, pods: Mapping[str, Pod], taken: Container[str]) -> Launch:
+    """A machine of a plan as one to ask for. ``pods`` are by ``namespace/name``, ``taken`` the names of claims that there are."""
+    mine = tuple(pods[place.pod] for place in new.places)
+    served = tuple(pods[place.pod] for place in new.serves if place.pod in pods)
+    drivers = {
+        driver
+        for place in (*new.places, *new.serves)
+        for driver, pool, *_ in (device.split("/") for device in place.devices)
+        if pool == new.name or place.node == new.name
+    }
+    name = claim_name(new.machine, (*mine, *served), taken)
+    claim = claim_of(new.machine, requests_for(mine), name=name, pods=len(mine), drivers=drivers)
+    return Launch(claim, new.machine, mine)
+
+
+def claim_name(machine: Machine, pods: Iterable[Pod], taken: Container[str] = ()) -> str:
+    """The same for the same machine and pods, and for no others; but none that is taken."""
+    text = "\n".join([machine.name, *sorted(pod.metadata.uid for pod in pods)])
+    names = (
+        f"{machine.source[:_SOURCE].rstrip('.-')}-{hashlib.sha256(f'{number} {text}'.encode()).hexdigest()[:10]}"
+        for number in count()
+    )
+    return next(name for name in names if name not in taken)
+
+
+def requests_for(pods: Sequence[Pod]) -> dict[str, Quantity]:
+    """What pods ask of a node together, themselves included."""
+    total = {"pods": len(pods) * _NANOS}
+    for pod in pods:
+        for name, amount in requests_of(pod.spec).items():
+            total[name] = total.get(name, 0) + amount
+    return {name: Quantity.parse(f"{amount}n") for name, amount in sorted(total.items())}

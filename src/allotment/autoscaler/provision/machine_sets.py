@@ -1,0 +1,220 @@
+"""Whole sets of machines tried with the scheduler, in order of price: for few pods, exact.
+
+``covering`` looks at machines one by one. That is not enough where a pod's devices may come from another machine than its own, or
+where pods depend on each other across machines. Here the cheapest set is the first one, by price, on which the scheduler can bind
+all pods: every order of binding and every place is tried, states that were met before are skipped, and sets of which the totals
+(``totals``) already say no are not tried at all. A machine may be in a set for its devices alone.
+
+Work is counted in steps, one for each binding that is tried and each set that is looked at. ``complete`` says that the steps sufficed:
+then no cheaper set serves the pods.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from allotment.api.core import Node
+from allotment.autoscaler.provision.lots import company_of, lots_of
+from allotment.autoscaler.provision.plan import Place, devices_of
+from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.autoscaler.simulate.node_arrival import arrive
+from allotment.scheduler.diagnosis import Refusal
+
+if TYPE_CHECKING:
+    from allotment.api.core import Pod
+    from allotment.autoscaler.catalogue.machine import Machine
+    from allotment.autoscaler.provision.fleet_totals import Totals
+    from allotment.autoscaler.provision.lots import Bundle, Lot
+    from allotment.autoscaler.simulate.simulation import Simulation
+
+MOST_NODES = 8
+"""Nodes that exist and may take pods in such a search; with more of them it proves nothing, and only new machines are tried."""
+Near = tuple[str, Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``machines``, by the name of the node that each becomes, and everybody's place; None if there is nothing below the ceiling."""
+
+    machines: Mapping[str, int] | None
+    places: Mapping[str, Place]
+    complete: bool
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Pods that may take each other's place."""
+
+    pods: list[Pod]
+    near: Mapping[
+        Near, Collection[str]
+    ]  # by label and gang that must be in one domain of it: where its members run
+    open: int = 0
+
+    def __post_init__(self) -> None:
+        self.open = len(self.pods)
+
+
+class MachineSets:
+    """See the module. Machines go by their number in ``machines``; the simulation is as it was after every call."""
+
+    def __init__(
+        self, simulation: Simulation, machines: Sequence[Machine], totals: Totals, steps: int
+    ) -> None:
+        self._simulation = simulation
+        self._machines = machines
+        self._totals = totals
+        self.steps = steps
+        names = sorted(simulation.objects(Node))
+        self._existing = names if len(names) <= MOST_NODES else []
+        self._all_seen = len(names) <= MOST_NODES
+
+    def cheapest(
+        self, bundles: Sequence[Bundle], ceiling: int, most: int, for_each: int | None = None
+    ) -> Found:
+        """Machines for all of these pods that cost less than the ceiling, at most so many of them. ``for_each``: so many steps may be
+        spent on one set; then nothing is proven."""
+        kinds = list(_kinds(bundles, self._simulation))
+        for chosen in self._by_price(ceiling, most):
+            self.steps -= 1
+            if self.steps < 0:
+                return Found(None, {}, complete=False)
+            if self._totals.allow(chosen):
+                kept = 0 if for_each is None else max(0, self.steps - for_each)
+                self.steps -= kept
+                places = self._placed(chosen, kinds)
+                self.steps = kept + max(0, self.steps) if for_each is not None else self.steps
+                if places is not None:
+                    return Found(
+                        _named(chosen, self._simulation), places, complete=self.steps >= 0 and self._all_seen
+                    )
+        return Found(None, {}, complete=self.steps >= 0 and self._all_seen and for_each is None)
+
+    def _by_price(self, ceiling: int, most: int) -> Iterator[tuple[int, ...]]:
+        """Sets of machines, cheapest first. Each follows from one other: with one more of its last, or with the next in its place."""
+        totals = self._totals
+        order = sorted(totals.candidates, key=lambda each: (totals.price(each), each))
+        prices = [totals.price(each) for each in order]
+        heap: list[tuple[int, tuple[int, ...]]] = [(0, ())]
+        while heap:
+            price, chosen = heapq.heappop(heap)
+            if price >= ceiling:
+                return
+            yield tuple(order[each] for each in chosen)
+            last = chosen[-1] if chosen else 0
+            if len(chosen) < most and order:
+                heapq.heappush(heap, (price + prices[last], (*chosen, last)))
+            if chosen and last + 1 < len(order):
+                heapq.heappush(heap, (price - prices[last] + prices[last + 1], (*chosen[:-1], last + 1)))
+
+    def _placed(self, chosen: Sequence[int], kinds: Sequence[_Kind]) -> dict[str, Place] | None:
+        with self._simulation.trial():
+            names = _named(chosen, self._simulation)
+            for name, number in names.items():
+                arrive(self._simulation, self._machines[number], name)
+            search = _Places(self, kinds, [*self._existing, *names], names)
+            return search.places if search.descend() else None
+
+
+@dataclass(slots=True)
+class _Places:
+    """The pods of one set, bound one after another. ``fresh`` are new nodes, by their machine: of those that are still empty and alike, one is tried."""
+
+    sets: MachineSets
+    kinds: Sequence[_Kind]
+    nodes: Sequence[str]
+    fresh: Mapping[str, int]
+    places: dict[str, Place] = field(default_factory=dict)
+    _dead: set[tuple[tuple[int, str, tuple[str, ...]], ...]] = field(default_factory=set)
+    _taken: list[tuple[int, str, tuple[str, ...]]] = field(default_factory=list)
+    _domains: dict[Near, str] = field(default_factory=dict)
+
+    def descend(self) -> bool:
+        if not any(kind.open for kind in self.kinds):
+            return True
+        state = tuple(sorted(self._taken))
+        if state in self._dead:
+            return False
+        for number, kind in enumerate(self.kinds):
+            for node in self._targets() if kind.open else ():
+                if self._try(number, kind, node):
+                    return True
+                if self.sets.steps < 0:
+                    return False
+        self._dead.add(state)
+        return False
+
+    def _targets(self) -> Iterator[str]:
+        used = {node for _, node, _ in self._taken}
+        used |= {device.split("/")[1] for _, _, devices in self._taken for device in devices}
+        empty: set[int] = set()
+        for node in self.nodes:
+            machine = self.fresh.get(node)
+            if machine is not None and node not in used:
+                if machine in empty:
+                    continue
+                empty.add(machine)
+            yield node
+
+    def _try(self, number: int, kind: _Kind, node: str) -> bool:
+        simulation, pod = self.sets._simulation, kind.pods[kind.open - 1]
+        domains = self._settled(kind, simulation.node(node))
+        if domains is None:
+            return False
+        self.sets.steps -= 1
+        with simulation.trial() as trial:
+            found = simulation.simulate_bind_pod(pod, node)
+            if isinstance(found, Refusal):
+                return False
+            devices = devices_of(found)
+            before, self._domains = self._domains, domains
+            self._taken.append((number, node, devices))
+            kind.open -= 1
+            self.places[key_of(pod)] = Place(key_of(pod), node, devices)
+            if self.descend():
+                kind.open += 1
+                trial.keep()
+                return True
+            kind.open += 1
+            self._taken.pop()
+            self._domains = before
+            del self.places[key_of(pod)]
+        return False
+
+    def _settled(self, kind: _Kind, node: Node) -> dict[Near, str] | None:
+        """The domains in which those must be who belong together, once one more of them is on the node; None if it may not be there."""
+        found = dict(self._domains)
+        for near, running in kind.near.items():
+            here = node.metadata.labels.get(near[0])
+            if here is None or found.setdefault(near, here) != here or (running and here not in running):
+                return None
+        return found
+
+
+def _kinds(bundles: Iterable[Bundle], simulation: Simulation) -> Iterator[_Kind]:
+    """Pods by themselves that are alike are of one kind; who shares a claim or a node with another is of its own."""
+    bundles = list(bundles)
+    for lot in lots_of([each for each in bundles if len(each) == 1], simulation)[0]:
+        yield _Kind([pod for (pod,) in lot.bundles], _near(lot, simulation))
+    for bundle in bundles:
+        for pod in bundle if len(bundle) > 1 else ():
+            for lot in lots_of([(pod,)], simulation)[0]:
+                yield _Kind([pod], _near(lot, simulation))
+
+
+def _near(lot: Lot, simulation: Simulation) -> dict[Near, Collection[str]]:
+    """Gangs only: the scheduler itself sees to affinity."""
+    return {near: company_of(lot, near[0], simulation) for near in lot.together if isinstance(near[1], str)}
+
+
+def _named(chosen: Sequence[int], simulation: Simulation) -> dict[str, int]:
+    there, names, number = simulation.objects(Node), dict[str, int](), 0
+    for machine in chosen:
+        number += 1
+        while f"new-{number}" in there:
+            number += 1
+        names[f"new-{number}"] = machine
+    return names

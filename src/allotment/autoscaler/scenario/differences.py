@@ -1,0 +1,181 @@
+"""What becomes different in a simulated cluster from one moment to the next: places of pods, and devices in use.
+
+Objects are never changed in place, so what is another object than before is what changed. Looking costs a pass over pods and
+claims; what devices are used for is counted (``usage``) only where something changed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from allotment.api import alpha2
+from allotment.api.core import Node, Pod
+from allotment.api.meta import ApiStruct
+from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from allotment.autoscaler.scenario.step_outcome import Census, News, PodChange, Turn, Use
+from allotment.usage.usage import Usage
+
+if TYPE_CHECKING:
+    from allotment.autoscaler.simulate.simulation import Simulation
+    from allotment.usage.summary import Summary
+
+K = TypeVar("K", bound=Hashable)
+Pair = tuple[ApiStruct | None, ApiStruct | None]
+"""An object as it was and is."""
+
+_COUNTED: tuple[type[ApiStruct], ...] = (
+    Node,
+    ResourceSlice,
+    alpha2.NodeResourceSlice,
+    DeviceTaintRule,
+    ResourceClaim,
+)
+"""Kinds that the use of devices follows from."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """Where everybody is: node and uid by pod, and objects that the use of devices follows from."""
+
+    pods: dict[str, tuple[str, str]]
+    orphans: frozenset[str]
+    objects: dict[type[ApiStruct], dict[str, ApiStruct]]
+
+
+class Chronicle:
+    """Follows one simulation."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._last = self._moment()
+        self._usage = Usage(each for kind in _COUNTED for each in self._last.objects[kind].values())
+        self._usage.drain()
+        self._held: Counter[str] = Counter()  # devices by class
+        for claim in self._last.objects[ResourceClaim].values():
+            self._held.update(_by_class(claim))
+
+    def look(self) -> News:
+        """What is different since the last look, or since it began."""
+        before, after = self._last, self._moment()
+        changed = list(_changed(before, after))
+        claims = [(old, new) for kind, old, new in changed if kind is ResourceClaim]
+        pools, drivers = (
+            {pool.id: pool.summary for pool in self._usage.pools()},
+            self._usage.cluster().drivers,
+        )
+        for _, old, new in changed:
+            self._usage.change(old, new)
+        self._last = after
+        now = {id: self._usage.pool(id) for id in sorted(self._usage.drain())}
+        return News(
+            census=self._census(),
+            changes=tuple(self._changes(before, after, claims)),
+            drivers=_differences(drivers, self._usage.cluster().drivers),
+            pools=_differences(
+                {id: pools[id] for id in now if id in pools},
+                {id: pool.summary for id, pool in now.items() if pool is not None},
+            ),
+            classes=self._classes(claims),
+        )
+
+    def _moment(self) -> _Moment:
+        pods = self._simulation.cluster.pods
+        return _Moment(
+            {key: (info.node, info.uid) for key, info in pods.items()},
+            frozenset([key for key, info in pods.items() if info.node and _is_orphan(info.pod)]),
+            {kind: dict(self._simulation.objects(kind)) for kind in _COUNTED},
+        )
+
+    def _census(self) -> Census:
+        cluster = self._simulation.cluster
+        running = sum(bool(info.node) for info in cluster.pods.values())
+        return Census(cluster.known, running, len(cluster.pods) - running, self._usage.cluster().summary)
+
+    def _classes(self, claims: Iterable[Pair]) -> dict[str, tuple[int, int]]:
+        """How many devices were and are held by class, where the number is another."""
+        before = Counter(self._held)
+        for old, new in claims:
+            self._held.subtract(_by_class(old))
+            self._held.update(_by_class(new))
+        names = sorted(name for name in self._held if self._held[name] != before[name])
+        return {name: (before[name], self._held[name]) for name in names}
+
+    def _changes(self, before: _Moment, after: _Moment, claims: Sequence[Pair]) -> Iterator[PodChange]:
+        had = _holdings(old for old, _ in claims)
+        has = _holdings(new for _, new in claims)
+        for key in sorted({**before.pods, **after.pods}):
+            node, uid = before.pods.get(key, ("", ""))
+            now, new_uid = after.pods.get(key, ("", ""))
+            if now and (now != node or uid != new_uid or had.get(uid) != has.get(uid)):
+                turn = Turn.MOVED if node and uid == new_uid else Turn.PLACED
+                orphan = turn is Turn.MOVED and key in before.orphans
+                yield PodChange(key, turn, node, now, self._devices(key), orphan)
+            elif node and not now:
+                turn = Turn.LOST if key in after.pods else Turn.GONE
+                orphan = turn is Turn.LOST and key in before.orphans
+                yield PodChange(key, turn, node, "", tuple(had.get(uid, ())), orphan)
+
+    def _devices(self, key: str) -> tuple[str, ...]:
+        claims = self._simulation.claims_of(self._simulation.cluster.pods[key])
+        return tuple([each for claim in claims for each in _held(claim)])
+
+
+def _differences(before: Mapping[K, Summary], after: Mapping[K, Summary]) -> dict[K, Use]:
+    """Of what the devices are in other states now, or of which others come."""
+    return {
+        key: Use(before.get(key), after.get(key))
+        for key in {**before, **after}
+        if before.get(key) != after.get(key)
+    }
+
+
+def _is_orphan(pod: Pod) -> bool:
+    return not any(owner.controller for owner in pod.metadata.owner_references)
+
+
+def _changed(
+    before: _Moment, after: _Moment
+) -> Iterator[tuple[type[ApiStruct], ApiStruct | None, ApiStruct | None]]:
+    """Objects that are others than before, in an order in which they can be told."""
+    for kind in _COUNTED:
+        old, new = before.objects[kind], after.objects[kind]
+        for key, was in old.items():
+            if new.get(key) is not was:
+                yield kind, was, new.get(key)
+        for key, now in new.items():
+            if key not in old:
+                yield kind, None, now
+
+
+def _held(claim: ApiStruct | None) -> Iterator[str]:
+    if isinstance(claim, ResourceClaim) and claim.status.allocation is not None:
+        for each in claim.status.allocation.devices.results:
+            yield f"{each.driver}/{each.pool}/{each.device}"
+
+
+def _holdings(claims: Iterable[ApiStruct | None]) -> dict[str, list[str]]:
+    """Devices by the uid of who has them reserved."""
+    found: dict[str, list[str]] = {}
+    for claim in claims:
+        devices = list(_held(claim))
+        if devices and isinstance(claim, ResourceClaim):
+            for user in claim.status.reserved_for:
+                found.setdefault(user.uid, []).extend(devices)
+    return found
+
+
+def _by_class(claim: ApiStruct | None) -> Iterator[str]:
+    if not isinstance(claim, ResourceClaim) or claim.status.allocation is None:
+        return
+    classes: dict[str, str] = {}
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None:
+            classes[request.name] = request.exactly.device_class_name
+        for sub in request.first_available:
+            classes[f"{request.name}/{sub.name}"] = sub.device_class_name
+    for result in claim.status.allocation.devices.results:
+        if result.request in classes:
+            yield classes[result.request]

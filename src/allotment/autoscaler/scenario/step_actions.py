@@ -1,0 +1,297 @@
+"""What each verb of a scenario does to a simulated cluster.
+
+A verb does its part and no more: it takes away, adds, evicts. Who waits afterwards is placed by ``rehearsal``. What happens
+to devices is in ``hardware``. What cannot be done raises ``Refused``, maybe after changes were made: the caller has a fork to revert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from allotment.api.apps import DaemonSet
+from allotment.api.core import Node, Pod, PodStatus
+from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimStatus
+from allotment.api.scenario import (
+    AddNodes,
+    Delete,
+    OneNode,
+    RemoveNode,
+    ResizePool,
+    Scale,
+    Submit,
+    TaintDevice,
+)
+from allotment.api.storage import CSINode
+from allotment.autoscaler.catalogue.machine import Machine
+from allotment.autoscaler.errors import NodeInUse, Refused, SimulationError
+from allotment.autoscaler.scenario.device_changes import evict_tainted, evict_users, resize_pool, taint_device
+from allotment.autoscaler.scenario.node_copy import copied
+from allotment.autoscaler.scenario.step_rules import DELETABLE
+from allotment.autoscaler.simulate.declared_features import declaring
+from allotment.autoscaler.simulate.drain import Held, drain, forget, goes_along
+from allotment.autoscaler.simulate.forkable_cluster import Slice, key_of, publisher
+from allotment.autoscaler.simulate.node_arrival import add_node, arrive, start_daemons
+from allotment.autoscaler.simulate.workload_pods import Identity, Workload, like, owners_of
+from allotment.autoscaler.words import count_of, few
+from allotment.scheduler.configuration import DEFAULT_SCHEDULER
+from allotment.scheduler.obstacles import schedulers_heard_of
+from allotment.scheduler.priority import with_priority
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.autoscaler.scenario.scenario import Step
+    from allotment.autoscaler.simulate.simulation import Simulation
+
+
+class Stage:
+    """A simulation to try things on, the machines that can be had, and the workloads that pods were made of."""
+
+    def __init__(self, simulation: Simulation, machines: Sequence[Machine] = ()) -> None:
+        self.simulation = simulation
+        self._machines = machines
+        self._workloads: dict[Identity, Workload] = {}
+        self.brought: dict[
+            str, None
+        ] = {}  # pods that steps bring and no server has created yet, as they come
+
+    def play(self, step: Step) -> list[str]:
+        """Does what a step says; returns what else is to be told of it. Raises Refused: whatever was changed is to be reverted."""
+        try:
+            match step.wish:
+                case AddNodes() as wish:
+                    return self._add_nodes(wish, step)
+                case RemoveNode() as wish:
+                    return self._remove_node(wish)
+                case OneNode() as wish:
+                    return self._drain_node(wish)
+                case Submit():
+                    return self._submit(step)
+                case Delete() as wish:
+                    return self._delete(wish)
+                case Scale() as wish:
+                    return self._scale(wish)
+                case TaintDevice() as wish:
+                    return taint_device(self.simulation, wish, step)
+                case ResizePool() as wish:
+                    return resize_pool(self.simulation, wish)
+        except SimulationError as exc:
+            raise Refused(str(exc)) from exc
+        return []
+
+    # --- nodes ---
+
+    def _add_nodes(self, wish: AddNodes, step: Step) -> list[str]:
+        if step.objects:
+            return self._add_given(step.objects)
+        names = self._new_names(wish.name or "new", wish.count or 1)
+        if wish.like:
+            node, slices = self.simulation.node(wish.like), self.simulation.slices(wish.like)
+            storage = self.simulation.objects(CSINode).get(wish.like)
+            for name in names:
+                add_node(self.simulation, *copied(node, slices, name), storage.spec if storage else None)
+            shared = sum(each.spec.node_name != wish.like for each in slices)
+            told = [f"{count_of(shared, 'slice')} of {wish.like} that other nodes reach too not copied"]
+            return [f"added {few(names)}", *(told if shared else ())]
+        [machine] = declaring(self.simulation, [self._machine(wish)])
+        for name in names:
+            arrive(self.simulation, machine, name)
+        source = f" from {machine.source}" if machine.source else ""
+        where = "/".join(filter(None, (machine.offering.zone, machine.offering.capacity_type)))
+        each = " each" if len(names) > 1 else ""
+        return [f"added {few(names)}{source} ({where}), {machine.price.normalize():f} per hour{each}"]
+
+    def _add_given(self, objects: Sequence[ApiStruct]) -> list[str]:
+        nodes = [each for each in objects if isinstance(each, Node)]
+        slices = [each for each in objects if isinstance(each, Slice)]
+        for node in nodes:
+            name = node.metadata.name
+            own = [each for each in slices if (publisher(each) or nodes[0].metadata.name) == name]
+            add_node(self.simulation, node, own)
+        return []
+
+    def _new_names(self, start: str, count: int) -> list[str]:
+        there, names, number = self.simulation.objects(Node), list[str](), 0
+        while len(names) < count:
+            number += 1
+            if f"{start}-{number}" not in there:
+                names.append(f"{start}-{number}")
+        return names
+
+    def _machine(self, wish: AddNodes) -> Machine:
+        """The cheapest that is meant."""
+        wanted = {"zone": wish.zone, "capacity_type": wish.capacity_type}
+        types = sorted({each.type for each in self._machines})
+        if wish.type not in types:
+            have = f"it has {few(types)}" if types else "name one with --catalog"
+            raise Refused(f"the catalogue has no instance type {wish.type}; {have}")
+        of_type = [each for each in self._machines if each.type == wish.type]
+        found = [
+            each
+            for each in of_type
+            if wish.pool in (None, each.source)
+            and all(value in (None, getattr(each.offering, name)) for name, value in wanted.items())
+        ]
+        able = [each for each in found if each.offering.available]
+        if not able:
+            offers = sorted({each.name for each in of_type})
+            why = "is out of stock there" if found else "is not offered like that"
+            raise Refused(f"instance type {wish.type} {why}; offered are {few(offers)}")
+        return min(able, key=lambda each: (each.price, each.name))
+
+    def _remove_node(self, wish: RemoveNode) -> list[str]:
+        simulation, name = self.simulation, wish.name
+        simulation.node(name)
+        for pod in simulation.pods(name):
+            uses = simulation.claims_of(simulation.cluster.pods[key_of(pod)])
+            if goes_along(pod):
+                forget(simulation, simulation.simulate_evict_pod(pod, name).pod)
+            elif wish.force or not uses:
+                simulation.simulate_evict_pod(pod, name)
+        if wish.force:
+            evict_users(self.simulation, simulation.claims_on(simulation.slices(name)))
+        try:
+            removed = simulation.simulate_remove_node(name)
+        except NodeInUse as exc:
+            holders = dict.fromkeys(exc.pods, f"has devices of node {name}, or devices on it")
+            words = f"devices there are in use by {count_of(len(exc.pods), 'pod')}: drain it, or remove it with force"
+            raise Refused(words, holders) from exc
+        return [f"claim {each} keeps devices that are gone" for each in removed.stranded]
+
+    def _drain_node(self, wish: OneNode) -> list[str]:
+        found = drain(self.simulation, wish.name)
+        if isinstance(found, Held):
+            holders = {**found.pods, **dict.fromkeys(found.claims, "keeps its devices whoever uses them")}
+            raise Refused(f"it is held by {_held_by(found)}", holders)
+        return []
+
+    # --- work ---
+
+    def _submit(self, step: Step) -> list[str]:
+        pods = [self._ours(each) for each in step.objects if isinstance(each, Pod)]
+        for workload in step.workloads:
+            if workload.id in self._workloads or self._pods_of(workload.id):
+                raise Refused(f"{workload.id} is there already: scale or delete it")
+            pods += [self._ours(workload.pod(number)) for number in range(workload.replicas)]
+        for each in (*(obj for obj in step.objects if not isinstance(obj, Pod)), *pods):
+            fresh = _fresh(each)
+            there = self.simulation.objects(type(fresh))
+            if isinstance(fresh, Pod | ResourceClaim) and key_of(fresh) in there:
+                raise Refused(f"{fresh.kind} {key_of(fresh)} is there already")
+            self.simulation.put(fresh)
+            if isinstance(fresh, Pod):
+                self.brought[key_of(fresh)] = None
+            if isinstance(fresh, DeviceTaintRule):
+                evict_tainted(self.simulation, fresh)
+        if any(isinstance(each, DaemonSet) for each in step.objects):
+            for name in sorted(self.simulation.objects(Node)):
+                start_daemons(self.simulation, name)
+        self._workloads.update({each.id: each for each in step.workloads})
+        others = {each.spec.scheduler_name for each in step.objects if isinstance(each, Pod)}
+        foreign = sorted(name for name in others if name and name != DEFAULT_SCHEDULER and self._runs(name))
+        return [
+            f"pods for scheduler {name} are placed as Allotment's own would place them" for name in foreign
+        ]
+
+    def _ours(self, pod: Pod) -> Pod:
+        """A pod as it is created, for the scheduler that is asked; for its own, if nobody runs that."""
+        pod = replace(pod, spec=with_priority(pod.spec, self.simulation.cluster.priority_classes))
+        if not self._runs(pod.spec.scheduler_name or ""):
+            return pod
+        return replace(pod, spec=replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
+
+    def _runs(self, scheduler: str) -> bool:
+        """Whether there is such a scheduler; where no pod shows that there is any, whoever submits pods for it is believed."""
+        if scheduler in self.simulation.schedulers:
+            return True
+        heard = schedulers_heard_of(self.simulation.objects(Pod).values())
+        return not heard or scheduler in heard
+
+    def _delete(self, wish: Delete) -> list[str]:
+        namespace = wish.namespace or "default"
+        if wish.kind not in DELETABLE:
+            id = Identity(wish.kind, namespace, wish.name)
+            pods = self._pods_of(id)
+            if not pods and id not in self._workloads:
+                raise Refused(f"there is no {id}, as far as pods tell")
+            for pod in pods:
+                self._delete_pod(pod)
+            self._workloads.pop(id, None)
+            return []
+        kind = DELETABLE[wish.kind]
+        key = wish.name if wish.kind == "DeviceTaintRule" else f"{namespace}/{wish.name}"
+        found = self.simulation.objects(kind).get(key)
+        if found is None:
+            raise Refused(f"there is no {wish.kind} {key}")
+        if isinstance(found, Pod):
+            self._delete_pod(found)
+            owners = list(owners_of(found))
+            return [f"{owners[-1]} would make another one: scale it, if that is meant"] if owners else []
+        if isinstance(found, ResourceClaim):
+            users = sorted(self.simulation.bound_users(found))
+            if users:
+                raise Refused(
+                    f"it is in use by {count_of(len(users), 'pod')}", dict.fromkeys(users, "uses it")
+                )
+        self.simulation.drop(found)
+        return []
+
+    def _delete_pod(self, pod: Pod) -> None:
+        info = self.simulation.cluster.pods.get(key_of(pod))
+        if info is not None and info.node:
+            pod = self.simulation.simulate_evict_pod(info.pod, info.node).pod
+        forget(self.simulation, pod)
+
+    def _pods_of(self, id: Identity) -> list[Pod]:
+        return [each for each in self.simulation.objects(Pod).values() if id in owners_of(each)]
+
+    def _scale(self, wish: Scale) -> list[str]:
+        id = Identity(wish.kind, wish.namespace or "default", wish.name)
+        known = self.simulation.cluster.pods
+        pods = [each for each in self._pods_of(id) if key_of(each) in known]  # without those that ended
+        workload = self._workloads.get(id) or (like(id, pods[0]) if pods else None)
+        if workload is None:
+            raise Refused(f"there is no {id}, as far as pods tell: submit it")
+        wanted, number = wish.replicas or 0, 0
+        pods.sort(key=lambda each: (not known[key_of(each)].node, _natural(each.metadata.name)))
+        for pod in pods[wanted:]:
+            self._delete_pod(pod)
+        for _ in range(wanted - len(pods)):
+            while key_of(new := self._ours(workload.pod(number))) in self.simulation.objects(Pod):
+                number += 1
+            self.simulation.put(new)
+            self.brought[key_of(new)] = None
+        self._workloads[id] = workload
+        return [f"{len(pods)} → {count_of(wanted, 'pod')}"]
+
+
+# --- objects as they would be ---
+
+
+def _fresh(obj: Any) -> Any:
+    """An object as it is created: with a uid, and nothing done about it yet."""
+    kind, meta = obj.kind.lower(), obj.metadata
+    metadata = replace(meta, uid=f"{kind} {key_of(obj)}", resource_version="", deletion_timestamp=None)
+    obj = replace(obj, metadata=metadata)
+    if isinstance(obj, Pod):
+        return replace(obj, status=PodStatus(phase="Pending"))
+    if isinstance(obj, ResourceClaim):
+        return replace(obj, status=ResourceClaimStatus())
+    return obj
+
+
+# --- words ---
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    """Sorts ``web-10`` after ``web-9``."""
+    start, _, end = name.rpartition("-")
+    return (start, int(end), "") if end.isdecimal() and len(end) < 10 else (name, -1, "")
+
+
+def _held_by(held: Held) -> str:
+    pods, claims = len(held.pods), len(held.claims)
+    told = [*([count_of(pods, "pod")] if pods else []), *([count_of(claims, "claim")] if claims else [])]
+    return " and ".join(told)

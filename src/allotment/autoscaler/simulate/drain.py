@@ -1,0 +1,191 @@
+"""Scale-down: whether a node can go, its pods running elsewhere with their claims allocated anew.
+
+All pods are evicted first, so that those which share a claim can move together, then the node goes, then each pod is placed as the
+scheduler would. One after another may fail where another order works: those that found no place go first in the next round.
+
+Some pods do not hold a node: those that are there because it is (of a DaemonSet, or static) go with it, and those that only look
+at devices (admin access) do so if there is nothing for them elsewhere. A claim that stays allocated when unused (Immediate) does
+hold it. Disruption budgets count as they are now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from allotment.api.resource import ResourceClaim
+from allotment.autoscaler.errors import NodeInUse
+from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.autoscaler.simulate.simulation import Bound, Removed
+from allotment.scheduler.budgets import Budgets
+
+if TYPE_CHECKING:
+    from allotment.api.core import Pod
+    from allotment.autoscaler.simulate.simulation import Simulation
+
+ROUNDS = 3
+MIRROR = "kubernetes.io/config.mirror"
+"""Annotation of pods that a kubelet has from a file of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """The node is gone."""
+
+    node: Removed
+    moved: tuple[Bound, ...]  # pods with their new nodes
+    gone: tuple[Pod, ...]  # pods that went with it
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The node cannot go, and nothing has changed."""
+
+    node: str
+    pods: Mapping[str, str]  # those that hold it, with the reason
+    claims: tuple[str, ...] = ()  # those that hold it, since they keep its devices in use or not
+
+
+@dataclass(slots=True)
+class Round:
+    """Who found a place, and who did not and why."""
+
+    moved: list[Bound] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Cleared:
+    """Nodes are gone and their pods have none."""
+
+    nodes: tuple[Removed, ...] = ()
+    waiting: list[Pod] = field(default_factory=list)  # those that need another node, most important first
+    optional: list[Pod] = field(default_factory=list)  # those that would like one
+    gone: list[Pod] = field(default_factory=list)  # those that went along
+
+
+def drain(simulation: Simulation, node: str) -> Drained | Held:
+    """Moves a node's pods elsewhere and removes it, if that is possible; looks for a place in ``ROUNDS`` different orders. Raises
+    NoSuchNode."""
+    simulation.node(node)
+    protected = _protected(simulation, simulation.pods(node))
+    if protected:
+        return Held(node, protected)
+    with simulation.trial() as trial:
+        cleared = clear(simulation, [node])
+        if isinstance(cleared, Held):
+            return cleared
+        [removed] = cleared.nodes
+        placed = place(simulation, cleared.waiting)
+        if placed.refused or removed.stranded:
+            return Held(node, placed.refused, removed.stranded)
+        placed.moved += accommodate(simulation, cleared)
+        trial.keep()
+        return Drained(removed, tuple(placed.moved), tuple(cleared.gone))
+
+
+def clear(simulation: Simulation, nodes: Sequence[str]) -> Cleared | Held:
+    """Takes all pods off nodes and removes these; to be called in a fork, as what is done before it is Held stays done."""
+    cleared = Cleared()
+    for node in nodes:
+        _cleared(simulation, node, cleared)
+    removed = []
+    for node in nodes:
+        try:
+            removed.append(simulation.simulate_remove_node(node))
+        except NodeInUse as exc:
+            return Held(node, dict.fromkeys(exc.pods, f"it uses devices of node {node} from elsewhere"))
+    cleared.nodes = tuple(removed)
+    cleared.waiting.sort(key=lambda pod: (-(pod.spec.priority or 0), key_of(pod)))
+    return cleared
+
+
+def accommodate(simulation: Simulation, cleared: Cleared) -> list[Bound]:
+    """Places the pods that would like a place; those without one go."""
+    moved = []
+    for pod in cleared.optional:
+        found = simulation.schedule(pod)
+        if isinstance(found, Bound):
+            moved.append(found)
+        else:
+            cleared.gone.append(pod)
+            forget(simulation, pod)
+    return moved
+
+
+def _protected(simulation: Simulation, pods: tuple[Pod, ...]) -> dict[str, str]:
+    """The pods that may not be evicted now."""
+    budgets, known = Budgets(simulation.cluster), simulation.cluster.pods
+    return {
+        key_of(pod): "its disruption budget allows no more evictions now"
+        for pod in pods
+        if not goes_along(pod) and not budgets.spend(known[key_of(pod)])
+    }
+
+
+def _cleared(simulation: Simulation, node: str, cleared: Cleared) -> None:
+    """Takes all pods off a node."""
+    for pod in simulation.pods(node):
+        looks = only_looks(simulation, pod)
+        evicted = simulation.simulate_evict_pod(pod, node).pod
+        if goes_along(pod):
+            cleared.gone.append(evicted)
+            forget(simulation, evicted)
+        else:
+            (cleared.optional if looks else cleared.waiting).append(evicted)
+
+
+def place(simulation: Simulation, pods: Sequence[Pod]) -> Round:
+    """Places all pods, or none; then with why those of the first round found no place."""
+    first: Round | None = None
+    for _ in range(ROUNDS):
+        found = Round()
+        with simulation.trial() as trial:
+            for pod in pods:
+                placed = simulation.schedule(pod)
+                if isinstance(placed, Bound):
+                    found.moved.append(placed)
+                else:
+                    found.refused[key_of(pod)] = placed.words
+            if not found.refused:
+                trial.keep()
+                return found
+        first = first or found
+        pods = sorted(pods, key=lambda pod: key_of(pod) not in found.refused)
+    assert first is not None
+    return first
+
+
+def goes_along(pod: Pod) -> bool:
+    """Whether a pod needs no other place when its node goes: it is there because the node is, or is on its way out already. One of
+    a StatefulSet that is on its way out comes back under its name."""
+    owners = pod.metadata.owner_references
+    if pod.metadata.deletion_timestamp and not any(owner.kind == "StatefulSet" for owner in owners):
+        return True
+    return belongs_to_node(pod)
+
+
+def belongs_to_node(pod: Pod) -> bool:
+    """Whether a pod is there because its node is."""
+    return MIRROR in pod.metadata.annotations or any(
+        owner.kind == "Node" or (owner.kind == "DaemonSet" and owner.controller)
+        for owner in pod.metadata.owner_references
+    )
+
+
+def only_looks(simulation: Simulation, pod: Pod) -> bool:
+    """Whether all devices that a bound pod has are admin's."""
+    cluster = simulation.cluster
+    found = [cluster.claims.objects.get(key) for key in cluster.used_by(cluster.pods[key_of(pod)])]
+    allocations = [claim.status.allocation for claim in found if claim is not None]
+    results = [result for each in allocations if each is not None for result in each.devices.results]
+    return bool(results) and all(result.admin_access for result in results)
+
+
+def forget(simulation: Simulation, pod: Pod) -> None:
+    """A pod is no more, nor are the claims that were made for it."""
+    claims = simulation.objects(ResourceClaim)
+    for key in list(simulation.cluster.claims.owned.get(pod.metadata.uid, ())):
+        simulation.drop(claims[key])
+    simulation.drop(pod)

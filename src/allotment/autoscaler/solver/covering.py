@@ -1,0 +1,213 @@
+"""The cheapest machines for a demand, with a proof of how far from the cheapest they can be.
+
+In stages, each of which leaves a plan and a bound that may be used as they are:
+
+1. the relaxation (``relaxation``) gives the bound and the patterns worth having;
+2. a dive (``diving``) makes whole machines of it;
+3. improvement: every machine becomes the cheapest that holds its pods; then the machines that lose most by fair values are
+   sold again, a few at a time, and their pods provided for anew;
+4. branch and bound (``branching``) where the demand is small: what it finishes is exact.
+
+All work is counted in steps, nothing in time, and nothing is random: the same yard gives the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from allotment.autoscaler.solver.branch_and_bound import Branching
+from allotment.autoscaler.solver.covering_problem import (
+    Cover,
+    Fair,
+    Machines,
+    Pattern,
+    Yard,
+    drawn_by,
+    price_of,
+    served_by,
+    undominated,
+)
+from allotment.autoscaler.solver.knapsack import sacks_of
+from allotment.autoscaler.solver.relaxation import Column, Relaxation
+from allotment.autoscaler.solver.rounding import Dive
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much work may be done."""
+
+    rounds: int = 400  # of column generation
+    resales: int = 12  # times that some machines are sold and bought anew
+    steps: int = 60_000  # of branch and bound
+    tries: int = 6_000  # of whole sets of machines, and of pods bound on them
+    good: float = 0.005  # a gap that is small enough to stop at
+
+
+USUAL = Effort()
+
+
+def cover(yard: Yard, effort: Effort = USUAL) -> Cover:
+    """The last of ``covers``."""
+    *_, last = covers(yard, effort)  # there is always one, if only one that leaves all out
+    return last
+
+
+def relaxed(yard: Yard, effort: Effort = USUAL) -> Fair:
+    """Values that prove a bound, without a plan."""
+    covering = _Covering(yard, effort)
+    covering.relax()
+    return covering.fair
+
+
+def covers(yard: Yard, effort: Effort = USUAL) -> Iterator[Cover]:
+    """Plans, each better than the one before or closer to being proven; the caller may stop at any of them."""
+    return _Covering(yard, effort).stages()
+
+
+class _Covering:
+    def __init__(self, yard: Yard, effort: Effort) -> None:
+        self._yard = yard
+        self._effort = effort
+        able = [any(offer.most[shape] for offer in yard.offers) for shape in range(len(yard.demand))]
+        self._demand = tuple(count if can else 0 for count, can in zip(yard.demand, able, strict=True))
+        self._offers = undominated(yard.offers, [shape for shape, count in enumerate(self._demand) if count])
+        self._sacks = sacks_of(yard.offers, self._offers, len(yard.demand))
+        self._columns: dict[Column, None] = {}
+        self.fair = Fair((0.0,) * len(yard.demand), (0.0,) * len(yard.limits))
+        dearest = max((yard.offers[each].price for each in self._offers), default=0)
+        self._without = dearest * (1 + sum(self._demand)) + 1  # no saving is worth a pod
+        self._machines: tuple[Machines, ...] = ()
+        self._exact = False
+
+    def stages(self) -> Iterator[Cover]:
+        if not any(self._demand):
+            self._exact = True
+            yield self._cover()
+            return
+        self.relax()
+        self._machines = self._bought(self._demand, self._yard.limits)
+        yield self._cover()
+        self._exchange()
+        yield self._cover()
+        if sum(self._demand) <= SMALL:
+            self._branch()
+            yield self._cover()
+        if self._exact or self._good():
+            return
+        for _ in self._resell():
+            yield self._cover()
+            if self._good():
+                return
+
+    def _good(self) -> bool:
+        cover = self._cover()
+        return not any(self._missing()) and cover.gap <= self._effort.good
+
+    # --- the bound ---
+
+    def relax(self) -> None:
+        relaxation = Relaxation(self._yard, self._offers, self._demand, self._yard.limits, self._sacks)
+        relaxation.begin()
+        for number, _ in enumerate(relaxation.rounds()):
+            if number == self._effort.rounds:
+                break
+        self.fair = relaxation.fair
+        used = dict(relaxation.amounts())
+        columns = sorted(
+            relaxation.columns.values(), key=lambda each: (each not in used, each.offer, each.pattern)
+        )
+        self._columns = dict.fromkeys(columns[: 6 * len(self._demand) + 40])
+
+    def _cover(self) -> Cover:
+        price = price_of(self._machines, self._yard.offers)
+        served = served_by(self._machines, len(self._demand))
+        bound = min(price, self.fair.bound(served, self._yard.limits))
+        return Cover(
+            self._machines, self._missing(), price, price if self._exact else bound, self._exact, self.fair
+        )
+
+    def _missing(self) -> tuple[int, ...]:
+        served = served_by(self._machines, len(self._demand))
+        return tuple(wanted - got for wanted, got in zip(self._yard.demand, served, strict=True))
+
+    # --- whole machines ---
+
+    def _bought(self, demand: Sequence[int], limits: Sequence[int]) -> tuple[Machines, ...]:
+        dive = Dive(self._yard, self._offers, self._sacks, self._columns, self.fair, self._without)
+        return dive.plan(demand, limits)
+
+    def _total(self, machines: Sequence[Machines], demand: Sequence[int]) -> int:
+        """Price, with pods left out at theirs."""
+        served = sum(served_by(machines, len(demand)))
+        return price_of(machines, self._yard.offers) + self._without * (sum(demand) - served)
+
+    def _exchange(self) -> None:
+        """Every machine becomes the cheapest that holds its pods and takes no more of the limits."""
+        offers, changed = self._yard.offers, []
+        for each in self._machines:
+            present = offers[each.offer]
+            for number in self._offers:  # cheapest first
+                offer = offers[number]
+                if offer.price >= present.price:
+                    number = each.offer
+                    break
+                modest = all(a <= b for a, b in zip(offer.draws, present.draws, strict=True))
+                if modest and self._yard.confirms(number, each.pattern):
+                    break
+            changed.append(Machines(number, each.pattern, each.count))
+        self._machines = _joined(changed)
+
+    def _resell(self) -> Iterator[None]:
+        """Sells the machines that lose most, a few at a time, and keeps what is bought for their pods if it is cheaper."""
+        tried: set[tuple[Machines, ...]] = set()
+        for resale in range(self._effort.resales):
+            size = (2, 4, 7, 12)[resale % 4]
+            sold = self._losers(size, skip=resale // 4)
+            if not sold or sold in tried:
+                continue
+            tried.add(sold)
+            kept = _without(self._machines, sold)
+            missing = self._missing()
+            demand = [a + b for a, b in zip(served_by(sold, len(self._demand)), missing, strict=True)]
+            demand = [min(a, b) for a, b in zip(demand, self._demand, strict=True)]
+            drawn = drawn_by(kept, self._yard.offers, len(self._yard.limits))
+            limits = [a - b for a, b in zip(self._yard.limits, drawn, strict=True)]
+            bought = self._bought(demand, limits)
+            if self._total(bought, demand) < self._total(sold, demand):
+                self._machines = _joined((*kept, *bought))
+                self._exchange()
+                yield
+
+    def _losers(self, size: int, skip: int) -> tuple[Machines, ...]:
+        offers = self._yard.offers
+        single = [
+            Machines(each.offer, each.pattern, 1)
+            for each in self._machines
+            for _ in range(min(each.count, size))
+        ]
+        loss = {each: offers[each.offer].price - self.fair.worth(each.pattern) for each in single}
+        single.sort(key=lambda each: (-loss[each], each.offer, each.pattern))
+        return tuple(single[skip : skip + size])
+
+    def _branch(self) -> None:
+        branching = Branching(self._yard, self._offers, self.fair, self._without)
+        ceiling = self._total(self._machines, self._demand)
+        found = branching.solve(self._demand, self._yard.limits, ceiling, self._effort.steps)
+        if found.machines is not None:
+            self._machines = found.machines
+        self._exact = found.complete
+
+
+SMALL = 40  # pods that branch and bound tries to place exactly
+
+
+def _joined(machines: Sequence[Machines]) -> tuple[Machines, ...]:
+    counts: dict[tuple[int, Pattern], int] = {}
+    for each in machines:
+        counts[each.offer, each.pattern] = counts.get((each.offer, each.pattern), 0) + each.count
+    return tuple(Machines(*what, count) for what, count in sorted(counts.items()) if count)
+
+
+def _without(machines: Sequence[Machines], sold: Sequence[Machines]) -> tuple[Machines, ...]:
+    return _joined((*machines, *(Machines(each.offer, each.pattern, -each.count) for each in sold)))

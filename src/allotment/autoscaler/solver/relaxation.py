@@ -1,0 +1,248 @@
+"""The cheapest plan in fractions of machines, and from it a bound that no plan of whole machines can be below.
+
+Column generation (Gilmore and Gomory): a linear program over the patterns known so far says what one pod of each shape is
+worth (the duals); for every offer a knapsack finds the pattern worth most at these values; one worth more than its machine
+costs goes into the program, until there is none. Patterns are asked of the yard before they go in; of a refused one, as much
+goes in as holds.
+
+The bound (Farley) needs no end of that: divide the values by the worst ratio of a pattern's worth to its machine's price, over
+all patterns that rooms allow, whether they hold or not. Then no pattern is worth more than it costs, and what the demand is
+worth is what must be paid at least. These *fair values* serve for every other demand as well.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from allotment.autoscaler.solver.covering_problem import Fair, Pattern, Yard, pattern_of
+from allotment.autoscaler.solver.knapsack import Sack
+from allotment.autoscaler.solver.simplex import Program
+
+ACTIVE = 48  # offers that are looked at in every round; all are when these have nothing more to give
+AT_ONCE = 8  # columns that go in together; more if there are many shapes
+CLOSE = 0.002  # a bound so near to the program's value is not worth more work
+PATIENCE = (300, 3_000, 30_000, 300_000)  # steps of the search for one pattern, should fewer not be enough
+SHARPENING = 200  # steps that it takes to find a mix
+ALL_STEPS = 1_000_000  # of all these searches together
+WORK = 200_000_000  # numbers that the linear program may touch
+PENALTY = 1000  # going without a pod costs so many of the dearest machine
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A pattern on a machine, known to hold."""
+
+    offer: int
+    pattern: Pattern
+
+
+class Relaxation:
+    """One demand, with the offers worth a look. ``columns`` may come from other demands of the same yard."""
+
+    def __init__(
+        self,
+        yard: Yard,
+        offers: Sequence[int],
+        demand: Sequence[int],
+        limits: Sequence[int],
+        sacks: dict[int, Sack],
+    ) -> None:
+        self._yard = yard
+        self._offers = offers
+        self._sacks = sacks
+        self._demand, self._limits = demand, limits
+        self._shapes = [shape for shape, count in enumerate(demand) if count]
+        self._at_once = max(AT_ONCE, len(self._shapes) // 3)
+        self._row = {shape: row for row, shape in enumerate(self._shapes)}
+        dearest = max((yard.offers[each].price for each in offers), default=1)
+        self._program = Program(
+            [demand[shape] for shape in self._shapes], limits, PENALTY * float(dearest + 1)
+        )
+        self.columns: dict[int, Column] = {}
+        self._present: set[Column] = set()
+        self._active: list[int] = []
+        self._ceilings: dict[int, float] = {}  # of each offer, what no pattern on it is worth more than
+        self.fair = Fair((0.0,) * len(demand), (0.0,) * len(limits))
+        self.bound = 0
+        self._steps = ALL_STEPS
+
+    def take(self, column: Column) -> bool:
+        """Puts a column into the program, cut to the demand; False if it is there."""
+        cut = pattern_of((shape, min(count, self._demand[shape])) for shape, count in column.pattern)
+        column = Column(column.offer, cut)
+        if not cut or column in self._present:
+            return False
+        offer = self._yard.offers[column.offer]
+        if any(draw > limit for draw, limit in zip(offer.draws, self._limits, strict=True)):
+            return False
+        rows = [(self._row[shape], float(count)) for shape, count in cut]
+        rows += [(len(self._shapes) + place, float(draw)) for place, draw in enumerate(offer.draws) if draw]
+        self._present.add(column)
+        self.columns[self._program.add(float(offer.price), tuple(rows))] = column
+        return True
+
+    def begin(self) -> None:
+        """For each shape the offers that are cheapest for it alone, and machines with several."""
+        for shape in self._shapes:
+            alone = [
+                (
+                    self._yard.offers[each].price / min(most, self._demand[shape]),
+                    self._yard.offers[each].price,
+                    each,
+                )
+                for each in self._offers
+                if (most := self._yard.offers[each].most[shape])
+            ]
+            for _, _, each in sorted(alone)[:2]:
+                most = min(self._yard.offers[each].most[shape], self._demand[shape])
+                self._take_held(each, ((shape, most),))
+        self._take_greedily()
+
+    def _take_greedily(self) -> None:
+        """A whole plan, machine by machine, each the one that is worth most for its price: with its patterns, the program begins
+        with sensible values, which saves most of the way."""
+        values, left = self._ideal_values(), list(self._demand)
+        heap = [(float("-inf"), each) for each in self._offers]
+        while heap and any(left):
+            _, each = heapq.heappop(heap)
+            filling = self._sacks[each].fill(values, left, self._yard.refusals(each))
+            worth = -filling.value / (self._yard.offers[each].price + 1e-9)
+            if heap and filling.pattern and worth > heap[0][0]:
+                heapq.heappush(
+                    heap, (worth, each)
+                )  # what was known of it is out of date: others may be better now
+            elif pattern := self._yard.held(each, filling.pattern):
+                self.take(Column(each, pattern))
+                times = min(left[shape] // count for shape, count in pattern)
+                for shape, count in pattern:
+                    left[shape] -= count * times
+                heapq.heappush(heap, (worth, each))
+
+    def _ideal_values(self) -> list[float]:
+        """What one pod would cost if machines were always full."""
+        values = [float("inf")] * len(self._demand)
+        for each in self._offers:
+            offer, shares = self._yard.offers[each], self._sacks[each].shares
+            for shape in self._shapes:
+                if offer.most[shape] and offer.price * shares[shape] < values[shape]:
+                    values[shape] = offer.price * shares[shape]
+        return [value if value < float("inf") else 0.0 for value in values]
+
+    @property
+    def value(self) -> float:
+        return self._program.value
+
+    def amounts(self) -> list[tuple[Column, float]]:
+        """The plan in fractions."""
+        return [(self.columns[number], amount) for number, amount in self._program.amounts().items()]
+
+    def rounds(self, patience: Sequence[int] = PATIENCE, work: int = WORK) -> Iterator[int]:
+        """Improves the program a round at a time, and the bound now and then; ends when there is nothing more to gain, or the work
+        is too much. Yields the number of columns that went in."""
+        while True:
+            self._program.solve()
+            values, prices = self._values()
+            taken = 0 if self._program.work > work else self._improve(values, prices, self._active)
+            taken = taken or self._look_everywhere(values, prices)
+            if self._program.work > work:
+                return
+            for steps in patience:
+                if taken or self._steps < 0 or self.bound >= self.value * (1 - CLOSE):
+                    break
+                taken = self._look_closely(values, prices, steps)
+            yield taken
+            if not taken:
+                return
+
+    def _values(self) -> tuple[list[float], dict[int, float]]:
+        """What pods are worth, and what machines cost with what they take of the limits."""
+        duals, values = self._program.duals, [0.0] * len(self._demand)
+        for row, shape in enumerate(self._shapes):
+            values[shape] = max(0.0, duals[row])
+        scarce = [max(0.0, -dual) for dual in duals[len(self._shapes) :]]
+        offers = self._yard.offers
+        if not any(scarce):
+            return values, {each: float(offers[each].price) for each in self._offers}
+        return values, {
+            each: offers[each].price + sum(map(float.__mul__, scarce, map(float, offers[each].draws)))
+            for each in self._offers
+        }
+
+    def _improve(self, values: list[float], prices: dict[int, float], offers: Sequence[int]) -> int:
+        found = []
+        for each in offers:
+            filling = self._sacks[each].fill(values, self._demand, self._yard.refusals(each))
+            if filling.value > prices[each] * (1 + 1e-6) + 1e-6:
+                found.append((-filling.value / (prices[each] + 1e-9), each, filling.pattern))
+        return self._take_best(found)
+
+    def _look_everywhere(self, values: list[float], prices: dict[int, float]) -> int:
+        fillings = {
+            each: self._sacks[each].fill(values, self._demand, self._yard.refusals(each))
+            for each in self._offers
+        }
+        self._ceilings = {each: filling.ceiling for each, filling in fillings.items()}
+        order = sorted(fillings, key=lambda each: (-self._ceilings[each] / (prices[each] + 1e-9), each))
+        self._active = order[:ACTIVE]
+        self._settle(values, prices)
+        return self._take_best(
+            [
+                (-filling.value / (prices[each] + 1e-9), each, filling.pattern)
+                for each, filling in fillings.items()
+                if filling.value > prices[each] * (1 + 1e-6) + 1e-6
+            ]
+        )
+
+    def _look_closely(self, values: list[float], prices: dict[int, float], steps: int) -> int:
+        """Searches where quick looks leave it open whether a pattern is worth more than its machine; what is known of every offer
+        then gives a better bound."""
+        found: list[tuple[float, int, Pattern]] = []
+        for each in sorted(
+            self._offers, key=lambda each: (-self._ceilings[each] / (prices[each] + 1e-9), each)
+        ):
+            fair = prices[each] * (1 + CLOSE / 2)
+            if self._ceilings[each] <= fair or len(found) >= self._at_once or self._steps < 0:
+                break
+            sack = self._sacks[each]
+            mix = sack.sharpen(values, self._demand, fair)
+            self._steps -= SHARPENING
+            self._ceilings[each] = min(self._ceilings[each], mix.ceiling)
+            if mix.ceiling <= fair:
+                continue
+            refusals = self._yard.refusals(each)
+            best, spent = sack.complete(mix, values, self._demand, refusals), 0
+            if best.value <= fair:
+                best, spent = sack.search(mix, values, self._demand, fair, steps)
+                self._ceilings[each] = best.ceiling
+                if best.pattern and refusals:
+                    best, more = sack.search(mix, values, self._demand, fair, steps, refusals)
+                    spent += more
+            self._steps -= spent
+            if best.pattern:
+                found.append((-best.value / (prices[each] + 1e-9), each, best.pattern))
+        self._settle(values, prices)
+        return self._take_best(found)
+
+    def _settle(self, values: list[float], prices: dict[int, float]) -> None:
+        """A bound from the ceilings of all offers."""
+        worst = max([1.0, *[ceiling / (prices[each] + 1e-9) for each, ceiling in self._ceilings.items()]])
+        scarce = tuple(max(0.0, -dual) for dual in self._program.duals[len(self._shapes) :])
+        fair = Fair(tuple(value / worst for value in values), scarce)
+        bound = fair.bound(self._demand, self._limits)
+        if bound > self.bound:
+            self.fair, self.bound = fair, bound
+
+    def _take_best(self, found: list[tuple[float, int, Pattern]]) -> int:
+        found.sort()
+        taken = 0
+        for _, offer, pattern in found:
+            taken += self._take_held(offer, pattern)
+            if taken >= self._at_once:
+                break
+        return taken
+
+    def _take_held(self, offer: int, pattern: Pattern) -> bool:
+        held = self._yard.held(offer, pattern)
+        return bool(held) and self.take(Column(offer, held))

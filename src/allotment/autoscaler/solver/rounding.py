@@ -1,0 +1,107 @@
+"""From a plan in fractions to one of whole machines.
+
+What is whole in the fractions is bought; then one more of the machine of which most is wanted, and the relaxation is solved
+again for what is left. Patterns are found anew on the way, so that the last pods get machines of their size. When little is
+left, branch and bound finishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from allotment.autoscaler.solver.branch_and_bound import Branching
+from allotment.autoscaler.solver.covering_problem import Fair, Machines, Pattern, Yard, pattern_of
+from allotment.autoscaler.solver.knapsack import Sack
+from allotment.autoscaler.solver.relaxation import Column, Relaxation
+
+FEW = 10  # pods that branch and bound takes on
+SOME_STEPS = 3_000
+AT_ONCE = (
+    16  # for so many shapes that are left, one machine more is bought before the relaxation is solved again
+)
+ROUNDS = 12  # of column generation, after each purchase
+
+
+class Dive:
+    """One way down. ``columns`` are patterns known to hold; new ones are added to them."""
+
+    def __init__(
+        self,
+        yard: Yard,
+        offers: Sequence[int],
+        sacks: dict[int, Sack],
+        columns: dict[Column, None],
+        fair: Fair,
+        without: int,
+    ) -> None:
+        self._yard = yard
+        self._offers = offers
+        self._sacks = sacks
+        self._columns = columns
+        self._branching = Branching(yard, offers, fair, without)
+        self._without = without
+        self._bought: dict[tuple[int, Pattern], int] = {}
+
+    def plan(self, demand: Sequence[int], limits: Sequence[int]) -> tuple[Machines, ...]:
+        """Machines for the demand, as far as limits allow."""
+        self._wanted, self._left, self._bought = list(demand), list(limits), {}
+        while any(self._wanted):
+            if sum(self._wanted) <= FEW and self._finish():
+                break
+            if not self._buy_some():
+                break
+        return tuple(Machines(*what, count) for what, count in sorted(self._bought.items()))
+
+    def _finish(self) -> bool:
+        ceiling = (sum(self._wanted) + 1) * self._without
+        rest = self._branching.solve(self._wanted, self._left, ceiling, SOME_STEPS)
+        if not rest.complete or rest.machines is None:
+            return False
+        for each in rest.machines:
+            self._buy(each.offer, each.pattern, each.count)
+        return True
+
+    def _buy_some(self) -> bool:
+        relaxation = Relaxation(self._yard, self._offers, self._wanted, self._left, self._sacks)
+        for column in self._columns:
+            if any(self._wanted[shape] for shape, _ in column.pattern):
+                relaxation.take(column)
+        if not self._columns:
+            relaxation.begin()
+        for number, _ in enumerate(relaxation.rounds(patience=())):
+            if number == ROUNDS:
+                break
+        amounts = relaxation.amounts()
+        for column, _ in amounts:
+            self._columns.setdefault(column)
+        bought = [self._buy(column.offer, column.pattern, int(amount + 1e-6)) for column, amount in amounts]
+        if any(bought):
+            return True
+        amounts.sort(key=lambda each: (-each[1], each[0].offer, each[0].pattern))
+        most = 1 + sum(map(bool, self._wanted)) // AT_ONCE
+        taken = 0
+        for column, _ in amounts:
+            taken += self._buy(column.offer, column.pattern, 1)
+            if taken >= most:
+                break
+        return bool(taken)
+
+    def _buy(self, offer: int, pattern: Pattern, count: int) -> int:
+        """Buys up to ``count`` machines, as limits allow; the last pods of a shape may leave room on them."""
+        draws, bought = self._yard.offers[offer].draws, 0
+        while bought < count:
+            cut = pattern_of((shape, min(each, self._wanted[shape])) for shape, each in pattern)
+            if not cut:
+                break
+            times = min([count - bought, *[self._wanted[shape] // each for shape, each in cut]])
+            times = min(
+                [times, *[left // draw for left, draw in zip(self._left, draws, strict=True) if draw]]
+            )
+            if times < 1:
+                break
+            for shape, each in cut:
+                self._wanted[shape] -= each * times
+            self._left = [left - draw * times for left, draw in zip(self._left, draws, strict=True)] or []
+            self._bought[offer, cut] = self._bought.get((offer, cut), 0) + times
+            bought += times
+        return bought
