@@ -26,7 +26,7 @@ from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim, ResourceClaimStatus, ResourceSlice
 from allotment.cli.memory import spare_collector
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import DEFAULT, DEFAULT_SCHEDULER
+from allotment.scheduler.config.configuration import DEFAULT, DEFAULT_SCHEDULER
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Tick, Turn
 from allotment.scheduler.instruction import Bind, Instruction, PatchClaim, PatchGroup, PatchPod, Tell

@@ -38,7 +38,7 @@ from allotment.cli.planning import planned
 from allotment.cli.pod_explanation import told_of_pod
 from allotment.cli.seen import Seen
 from allotment.cli.waiting_pods import WaitingPods
-from allotment.controllers.claims import claim_name
+from allotment.controllers.claims.claim_users import claim_name
 from tests.allocator import build
 from tests.autoscaler.build import catalogue, evaluated, gpus, type_
 from tests.autoscaler.build import pool as node_pool

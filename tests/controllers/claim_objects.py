@@ -9,8 +9,8 @@ from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.client.client import PatchType
 from allotment.client.form import Obj
-from allotment.controllers.claim_release import ClaimRelease
-from allotment.controllers.template_claims import TemplateClaims
+from allotment.controllers.claims.claim_release import ClaimRelease
+from allotment.controllers.claims.template_claims import TemplateClaims
 from tests.controllers.cluster import Cluster, Component
 
 NAMESPACE = "default"

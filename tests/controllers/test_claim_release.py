@@ -10,7 +10,7 @@ from allotment.api.claim_marks import EXTENDED, FINALIZER, SEMANTIC_FINALIZER
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.client.informer import Informer
-from allotment.controllers.claim_release import ClaimRelease
+from allotment.controllers.claims.claim_release import ClaimRelease
 from tests.controllers.claim_objects import (
     NAMESPACE,
     V1,

@@ -18,8 +18,8 @@ from allotment.api.resource import (
     ResourceClaimSpec,
     ResourceClaimStatus,
 )
-from allotment.controllers.claim_release import Delete, Release, Step, Unprotect, next_step
-from allotment.controllers.claims import (
+from allotment.controllers.claims.claim_release import Delete, Release, Step, Unprotect, next_step
+from allotment.controllers.claims.claim_users import (
     claim_name,
     finalizer_for,
     is_done,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.controllers.completion_indexes import indexed, parsed, written
+from allotment.controllers.workloads.completion_indexes import indexed, parsed, written
 
 
 def test_the_short_form_is_upstream_s() -> None:

@@ -11,8 +11,8 @@ import pytest
 from allotment.api.core import Pod
 from allotment.api.status import NotFound
 from allotment.client.form import Obj
-from allotment.controllers.deployments import Deployments
-from allotment.controllers.replica_sets import ReplicaSets
+from allotment.controllers.workloads.deployments import Deployments
+from allotment.controllers.workloads.replica_sets import ReplicaSets
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.failing import Failing, in_a_storm
 from tests.controllers.workloads import (

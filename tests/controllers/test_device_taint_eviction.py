@@ -14,8 +14,8 @@ from allotment.api.resource import DeviceTaintRule
 from allotment.client.client import Collection
 from allotment.client.form import Obj
 from allotment.client.transport import Transport
-from allotment.controllers.device_taint_eviction import DeviceTaintEviction, PodKey
-from allotment.controllers.device_taints import key_of
+from allotment.controllers.taints.device_taint_eviction import DeviceTaintEviction, PodKey
+from allotment.controllers.taints.device_taints import key_of
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.evictions import START, Clock, going, marks
 from tests.controllers.failing import BORNE, CRASHES, Failing, Fault

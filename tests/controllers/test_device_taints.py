@@ -21,7 +21,7 @@ from allotment.api.resource import (
     ResourceSlice,
     ResourceSliceSpec,
 )
-from allotment.controllers.device_taints import Cause, DeviceTaints, borne_until, key_of, selects
+from allotment.controllers.taints.device_taints import Cause, DeviceTaints, borne_until, key_of, selects
 from tests.thoroughness import examples
 
 DRIVERS, POOLS, NAMES = ("a", "b"), ("p", "q"), ("x", "y", "z")

@@ -10,8 +10,8 @@ import pytest
 from allotment.api.core import Pod
 from allotment.api.status import TooManyRequests
 from allotment.client.form import Obj
-from allotment.controllers.disruption_budgets import DisruptionBudgets
-from allotment.controllers.replica_sets import ReplicaSets
+from allotment.controllers.workloads.disruption_budgets import DisruptionBudgets
+from allotment.controllers.workloads.replica_sets import ReplicaSets
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.failing import Failing, with_each_write_failing
 from tests.controllers.workloads import (

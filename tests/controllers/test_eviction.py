@@ -13,7 +13,7 @@ from allotment.api.status import Conflict
 from allotment.client.client import Client
 from allotment.client.transport import Call, Reply
 from allotment.controllers.controller import Again
-from allotment.controllers.eviction import FAR, LONGEST_WAIT, Evictions, Words, later
+from allotment.controllers.taints.eviction import FAR, LONGEST_WAIT, Evictions, Words, later
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.evictions import START, Clock
 from tests.controllers.failing import Failing

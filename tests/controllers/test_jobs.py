@@ -13,8 +13,8 @@ import pytest
 from allotment.api.core import Pod
 from allotment.api.status import NotFound
 from allotment.client.form import Obj
-from allotment.controllers.jobs import Jobs
-from allotment.controllers.tally import TRACKING
+from allotment.controllers.workloads.job_tally import TRACKING
+from allotment.controllers.workloads.jobs import Jobs
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.failing import Failing, Held, in_a_storm, with_each_write_failing
 from tests.controllers.workloads import (

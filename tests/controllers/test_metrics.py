@@ -4,7 +4,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from allotment.controllers.metrics import ClaimNumbers, SemanticNumbers
+from allotment.controllers.claims.metrics import ClaimNumbers, SemanticNumbers
 from tests.controllers.claim_objects import NAMESPACE, claim, give, pod, semantic_spec
 from tests.controllers.cluster import Cluster, in_cluster
 

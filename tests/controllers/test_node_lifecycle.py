@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from allotment.api.core import Node, NodeCondition, NodeSpec, NodeStatus, Pod, Taint
 from allotment.client.form import Obj
 from allotment.controllers.controller import Again
-from allotment.controllers.node_lifecycle import (
+from allotment.controllers.nodes.node_lifecycle import (
     LATE_SECONDS,
     LEASES,
     NOT_READY,
@@ -18,7 +18,7 @@ from allotment.controllers.node_lifecycle import (
     NodeLifecycle,
     _wanted_taints,
 )
-from allotment.controllers.orphaned_pods import ABSENT_SECONDS, OrphanedPods
+from allotment.controllers.nodes.orphaned_pods import ABSENT_SECONDS, OrphanedPods
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.simulated import Time, node, pod
 

@@ -25,7 +25,7 @@ from allotment.client.form import Obj
 from allotment.controllers import suite
 from allotment.controllers.controller import Controller
 from allotment.scheduler.cluster import Cluster as Knowledge
-from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.driver import Driver
 from tests.apiserver.odd_objects import Odd, odd_objects

@@ -10,7 +10,7 @@ from allotment.api.codec import to_builtins
 from allotment.api.meta import Condition
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.form import resource_of
-from allotment.controllers.overlays import Overlays
+from allotment.controllers.autoscaling.overlays import Overlays
 from tests.autoscaler.build import catalogue, gpus, group, is_type, overlay, pool, type_, where
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.failing import Failing

@@ -26,12 +26,12 @@ from allotment.client.client import Client, Collection
 from allotment.client.form import Obj
 from allotment.client.informer import Informer
 from allotment.client.transport import Transport
-from allotment.controllers import translator
-from allotment.controllers.parameters import Parameters, VendorObject, generated_name, merge_patch
-from allotment.controllers.translator import ENTRY_POINTS, Refusal, Translation, Translator, snapshot
-from allotment.controllers.vendor_kinds import VendorKind, VendorKinds
+from allotment.controllers.semantic import translator
+from allotment.controllers.semantic.parameters import Parameters, VendorObject, generated_name, merge_patch
+from allotment.controllers.semantic.translator import ENTRY_POINTS, Refusal, Translation, Translator, snapshot
+from allotment.controllers.semantic.vendor_kinds import VendorKind, VendorKinds
 from allotment.scheduler.cluster import Cluster as NoCluster
-from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.driver import Driver
 from tests.controllers.cluster import Cluster, Component, in_cluster

@@ -25,12 +25,12 @@ from allotment.api.resource import DeviceTaintRule, ResourceSlice
 from allotment.api.status import Invalid
 from allotment.client.form import Obj, resource_of
 from allotment.controllers.controller import Again
-from allotment.controllers.followed_usage import FollowedUsage
-from allotment.controllers.pool_heartbeat import PoolHeartbeat
-from allotment.controllers.pool_metrics import PoolNumbers
-from allotment.controllers.pool_status import INT32, pool_status, status_patch
-from allotment.controllers.pool_status_requests import PoolStatusRequests, cut
-from allotment.controllers.pools import PAUSE, Pools
+from allotment.controllers.pools.followed_usage import FollowedUsage
+from allotment.controllers.pools.metrics import PoolNumbers
+from allotment.controllers.pools.pool_heartbeat import PoolHeartbeat
+from allotment.controllers.pools.pool_status import INT32, pool_status, status_patch
+from allotment.controllers.pools.pool_status_requests import PoolStatusRequests, cut
+from allotment.controllers.pools.resource_pools import PAUSE, Pools
 from allotment.usage.counter import NAME, NAMESPACE, standstill
 from allotment.usage.pool import PoolUsage, compute_pool_usage
 from tests.controllers.claim_objects import claim

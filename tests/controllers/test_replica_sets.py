@@ -14,7 +14,7 @@ from allotment.api.core import Pod
 from allotment.api.status import Conflict
 from allotment.client.form import Obj
 from allotment.client.transport import Disconnected
-from allotment.controllers.replica_sets import ReplicaSets
+from allotment.controllers.workloads.replica_sets import ReplicaSets
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.failing import Failing, Fault, Held, with_each_write_failing
 from tests.controllers.workloads import (

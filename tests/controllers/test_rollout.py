@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.controllers.rollout import Bounds, Size, bounds, grown, rescaled, rolled, shrunk
-from allotment.controllers.share import share
+from allotment.controllers.workloads.rollout import Bounds, Size, bounds, grown, rescaled, rolled, shrunk
+from allotment.controllers.workloads.share_of_pods import share
 
 
 def rolling(replicas: int, surge: Any, unavailable: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from allotment.api.core import Node
 from allotment.client.form import Obj
-from allotment.controllers.node_lifecycle import NodeLifecycle
+from allotment.controllers.nodes.node_lifecycle import NodeLifecycle
 from allotment.controllers.simulation.heartbeat import (
     LEASES,
     RENEW_SECONDS,

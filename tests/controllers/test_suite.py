@@ -17,8 +17,8 @@ from allotment.client.recorder import Recorder
 from allotment.controllers import suite
 from allotment.controllers.controller import Controller
 from allotment.controllers.machines.provider import Surroundings
-from allotment.controllers.translator import Installed, Refusal
-from allotment.controllers.vendor_kinds import VendorKind
+from allotment.controllers.semantic.translator import Installed, Refusal
+from allotment.controllers.semantic.vendor_kinds import VendorKind
 from tests.client.script import Script
 
 SEMANTIC = ("noderesourceslices", "resourceclasses", "resourceclassparameters", "resourceclaimparameters")

@@ -12,7 +12,7 @@ import pytest
 from allotment.api.core import Pod
 from allotment.client.form import Obj
 from allotment.client.transport import Transport
-from allotment.controllers.taint_eviction import TaintEviction
+from allotment.controllers.taints.node_taint_eviction import TaintEviction
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.evictions import START, Clock, going, marks
 from tests.controllers.failing import BORNE, CRASHES, Failing, Fault

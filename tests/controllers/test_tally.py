@@ -12,7 +12,7 @@ from allotment.api.core import Pod, PodCondition, PodSpec, PodStatus
 from allotment.api.meta import ObjectMeta
 from allotment.client.form import Obj
 from allotment.controllers.pod_state import finished
-from allotment.controllers.tally import TRACKING, Tally, has_failed, pause, releasable, tally
+from allotment.controllers.workloads.job_tally import TRACKING, Tally, has_failed, pause, releasable, tally
 from tests.controllers.workloads import Clock
 
 

@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
 from allotment.api.core import Pod
-from allotment.controllers.claims import claim_name
-from allotment.controllers.metrics import ClaimCreations
-from allotment.controllers.template_claims import Key, TemplateClaims
+from allotment.controllers.claims.claim_users import claim_name
+from allotment.controllers.claims.metrics import ClaimCreations
+from allotment.controllers.claims.template_claims import Key, TemplateClaims
 from tests.controllers.claim_objects import (
     NAMESPACE,
     V1,

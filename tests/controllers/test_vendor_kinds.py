@@ -10,7 +10,7 @@ from pathlib import Path
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.client.form import Obj, Resource
 from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
-from allotment.controllers.vendor_kinds import VendorKind, VendorKinds
+from allotment.controllers.semantic.vendor_kinds import VendorKind, VendorKinds
 from tests.controllers.cluster import Cluster, in_cluster
 
 GROUP = "v.example.com"

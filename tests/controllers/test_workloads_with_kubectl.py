@@ -11,9 +11,9 @@ import pytest
 
 from allotment.api.core import Pod
 from allotment.api.status import NotFound
-from allotment.controllers.deployments import Deployments
-from allotment.controllers.jobs import Jobs
-from allotment.controllers.replica_sets import ReplicaSets
+from allotment.controllers.workloads.deployments import Deployments
+from allotment.controllers.workloads.jobs import Jobs
+from allotment.controllers.workloads.replica_sets import ReplicaSets
 from tests.controllers.cluster import Cluster, running_cluster
 from tests.controllers.workloads import HERE, Kubelet, deployment, job
 from tests.corpus import unavailable

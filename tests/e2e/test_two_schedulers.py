@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.scheduler.configuration import DEFAULT_SCHEDULER
+from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
 from tests.e2e import burst
 from tests.e2e.conftest import OURS, SERVERS
 from tests.e2e.plane import Plane, embedded_plane, remote_plane

@@ -38,8 +38,8 @@ from allotment.api.resource import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
-from allotment.scheduler.configuration import Configuration, ProfileSpec
-from allotment.scheduler.gang import TASK
+from allotment.scheduler.config.configuration import Configuration, ProfileSpec
+from allotment.scheduler.gangs.gang import TASK
 from allotment.scheduler.pod import GROUP_ANNOTATIONS
 from tests.allocator import build
 from tests.scheduler.builders import Amount, amounts, claim, node, pod, slice_, term

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from allotment.api.batch import PodDisruptionBudget, PodGroup, VolcanoPodGroup
 from allotment.api.meta import ApiStruct
-from allotment.scheduler.actions import Actions, Clearing
-from allotment.scheduler.budgets import Budgets
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.config.configuration import DEFAULT
+from allotment.scheduler.disruption_budgets import Budgets
 from allotment.scheduler.event import Tick
-from allotment.scheduler.gang import gang_of, key_of
+from allotment.scheduler.gangs.gang import gang_of, key_of
+from allotment.scheduler.gangs.session import Session
+from allotment.scheduler.gangs.session_actions import Actions, Clearing
 from allotment.scheduler.placement import Placer
-from allotment.scheduler.session import Session
 from tests.allocator import build
 from tests.scheduler.builders import claim, cluster, near, node, pod, pod_affinity
 from tests.scheduler.gangs import (

@@ -13,10 +13,10 @@ from allotment.api.codec import decode
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct, Condition, ObjectMeta, OwnerReference
 from allotment.api.resource import AllocatedDeviceStatus, Device, ResourceClaim
-from allotment.scheduler.binding import Stage
-from allotment.scheduler.configuration import Configuration
+from allotment.scheduler.binding.pod_binding import Stage
+from allotment.scheduler.config.configuration import Configuration
 from allotment.scheduler.event import Tick
-from allotment.scheduler.gangs import INCOMPLETE
+from allotment.scheduler.gangs.gang_lifecycle import INCOMPLETE
 from allotment.scheduler.instruction import Bind, CreateClaim, DeletePod, PatchClaim, PatchPod
 from tests.allocator import build
 from tests.scheduler import builders

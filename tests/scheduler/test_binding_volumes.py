@@ -17,9 +17,9 @@ from allotment.api.storage import (
     PersistentVolumeClaim,
     is_bound,
 )
-from allotment.scheduler.binding import Stage
+from allotment.scheduler.binding.pod_binding import Stage
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import DEFAULT, Configuration
+from allotment.scheduler.config.configuration import DEFAULT, Configuration
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.dry_run import DryRun
 from allotment.scheduler.event import Event, Tick

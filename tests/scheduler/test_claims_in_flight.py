@@ -16,7 +16,7 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceClaimConsumerReference,
 )
-from allotment.scheduler.claim_writer import (
+from allotment.scheduler.binding.claim_writer import (
     FIRST_REST,
     LONGEST_REST,
     MOST_CONFLICTS,
@@ -24,10 +24,10 @@ from allotment.scheduler.claim_writer import (
     UNSEEN,
     ClaimWriter,
 )
-from allotment.scheduler.claims import MAX_CONSUMERS, Claims
+from allotment.scheduler.binding.step import MakeClaim, WriteClaim
+from allotment.scheduler.devices.claims import MAX_CONSUMERS, Claims
 from allotment.scheduler.event import Failure
 from allotment.scheduler.instruction import CreateClaim, DeleteClaim, PatchClaim, Write
-from allotment.scheduler.step import MakeClaim, WriteClaim
 from tests.allocator import build
 from tests.scheduler.builders import claim, cluster, node, slice_
 

@@ -6,8 +6,8 @@ import pytest
 
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceRequest
-from allotment.scheduler.configuration import DEFAULT
-from allotment.scheduler.device_score import DeviceSizes
+from allotment.scheduler.config.configuration import DEFAULT
+from allotment.scheduler.devices.scoring import DeviceSizes
 from allotment.scheduler.placement import Attempt, Placer
 from allotment.scheduler.pod import PodInfo
 from tests.allocator import build

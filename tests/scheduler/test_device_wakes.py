@@ -9,7 +9,7 @@ from allotment.api.batch import PodGroup
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct, Condition, ObjectMeta
 from allotment.api.resource import DeviceTaintRule, DeviceTaintRuleStatus, ResourceClaim
-from allotment.scheduler.device_wakes import released
+from allotment.scheduler.devices.wake_ups import released
 from tests.allocator import build
 from tests.scheduler.builders import claim, node, pod, slice_
 from tests.scheduler.plugins.device_world import World, allocated, noted, owned, user

@@ -8,7 +8,7 @@ import pytest
 
 from allotment.allocator.fleet import Place
 from allotment.allocator.strategy import BEST_FIT
-from allotment.scheduler.device_wish import Wish
+from allotment.scheduler.devices.shape_answers import Wish
 from allotment.scheduler.framework import Status
 from tests.allocator.fleet_model import BUDGET, Rig
 

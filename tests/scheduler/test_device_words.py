@@ -8,7 +8,7 @@ import pytest
 
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import Device, DeviceConstraint, DeviceRequest
-from allotment.scheduler.device_words import unjudged
+from allotment.scheduler.devices.wording import unjudged
 from allotment.scheduler.diagnosis import folded, refused_everywhere
 from allotment.scheduler.framework import Code, Status
 from tests.allocator import build

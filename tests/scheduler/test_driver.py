@@ -11,7 +11,7 @@ from allotment.client.in_process import Answer, InProcessTransport
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.driver import Driver
 from allotment.scheduler.event import Tick

@@ -15,7 +15,7 @@ from allotment.api.core import Pod, PodCondition
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.dry_run import Decision, DryRun
 from tests.allocator import build

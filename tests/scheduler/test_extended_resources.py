@@ -11,9 +11,9 @@ from allotment.api.claim_marks import EXTENDED
 from allotment.api.core import Container, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceClass
-from allotment.scheduler.extended_resources import extended_claim, served
+from allotment.scheduler.binding.step import MakeClaim, PatchStatus
+from allotment.scheduler.devices.extended_resources import extended_claim, served
 from allotment.scheduler.pod import PodInfo
-from allotment.scheduler.step import MakeClaim, PatchStatus
 from tests.allocator import build
 from tests.scheduler.builders import claim, container, node, pod
 from tests.scheduler.plugins.device_world import World, allocated, fleet, going, owned, user

@@ -9,10 +9,10 @@ from allotment.api.batch import GangSchedulingPolicy, PodGroup, PodGroupScheduli
 from allotment.api.core import Pod, PodResourceClaim
 from allotment.api.meta import ApiStruct
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Turn
-from allotment.scheduler.gang import Need, gang_of, key_of
+from allotment.scheduler.gangs.gang import Need, gang_of, key_of
 from allotment.scheduler.instruction import Bind
 from allotment.scheduler.pod import PodInfo, group_key
 from tests.allocator import build

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.scheduler.gang_search import Assignments, Bundle, GaveUp, frontier
+from allotment.scheduler.gangs.member_placement import Assignments, Bundle, GaveUp, frontier
 
 
 def within(small: Bundle, large: Bundle) -> bool:

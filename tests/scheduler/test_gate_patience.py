@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import DEFAULT, DEFAULT_SCHEDULER
+from allotment.scheduler.config.configuration import DEFAULT, DEFAULT_SCHEDULER
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Tick
 from allotment.scheduler.gate import GATE_LONGEST, GATE_PATIENCE

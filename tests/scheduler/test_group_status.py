@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from allotment.api.batch import PodGroup, PodGroupStatus, VolcanoPodGroup, VolcanoPodGroupStatus
 from allotment.api.meta import Condition
 from allotment.scheduler.event import Failed, Failure
-from allotment.scheduler.group_status import Tally, Verdict, kubernetes_status, volcano_status
+from allotment.scheduler.gangs.group_status import Tally, Verdict, kubernetes_status, volcano_status
 from allotment.scheduler.instruction import PatchGroup
 from tests.scheduler.gangs import gpu_node, group, member, members, queue, volcano_group, world
 from tests.scheduler.world import Fate, World, settle

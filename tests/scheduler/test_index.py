@@ -7,7 +7,7 @@ import random
 import pytest
 
 from allotment.api.core import Node, Pod
-from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.framework import Cycle, Status
 from allotment.scheduler.index import Index

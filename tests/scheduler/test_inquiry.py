@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim
-from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.inquiry import Finding, Inquiry, released
 from tests.allocator import build
 from tests.scheduler.builders import claim, cluster, namespace, node, pod, slice_, spread, taint

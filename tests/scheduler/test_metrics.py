@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from allotment.api.meta import ApiStruct
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import DEFAULT, Configuration, ProfileSpec
+from allotment.scheduler.config.configuration import DEFAULT, Configuration, ProfileSpec
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
 from allotment.scheduler.instruction import Bind, DeletePod, Instruction, PatchClaim, PatchPod

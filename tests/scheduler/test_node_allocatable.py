@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from allotment.api.codec import decode
 from allotment.api.core import Pod, ResourceRequirements
 from allotment.api.resource import Device, NodeAllocatableResource
+from allotment.scheduler.binding.step import PatchStatus
 from allotment.scheduler.framework import Code
 from allotment.scheduler.placement import EXTRA
-from allotment.scheduler.step import PatchStatus
 from tests.allocator.build import device, policed, request
 from tests.scheduler.builders import amounts, claim, container, node, pod, slice_
 from tests.scheduler.plugins.device_world import World, allocated, user

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from allotment.api.core import Affinity, Pod, TopologySpreadConstraint
-from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.placement import Placement, Placer
 from tests.scheduler import naive_affinity, naive_spreading
 from tests.scheduler.builders import HOSTNAME, ZONE, cluster, near, node, pod, pod_affinity, spread

@@ -6,12 +6,12 @@ from textwrap import dedent
 import pytest
 
 from allotment.api.document import read_documents
-from allotment.scheduler.configuration import PLUGINS, SCORES
+from allotment.scheduler.config.configuration import PLUGINS, SCORES
+from allotment.scheduler.config.profile import Profile
+from allotment.scheduler.config.profile_file import DEFAULT, Configuration, ConfigurationError, load
+from allotment.scheduler.config.profile_file import __doc__ as documentation
 from allotment.scheduler.framework import Filter, Plugin, Score
-from allotment.scheduler.profile import DEFAULT, Configuration, ConfigurationError, load
-from allotment.scheduler.profile import __doc__ as documentation
 from allotment.scheduler.queue import Backoff
-from allotment.scheduler.roster import Profile
 
 
 def own(body: str = "") -> Configuration:

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from allotment.api.batch import Queue, QueueStatus
 from allotment.api.codec import to_builtins
 from allotment.scheduler.event import Failed, Failure
+from allotment.scheduler.gangs.queue_status import PERIOD, queue_status
 from allotment.scheduler.instruction import PatchQueue
-from allotment.scheduler.queue_status import PERIOD, queue_status
 from tests.scheduler.builders import amounts
 from tests.scheduler.gangs import gpu_node, members, queue, volcano_group, world
 from tests.scheduler.world import Fate, Seat, World, settle

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from allotment.api.meta import ApiStruct
+from allotment.scheduler.gangs.queue_tree import QueueTree
+from allotment.scheduler.gangs.tenant_queues import Queues
 from allotment.scheduler.pod import GROUP_ANNOTATIONS as GROUP
-from allotment.scheduler.queue_tree import QueueTree
-from allotment.scheduler.queues import Queues
 from tests.allocator import build
 from tests.scheduler.builders import claim, cluster, node, pod, slice_
 from tests.scheduler.gangs import (

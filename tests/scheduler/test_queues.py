@@ -17,12 +17,12 @@ from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct
 from allotment.scheduler.absence import without
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed
+from allotment.scheduler.gangs.tenant_queues import Queues, demand_of, parted, queue_of, told
 from allotment.scheduler.instruction import Bind, PatchClaim, Tell
 from allotment.scheduler.pod import FINISHED
-from allotment.scheduler.queues import Queues, demand_of, parted, queue_of, told
 from tests.allocator import build
 from tests.scheduler.builders import Amount, amounts, claim, cluster, node, pod
 from tests.scheduler.gangs import (

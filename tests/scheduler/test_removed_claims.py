@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from allotment.api.claim_marks import FINALIZER, STANDS_IN_FOR
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
+from allotment.scheduler.devices.removed_claims import PATIENCE
 from allotment.scheduler.event import Tick
 from allotment.scheduler.instruction import CreateClaim, Tell
-from allotment.scheduler.removed_claims import PATIENCE
 from tests.allocator import build
 from tests.allocator.trees import card, parameters, request, resource_class, slice_of
 from tests.scheduler import test_semantic_fleet as semantic

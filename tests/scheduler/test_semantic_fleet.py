@@ -19,9 +19,9 @@ from allotment.api.conversion.v1alpha2 import from_v1, to_v1
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import ResourceClaim
-from allotment.scheduler.carried_claim import carried, carried_holdings, is_carrier
+from allotment.scheduler.binding.step import WriteClaim
+from allotment.scheduler.devices.carried_claim import carried, carried_holdings, is_carrier
 from allotment.scheduler.framework import Code, Cycle
-from allotment.scheduler.step import WriteClaim
 from tests.allocator import build
 from tests.allocator.trees import (
     DRIVER,

@@ -18,11 +18,11 @@ from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.diagnosis import Refusal
-from allotment.scheduler.gang import Gang, Need
+from allotment.scheduler.gangs.gang import Gang, Need
+from allotment.scheduler.gangs.session import Session
 from allotment.scheduler.placement import Placement, Placer
-from allotment.scheduler.session import Session
 from tests.allocator import build
 from tests.scheduler.builders import (
     HOSTNAME,

@@ -7,9 +7,9 @@ from textwrap import dedent, indent
 import pytest
 
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import SCORES, Configuration, ConfigurationError
+from allotment.scheduler.config.configuration import SCORES, Configuration, ConfigurationError
+from allotment.scheduler.config.profile_file import load
 from allotment.scheduler.core import Scheduler
-from allotment.scheduler.profile import load
 
 USUAL = """
     actions: "enqueue, allocate, preempt, reclaim, backfill"

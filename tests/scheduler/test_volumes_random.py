@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim, is_bound
-from allotment.scheduler.configuration import Configuration
+from allotment.scheduler.config.configuration import Configuration
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.event import Tick
 from allotment.scheduler.placement import Placer

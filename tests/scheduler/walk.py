@@ -33,13 +33,13 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
-from allotment.scheduler.configuration import Configuration
+from allotment.scheduler.config.configuration import Configuration
 from allotment.scheduler.diagnosis import Refusal
 from allotment.scheduler.event import Tick
-from allotment.scheduler.gang import gang_of
+from allotment.scheduler.gangs.gang import gang_of
+from allotment.scheduler.gangs.session import Session
 from allotment.scheduler.placement import Placer
 from allotment.scheduler.pod import FINISHED, group_key
-from allotment.scheduler.session import Session
 from tests.allocator import build
 from tests.scheduler import builders
 from tests.scheduler.world import AHEAD, KINDS, Fate, Seat, World, settle

@@ -39,10 +39,10 @@ from allotment.api.resource import (
 from allotment.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from allotment.apiserver.patch.merge_patch import merge_patch
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import DEFAULT, Configuration
+from allotment.scheduler.config.configuration import DEFAULT, Configuration
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
-from allotment.scheduler.gang import gang_of
+from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.instruction import (
     Bind,
     CreateClaim,

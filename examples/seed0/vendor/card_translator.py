@@ -20,8 +20,8 @@ from allotment.api.alpha2 import (
 from allotment.api.quantity import Quantity, QuantityError
 from allotment.api.semver import Version, VersionError
 from allotment.client.form import Obj
-from allotment.controllers.translator import Refusal, Translation, snapshot
-from allotment.controllers.vendor_kinds import VendorKind
+from allotment.controllers.semantic.translator import Refusal, Translation, snapshot
+from allotment.controllers.semantic.vendor_kinds import VendorKind
 
 DRIVER = "cards.dra.example.com"
 GROUP, VERSION = "dra.example.com", "v1alpha1"

@@ -22,7 +22,7 @@ from allotment.client.recorder import Recorder
 from allotment.client.transport import Transport
 from allotment.controllers import suite
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import DEFAULT, Configuration
+from allotment.scheduler.config.configuration import DEFAULT, Configuration
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.driver import Driver
 from allotment.scheduler.metrics import Metrics

@@ -141,7 +141,7 @@ async def _play(folder: Path, stage: Stage) -> Picture | None:
     from allotment.cli.ending import run_until, told_to_end
     from allotment.cli.failure import Failure
     from allotment.controllers.suite import NAMES, ON_REQUEST
-    from allotment.scheduler.configuration import DEFAULT
+    from allotment.scheduler.config.configuration import DEFAULT
 
     ended = told_to_end()
     seen: list[Picture] = []

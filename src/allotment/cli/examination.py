@@ -44,13 +44,13 @@ from allotment.cli.placement import Rejection, rejection_of
 from allotment.cli.pod_changes import pod_remedies
 from allotment.cli.seen import USE, made_up_nodes
 from allotment.cli.semantic_hints import semantic_hints
-from allotment.controllers.claims import claim_name
+from allotment.controllers.claims.claim_users import claim_name
 from allotment.scheduler.cluster import Cluster
+from allotment.scheduler.config.profile_file import DEFAULT
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.dry_run import DryRun
 from allotment.scheduler.inquiry import Finding, Inquiry, released
 from allotment.scheduler.pod import VOLCANO, group_key
-from allotment.scheduler.profile import DEFAULT
 from allotment.scheduler.volumes.pod_volumes import volumes_of
 from allotment.scheduler.volumes.storage import KINDS as STORAGE
 from allotment.usage.changes import Kind
@@ -62,9 +62,9 @@ from allotment.usage.summary import DeviceState
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
     from allotment.cli.seen import Seen
+    from allotment.scheduler.config.profile import Profile
     from allotment.scheduler.dry_run import Decision
     from allotment.scheduler.framework import Status
-    from allotment.scheduler.roster import Profile
 
 
 KINDS: tuple[type[ApiStruct], ...] = (

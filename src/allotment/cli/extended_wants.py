@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from allotment.cli.cluster import Cluster, name_of
 from allotment.scheduler.cluster import DEVICE_CLASS_RESOURCE
-from allotment.scheduler.extended_resources import extended_claim
+from allotment.scheduler.devices.extended_resources import extended_claim
 from allotment.scheduler.pod import FINISHED, PodInfo
-from allotment.scheduler.requests import Amounts, amounts, requests_of
+from allotment.scheduler.resource_requests import Amounts, amounts, requests_of
 
 if TYPE_CHECKING:
     from allotment.api.core import Node, Pod

@@ -24,7 +24,7 @@ from allotment.api.core import (
 from allotment.autoscaler.simulate.node_arrival import pod_of
 from allotment.autoscaler.simulate.workload_pods import Identity, Workload, owners_of
 from allotment.scheduler.pod import FINISHED
-from allotment.scheduler.tolerance import keeps_off, tolerated
+from allotment.scheduler.taint_tolerance import keeps_off, tolerated
 
 if TYPE_CHECKING:
     from allotment.api.apps import DaemonSet

@@ -25,7 +25,7 @@ from allotment.cli.extended_wants import ExtendedResources
 from allotment.cli.made_pods import pods_of_daemons
 from allotment.cli.models import DeviceModel, InstanceModel, Model, hold
 from allotment.cli.workload import Need, needs
-from allotment.scheduler.tolerance import CORDON, tolerated
+from allotment.scheduler.taint_tolerance import CORDON, tolerated
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from allotment.cli.examination import KINDS
 from allotment.cli.input import BadInput, Reading, read_objects
 from allotment.cli.seen import GROUPS
 from allotment.cli.workload import FINISHED
-from allotment.scheduler.configuration import DEFAULT_SCHEDULER
+from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.obstacles import OWN_NAMES, schedulers_heard_of
 from allotment.scheduler.priority import with_priority
 

@@ -26,7 +26,7 @@ from allotment.cli.cluster import name_of
 from allotment.cli.examination import KINDS as SCHEDULED
 from allotment.cli.examination import sees_volumes
 from allotment.cli.plan_input import waiting
-from allotment.controllers.claims import claim_name
+from allotment.controllers.claims.claim_users import claim_name
 from allotment.scheduler.volumes.pod_volumes import volumes_of
 
 if TYPE_CHECKING:

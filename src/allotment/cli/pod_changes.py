@@ -23,7 +23,7 @@ from allotment.api.core import (
 from allotment.api.likeness import near
 from allotment.api.quantity import Format, Quantity
 from allotment.scheduler.node import PODS
-from allotment.scheduler.requests import requests_of
+from allotment.scheduler.resource_requests import requests_of
 from allotment.scheduler.selector import nodes_in_term
 from allotment.usage.changes import Kind
 from allotment.usage.remedies import Remedy
@@ -31,7 +31,7 @@ from allotment.usage.remedies import Remedy
 if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.node import NodeInfo
-    from allotment.scheduler.requests import Amounts
+    from allotment.scheduler.resource_requests import Amounts
 
 Fits = Callable[[Pod], str]
 """The node on which a pod would be placed; empty if on none."""

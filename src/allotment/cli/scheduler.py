@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from allotment.cli.rights import Right
     from allotment.cli.service import Service
     from allotment.client.client import Client
-    from allotment.scheduler.configuration import Configuration
+    from allotment.scheduler.config.configuration import Configuration
     from allotment.scheduler.dry_run import Decision
 
 NAME = "scheduler"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from allotment.scheduler.configuration import Configuration
+    from allotment.scheduler.config.configuration import Configuration
 
 MAX_SIZE = 1024 * 1024
 
@@ -21,7 +21,7 @@ def configuration_of(file: Path | None, *, devices: bool = True) -> Configuratio
 def _read(file: Path | None) -> Configuration:
     from allotment.cli.failure import Failure
     from allotment.cli.screen import remark
-    from allotment.scheduler.profile import DEFAULT, ConfigurationError, load
+    from allotment.scheduler.config.profile_file import DEFAULT, ConfigurationError, load
 
     if file is None:
         return DEFAULT

@@ -23,7 +23,7 @@ from allotment.cli.examination import hides_volumes, hold_hidden, objects_of, pl
 from allotment.cli.explanation import State
 from allotment.cli.explanation_text import BEGINNINGS
 from allotment.cli.pod_explanation import condition_of, from_templates, identified, regardless_of_nodes
-from allotment.controllers.claims import claim_name
+from allotment.controllers.claims.claim_users import claim_name
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.inquiry import Inquiry
 

@@ -26,7 +26,7 @@ from allotment.cli.examination import (
 from allotment.cli.input import BadInput, read_objects
 from allotment.cli.plan_input import checked, waiting
 from allotment.cli.seen import Seen, look
-from allotment.controllers.claims import claim_name
+from allotment.controllers.claims.claim_users import claim_name
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct

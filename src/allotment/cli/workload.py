@@ -14,7 +14,7 @@ from allotment.api.core import Pod, PodResourceClaim
 from allotment.autoscaler.simulate.pending_pods import from_template
 from allotment.cli.cluster import Cluster, Name, name_of
 from allotment.cli.extended_wants import ExtendedResources
-from allotment.scheduler.requests import Amounts
+from allotment.scheduler.resource_requests import Amounts
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 

@@ -34,46 +34,46 @@ from allotment.client.informers import Informers
 from allotment.client.places import PLACES, place_of
 from allotment.client.recorder import Recorder
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
-from allotment.controllers.autoscaling.numbers import Costs, Numbers
+from allotment.controllers.autoscaling.metrics import Costs, Numbers
+from allotment.controllers.autoscaling.overlays import Overlays
 from allotment.controllers.autoscaling.provisioning import Provisioning
 from allotment.controllers.autoscaling.scale_down import ScaleDown
-from allotment.controllers.claim_release import ClaimRelease
+from allotment.controllers.claims.claim_release import ClaimRelease
+from allotment.controllers.claims.metrics import ClaimCreations, ClaimNumbers, SemanticNumbers
+from allotment.controllers.claims.template_claims import TemplateClaims
 from allotment.controllers.controller import Controller, Reconciler
-from allotment.controllers.deployments import Deployments
-from allotment.controllers.device_taint_eviction import DeviceTaintEviction
-from allotment.controllers.disruption_budgets import DisruptionBudgets
-from allotment.controllers.followed_usage import FollowedUsage
-from allotment.controllers.jobs import Jobs
 from allotment.controllers.machines import provider as providers
 from allotment.controllers.machines.group_provider import GroupProvider
 from allotment.controllers.machines.lifecycle import Machines
 from allotment.controllers.machines.market import Market
-from allotment.controllers.machines.numbers import MachineNumbers
+from allotment.controllers.machines.metrics import MachineNumbers
 from allotment.controllers.machines.pod_events import PodEvents
 from allotment.controllers.machines.simulated_provider import SimulatedProvider
 from allotment.controllers.machines.sizes import Sizes
 from allotment.controllers.machines.sweep import Sweep
-from allotment.controllers.metrics import ClaimCreations, ClaimNumbers, SemanticNumbers
-from allotment.controllers.node_lifecycle import NodeLifecycle
-from allotment.controllers.orphaned_pods import OrphanedPods
-from allotment.controllers.overlays import Overlays
-from allotment.controllers.parameters import Parameters
-from allotment.controllers.pool_heartbeat import PoolHeartbeat
-from allotment.controllers.pool_metrics import PoolNumbers
-from allotment.controllers.pool_status_requests import PoolStatusRequests
-from allotment.controllers.pools import Pools
-from allotment.controllers.replica_sets import ReplicaSets
+from allotment.controllers.nodes.node_lifecycle import NodeLifecycle
+from allotment.controllers.nodes.orphaned_pods import OrphanedPods
+from allotment.controllers.pools.followed_usage import FollowedUsage
+from allotment.controllers.pools.metrics import PoolNumbers
+from allotment.controllers.pools.pool_heartbeat import PoolHeartbeat
+from allotment.controllers.pools.pool_status_requests import PoolStatusRequests
+from allotment.controllers.pools.resource_pools import Pools
+from allotment.controllers.semantic.parameters import Parameters
+from allotment.controllers.semantic.translator import installed
+from allotment.controllers.semantic.vendor_kinds import VendorKinds
 from allotment.controllers.simulation.driver import SimulatedDrivers
 from allotment.controllers.simulation.heartbeat import SimulatedHeartbeat
 from allotment.controllers.simulation.kubelet import SimulatedKubelet
-from allotment.controllers.taint_eviction import TaintEviction
-from allotment.controllers.template_claims import TemplateClaims
-from allotment.controllers.translator import installed
-from allotment.controllers.vendor_kinds import VendorKinds
+from allotment.controllers.taints.device_taint_eviction import DeviceTaintEviction
+from allotment.controllers.taints.node_taint_eviction import TaintEviction
 from allotment.controllers.volumes.binder import VolumeBinder
 from allotment.controllers.volumes.ephemeral_claims import EphemeralClaims
 from allotment.controllers.volumes.protection import VolumeProtection
-from allotment.scheduler.configuration import DEFAULT, Configuration
+from allotment.controllers.workloads.deployments import Deployments
+from allotment.controllers.workloads.disruption_budgets import DisruptionBudgets
+from allotment.controllers.workloads.jobs import Jobs
+from allotment.controllers.workloads.replica_sets import ReplicaSets
+from allotment.scheduler.config.configuration import DEFAULT, Configuration
 
 log = logging.getLogger(__name__)
 

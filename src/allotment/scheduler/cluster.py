@@ -26,19 +26,19 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.scheduler.change_log import ChangeLog
-from allotment.scheduler.claims import Claims
-from allotment.scheduler.device_score import DeviceSizes
+from allotment.scheduler.devices.claims import Claims
+from allotment.scheduler.devices.node_allocatable import costs_told
+from allotment.scheduler.devices.scoring import DeviceSizes
+from allotment.scheduler.devices.semantic_fleet import SemanticFleet
+from allotment.scheduler.gangs.queue_tree import QueueTree
 from allotment.scheduler.neighbours import Neighbours, has_wishes
 from allotment.scheduler.node import NodeInfo
-from allotment.scheduler.node_allocatable import costs_told
 from allotment.scheduler.pod import FINISHED, VOLCANO, PodInfo, claims_named, group_key
-from allotment.scheduler.queue_tree import QueueTree
-from allotment.scheduler.semantic_fleet import SemanticFleet
 from allotment.scheduler.volumes import storage
 
 if TYPE_CHECKING:
-    from allotment.scheduler.device_score import Sizes
-    from allotment.scheduler.requests import Amounts
+    from allotment.scheduler.devices.scoring import Sizes
+    from allotment.scheduler.resource_requests import Amounts
 
 Template = ResourceClaimTemplate | alpha2.ResourceClaimTemplate
 DEVICE_CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"

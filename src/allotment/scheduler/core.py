@@ -23,35 +23,35 @@ from allotment.api.codec import to_builtins
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
-from allotment.scheduler.actions import Actions
-from allotment.scheduler.binding import Binding, Party
-from allotment.scheduler.bindings import Bindings
+from allotment.scheduler.binding.binding_stage import Bindings
+from allotment.scheduler.binding.pod_binding import Binding, Party
+from allotment.scheduler.binding.stale_reservations import Stale, StaleReservations, Standing
+from allotment.scheduler.binding.step import BindVolume, MakeClaim, SelectNode, WriteClaim
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.configuration import MAKING_ROOM
+from allotment.scheduler.config.configuration import MAKING_ROOM
+from allotment.scheduler.devices.disputes import Disputes
+from allotment.scheduler.devices.removed_claims import REASON as REMOVED
+from allotment.scheduler.devices.removed_claims import RemovedClaims
 from allotment.scheduler.diagnosis import Refusal
-from allotment.scheduler.disputes import Disputes
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn
 from allotment.scheduler.framework import Code, Protected, Release, Room, Status
-from allotment.scheduler.gangs import GANG_PREFIX, Gangs
+from allotment.scheduler.gangs.gang_lifecycle import GANG_PREFIX, Gangs
+from allotment.scheduler.gangs.group_status import GroupStatuses, Verdict
+from allotment.scheduler.gangs.queue_status import QueueStatuses
+from allotment.scheduler.gangs.session import Session
+from allotment.scheduler.gangs.session_actions import Actions
+from allotment.scheduler.gangs.tenant_queues import Quota, unread
 from allotment.scheduler.gate import Gate
-from allotment.scheduler.group_status import GroupStatuses, Verdict
 from allotment.scheduler.instruction import DeleteClaim, DeletePod, Instruction, PatchClaim, PatchPod
 from allotment.scheduler.outbox import Outbox
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.pod import PodInfo, group_key
 from allotment.scheduler.queue import ACTIVE, GATED, PARKED, Backoff, Entry, Queue
-from allotment.scheduler.queue_status import QueueStatuses
-from allotment.scheduler.queues import Quota, unread
-from allotment.scheduler.removed_claims import REASON as REMOVED
-from allotment.scheduler.removed_claims import RemovedClaims
-from allotment.scheduler.session import Session
-from allotment.scheduler.stale_reservations import Stale, StaleReservations, Standing
-from allotment.scheduler.step import BindVolume, MakeClaim, SelectNode, WriteClaim
 from allotment.scheduler.volumes.writer import CLAIM, followed
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
-    from allotment.scheduler.roster import Profile
+    from allotment.scheduler.config.profile import Profile
 
 REVISIT_EVERY = 10.0
 TURN_STEPS = 1_000

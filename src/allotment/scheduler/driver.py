@@ -35,7 +35,7 @@ from allotment.client.informers import Informers
 from allotment.client.places import DEFINITIONS, PLACES, place_of
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.transport import Disconnected
-from allotment.scheduler.binding_conditions import timestamp
+from allotment.scheduler.binding.binding_conditions import timestamp
 from allotment.scheduler.core import TURN_STEPS, Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
 from allotment.scheduler.instruction import (

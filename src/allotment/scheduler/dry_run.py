@@ -19,6 +19,7 @@ from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
+from allotment.scheduler.binding.step import AwaitVolumes
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
 from allotment.scheduler.instruction import (
@@ -34,7 +35,6 @@ from allotment.scheduler.instruction import (
     Write,
 )
 from allotment.scheduler.pod import PodInfo
-from allotment.scheduler.step import AwaitVolumes
 
 S = TypeVar("S", bound=ApiStruct)
 

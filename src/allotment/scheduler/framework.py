@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
+    from allotment.scheduler.binding.step import Step
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
-    from allotment.scheduler.step import Step
 
 
 class Code(Enum):

@@ -7,17 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.device_wants import NAME as DEVICES
+from allotment.scheduler.devices.pod_wants import NAME as DEVICES
 from allotment.scheduler.framework import SUCCESS, Code, Status
-from allotment.scheduler.gang import GANG
+from allotment.scheduler.gangs.gang import GANG
 from allotment.scheduler.pod import VOLCANO
 from allotment.scheduler.queue import GATED
 
 if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.config.profile import Profile
     from allotment.scheduler.pod import PodInfo
     from allotment.scheduler.queue import Entry, Queue
-    from allotment.scheduler.roster import Profile
 
 GATE_PATIENCE = 2.0
 """Seconds that a claim may be missing before the pod's condition says so: its controller has just been told."""

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from allotment.allocator.fleet import Place
     from allotment.api.core import Node
     from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.config.profile import Profile
     from allotment.scheduler.node import NodeInfo
-    from allotment.scheduler.roster import Profile
 
 _ALIKE_KEPT = 10_000
 UNKNOWN_NODE = Status(Code.UNRESOLVABLE, "", "are not known")

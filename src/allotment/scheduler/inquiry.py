@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.scheduler.device_wants import NAME as DEVICES
-from allotment.scheduler.device_wants import Wants, reaches
+from allotment.scheduler.devices.pod_wants import NAME as DEVICES
+from allotment.scheduler.devices.pod_wants import Wants, reaches
 from allotment.scheduler.diagnosis import Refusal, refused_by
 from allotment.scheduler.framework import Status
 from allotment.scheduler.obstacles import ClaimName, Knows, Obstacles
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
     from allotment.api.resource import ResourceClaim
     from allotment.scheduler.cluster import Cluster
-    from allotment.scheduler.roster import Profile
+    from allotment.scheduler.config.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)

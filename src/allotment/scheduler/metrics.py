@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from allotment.api.core import Pod
 from allotment.scheduler.event import Changed, Done, Event, Failed
-from allotment.scheduler.gangs import GANG_PREFIX
+from allotment.scheduler.gangs.gang_lifecycle import GANG_PREFIX
 from allotment.scheduler.instruction import DeletePod, Instruction, PatchClaim, PatchPod, Tell
 from allotment.scheduler.queue import ACTIVE, BACKOFF, GATED, PARKED
 

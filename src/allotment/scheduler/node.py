@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.requests import Amounts, amounts
+from allotment.scheduler.resource_requests import Amounts, amounts
 
 if TYPE_CHECKING:
     from allotment.api.core import Node

@@ -22,15 +22,15 @@ from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Pod
 from allotment.api.likeness import near
 from allotment.api.resource import ResourceClaimTemplate
-from allotment.scheduler.claim_quotas import ClaimQuotas, claim_like
-from allotment.scheduler.configuration import DEFAULT_SCHEDULER
-from allotment.scheduler.device_wants import NAME as DEVICES
-from allotment.scheduler.extended_resources import existing, extended_claim, served
+from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
+from allotment.scheduler.devices.claim_quotas import ClaimQuotas, claim_like
+from allotment.scheduler.devices.extended_resources import existing, extended_claim, served
+from allotment.scheduler.devices.pod_wants import NAME as DEVICES
 from allotment.scheduler.framework import Code, Status
-from allotment.scheduler.gang import gang_of, incomplete
+from allotment.scheduler.gangs.gang import gang_of, incomplete
+from allotment.scheduler.gangs.tenant_queues import QUEUE, Queues, add, demand_of, further_demand
 from allotment.scheduler.gate import admission
 from allotment.scheduler.pod import group_key
-from allotment.scheduler.queues import QUEUE, Queues, add, demand_of, further_demand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from allotment.api.core import PodResourceClaim
     from allotment.api.meta import ApiStruct
     from allotment.scheduler.cluster import Cluster
-    from allotment.scheduler.gang import Gang
+    from allotment.scheduler.config.profile import Profile
+    from allotment.scheduler.gangs.gang import Gang
     from allotment.scheduler.pod import PodInfo
-    from allotment.scheduler.requests import Amounts
-    from allotment.scheduler.roster import Profile
+    from allotment.scheduler.resource_requests import Amounts
 
 Knows = Callable[["type[ApiStruct]", str], bool]
 """Whether all objects of a kind in a namespace are in the cluster: else nothing can be said to be missing."""

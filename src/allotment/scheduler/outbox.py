@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.binding_conditions import timestamp
+from allotment.scheduler.binding.binding_conditions import timestamp
 from allotment.scheduler.event import Done, Failed, Failure
 from allotment.scheduler.instruction import Instruction, PatchPod, Tell
 
 if TYPE_CHECKING:
     from allotment.api.batch import Queue
-    from allotment.scheduler.claim_writer import Draft
+    from allotment.scheduler.binding.claim_writer import Draft
     from allotment.scheduler.diagnosis import Refusal
     from allotment.scheduler.pod import PodInfo
 

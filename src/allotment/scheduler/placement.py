@@ -9,18 +9,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from allotment.allocator.effort import Paused
+from allotment.scheduler.binding.step import in_order
 from allotment.scheduler.diagnosis import Refusal, refused_by, refused_everywhere
 from allotment.scheduler.framework import Code, Cycle, Filter, Status
 from allotment.scheduler.index import Index
 from allotment.scheduler.node import NodeInfo
-from allotment.scheduler.step import in_order
 from allotment.scheduler.volumes.likeness import likeness
 
 if TYPE_CHECKING:
+    from allotment.scheduler.binding.step import Step
     from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.config.profile import Everywhere, Profile
     from allotment.scheduler.pod import PodInfo
-    from allotment.scheduler.roster import Everywhere, Profile
-    from allotment.scheduler.step import Step
 
 VERDICTS_KEPT = 2_000_000
 FEWEST_SHAPES = 16

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from allotment.api.codec import encode
-from allotment.scheduler.requests import Amounts, requests_of
+from allotment.scheduler.resource_requests import Amounts, requests_of
 from allotment.scheduler.volumes.pod_volumes import volumes_of
 
 if TYPE_CHECKING:

@@ -19,15 +19,15 @@ from allotment.client.form import Obj, Resource, resource_of
 from allotment.client.places import PLACES
 from allotment.controllers.autoscaling.batch import Batch
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
-from allotment.controllers.autoscaling.numbers import Numbers
+from allotment.controllers.autoscaling.metrics import Numbers
 from allotment.controllers.autoscaling.provisioning import Provisioning
 from allotment.controllers.autoscaling.scale_down import ScaleDown
-from allotment.controllers.claim_release import ClaimRelease
+from allotment.controllers.claims.claim_release import ClaimRelease
+from allotment.controllers.claims.template_claims import TemplateClaims
 from allotment.controllers.machines.market import Market
-from allotment.controllers.replica_sets import ReplicaSets
-from allotment.controllers.template_claims import TemplateClaims
+from allotment.controllers.workloads.replica_sets import ReplicaSets
 from allotment.scheduler.cluster import Cluster as Known
-from allotment.scheduler.configuration import DEFAULT
+from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.driver import Driver
 from tests.autoscaler.build import Json, catalogue, gpus, pool, type_

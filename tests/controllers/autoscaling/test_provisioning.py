@@ -15,7 +15,7 @@ from allotment.client.form import Resource, resource_of
 from allotment.client.places import PLACES
 from allotment.controllers.autoscaling.batch import Batch
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
-from allotment.controllers.autoscaling.numbers import Numbers
+from allotment.controllers.autoscaling.metrics import Numbers
 from allotment.controllers.autoscaling.provisioning import Provisioning
 from allotment.controllers.machines.market import Market
 from tests.autoscaler.build import GPU, catalogue, gpus, pool, type_

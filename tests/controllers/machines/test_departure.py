@@ -10,7 +10,7 @@ import pytest
 from allotment.api.core import Node, Pod
 from allotment.autoscaler.catalogue.node_claims import State
 from allotment.client.form import Obj
-from allotment.controllers.disruption_budgets import DisruptionBudgets
+from allotment.controllers.workloads.disruption_budgets import DisruptionBudgets
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.evictions import going, marks
 from tests.controllers.machines.cloud import Cloud, SkewedClock

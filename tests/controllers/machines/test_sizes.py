@@ -15,7 +15,7 @@ from allotment.api.quantity import Quantity
 from allotment.autoscaler.catalogue.node_claims import State, claim_of
 from allotment.client.form import resource_of
 from allotment.controllers.clock import moment
-from allotment.controllers.machines.numbers import MachineNumbers
+from allotment.controllers.machines.metrics import MachineNumbers
 from allotment.controllers.machines.pod_events import PodEvents
 from allotment.controllers.machines.sizes import Sizes
 from tests.autoscaler.build import catalogue, gpus, group, machine, pool, type_

@@ -18,10 +18,10 @@ from allotment.api.resource import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
+from allotment.scheduler.binding.step import Step
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.framework import Code, Cycle, Status
 from allotment.scheduler.plugins.dynamic_resources import DynamicResources
-from allotment.scheduler.step import Step
 from tests.allocator import build
 from tests.scheduler.builders import cluster, node, slice_
 

@@ -15,8 +15,8 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceClaimConsumerReference,
 )
+from allotment.scheduler.binding.step import AwaitConditions, WriteClaim
 from allotment.scheduler.framework import Code, Status
-from allotment.scheduler.step import AwaitConditions, WriteClaim
 from tests.allocator import build
 from tests.allocator.build import device, request
 from tests.scheduler.builders import claim, node, pod, slice_

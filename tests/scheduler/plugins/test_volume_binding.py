@@ -9,10 +9,10 @@ import pytest
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct, LabelSelector
 from allotment.api.storage import PersistentVolumeClaim
+from allotment.scheduler.binding.step import AwaitVolumes, BindVolume, SelectNode
 from allotment.scheduler.framework import SKIP, Code, Cycle
 from allotment.scheduler.plugins.volume_binding import VolumeBinding
 from allotment.scheduler.pod import PodInfo
-from allotment.scheduler.step import AwaitVolumes, BindVolume, SelectNode
 from allotment.scheduler.volumes.needs import BIND_CONFLICT, NODE_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_GONE
 from tests.scheduler.builders import cluster, cycle, node, term, where
 from tests.scheduler.storage import (

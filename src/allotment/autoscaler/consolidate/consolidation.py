@@ -38,9 +38,9 @@ from allotment.autoscaler.simulate.node_arrival import arrive
 from allotment.autoscaler.simulate.simulation import Bound
 from allotment.autoscaler.simulate.utilisation import utilisation
 from allotment.autoscaler.solver.covering import Effort
-from allotment.scheduler.budgets import Budgets
 from allotment.scheduler.diagnosis import Refusal
-from allotment.scheduler.gang import gang_of
+from allotment.scheduler.disruption_budgets import Budgets
+from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.pod import PodInfo, group_key
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from allotment.autoscaler.provision.device_rooms import (
 from allotment.autoscaler.solver.covering_problem import Fair
 from allotment.autoscaler.solver.simplex import Program
 from allotment.scheduler.node import PODS
-from allotment.scheduler.requests import amounts
+from allotment.scheduler.resource_requests import amounts
 
 if TYPE_CHECKING:
     from allotment.autoscaler.catalogue.machine import Machine

@@ -24,9 +24,9 @@ from allotment.autoscaler.simulate.expected_machines import expect
 from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.pending_pods import make_claims
 from allotment.autoscaler.solver.covering import USUAL, Effort
-from allotment.scheduler.configuration import DEFAULT_SCHEDULER
+from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.pod import group_key
-from allotment.scheduler.requests import requests_of
+from allotment.scheduler.resource_requests import requests_of
 
 if TYPE_CHECKING:
     from allotment.api.autoscaling import NodeClaim

@@ -24,7 +24,7 @@ from allotment.api.codec import encode
 from allotment.autoscaler.provision.pod_ties import company_nodes, in_order, ties
 from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.scheduler.diagnosis import Refusal
-from allotment.scheduler.gang import gang_of
+from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.pod import PodInfo, group_key
 from allotment.scheduler.selector import pods_selected
 from allotment.scheduler.volumes import likeness
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from allotment.api.core import Pod, PodSpec, TopologySpreadConstraint
     from allotment.api.meta import LabelSelector
     from allotment.autoscaler.simulate.simulation import Simulation
-    from allotment.scheduler.requests import Amounts
+    from allotment.scheduler.resource_requests import Amounts
 
 Bundle = tuple["Pod", ...]
 Choice = tuple[tuple[int, ...], int]

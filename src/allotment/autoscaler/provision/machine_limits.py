@@ -15,8 +15,8 @@ from allotment.api.autoscaling import NODE_GROUP, NODE_POOL
 from allotment.api.core import Node
 from allotment.api.quantity import Quantity
 from allotment.autoscaler.catalogue.machine import Machine, node_of
-from allotment.scheduler.queues import DEVICE_CLASS
-from allotment.scheduler.requests import amounts
+from allotment.scheduler.gangs.tenant_queues import DEVICE_CLASS
+from allotment.scheduler.resource_requests import amounts
 
 if TYPE_CHECKING:
     from allotment.autoscaler.simulate.simulation import Simulation

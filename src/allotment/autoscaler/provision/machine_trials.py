@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from allotment.allocator.pool import DeviceID
     from allotment.api.resource import ResourceClaim
     from allotment.autoscaler.simulate.simulation import Simulation
-    from allotment.scheduler.requests import Amounts
+    from allotment.scheduler.resource_requests import Amounts
 
 ONE_POD = 10**9
 ON_SHOW = "machine-on-show"

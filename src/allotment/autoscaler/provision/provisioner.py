@@ -42,7 +42,7 @@ from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive, dismiss
 from allotment.autoscaler.solver.covering import SMALL, USUAL, Effort, cover, relaxed
 from allotment.autoscaler.solver.covering_problem import Cover, Fair, Offer, Pattern, Yard
-from allotment.scheduler.gang import gang_of
+from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.pod import group_key
 
 if TYPE_CHECKING:

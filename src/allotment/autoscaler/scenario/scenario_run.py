@@ -36,7 +36,7 @@ from allotment.autoscaler.simulate.pending_pods import (
 )
 from allotment.autoscaler.simulate.pod_quotas import refusals
 from allotment.scheduler.diagnosis import Refusal
-from allotment.scheduler.gang import gang_of
+from allotment.scheduler.gangs.gang import gang_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

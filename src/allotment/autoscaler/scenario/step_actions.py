@@ -36,7 +36,7 @@ from allotment.autoscaler.simulate.forkable_cluster import Slice, key_of, publis
 from allotment.autoscaler.simulate.node_arrival import add_node, arrive, start_daemons
 from allotment.autoscaler.simulate.workload_pods import Identity, Workload, like, owners_of
 from allotment.autoscaler.words import count_of, few
-from allotment.scheduler.configuration import DEFAULT_SCHEDULER
+from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.obstacles import schedulers_heard_of
 from allotment.scheduler.priority import with_priority
 

@@ -14,14 +14,14 @@ from allotment.api.codec import decode
 from allotment.api.core import ObjectReference, PodStatus
 from allotment.api.resource import AllocationResult, ResourceClaim
 from allotment.api.storage import BIND_COMPLETED, SELECTED_NODE
-from allotment.scheduler.step import MakeClaim, PatchStatus, WriteClaim
+from allotment.scheduler.binding.step import MakeClaim, PatchStatus, WriteClaim
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from allotment.api.core import Pod
     from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
-    from allotment.scheduler.step import Step
+    from allotment.scheduler.binding.step import Step
 
 _PATCHED = {
     "extendedResourceClaimStatus": "extended_resource_claim_status",

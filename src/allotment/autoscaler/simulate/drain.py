@@ -18,7 +18,7 @@ from allotment.api.resource import ResourceClaim
 from allotment.autoscaler.errors import NodeInUse
 from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.simulation import Bound, Removed
-from allotment.scheduler.budgets import Budgets
+from allotment.scheduler.disruption_budgets import Budgets
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod

@@ -25,7 +25,7 @@ from allotment.autoscaler.errors import NoFork, NoSuchNode
 from allotment.scheduler.cluster import Cluster
 
 if TYPE_CHECKING:
-    from allotment.scheduler.device_score import Sizes
+    from allotment.scheduler.devices.scoring import Sizes
 
 Slice = ResourceSlice | alpha2.NodeResourceSlice
 K = TypeVar("K", bound=ApiStruct)

@@ -24,7 +24,7 @@ from allotment.autoscaler.simulate.drain import belongs_to_node, forget
 from allotment.autoscaler.simulate.forkable_cluster import Slice, key_of
 from allotment.autoscaler.simulate.pending_pods import Template, missing_claims
 from allotment.autoscaler.simulate.simulation import Bound
-from allotment.scheduler.configuration import DEFAULT_SCHEDULER
+from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.priority import with_priority
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.meta import ObjectMeta, OwnerReference
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.autoscaler.simulate.drain import goes_along
-from allotment.scheduler.claim_quotas import add, usage
+from allotment.scheduler.devices.claim_quotas import add, usage
 from allotment.scheduler.pod import FINISHED, group_key
 
 if TYPE_CHECKING:

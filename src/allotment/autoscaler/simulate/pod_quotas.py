@@ -19,7 +19,7 @@ from allotment.api.core import ScopedResourceSelectorRequirement
 from allotment.api.quantity import Quantity
 from allotment.api.quota_usage import PODS, Usage, counted_in, in_scope, usage_of
 from allotment.autoscaler.simulate.forkable_cluster import key_of
-from allotment.scheduler.claim_quotas import add
+from allotment.scheduler.devices.claim_quotas import add
 from allotment.scheduler.priority import default_class
 
 if TYPE_CHECKING:

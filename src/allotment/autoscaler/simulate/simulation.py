@@ -41,18 +41,18 @@ from allotment.autoscaler.simulate.bound_objects import (
     written,
 )
 from allotment.autoscaler.simulate.forkable_cluster import ForkableCluster, Slice, key_of, publisher
-from allotment.scheduler.actions import Actions
-from allotment.scheduler.carried_claim import IMMEDIATE, carried
-from allotment.scheduler.configuration import DEFAULT, DEFAULT_SCHEDULER, Configuration
+from allotment.scheduler.binding.step import BindVolume, MakeClaim, SelectNode, WriteClaim
+from allotment.scheduler.config.configuration import DEFAULT, DEFAULT_SCHEDULER, Configuration
+from allotment.scheduler.devices.carried_claim import IMMEDIATE, carried
 from allotment.scheduler.diagnosis import Refusal, counted, refused_by
 from allotment.scheduler.framework import Status
-from allotment.scheduler.gang import gang_of
+from allotment.scheduler.gangs.gang import gang_of
+from allotment.scheduler.gangs.session import Session
+from allotment.scheduler.gangs.session_actions import Actions
 from allotment.scheduler.obstacles import ClaimName, Obstacles
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.plugins.nominated_nodes import NAME as NOMINATED
 from allotment.scheduler.pod import PodInfo
-from allotment.scheduler.session import Session
-from allotment.scheduler.step import BindVolume, MakeClaim, SelectNode, WriteClaim
 
 _NAMED = 3
 """Pods that a message names."""

@@ -16,8 +16,8 @@ from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.simulation import Simulation, start_simulation
 from allotment.client.form import Resource
 from allotment.client.informers import Informers
-from allotment.controllers.claims import claim_name
-from allotment.scheduler.configuration import DEFAULT, Configuration
+from allotment.controllers.claims.claim_users import claim_name
+from allotment.scheduler.config.configuration import DEFAULT, Configuration
 
 _ALWAYS: tuple[type[ApiStruct], ...] = (
     Node,

@@ -35,7 +35,7 @@ from allotment.client.transport import Disconnected
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.autoscaling.batch import Batch
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
-from allotment.controllers.autoscaling.numbers import Numbers
+from allotment.controllers.autoscaling.metrics import Numbers
 from allotment.controllers.autoscaling.patience import Patience
 from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again

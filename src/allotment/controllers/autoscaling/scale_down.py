@@ -42,7 +42,7 @@ from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
-from allotment.controllers.autoscaling.numbers import Numbers
+from allotment.controllers.autoscaling.metrics import Numbers
 from allotment.controllers.clock import Now, moment, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.machines.market import Market

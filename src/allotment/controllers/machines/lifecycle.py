@@ -52,7 +52,6 @@ from allotment.client.transport import Disconnected
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, left, moment, real_time
 from allotment.controllers.controller import Again
-from allotment.controllers.eviction import LONGEST_WAIT
 from allotment.controllers.machines.claim_status import ClaimStatus
 from allotment.controllers.machines.departure import Departure
 from allotment.controllers.machines.initialisation import compared, obstacle
@@ -63,8 +62,9 @@ from allotment.controllers.machines.membership import (
     marks_of,
     registration,
 )
-from allotment.controllers.machines.numbers import MachineNumbers
+from allotment.controllers.machines.metrics import MachineNumbers
 from allotment.controllers.machines.provider import LaunchFailed, OutOfStock, Provider, Running
+from allotment.controllers.taints.eviction import LONGEST_WAIT
 
 log = logging.getLogger(__name__)
 

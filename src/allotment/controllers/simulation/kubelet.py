@@ -24,7 +24,7 @@ from allotment.client.form import Resource, resource_of
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
-from allotment.controllers.claims import names_used
+from allotment.controllers.claims.claim_users import names_used
 from allotment.controllers.clock import Now, left, real_time, stamp
 from allotment.controllers.controller import Again
 from allotment.controllers.pod_state import BY_NODE, finished, node_of

@@ -26,7 +26,7 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
-from allotment.controllers.claims import entries_of, group_of, is_group, is_reserved
+from allotment.controllers.claims.claim_users import entries_of, group_of, is_group, is_reserved
 from allotment.controllers.ownership import controller_of
 
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from allotment.api.batch import PodDisruptionBudget
 from allotment.scheduler.absence import Absence, claims_of, freed_by, without
-from allotment.scheduler.budgets import Budgets
-from allotment.scheduler.disruption_mode import companions
+from allotment.scheduler.disruption_budgets import Budgets
 from allotment.scheduler.framework import Action, Code, Protected, Room, Status, Wake
+from allotment.scheduler.gangs.disruption_mode import companions
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct

@@ -26,10 +26,13 @@ from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
 from allotment.api.codec import encode
 from allotment.api.core import Node, Pod
 from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from allotment.scheduler import device_wakes, extended_resources
-from allotment.scheduler.binding_conditions import Readiness, awaited, readiness
-from allotment.scheduler.carried_claim import IMMEDIATE, carried, is_carrier
-from allotment.scheduler.claim_references import (
+from allotment.scheduler.binding.binding_conditions import Readiness, awaited, readiness
+from allotment.scheduler.binding.step import AwaitConditions, MakeClaim, PatchStatus, WriteClaim
+from allotment.scheduler.devices import extended_resources
+from allotment.scheduler.devices import wake_ups as device_wakes
+from allotment.scheduler.devices.allocation_plan import Carried, Grant, Plan
+from allotment.scheduler.devices.carried_claim import IMMEDIATE, carried, is_carrier
+from allotment.scheduler.devices.claim_references import (
     Reference,
     Unusable,
     blocked,
@@ -37,9 +40,9 @@ from allotment.scheduler.claim_references import (
     own_reference,
     references,
 )
-from allotment.scheduler.device_costs import afford, bearing
-from allotment.scheduler.device_plan import Carried, Grant, Plan
-from allotment.scheduler.device_wants import (
+from allotment.scheduler.devices.node_allocatable import Costs
+from allotment.scheduler.devices.node_costs import afford, bearing
+from allotment.scheduler.devices.pod_wants import (
     NAME,
     NOTHING,
     Given,
@@ -52,20 +55,18 @@ from allotment.scheduler.device_wants import (
     reserved,
     unresolvable,
 )
-from allotment.scheduler.device_wish import Wish
+from allotment.scheduler.devices.shape_answers import Wish
 from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Release, Sight, Status, Wake
-from allotment.scheduler.node_allocatable import Costs
 from allotment.scheduler.placement import EXTRA
-from allotment.scheduler.step import AwaitConditions, MakeClaim, PatchStatus, WriteClaim
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
     from allotment.api.resource import AllocationResult
+    from allotment.scheduler.binding.step import Step
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.framework import Cycle
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
-    from allotment.scheduler.step import Step
 
 STRATEGIES = {"keep-whole": BEST_FIT, "first-fit": FIRST_FIT}
 BINDING_SECONDS = 600.0

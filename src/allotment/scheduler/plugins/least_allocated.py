@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
-    from allotment.scheduler.requests import Amounts
+    from allotment.scheduler.resource_requests import Amounts
 
 CPU_AND_MEMORY: Mapping[str, int] = {"cpu": 1, "memory": 1}
 """What scores look at unless told otherwise, and its weights."""

@@ -16,14 +16,14 @@ from allotment.api.resource import DeviceClass
 from allotment.scheduler.cluster import DEVICE_CLASS_RESOURCE
 from allotment.scheduler.framework import SUCCESS, Action, Code, Cycle, Sight, Status, Wake
 from allotment.scheduler.node import PODS, load_of
-from allotment.scheduler.requests import amounts, requests_of
+from allotment.scheduler.resource_requests import amounts, requests_of
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
-    from allotment.scheduler.requests import Amounts
+    from allotment.scheduler.resource_requests import Amounts
 
 _UNIT = 10**9
 _ONE_POD = (PODS, _UNIT)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from allotment.api.core import Node, Pod
 from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Cycle, Sight, Status, Wake
 from allotment.scheduler.node import kind_of
-from allotment.scheduler.tolerance import CORDON, tolerated
+from allotment.scheduler.taint_tolerance import CORDON, tolerated
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct

@@ -26,7 +26,7 @@ from allotment.api.selection import Test
 from allotment.scheduler.framework import MAX_SCORE, SKIP, SUCCESS, Action, Code, Cycle, Status, Wake
 from allotment.scheduler.neighbours import Meant, Question, label_keys
 from allotment.scheduler.selector import nodes_required, pods_selected
-from allotment.scheduler.tolerance import keeps_off, tolerated
+from allotment.scheduler.taint_tolerance import keeps_off, tolerated
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from allotment.api.core import Node, Pod
 from allotment.scheduler.framework import MAX_SCORE, SUCCESS, Action, Code, Cycle, Sight, Status, Wake
 from allotment.scheduler.node import kind_of
-from allotment.scheduler.tolerance import keeps_off, tolerated
+from allotment.scheduler.taint_tolerance import keeps_off, tolerated
 
 if TYPE_CHECKING:
     from allotment.api.core import Taint

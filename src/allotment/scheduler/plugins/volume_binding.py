@@ -20,18 +20,18 @@ from allotment.api.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from allotment.scheduler.binding.step import AwaitVolumes, BindVolume, SelectNode
 from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Status, Wake
-from allotment.scheduler.step import AwaitVolumes, BindVolume, SelectNode
 from allotment.scheduler.volumes.needs import Choice, Needs, Unusable, needs_of, room_for
 from allotment.scheduler.volumes.storage import key_of
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
+    from allotment.scheduler.binding.step import Step
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.framework import Cycle
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
-    from allotment.scheduler.step import Step
 
 NAME = "VolumeBinding"
 VOLUME_BINDING_SECONDS = 600.0

@@ -9,7 +9,7 @@ from allotment.scheduler.volumes.storage import Storage
 
 if TYPE_CHECKING:
     from allotment.api.core import Node
-    from allotment.scheduler.step import AwaitVolumes, BindVolume, SelectNode
+    from allotment.scheduler.binding.step import AwaitVolumes, BindVolume, SelectNode
 
 
 class Lost(Exception):

@@ -16,13 +16,13 @@ from allotment.api.storage import (
     PersistentVolumeClaim,
     belongs_to,
 )
-from allotment.scheduler.claim_writer import FIRST_REST, LONGEST_REST, MOST_CONFLICTS
+from allotment.scheduler.binding.claim_writer import FIRST_REST, LONGEST_REST, MOST_CONFLICTS
+from allotment.scheduler.binding.step import BindVolume, SelectNode
 from allotment.scheduler.event import Failure
 from allotment.scheduler.instruction import PatchVolume, PatchVolumeClaim
-from allotment.scheduler.step import BindVolume, SelectNode
 
 if TYPE_CHECKING:
-    from allotment.scheduler.claim_writer import Draft
+    from allotment.scheduler.binding.claim_writer import Draft
     from allotment.scheduler.volumes.storage import Storage
 
 VOLUME, CLAIM = "persistentvolume ", "persistentvolumeclaim "

@@ -1,0 +1,1 @@
+"""The life of a claim: made from a template, reserved, released, deallocated."""

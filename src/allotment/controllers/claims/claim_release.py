@@ -1,0 +1,254 @@
+"""Gives back what nobody uses any more: reservations, allocations, claims of pods that are done, finalizers.
+
+For each claim the state it is in says the one next step (:func:`next_step`, pure), the shell takes it and looks again:
+
+1. A claim that is being deleted and that nobody uses loses our *finalizers*. Its allocation and reservations vanish with it,
+   which saves the write that would clear them, unless another finalizer holds the claim: then the allocation goes first.
+2. A claim that was made *for a pod* is deleted when that pod is done and nobody else uses it. Once the pod itself is gone,
+   the garbage collector does it.
+3. *Reservations* of pods that are done, gone or replaced are removed, and of pod groups that are gone. With the last one goes
+   the *allocation*, in the same write. That is also how a claim that was used differs from one that was allocated ahead of
+   any use, without anything being remembered: only who removes the last reservation deallocates, and a crash leaves either
+   both or neither. Seed 0's Immediate claims keep their allocation. What drivers said about the devices is dropped by the
+   server with the allocation.
+
+**Old copies.** Every write names the uid and version of the claim that was looked at, so nothing is released that someone
+reserved meanwhile. That a pod is done never becomes untrue, so an old copy of the pod will do. That a pod is *absent*, or
+that another one has its name, may only mean that the copy is behind: such a pod is asked for at the server, unless its
+deletion was seen.
+
+A group's reservation is upstream's rule: kept while the group exists. Besides, where nothing protects a group from deletion
+while its pods run (upstream's controller-manager does), the reservation lasts until its pods are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from allotment.api.batch import SCHEDULING
+from allotment.api.claim_marks import FINALIZERS
+from allotment.api.core import Pod
+from allotment.api.resource import ResourceClaim, ResourceClaimConsumerReference
+from allotment.api.status import NotFound
+from allotment.client.client import Client, PatchType
+from allotment.client.form import Obj
+from allotment.client.informers import Informers
+from allotment.client.work_queue import WorkQueue
+from allotment.controllers.claims import claim_users as claims
+from allotment.controllers.claims.claim_users import CONSUMER, MEMBERS
+from allotment.controllers.controller import Again
+from allotment.controllers.ownership import CONTROLLED, controller_of, controller_uid
+
+Key = tuple[str, str]
+"""Namespace and name of a claim."""
+
+MAX_REMEMBERED = 20_000
+"""Deleted pods and groups whose uids are kept; for others the server is asked."""
+_MOST_STEPS = 4
+"""More than any claim needs: a server that answers without doing what was asked is not asked for ever."""
+
+
+# --- the next step, from the state of a claim ---
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Remove the reservations of these uids and, if it says so, the allocation."""
+
+    uids: tuple[str, ...]
+    deallocate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete the claim: the pod it was made for is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unprotect:
+    """Leave the claim only the finalizers of others, none of them ours."""
+
+    finalizers: tuple[str, ...]
+
+
+Step = Release | Delete | Unprotect
+
+
+def next_step(claim: ResourceClaim, gone: Collection[str], *, owner_done: bool) -> Step | None:
+    """What to do for a claim when the users with these uids are gone; None: nothing."""
+    reserved = [consumer.uid for consumer in claim.status.reserved_for]
+    ended = tuple(uid for uid in reserved if uid in gone)
+    used = len(ended) < len(reserved)
+    others = tuple(name for name in claim.metadata.finalizers if name not in FINALIZERS)
+    protected = len(others) < len(claim.metadata.finalizers)
+    allocated = claim.status.allocation is not None
+    deleted = claim.metadata.deletion_timestamp is not None
+    if deleted and protected and not used and not (others and allocated):
+        return Unprotect(others)
+    if deleted and protected and not used:
+        return Release(ended, deallocate=True)
+    if owner_done and not used and not deleted:
+        return Delete()
+    if ended:
+        return Release(ended, deallocate=protected and not used and not claims.stays_allocated(claim))
+    return None
+
+
+# --- the shell ---
+
+
+class Standing(Enum):
+    """What the copies say about a user of a claim."""
+
+    HERE = "here"
+    GONE = "gone"
+    UNKNOWN = "unknown"  # ask the server
+
+
+class ClaimRelease:
+    """See the top of this file. ``groups`` says whether the server has pod groups."""
+
+    name = "claim-release"
+
+    def __init__(self, client: Client, informers: Informers, *, groups: bool = True) -> None:
+        self.queue: WorkQueue[Key] = WorkQueue()
+        self._claims = client.of(ResourceClaim)
+        self._live_pods = client.plain("v1", "pods")
+        self._live_groups = client.plain(SCHEDULING, "podgroups")
+        self._gone: dict[str, None] = {}
+        self._pods = informers.of(Pod)
+        self._groups = informers.plain(SCHEDULING, "podgroups") if groups else None
+        self._seen = informers.of(ResourceClaim)
+        self._seen.add_index(CONTROLLED, controller_uid)
+        self._seen.add_index(CONSUMER, claims.consumers)
+        self._pods.add_index(MEMBERS, claims.membership)
+        self._pods.on_change(self._pod_changed)
+        self._seen.on_change(self._claim_changed)
+        if self._groups is not None:
+            self._groups.on_change(self._group_changed)
+
+    # --- which claims are worth a look; called for every change of every pod ---
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if new is not None and not claims.is_done(new):
+            return
+        pod = new or old
+        assert pod is not None
+        if new is None:
+            self._remember(pod.metadata.uid)
+        elif old is not None and old is not new and claims.is_done(old):
+            return
+        self._look_at_claims_of(pod.metadata.uid)
+        if claims.group_of(pod):  # its claims may wait for the last pod of a group that is gone
+            self._look_at((pod.metadata.namespace, name) for name in claims.names_used(pod))
+
+    def _group_changed(self, old: Obj | None, new: Obj | None) -> None:
+        if new is None and old is not None:
+            uid = old["metadata"]["uid"]
+            self._remember(uid)
+            self._look_at_claims_of(uid)
+
+    def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        if new is None:
+            return
+        if new.status.reserved_for:
+            users = new.status.reserved_for
+            worth = any(self._standing(user, new) is not Standing.HERE for user in users)
+        else:
+            worth = next_step(new, (), owner_done=self._owner_done(new)) is not None
+        if worth:
+            self.queue.add((new.metadata.namespace, new.metadata.name))
+
+    def _look_at_claims_of(self, uid: str) -> None:
+        found = (*self._seen.by(CONSUMER, uid), *self._seen.by(CONTROLLED, uid))
+        self._look_at((claim.metadata.namespace, claim.metadata.name) for claim in found)
+
+    def _look_at(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self.queue.add(key)
+
+    def _remember(self, uid: str) -> None:
+        self._gone[uid] = None
+        if len(self._gone) > MAX_REMEMBERED:
+            del self._gone[next(iter(self._gone))]
+
+    # --- one claim ---
+
+    async def reconcile(self, key: Key) -> Again | None:
+        await self._pods.synced()  # before its first list a copy has nobody
+        namespace, name = key
+        claim = self._seen.get(name, namespace)
+        for _ in range(_MOST_STEPS):
+            if claim is None:
+                break
+            step = next_step(claim, await self._ended(claim), owner_done=self._owner_done(claim))
+            claim = None if step is None else await self._take(step, claim)
+        return None
+
+    async def _take(self, step: Step, claim: ResourceClaim) -> ResourceClaim | None:
+        """The claim after the step; None where its next change will bring it back."""
+        match step:
+            case Release(uids, deallocate):
+                status: Obj = {"reservedFor": [{"$patch": "delete", "uid": user} for user in uids]}
+                if deallocate:
+                    status["allocation"] = None
+                return await self._claims.change(
+                    claim, {"status": status}, type_=PatchType.STRATEGIC, subresource="status"
+                )
+            case Delete():
+                await self._claims.remove(claim)
+            case Unprotect(finalizers):
+                await self._claims.change(claim, {"metadata": {"finalizers": list(finalizers) or None}})
+        return None
+
+    async def _ended(self, claim: ResourceClaim) -> set[str]:
+        """The uids of users that need the claim no longer. This is where the server is asked."""
+        ended = set()
+        for consumer in claim.status.reserved_for:
+            standing = self._standing(consumer, claim)
+            if standing is Standing.UNKNOWN and not await self._is_there(consumer, claim.metadata.namespace):
+                standing = Standing.GONE
+            if standing is Standing.GONE and not self._used_by_members(consumer, claim):
+                ended.add(consumer.uid)
+        return ended
+
+    def _standing(self, consumer: ResourceClaimConsumerReference, claim: ResourceClaim) -> Standing:
+        namespace = claim.metadata.namespace
+        if claims.for_pod(consumer):
+            pod = self._pods.get(consumer.name, namespace)
+            if pod is not None and pod.metadata.uid == consumer.uid:
+                return Standing.GONE if claims.is_done(pod) else Standing.HERE
+            return Standing.GONE if consumer.uid in self._gone else Standing.UNKNOWN
+        if claims.for_group(consumer) and self._groups is not None:
+            group = self._groups.get(consumer.name, namespace)
+            if group is not None and group["metadata"]["uid"] == consumer.uid:
+                return Standing.HERE
+            return Standing.GONE if consumer.uid in self._gone else Standing.UNKNOWN
+        return Standing.HERE  # of a kind that we know nothing of: never ours to remove
+
+    async def _is_there(self, consumer: ResourceClaimConsumerReference, namespace: str) -> bool:
+        live = self._live_pods if claims.for_pod(consumer) else self._live_groups
+        try:
+            found = await live.get(consumer.name, namespace)
+        except NotFound:
+            return False
+        return bool(found["metadata"]["uid"] == consumer.uid)
+
+    def _used_by_members(self, consumer: ResourceClaimConsumerReference, claim: ResourceClaim) -> bool:
+        """Whether pods of a group that is gone still use the group's claim."""
+        if not claims.for_group(consumer):
+            return False
+        members = self._pods.by(MEMBERS, (claim.metadata.namespace, consumer.name))
+        return any(
+            not claims.is_done(pod) and claim.metadata.name in claims.names_used(pod) for pod in members
+        )
+
+    def _owner_done(self, claim: ResourceClaim) -> bool:
+        """Whether the claim was made for a pod that is done. One that is not in the copy is the garbage collector's."""
+        owner = controller_of(claim)
+        if owner is None or not claims.is_pod(owner):
+            return False
+        pod = self._pods.get(owner.name, claim.metadata.namespace)
+        return pod is not None and pod.metadata.uid == owner.uid and claims.is_done(pod)

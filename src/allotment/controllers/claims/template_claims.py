@@ -1,0 +1,390 @@
+"""Makes the claims that pods and pod groups ask for by template, and tells their owners the names.
+
+A pod costs as many writes as it has such entries, and one more for its status; nothing is read from the server. A pod that
+needs nothing is recognised when its change arrives, and never queued.
+
+**Once and no more.** The name of a claim follows from its owner and entry (:func:`claims.claim_name`). Making it a second time is
+therefore refused by the server, whatever was lost or forgotten in between, and the answer is as good as success if the
+claim that is there is the owner's. A claim with another name that the owner controls, made by another controller for the
+same entry, is taken as it is.
+
+**Nothing is overwritten.** The status is changed by a strategic patch, which merges entries by their names, for this very
+uid. A claim that disappears while its owner still needs it is made again.
+
+**Groups.** An entry of a pod that equals an entry of its pod group (name and template) means the group's claim: it is made once, for
+the group, and its name is copied into the status of each member.
+
+**Old copies.** A pod may be known before its template: the template is asked for at the server before the pod is told that it
+is missing. What was written here for an owner must have arrived in the copies before the owner is looked at again
+(``own_writes``), or its claims would be made once more, in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from allotment.api.batch import SCHEDULING
+from allotment.api.claim_marks import POD_CLAIM_NAME
+from allotment.api.core import Pod
+from allotment.api.resource import API_VERSION, ResourceClaim
+from allotment.api.status import AlreadyExists, Conflict, NotFound, StatusError
+from allotment.client.client import Client, PatchType
+from allotment.client.form import Obj
+from allotment.client.informers import Informers
+from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.work_queue import WorkQueue
+from allotment.controllers.claims import claim_users as claims
+from allotment.controllers.claims.claim_users import MEMBERS
+from allotment.controllers.claims.metrics import ClaimCreations
+from allotment.controllers.controller import Again
+from allotment.controllers.own_writes import OwnWrites
+from allotment.controllers.ownership import (
+    CONTROLLED,
+    controller_of,
+    controller_reference,
+    controller_uid,
+    plain_controller_of,
+)
+
+REASON = "FailedResourceClaimCreation"
+TEMPLATE = "claim template"
+"""Index of pods and groups: namespace and name of the templates of their entries."""
+_TAKEN_SECONDS = 30.0
+
+
+class Key(NamedTuple):
+    """A pod or a pod group."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A pod or a pod group, as far as it matters here.
+
+    ``wanted`` are the templates by entry; ``shared`` the names of the group's claims by entry, as far as they are known;
+    ``recorded`` is what its status says: an entry without a name needs no claim.
+    """
+
+    key: Key
+    api_version: str
+    uid: str
+    wanted: Mapping[str, str]
+    shared: Mapping[str, str]
+    recorded: Mapping[str, str | None]
+
+    def subject(self) -> Subject:
+        return Subject(self.api_version, self.key.kind, self.key.name, self.key.namespace, self.uid)
+
+    def reference(self) -> Obj:
+        return controller_reference(self.api_version, self.key.kind, self.key.name, self.uid)
+
+
+class _Taken(Exception):
+    """Another claim has the name; the message tells the owner."""
+
+
+class TemplateClaims:
+    """See the top of this file. ``groups`` says whether the server has pod groups."""
+
+    name = "template-claims"
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        recorder: Recorder,
+        *,
+        groups: bool = True,
+        creations: ClaimCreations | None = None,
+    ) -> None:
+        self.queue: WorkQueue[Key] = WorkQueue()
+        self._recorder = recorder
+        self._creations = creations
+        self._claims = client.plain(API_VERSION, "resourceclaims")
+        self._live_templates = client.plain(API_VERSION, "resourceclaimtemplates")
+        self._writers = {
+            "Pod": client.plain("v1", "pods"),
+            "PodGroup": client.plain(SCHEDULING, "podgroups"),
+        }
+        self._seen = informers.of(ResourceClaim)
+        self._pods = informers.of(Pod)
+        self._templates = informers.plain(API_VERSION, "resourceclaimtemplates")
+        self._groups = informers.plain(SCHEDULING, "podgroups") if groups else None
+        self._made: OwnWrites[Key] = OwnWrites(self._seen)
+        self._told = {"Pod": OwnWrites[Key](self._pods)}
+        if self._groups is not None:
+            self._told["PodGroup"] = OwnWrites(self._groups)
+        self._follow()
+
+    def _follow(self) -> None:
+        self._seen.add_index(CONTROLLED, controller_uid)
+        self._pods.add_index(TEMPLATE, _pod_templates)
+        self._pods.add_index(MEMBERS, claims.membership)
+        self._seen.on_change(self._claim_changed)
+        self._templates.on_change(self._template_changed)
+        self._pods.on_change(self._pod_changed)
+        if self._groups is not None:
+            self._groups.add_index(TEMPLATE, _group_templates)
+            self._groups.on_change(self._group_changed)
+
+    # --- who is worth a look; called for every change of every pod ---
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None or not new.spec.resource_claims:
+            return
+        if old is not None and old is not new and _same_claims(old, new):
+            return  # what it lacks comes with a template, a group, a claim or a retry: each brings the pod back
+        owner = self._pod(new)
+        if owner is not None and self._lacks(owner, first=old is None):
+            self.queue.add(owner.key)
+
+    def _group_changed(self, old: Obj | None, new: Obj | None) -> None:
+        owner = None if new is None else _group(new)
+        if new is None or (old is not None and old is not new and _group(old) == owner):
+            return
+        if owner is not None and self._lacks(owner, first=old is None):
+            self.queue.add(owner.key)
+        # Members wait for their group also where it has no claims itself.
+        for pod in self._pods.by(MEMBERS, (new["metadata"]["namespace"], new["metadata"]["name"])):
+            self._pod_changed(None if old is None else pod, pod)
+
+    def _template_changed(self, old: Obj | None, new: Obj | None) -> None:
+        if new is None:
+            return
+        place = (new["metadata"]["namespace"], new["metadata"]["name"])
+        for pod in self._pods.by(TEMPLATE, place):
+            self._pod_changed(pod, pod)
+        for group in () if self._groups is None else self._groups.by(TEMPLATE, place):
+            self._group_changed(group, group)
+
+    def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        if new is not None or old is None:
+            return
+        owner = controller_of(old)
+        if owner is not None and (claims.is_pod(owner) or claims.is_group(owner)):
+            self.queue.add(Key(owner.kind, old.metadata.namespace, owner.name))
+
+    def _lacks(self, owner: Owner, *, first: bool) -> bool:
+        """Whether something can be done for an owner now. Of a template that is missing it is told at first sight, and not
+        at each change that others make to it afterwards."""
+        if any(owner.recorded.get(entry) != name for entry, name in owner.shared.items()):
+            return True
+        return any(
+            first or self._templates.get(template, owner.key.namespace) is not None
+            for entry, template in owner.wanted.items()
+            if not self._has(owner, entry)
+        )
+
+    def _has(self, owner: Owner, entry: str) -> bool:
+        """Whether the status names a claim for an entry, and that claim is there and the owner's."""
+        if entry not in owner.recorded:
+            return False
+        name = owner.recorded[entry]
+        if name is None:  # somebody found that none is needed
+            return True
+        claim = self._seen.get(name, owner.key.namespace)
+        return claim is not None and controller_uid(claim) == [owner.uid]
+
+    # --- one owner ---
+
+    async def reconcile(self, key: Key) -> Again | None:
+        await self._seen.synced()
+        await self._templates.synced()
+        await self._made.seen(key)
+        if key.kind in self._told:
+            await self._told[key.kind].seen(key)
+        owner = self._find(key)
+        if owner is None:
+            return None
+        names, again = dict(owner.shared), None
+        for entry, template in owner.wanted.items():
+            if self._has(owner, entry):
+                continue
+            try:
+                name = await self._make(owner, entry, template)
+            except _Taken as exc:
+                self._tell(owner, str(exc))
+                again = Again(_TAKEN_SECONDS, "a claim's name is taken")
+            else:
+                names |= {} if name is None else {entry: name}
+        await self._record(owner, names)
+        return again
+
+    def _find(self, key: Key) -> Owner | None:
+        if key.kind == "Pod":
+            pod = self._pods.get(key.name, key.namespace)
+            return None if pod is None else self._pod(pod)
+        group = None if self._groups is None else self._groups.get(key.name, key.namespace)
+        return None if group is None else _group(group)
+
+    async def _make(self, owner: Owner, entry: str, template: str) -> str | None:
+        """The name of the claim for an entry, which now exists; None if the template does not."""
+        for claim in self._seen.by(CONTROLLED, owner.uid):
+            if claim.metadata.annotations.get(POD_CLAIM_NAME) == entry:
+                return claim.metadata.name
+        found = await self._template(owner, template)
+        if found is None:
+            place = f"{owner.key.namespace}/{template}"
+            self._tell(
+                owner, f"the claim {entry!r} is made as soon as there is a ResourceClaimTemplate {place}"
+            )
+            return None
+        claim_manifest = manifest(owner, entry, found)
+        name: str = claim_manifest["metadata"]["name"]
+        try:
+            made = await self._create(claim_manifest, owner, entry)
+        except AlreadyExists:
+            made = await self._existing(owner, name)
+        self._made.wrote(owner.key, made["metadata"]["resourceVersion"])
+        return name
+
+    async def _template(self, owner: Owner, name: str) -> Obj | None:
+        found = self._templates.get(name, owner.key.namespace)
+        if found is None:
+            try:
+                found = await self._live_templates.get(name, owner.key.namespace)
+            except NotFound:
+                return None
+        return found
+
+    async def _create(self, claim: Obj, owner: Owner, entry: str) -> Obj:
+        try:
+            made = await self._claims.create(claim, owner.key.namespace)
+        except AlreadyExists:
+            raise
+        except StatusError as exc:
+            self._count(False, claim)
+            if not isinstance(exc, Conflict) and exc.code < 500:  # the author can do something about it
+                self._tell(owner, f"the claim {entry!r} cannot be made: {exc}")
+            raise
+        self._count(True, claim)
+        return made
+
+    async def _existing(self, owner: Owner, name: str) -> Obj:
+        """The claim that has our name, if it is the owner's."""
+        found = await self._claims.get(name, owner.key.namespace)
+        theirs = plain_controller_of(found)
+        if theirs is not None and theirs["uid"] == owner.uid:
+            return found
+        raise _Taken(
+            f"there is a ResourceClaim {owner.key.namespace}/{name} that was not made for this {owner.key.kind}; "
+            "delete it, and one will be made"
+        )
+
+    async def _record(self, owner: Owner, names: Mapping[str, str]) -> None:
+        news = [
+            {"name": entry, "resourceClaimName": name}
+            for entry, name in sorted(names.items())
+            if owner.recorded.get(entry) != name
+        ]
+        if not news:
+            return
+        written = await self._writers[owner.key.kind].amend(
+            owner.key.name,
+            {"status": {"resourceClaimStatuses": news}},
+            owner.key.namespace,
+            type_=PatchType.STRATEGIC,
+            subresource="status",
+            uid=owner.uid,
+        )
+        self._told[owner.key.kind].wrote(owner.key, written.version)
+
+    def _tell(self, owner: Owner, message: str) -> None:
+        self._recorder.tell(owner.subject(), EventType.WARNING, REASON, message)
+
+    def _count(self, succeeded: bool, claim: Obj) -> None:
+        if self._creations is not None:
+            self._creations.count(succeeded, claim)
+
+    # --- owners ---
+
+    def _pod(self, pod: Pod) -> Owner | None:
+        """None for pods that need no claims from templates (any more), and for members of a group that is not known yet."""
+        meta = pod.metadata
+        if meta.deletion_timestamp is not None or claims.is_done(pod):
+            return None
+        wanted = {
+            entry.name: entry.resource_claim_template_name
+            for entry in pod.spec.resource_claims
+            if entry.resource_claim_template_name
+        }
+        if not wanted:
+            return None
+        recorded = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+        shared: dict[str, str] = {}
+        if self._groups is not None and (name := claims.group_of(pod)):
+            group = self._groups.get(name, meta.namespace)
+            if group is None:
+                return None
+            ours, known = _entries(group), _recorded(group)
+            common = [entry for entry, template in wanted.items() if ours.get(entry) == template]
+            shared = {entry: known[entry] or "" for entry in common if known.get(entry)}
+            wanted = {entry: template for entry, template in wanted.items() if entry not in common}
+        return Owner(Key("Pod", meta.namespace, meta.name), "v1", meta.uid, wanted, shared, recorded)
+
+
+def manifest(owner: Owner, entry: str, template: Obj) -> Obj:
+    """The claim for an entry of its owner, as it is to be created."""
+    spec: Obj = template.get("spec") or {}
+    given = spec.get("metadata") or {}
+    metadata: Obj = {
+        "name": claims.claim_name(owner.key.name, entry, owner.uid),
+        "namespace": owner.key.namespace,
+        "annotations": {**(given.get("annotations") or {}), POD_CLAIM_NAME: entry},
+        "ownerReferences": [owner.reference()],
+        "finalizers": [claims.finalizer_for(spec.get("spec") or {})],
+    }
+    if given.get("labels"):
+        metadata["labels"] = given["labels"]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ResourceClaim",
+        "metadata": metadata,
+        "spec": spec.get("spec") or {},
+    }
+
+
+def _group(group: Obj) -> Owner | None:
+    meta = group["metadata"]
+    wanted = _entries(group)
+    if meta.get("deletionTimestamp") or not wanted:
+        return None
+    key = Key("PodGroup", meta["namespace"], meta["name"])
+    return Owner(key, SCHEDULING, meta["uid"], wanted, {}, _recorded(group))
+
+
+def _entries(group: Obj) -> dict[str, str]:
+    """The templates of a group's entries that have one."""
+    entries: list[Any] = (group.get("spec") or {}).get("resourceClaims") or []
+    return {
+        entry["name"]: entry["resourceClaimTemplateName"]
+        for entry in entries
+        if entry.get("resourceClaimTemplateName")
+    }
+
+
+def _recorded(group: Obj) -> dict[str, str | None]:
+    statuses: list[Any] = (group.get("status") or {}).get("resourceClaimStatuses") or []
+    return {status["name"]: status.get("resourceClaimName") for status in statuses}
+
+
+def _same_claims(old: Pod, new: Pod) -> bool:
+    """The spec's part never changes."""
+    return old.status.resource_claim_statuses == new.status.resource_claim_statuses
+
+
+def _pod_templates(pod: Pod) -> list[tuple[str, str]]:
+    return [
+        (pod.metadata.namespace, entry.resource_claim_template_name)
+        for entry in pod.spec.resource_claims
+        if entry.resource_claim_template_name
+    ]
+
+
+def _group_templates(group: Obj) -> list[tuple[str, str]]:
+    return [(group["metadata"]["namespace"], template) for template in _entries(group).values()]

@@ -1,0 +1,1 @@
+"""Nodes that fall silent, and the pods of nodes that are gone."""

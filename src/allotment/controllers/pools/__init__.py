@@ -1,0 +1,1 @@
+"""How much is left of each pool, counted for everybody to read."""

@@ -1,0 +1,250 @@
+"""Vendors' parameter objects become ResourceClaimParameters and ResourceClassParameters, as seed 0 has it.
+
+Each driver has a :class:`~allotment.controllers.semantic.translator.Translator`. For each object of its kind there is exactly one
+generated object, or none:
+
+* it translates: the generated object has the translation, says in ``generatedFrom`` what it was made from, and has a name that
+  follows from group, kind and name, so that repeating never makes a second one (which claims would find ambiguous);
+* it is refused, by the translator or by the server: the generated object goes, since it would no longer say what its author
+  asks for, and an event on the vendor's object says why;
+* it is gone: the generated object goes too. Where namespaces allow, the vendor's object owns it, so that this holds also
+  while nobody of us runs.
+
+Absence in a copy proves little: the server is asked before anything is deleted for it, unless the vendor's whole kind is
+gone. An object of the name that we did not make is left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from allotment.api import alpha2, codec
+from allotment.api.status import BadRequest, Invalid, NotFound, TooLarge
+from allotment.client.client import Client, Collection
+from allotment.client.form import Obj, Resource
+from allotment.client.informers import Informers
+from allotment.client.recorder import EventType, Recorder, Subject
+from allotment.client.work_queue import WorkQueue
+from allotment.controllers.controller import Again
+from allotment.controllers.semantic.translator import Refusal, Translation, Translator
+from allotment.controllers.semantic.vendor_kinds import VendorKind, VendorKinds
+
+log = logging.getLogger(__name__)
+
+MADE_BY = "app.kubernetes.io/managed-by"
+MAKER = "allotment-parameters"
+_FIELDS = ("generatedFrom", "vendorParameters", "shareable", "requests", "filters")
+_NOT_LISTED_YET = 30.0
+_Content = alpha2.ResourceClaimParameters | alpha2.ResourceClassParameters
+
+
+@dataclass(frozen=True, slots=True)
+class VendorObject:
+    """A vendor's object by name, whichever uid it has."""
+
+    kind: VendorKind
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.kind.kind}.{self.kind.group} {where}"
+
+
+class _Product:
+    """One of the two kinds that we generate."""
+
+    def __init__(self, client: Client, informers: Informers, type_: type, api_version: str) -> None:
+        self.kind = type_.__name__
+        self.api_version = api_version
+        self.namespaced = type_ is alpha2.ResourceClaimParameters
+        plural = self.kind.lower()
+        self.there = client.plain(api_version, plural, namespaced=self.namespaced)
+        self.copy = informers.plain(api_version, plural, namespaced=self.namespaced)
+
+    def namespace(self, source: VendorObject) -> str:
+        return source.namespace if self.namespaced else ""
+
+    def find(self, source: VendorObject) -> Obj | None:
+        return self.copy.get(generated_name(source), self.namespace(source))
+
+
+class Parameters:
+    """Keeps generated parameters as their translators want them. ``api_version`` is where the server has our kinds."""
+
+    name = "parameters"
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        recorder: Recorder,
+        kinds: VendorKinds,
+        translators: Iterable[Translator],
+        *,
+        api_version: str = alpha2.API_VERSION,
+    ) -> None:
+        """``kinds`` must have been told the kinds of the translators."""
+        self.queue: WorkQueue[VendorObject] = WorkQueue()
+        self._recorder = recorder
+        self._kinds = kinds
+        self._translators: dict[tuple[str, str], Translator] = {}
+        for translator in translators:
+            kind = (translator.kind.group, translator.kind.kind)
+            if (other := self._translators.setdefault(kind, translator)) is not translator:
+                raise ValueError(f"{kind[1]}.{kind[0]} has two translators: {other.name}, {translator.name}")
+        self._products = {
+            type_: _Product(client, informers, type_, api_version)
+            for type_ in (alpha2.ResourceClaimParameters, alpha2.ResourceClassParameters)
+        }
+        for product in self._products.values():
+            product.copy.on_change(self._product_changed)
+        kinds.on_change(self._vendor_changed)
+
+    def _vendor_changed(self, resource: Resource, old: Obj | None, new: Obj | None) -> None:
+        group, _, version = resource.api_version.rpartition("/")
+        translator = self._translators.get((group, resource.kind))
+        if translator is not None and translator.kind.version in ("", version):
+            meta = (new or old or {})["metadata"]
+            self.queue.add(VendorObject(translator.kind, meta.get("namespace", ""), meta["name"]))
+
+    def _product_changed(self, old: Obj | None, new: Obj | None) -> None:
+        """Somebody changed or deleted what we made; or it is the list at the start, with what may be left over."""
+        if (obj := new or old) is not None and (source := self._source(obj)) is not None:
+            self.queue.add(source)
+
+    def _source(self, obj: Obj) -> VendorObject | None:
+        """What an object of ours was generated from; None for objects of others."""
+        meta, origin = obj["metadata"], obj.get("generatedFrom") or {}
+        translator = self._translators.get((origin.get("apiGroup", ""), origin.get("kind", "")))
+        if translator is None or (meta.get("labels") or {}).get(MADE_BY) != MAKER:
+            return None
+        namespace = meta.get("namespace") or origin.get("namespace") or ""
+        source = VendorObject(translator.kind, namespace, origin.get("name", ""))
+        return source if generated_name(source) == meta["name"] else None
+
+    async def reconcile(self, key: VendorObject) -> Again | None:
+        translator = self._translators[key.kind.group, key.kind.kind]
+        product = self._products[translator.makes]
+        followed = self._kinds.find(key.kind)
+        if self._kinds.is_gone(key.kind):
+            await self._remove(product, key)
+        elif followed is None or not followed.informer.version:
+            return Again(_NOT_LISTED_YET, "the vendor's objects are not listed yet")
+        elif (vendor := followed.informer.get(key.name, key.namespace)) is None:
+            if product.find(key) is not None and not await _exists(followed.collection, key):
+                await self._remove(product, key)
+        elif not vendor["metadata"].get("deletionTimestamp"):
+            await self._keep(translator, product, key, vendor)
+        return None
+
+    async def _keep(self, translator: Translator, product: _Product, key: VendorObject, vendor: Obj) -> None:
+        """Has the one generated object be as it should, or none."""
+        present = product.find(key)
+        if present is not None and self._source(present) != key:
+            self._refuse(
+                vendor,
+                f"{product.kind} {generated_name(key)} exists and was not made from it; rename or delete it",
+            )
+            return
+        answer = _translated(translator, product, vendor)
+        if isinstance(answer, Refusal):
+            self._refuse(vendor, answer.words)
+            await self._remove(product, key)
+            return
+        try:
+            await self._write(product, present, _generated(product, key, vendor, answer))
+        except (Invalid, BadRequest, TooLarge) as exc:
+            self._refuse(vendor, f"the server refuses what {translator.name} makes of it: {exc.message}")
+            await self._remove(product, key)
+
+    async def _write(self, product: _Product, present: Obj | None, wanted: Obj) -> None:
+        if present is None:
+            await product.there.create(wanted)
+            return
+        was = {name: present[name] for name in _FIELDS if name in present}
+        patch = merge_patch(was, {name: wanted[name] for name in _FIELDS if name in wanted})
+        owners = wanted["metadata"].get("ownerReferences", [])
+        if present["metadata"].get("ownerReferences", []) != owners:
+            patch["metadata"] = {"ownerReferences": owners}
+        if patch and not present["metadata"].get("deletionTimestamp"):
+            await product.there.change(present, patch)
+
+    async def _remove(self, product: _Product, key: VendorObject) -> None:
+        """Deletes what we generated from an object, in the state that we know."""
+        present = product.find(key)
+        if present is not None and self._source(present) == key:
+            await product.there.remove(present)
+
+    def _refuse(self, vendor: Obj, words: str) -> None:
+        meta = vendor["metadata"]
+        subject = Subject(
+            vendor["apiVersion"], vendor["kind"], meta["name"], meta.get("namespace", ""), meta["uid"]
+        )
+        self._recorder.tell(subject, EventType.WARNING, "NotTranslated", words)
+
+
+def generated_name(source: VendorObject) -> str:
+    """One name for each vendor's object: readable, and no other's."""
+    words = "/".join((source.kind.group, source.kind.kind, source.namespace, source.name))
+    digest = hashlib.sha256(words.encode()).hexdigest()[:10]
+    return f"{source.name[:200].rstrip('.-')}-{digest}"
+
+
+def merge_patch(old: Any, new: Any) -> Any:
+    """What makes one JSON object the other. Neither has nulls as values: they mean absence, here as in Kubernetes."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    changed = {
+        name: merge_patch(old.get(name), value) for name, value in new.items() if old.get(name) != value
+    }
+    return {**dict.fromkeys(old.keys() - new.keys()), **changed}
+
+
+async def _exists(collection: Collection[Obj], key: VendorObject) -> bool:
+    try:
+        await collection.get(key.name, key.namespace)
+    except NotFound:
+        return False
+    return True
+
+
+def _translated(translator: Translator, product: _Product, vendor: Obj) -> Translation:
+    """A translator's answer. One that fails refuses, with words for those who run it."""
+    if product.namespaced and not vendor["metadata"].get("namespace"):
+        return Refusal("parameters of claims are in the claim's namespace; its kind has no namespaces")
+    try:
+        answer = translator.translate(vendor)
+    except (Exception, SystemExit) as exc:  # other people's code: one object must not keep the others waiting
+        log.exception("%s failed to translate %s", translator.name, vendor["metadata"]["name"])
+        return Refusal(f"{translator.name} failed to translate it: {type(exc).__name__}: {exc}")
+    if not isinstance(answer, (translator.makes, Refusal)):
+        return Refusal(f"{translator.name} made a {type(answer).__name__} of it instead of {product.kind}")
+    return answer
+
+
+def _generated(product: _Product, key: VendorObject, vendor: Obj, answer: _Content) -> Obj:
+    """The whole object as it should be."""
+    meta = vendor["metadata"]
+    origin = {"apiGroup": key.kind.group, "kind": key.kind.kind, "name": key.name, "uid": meta["uid"]}
+    if not product.namespaced and key.namespace:
+        origin["namespace"] = key.namespace
+    content = {name: value for name, value in codec.to_builtins(answer).items() if name in _FIELDS}
+    ours: Obj = {"name": generated_name(key), "labels": {MADE_BY: MAKER}}
+    if namespace := product.namespace(key):
+        ours["namespace"] = namespace
+    if namespace == key.namespace:  # an owner is in the same namespace or in none
+        owner = {"apiVersion": vendor["apiVersion"], "kind": vendor["kind"], "name": key.name}
+        ours["ownerReferences"] = [{**owner, "uid": meta["uid"], "controller": True}]
+    whole = {"apiVersion": product.api_version, "kind": product.kind, "metadata": ours}
+    return {**whole, **_without_nulls(content), "generatedFrom": origin}
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value

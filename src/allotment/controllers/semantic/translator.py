@@ -1,0 +1,103 @@
+"""What a driver's author writes to have a vendor's parameters understood: one pure function, with the kind it is for.
+
+    class Cards:
+        name = "cards.dra.example.com"
+        kind = VendorKind("dra.example.com", "CardParameters", "v1alpha1")
+        makes = ResourceClaimParameters
+
+        def translate(self, obj: Obj) -> Translation:
+            ...
+            return ResourceClaimParameters(requests=(...,), vendor_parameters=snapshot(obj))
+
+``controllers.parameters`` does the rest. The answer has content only; name, namespace and origin are filled in. A package
+that has translators names their classes as entry points of the group ``allotment.translators``; installing it is enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Protocol
+
+from allotment.api.alpha2 import ResourceClaimParameters, ResourceClassParameters
+from allotment.client.form import Obj
+from allotment.controllers.semantic.vendor_kinds import VendorKind
+
+ENTRY_POINTS = "allotment.translators"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The object cannot be translated; ``words`` tell its author which field is wrong and what to do about it."""
+
+    words: str
+
+
+Translation = ResourceClaimParameters | ResourceClassParameters | Refusal
+
+
+class Translator(Protocol):
+    """A driver's part. ``makes`` says whether its kind is for claims or for classes."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> VendorKind: ...
+
+    @property
+    def makes(self) -> type[ResourceClaimParameters] | type[ResourceClassParameters]: ...
+
+    def translate(self, obj: Obj) -> Translation:
+        """Gives the same answer for the same object, without asking anybody. The object has passed the schema of its
+        definition and no more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """Translators that can be used, and of the others why not."""
+
+    translators: tuple[Translator, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+def installed() -> Installed:
+    """The translators of all packages that are installed. One that cannot be loaded or does not say what it is for does not keep the
+    others from working, nor does one for a kind that has another already."""
+    found: dict[tuple[str, str], Translator] = {}
+    faults: list[str] = []
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            translator = point.load()()
+            kind = _kind_of(translator)
+        except (Exception, SystemExit) as exc:  # other people's code
+            faults.append(
+                f"translator {point.name} ({point.value}) cannot be used: {type(exc).__name__}: {exc}"
+            )
+            continue
+        other = found.setdefault(kind, translator)
+        if other is not translator:
+            faults.append(
+                f"translator {point.name} ({point.value}) is not used: {kind[1]}.{kind[0]} has {other.name} already"
+            )
+    return Installed(tuple(found.values()), tuple(faults))
+
+
+def _kind_of(translator: Translator) -> tuple[str, str]:
+    """The kind that a translator is for. Raises TypeError for what is no translator."""
+    if not isinstance(translator.kind, VendorKind):
+        raise TypeError(f"its kind is a {type(translator.kind).__name__}, must be a VendorKind")
+    if translator.makes not in (ResourceClaimParameters, ResourceClassParameters):
+        raise TypeError("what it makes must be ResourceClaimParameters or ResourceClassParameters")
+    if not isinstance(translator.name, str) or not callable(translator.translate):
+        raise TypeError("it must have a name and a method translate")
+    return translator.kind.group, translator.kind.kind
+
+
+def snapshot(obj: Obj) -> Obj:
+    """The vendor's object as the driver is to see it when it prepares a device: all but what changes by itself."""
+    meta = obj.get("metadata") or {}
+    identity = {name: meta[name] for name in ("name", "namespace", "uid") if meta.get(name)}
+    content = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
+    return {**content, "metadata": identity}

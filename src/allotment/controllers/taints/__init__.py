@@ -1,0 +1,1 @@
+"""Pods leave tainted devices and nodes, at once or when their toleration ends."""

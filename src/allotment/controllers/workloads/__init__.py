@@ -1,0 +1,1 @@
+"""Deployments, ReplicaSets, Jobs and disruption budgets, where no kube-controller-manager runs."""

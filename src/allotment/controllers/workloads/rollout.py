@@ -1,0 +1,117 @@
+"""How large each replica set of a deployment should be next: pure arithmetic over what they ask for and have.
+
+A rolling update moves pods from the old sets to the new one within two bounds: never more than ``replicas + surge`` pods in
+all, never fewer than ``replicas - unavailable`` that serve. One step either grows the new set or shrinks old ones; the pods
+that come and go as a result bring the next step. The numbers are upstream's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from allotment.client.form import Obj
+from allotment.controllers.workloads.share_of_pods import share
+
+ROLLING = "RollingUpdate"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A replica set as far as it counts: how many pods it asks for, how many serve. ``age`` grows with newer sets."""
+
+    name: str
+    wanted: int
+    available: int = 0
+    age: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a deployment allows on the way: ``surge`` pods more than wanted, ``unavailable`` fewer."""
+
+    replicas: int
+    surge: int = 0
+    unavailable: int = 0
+
+    @property
+    def most(self) -> int:
+        return self.replicas + self.surge
+
+    @property
+    def least(self) -> int:
+        return self.replicas - self.unavailable
+
+
+def bounds(spec: Obj) -> Bounds:
+    """The bounds of a deployment. Percentages of surge are rounded up and of unavailability down; both zero would be a
+    standstill and allows one to be unavailable."""
+    replicas, strategy = spec.get("replicas", 1), spec.get("strategy") or {}
+    if strategy.get("type", ROLLING) != ROLLING:
+        return Bounds(replicas)
+    rolling = strategy.get("rollingUpdate") or {}
+    surge = share(rolling.get("maxSurge"), replicas, round_up=True)
+    unavailable = share(rolling.get("maxUnavailable"), replicas, round_up=False)
+    if surge == unavailable == 0:
+        unavailable = 1
+    return Bounds(replicas, surge, min(unavailable, replicas))
+
+
+def grown(allowed: Bounds, new: int, others: int) -> int:
+    """The size of the new set, which asks for ``new`` now, beside ``others`` pods of old sets."""
+    if new >= allowed.replicas:
+        return allowed.replicas
+    return new + max(0, min(allowed.most - new - others, allowed.replicas - new))
+
+
+def shrunk(allowed: Bounds, new: Size, old: Iterable[Size]) -> dict[str, int]:
+    """The sizes of old sets, those that can lose pods only: first pods that do not serve, then, oldest set first, as
+    many as can be spared."""
+    sets = sorted(old, key=lambda each: each.age)
+    sizes = {each.name: each.wanted for each in sets}
+    spare = new.wanted + sum(sizes.values()) - allowed.least - (new.wanted - new.available)
+    if spare <= 0:
+        return {}
+    for each in sets:
+        broken = min(spare, max(0, each.wanted - each.available))
+        sizes[each.name] -= broken
+        spare -= broken
+    spare = new.available + sum(each.available for each in sets) - allowed.least
+    for each in sets:
+        surplus = max(0, min(spare, sizes[each.name]))
+        sizes[each.name] -= surplus
+        spare -= surplus
+    return {each.name: sizes[each.name] for each in sets if sizes[each.name] != each.wanted}
+
+
+def rolled(allowed: Bounds, new: Size, old: list[Size]) -> dict[str, int]:
+    """The next step of a rolling update: sizes that change, none when there is nothing to do but to wait."""
+    size = grown(allowed, new.wanted, sum(each.wanted for each in old))
+    return {new.name: size} if size != new.wanted else shrunk(allowed, new, old)
+
+
+def rescaled(allowed: Bounds, new: Size | None, old: list[Size]) -> dict[str, int]:
+    """Sizes after the deployment's number changed, or while it is paused: sets keep their proportion, so that a rollout
+    is not hurried on by it."""
+    sets = [*old, new] if new is not None else old
+    active = [each for each in sets if each.wanted > 0]
+    if len(active) <= 1:
+        newest = active[0] if active else new or max(old, key=lambda each: each.age, default=None)
+        return {} if newest is None else {newest.name: allowed.replicas}
+    if new is not None and new.wanted == new.available == allowed.replicas:
+        return {each.name: 0 for each in active if each is not new}
+    return _proportional(active, allowed.most if allowed.replicas else 0)
+
+
+def _proportional(sets: list[Size], wanted: int) -> dict[str, int]:
+    """Sizes in the proportion of the present ones with the given sum; what rounding leaves goes to the largest set."""
+    total = sum(each.wanted for each in sets)
+    growing = wanted > total
+    newer = sorted(sets, key=lambda each: each.age, reverse=growing)
+    ranked = sorted(newer, key=lambda each: -each.wanted)
+    sizes: dict[str, int] = {}
+    for each in ranked:
+        size = (2 * each.wanted * wanted + total) // (2 * total)
+        sizes[each.name] = min(size, wanted - sum(sizes.values()))
+    sizes[ranked[0].name] += wanted - sum(sizes.values())
+    return sizes

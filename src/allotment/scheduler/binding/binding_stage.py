@@ -1,0 +1,502 @@
+"""From the decision to the binding: steps written one after another, then the pod is bound; or everything is taken back.
+
+A binding is a state of a pod, driven by events; nothing waits.
+
+    WRITING ──► AWAITING (binding conditions, volumes, until a deadline) ──► READY (a gang: until its minimum is) ──► BINDING ──► bound
+       └────────────┴───────────────────────────────────────────────────┴──── failure ──► UNDOING ──► given up
+
+Invariants: no member of a gang is bound before the claims of its whole minimum are written and reserved (``Party``), and no pod
+before its status names the claims that were made for it.
+A failed write is repeated as long as it can still succeed. When it cannot, or the pod goes, every step is undone in reverse
+order, the failing one too, and only when the server has shown that is the pod given back to the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from math import inf
+from typing import TYPE_CHECKING, Protocol
+
+from allotment.scheduler.binding.binding_conditions import Readiness, readiness
+from allotment.scheduler.binding.claim_writer import FIRST_REST, LONGEST_REST, ClaimWriter, Draft
+from allotment.scheduler.binding.pod_binding import Binding, Party, Stage
+from allotment.scheduler.binding.step import (
+    AwaitConditions,
+    AwaitVolumes,
+    BindVolume,
+    MakeClaim,
+    PatchStatus,
+    SelectNode,
+    WriteClaim,
+)
+from allotment.scheduler.devices.claim_references import names_its_claims
+from allotment.scheduler.event import Done, Failed, Failure
+from allotment.scheduler.instruction import Bind, PatchPod
+from allotment.scheduler.volumes.progress import Lost, are_bound
+from allotment.scheduler.volumes.writer import CLAIM, VOLUME, VolumeWriter
+
+if TYPE_CHECKING:
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.pod import PodInfo
+
+
+MOST_SILENCES = 16
+"""So often is a binding repeated that may have taken effect without an answer, when it is refused since."""
+
+_WRITTEN = (WriteClaim, MakeClaim, BindVolume, SelectNode)
+_Writer = ClaimWriter | VolumeWriter
+
+_STEPPING = (Stage.WRITING, Stage.AWAITING)
+_READY = (Stage.READY, Stage.BINDING)
+_POSSIBLE = (*_STEPPING, *_READY)
+
+
+def _awaited(step: AwaitConditions | AwaitVolumes) -> list[str]:
+    """The keys of what decides whether a wait is over."""
+    if isinstance(step, AwaitConditions):
+        return list(step.claims)
+    claims = [each.claim for each in step.given] + [each.claim for each in step.made]
+    return [*(CLAIM + claim for claim in claims), *(VOLUME + each.volume for each in step.given)]
+
+
+class Verdicts(Protocol):
+    """Who is told how bindings end."""
+
+    def bound(self, binding: Binding) -> None:
+        """The server has taken the binding."""
+
+    def given_up(self, binding: Binding) -> None:
+        """Everything is taken back. ``binding.why`` says why it failed."""
+
+    def unreserve(self, binding: Binding) -> None:
+        """What the pod holds in memory is to be given back."""
+
+    def broken(self, party: Party, bound: Mapping[str, PodInfo]) -> None:
+        """A gang cannot reach its minimum any more, and these members are bound."""
+
+
+class Bindings:
+    """All bindings under way. ``send`` takes a write that lacks its id, and returns the id."""
+
+    def __init__(self, cluster: Cluster, send: Callable[[Draft], int], verdicts: Verdicts) -> None:
+        self._cluster = cluster
+        self._send = send
+        self._verdicts = verdicts
+        self._of_pod: dict[str, Binding] = {}
+        self._of_write: dict[int, tuple[Binding, _Writer | None]] = {}
+        self._of_claim: dict[str, dict[Binding, None]] = {}
+        self._timed: dict[Binding, None] = {}  # those for whom time matters
+        self.now = 0.0
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._of_pod
+
+    def __len__(self) -> int:
+        return len(self._of_pod)
+
+    def get(self, key: str) -> Binding | None:
+        return self._of_pod.get(key)
+
+    def undoing(self, pod: PodInfo) -> bool:
+        """Whether a pod is on a node only until what was written for it is taken back."""
+        binding = self._of_pod.get(pod.key)
+        return binding is not None and binding.stage is Stage.UNDOING
+
+    def all(self) -> list[Binding]:
+        return list(self._of_pod.values())
+
+    def start(self, *decided: Binding) -> None:
+        """A pod was decided and reserved, or several members of a gang."""
+        for binding in decided:
+            self._of_pod[binding.pod.key] = binding
+            if binding.party is not None:
+                binding.party.members[binding.pod.key] = binding
+        for binding in decided:
+            if self._of_pod.get(binding.pod.key) is binding:  # not given up because of another
+                self._advance(binding)
+
+    # --- events ---
+
+    def done(self, event: Done) -> bool:
+        """A write took effect; False if it was none of ours."""
+        found = self._of_write.pop(event.id, None)
+        if found is None:
+            return False
+        binding, writer = found
+        if self._of_pod.get(binding.pod.key) is not binding:
+            return True  # it ended before the reply came
+        binding.silences = 0
+        if writer is not None:
+            writer.done(event.version, event.uid)
+            if binding.stage is Stage.WRITING and writer.awaits_news():
+                return True
+        elif binding.stage is Stage.BINDING:
+            self._bound(binding)
+            return True
+        else:
+            binding.sent = False
+            if binding.stage is Stage.WRITING:
+                binding.position += 1
+        self._advance(binding)
+        return True
+
+    def failed(self, event: Failed) -> bool:
+        """A write failed; False if it was none of ours."""
+        found = self._of_write.pop(event.id, None)
+        if found is None:
+            return False
+        binding, writer = found
+        if self._of_pod.get(binding.pod.key) is not binding:
+            return True
+        if writer is not None:
+            writer.failed(event.why, event.message, self.now)
+            if writer.rests_until > self.now:
+                self._timed[binding] = None
+        else:
+            self._pod_write_failed(binding, event)
+        self._advance(binding)
+        return True
+
+    def claim_changed(self, key: str) -> None:
+        """A claim changed, or something else that is followed: those who write it, or wait for what becomes of it, look again."""
+        followers = self._of_claim.get(key)
+        if followers:
+            for binding in list(followers):
+                self._advance(binding)
+
+    def pod_changed(self, pod: PodInfo) -> None:
+        """A pod that is not bound changed, in its status mostly. One that is being deleted cannot be bound any more."""
+        binding = self._of_pod.get(pod.key)
+        if binding is not None and binding.pod.uid == pod.uid:
+            binding.pod = pod
+            if pod.leaving:
+                self._lose(binding, "the pod is being deleted")
+            elif binding.stage is Stage.BINDING:
+                self._bind(binding)
+
+    def pod_bound(self, key: str, node: str) -> None:
+        """The server shows the pod on a node, whoever put it there."""
+        binding = self._of_pod.get(key)
+        if binding is None:
+            return
+        if node == binding.node and binding.stage in (Stage.BINDING, Stage.READY):
+            self._bound(binding)
+        else:
+            self._overtaken(binding)
+
+    def pod_gone(self, key: str) -> None:
+        """The pod was deleted, or has finished."""
+        binding = self._of_pod.get(key)
+        if binding is not None:
+            self._lose(binding, "the pod is gone")
+
+    def tick(self) -> None:
+        """Time has passed."""
+        for binding in list(self._timed):
+            self._advance(binding)
+
+    def next_time(self) -> float | None:
+        """When ``tick`` may have something to do."""
+        times = [time for binding in self._timed if (time := self._due(binding)) is not None]
+        return min(times, default=None)
+
+    def _due(self, binding: Binding) -> float | None:
+        dues = [due for writer in binding.writers for due in (writer.rests_until, writer.patience)]
+        times = [due for due in dues if due > self.now]
+        if binding.rests_until > self.now:
+            times.append(binding.rests_until)
+        if binding.stage is Stage.AWAITING:
+            times.append(binding.deadline)
+        return min(times, default=None)
+
+    # --- forward ---
+
+    def _advance(self, binding: Binding) -> None:
+        """Does what can be done now."""
+        if binding.stage is Stage.UNDOING:
+            self._advance_undo(binding)
+        while binding.stage in _STEPPING and self._one_step(binding):
+            pass
+        if binding.stage is Stage.READY:
+            self._look_again(binding)
+        if binding.stage is Stage.BINDING:
+            self._bind(binding)
+        if binding in self._timed and self._due(binding) is None:
+            del self._timed[binding]
+
+    def _look_again(self, binding: Binding) -> None:
+        """A member that waits for its gang must still have what was written for it."""
+        lost = next((writer.subject for writer in binding.writers if not writer.stands()), "")
+        if lost:
+            self._fail(binding, f"{lost} was taken back meanwhile")
+
+    def _one_step(self, binding: Binding) -> bool:
+        """Works on the present step; True if the next may begin."""
+        if binding.position == len(binding.steps):
+            self._ready(binding)
+            return False
+        step = binding.steps[binding.position]
+        if isinstance(step, _WRITTEN):
+            return self._write(binding)
+        if isinstance(step, PatchStatus):
+            self._patch_pod(binding, step)
+            return False
+        return self._await(binding, step)
+
+    def _write(self, binding: Binding) -> bool:
+        """All claims and volumes, side by side: they are the first steps."""
+        if not binding.writers:
+            for step in binding.steps:
+                if not isinstance(step, _WRITTEN):
+                    break
+                writer = self._writer(step)
+                binding.writers.append(writer)
+                self._follow(binding, writer.follows)
+        finished = True
+        for writer in binding.writers:
+            if writer.finished:
+                continue
+            self._advance_writer(binding, writer)
+            if writer.finished:
+                continue
+            finished = False
+            if writer.patience > self.now:
+                self._timed[binding] = None
+            if writer.error:
+                self._fail(binding, f"{writer.subject} {writer.error}")
+                return False
+        if finished:
+            binding.position = len(binding.writers)
+        return finished
+
+    def _writer(self, step: WriteClaim | MakeClaim | BindVolume | SelectNode) -> _Writer:
+        if isinstance(step, BindVolume | SelectNode):
+            return VolumeWriter(step, self._cluster.storage)
+        return ClaimWriter(step, self._cluster.claims)
+
+    def _follow(self, binding: Binding, claim: str) -> None:
+        """Has a binding look again whenever a claim, or a volume, changes."""
+        binding.followed[claim] = None
+        self._of_claim.setdefault(claim, {})[binding] = None
+
+    def _advance_writer(self, binding: Binding, writer: _Writer) -> None:
+        draft = writer.advance(self.now)
+        if draft is not None:
+            self._of_write[self._send(draft)] = (binding, writer)
+
+    def _patch_pod(self, binding: Binding, step: PatchStatus) -> None:
+        if not binding.sent and self.now >= binding.rests_until:
+            pod = binding.pod
+            self._send_own(binding, lambda id: PatchPod(id, pod.namespace, pod.name, pod.uid, step.patch))
+
+    def _await(self, binding: Binding, step: AwaitConditions | AwaitVolumes) -> bool:
+        if binding.stage is not Stage.AWAITING:
+            binding.stage, binding.deadline = Stage.AWAITING, self.now + step.seconds
+            self._timed[binding] = None
+            for key in _awaited(step):
+                self._follow(binding, key)
+        try:
+            ready = self._has_come(step)
+        except Lost as exc:
+            self._fail(binding, str(exc))
+            return False
+        if ready:
+            binding.stage = Stage.WRITING
+            binding.position += 1
+            return True
+        if self.now >= binding.deadline:
+            what = "volumes were not bound" if isinstance(step, AwaitVolumes) else "devices did not get ready"
+            self._fail(binding, f"{what} within {step.seconds:g} s")
+        return False
+
+    def _has_come(self, step: AwaitConditions | AwaitVolumes) -> bool:
+        """Whether what is awaited is so. Raises Lost if it will not be."""
+        if isinstance(step, AwaitVolumes):
+            info = self._cluster.nodes.get(step.node)
+            return are_bound(step, info.node if info is not None else None, self._cluster.storage)
+        ready = True
+        for key in step.claims:
+            claim = self._cluster.claims.objects.get(key)
+            if claim is None or claim.status.allocation is None:
+                raise Lost(f"claim {key} was taken back meanwhile")
+            state = readiness(claim, self.now, inf)
+            if state is Readiness.FAILED:
+                raise Lost("a device reported that it does not get ready")
+            ready = ready and state is Readiness.READY
+        return ready
+
+    def _ready(self, binding: Binding) -> None:
+        binding.stage = Stage.READY
+        if binding.party is None:
+            binding.stage = Stage.BINDING
+        else:
+            self._open(binding.party)
+
+    def _open(self, party: Party) -> None:
+        """Has the members of a gang bound that are ready, once enough of them are."""
+        if party.open or self._enough(party, _READY):
+            party.open = True
+            for member in list(party.members.values()):
+                if member.stage is Stage.READY:
+                    member.stage = Stage.BINDING
+                    self._bind(member)
+
+    def _enough(self, party: Party, stages: Container[Stage]) -> bool:
+        """Whether the members that are at these stages, or bound, are what the gang needs; of all its members, since others than
+        those of the party may have come or gone since it was placed."""
+        gang = party.gang
+        there = list(party.bound.values())
+        for key, pod in self._cluster.members.get(gang.key, {}).items():
+            binding, counted = self._of_pod.get(key), party.bound.get(key)
+            has_place = bool(pod.node) if binding is None else binding.stage in stages
+            if has_place and (counted is None or counted.uid != pod.uid):
+                there.append(pod)
+        finished = self._cluster.finished.get(gang.key, {}).items()
+        done = sum(phase == "Succeeded" for key, phase in finished if key not in party.bound)
+        return not gang.need(there, done)
+
+    def reconsider(self, party: Party, why: str) -> None:
+        """Others of a gang went on whom its members under way may have counted."""
+        if party.open or party.broken:
+            return
+        if self._enough(party, _POSSIBLE):
+            self._open(party)
+        else:
+            self._break(party, why, evicts=False)
+
+    def _bind(self, binding: Binding) -> None:
+        """Binds a pod, once its status names the claims that were made for it: a kubelet finds them only there."""
+        if not binding.sent and self.now >= binding.rests_until and names_its_claims(binding.pod):
+            pod, node = binding.pod, binding.node
+            self._send_own(binding, lambda id: Bind(id, pod.namespace, pod.name, pod.uid, node))
+
+    def _send_own(self, binding: Binding, draft: Draft) -> None:
+        binding.sent = True
+        self._of_write[self._send(draft)] = (binding, None)
+
+    def _bound(self, binding: Binding) -> None:
+        party, key = binding.party, binding.pod.key
+        if party is not None:
+            party.bound[key] = binding.pod
+        self._end(binding)
+        self._verdicts.bound(binding)
+        if party is not None and party.evicts:
+            self._verdicts.broken(party, {key: binding.pod})
+
+    def _overtaken(self, binding: Binding) -> None:
+        """Somebody else bound the pod. What was written for it is its own by now, and stays."""
+        self._verdicts.unreserve(binding)
+        party = binding.party
+        if party is not None:
+            party.bound[binding.pod.key] = binding.pod
+        self._end(binding)
+        if party is not None and not party.broken:
+            self._open(party)
+
+    def _pod_write_failed(self, binding: Binding, event: Failed) -> None:
+        binding.sent = False
+        if binding.stage is Stage.UNDOING:
+            return
+        if event.why is Failure.UNKNOWN or (
+            binding.stage is Stage.BINDING and self._undecided(binding, event)
+        ):
+            binding.rests_until = self.now + min(FIRST_REST * 2 ** min(binding.silences, 10), LONGEST_REST)
+            binding.silences += 1
+            self._timed[binding] = None
+            return
+        self._fail(binding, event.message or event.why.value, gone=event.why is Failure.GONE)
+
+    def _undecided(self, binding: Binding, event: Failed) -> bool:
+        """Whether the pod may be bound although a binding failed, so that nothing may be taken from it. A conflict says that
+        it is bound, perhaps by our own write whose reply was lost, or is being deleted: it will be seen which. Any other
+        refusal means little after a write without an answer."""
+        if event.why is Failure.CONFLICT:
+            return True
+        return event.why is not Failure.GONE and 0 < binding.silences <= MOST_SILENCES
+
+    # --- backward ---
+
+    def _lose(self, binding: Binding, why: str) -> None:
+        """The pod goes: whatever becomes of a write of the pod itself does not matter any more."""
+        binding.sent = False
+        self._fail(binding, why, gone=True)
+        self._advance(binding)
+
+    def _fail(self, binding: Binding, why: str, *, gone: bool = False) -> None:
+        """It cannot succeed any more: everything is undone in reverse. What it holds in memory stays held until then, since
+        a write on its way may still take effect."""
+        if binding.stage is Stage.UNDOING:
+            binding.gone |= gone
+            return
+        binding.stage, binding.why, binding.gone = Stage.UNDOING, why, gone
+        for writer in binding.writers:
+            writer.undo()
+        party = binding.party
+        if party is not None and not party.broken and not self._enough(party, _POSSIBLE):
+            self._break(party, why, evicts=not gone)
+        self._advance_undo(binding)
+
+    def _break(self, party: Party, why: str, *, evicts: bool) -> None:
+        """A gang cannot reach its minimum any more: members give up, but those that may be bound already."""
+        party.broken, party.evicts = why, evicts
+        for member in list(party.members.values()):
+            perhaps_bound = member.stage is Stage.BINDING and (member.sent or member.silences)
+            if not perhaps_bound:
+                self._fail(member, f"the gang {party.gang.name} cannot be placed whole: {why}")
+        if evicts and party.bound:
+            self._verdicts.broken(party, party.bound)
+
+    def _advance_undo(self, binding: Binding) -> None:
+        if binding.sent or self._of_pod.get(binding.pod.key) is not binding:
+            return  # its outcome decides what there is to undo; or it is over
+        for writer in reversed(binding.writers):
+            if self._shared_in_group(binding, writer) or self._needed_by_others(binding, writer):
+                writer.finished = True
+            self._advance_writer(binding, writer)
+            if writer.rests_until > self.now:
+                self._timed[binding] = None
+            if not writer.finished:
+                return
+        self._verdicts.unreserve(binding)
+        self._end(binding)
+        self._verdicts.given_up(binding)
+        for writer in binding.writers:
+            self.claim_changed(writer.follows)  # others of its gang may have waited for it to write a claim
+
+    def _needed_by_others(self, binding: Binding, writer: _Writer) -> bool:
+        """Whether another pod that shares a volume's claim counts on what was written."""
+        if not isinstance(writer, VolumeWriter):
+            return False
+        followers = self._of_claim.get(writer.follows, {})
+        return any(each is not binding and each.stage is not Stage.UNDOING for each in followers)
+
+    def _shared_in_group(self, binding: Binding, writer: _Writer) -> bool:
+        """Whether the claim is reserved for a whole group of which others are placed."""
+        if not writer.for_group:
+            return False
+        members = self._cluster.members.get(binding.pod.group, {}).values()
+        return any(
+            member.node and member.key != binding.pod.key and not self.undoing(member) for member in members
+        )
+
+    def _end(self, binding: Binding) -> None:
+        self._of_pod.pop(binding.pod.key, None)
+        self._timed.pop(binding, None)
+        if binding.party is not None:
+            binding.party.members.pop(binding.pod.key, None)
+        for claim in binding.followed:
+            users = self._of_claim.get(claim, {})
+            users.pop(binding, None)
+            if not users:
+                self._of_claim.pop(claim, None)
+
+    def validate(self) -> None:
+        """Raises AssertionError where a binding is not known where it should be, or a gang is bound too early."""
+        for key, binding in self._of_pod.items():
+            assert binding.pod.key == key, f"binding of {key}"
+            assert {writer.follows for writer in binding.writers} <= binding.followed.keys()
+            for claim in binding.followed:
+                assert binding in self._of_claim[claim], f"{key} is not told about {claim}"
+            party = binding.party
+            if party is not None and binding.stage is Stage.BINDING:
+                assert party.open, f"{key} is bound before its gang is ready"

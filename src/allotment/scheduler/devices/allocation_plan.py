@@ -1,0 +1,143 @@
+"""How a pod's pending claims are to be allocated on nodes of one kind.
+
+The claims of one pod are allocated together. v1's go through the fleet (``device_wish``); seed 0's through the partition
+trees (``semantic_fleet``), of which no v1 claim can have a part. Nodes differ in kind only where the pod asks for extended
+resources: what a node's device plugins offer need not be claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from allotment.allocator.outcome import Allocated
+from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
+from allotment.scheduler.binding.binding_conditions import awaited, timestamp
+from allotment.scheduler.binding.step import MakeClaim, WriteClaim
+from allotment.scheduler.devices.carried_claim import IMMEDIATE, carried_status
+from allotment.scheduler.devices.scoring import FILLED, MOST
+from allotment.scheduler.framework import SUCCESS, Code, Status
+
+if TYPE_CHECKING:
+    from allotment.api import alpha2
+    from allotment.api.core import Node
+    from allotment.api.resource import AllocationResult
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.devices.claim_references import Reference
+    from allotment.scheduler.devices.extended_resources import ExtendedClaim
+    from allotment.scheduler.devices.scoring import Sizes
+    from allotment.scheduler.devices.shape_answers import Wish
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A claim of seed 0 that is to be allocated."""
+
+    reference: Reference
+    claim: alpha2.ResourceClaim
+
+
+class Grant(NamedTuple):
+    """What a claim is to get. ``step`` writes it."""
+
+    reference: Reference
+    allocation: AllocationResult
+    step: WriteClaim | MakeClaim
+
+
+@dataclass(slots=True)
+class Plan:
+    """See the module. ``references`` are v1's claims, in the order in which ``wish`` has them; the last is ``extended``, if
+    there is that."""
+
+    plugin: str
+    strategy: str
+    references: tuple[Reference, ...]
+    carried: tuple[Carried, ...]
+    key: Hashable  # of the carried claims: what they ask for
+    wish: Wish | None = None
+    extended: ExtendedClaim | None = None
+    # v1's allocations, chosen together with those of other pods
+    prescribed: Mapping[str, AllocationResult] | None = None
+
+    def judge(self, cluster: Cluster, node: Node) -> Status:
+        """Whether a node can give all of it."""
+        if self.wish is not None:
+            place = cluster.fleet.places.get(node.metadata.name)
+            if place is None:
+                return Status(Code.UNRESOLVABLE, self.plugin, "are not known to the devices")
+            if self.wish.draft(place) is None:
+                return self.wish.refusal(place)
+        return self._judge_carried(cluster, node) if self.carried else SUCCESS
+
+    def score(self, cluster: Cluster, node: Node, sizes: Sizes) -> int:
+        """How good the node is, from 0 to 100; of v1's and carried claims, the average."""
+        scores = []
+        place = cluster.fleet.places.get(node.metadata.name)
+        if self.wish is not None and place is not None:
+            scores.append(self.wish.score(place, sizes))
+        if self.carried:
+            scores.append(MOST if cluster.semantic.in_use(node.metadata.name) else MOST - FILLED)
+        return sum(scores) // len(scores) if scores else 0
+
+    def grants(self, cluster: Cluster, node: Node, now: float) -> list[Grant] | None:
+        """What each claim gets on a node, in the order in which it is to be written; None if it does not fit (any more)."""
+        given = self._grants(cluster, node, now)
+        if not self.carried or given is None:
+            return given
+        carried = self._carried_grants(cluster, node)
+        return given + carried if carried is not None else None
+
+    def _grants(self, cluster: Cluster, node: Node, now: float) -> list[Grant] | None:
+        if self.wish is None:
+            return []
+        if self.prescribed is not None:
+            allocations = [self.prescribed[each.key] for each in self.references]
+        else:
+            place = cluster.fleet.places.get(node.metadata.name)
+            written = self.wish.write(place, [each.claim for each in self.references]) if place else None
+            if written is None:
+                return None
+            allocations = written
+        grants = []
+        for reference, allocation in zip(self.references, allocations, strict=True):
+            if awaited(allocation):
+                allocation = replace(allocation, allocation_timestamp=timestamp(now))
+            write = WriteClaim(reference.key, allocation, reference.consumer, FINALIZER)
+            step: WriteClaim | MakeClaim = write
+            if self.extended is not None and reference.claim is self.extended.claim:
+                step = MakeClaim(reference.key, self.extended.manifest(), write)
+            grants.append(Grant(reference, allocation, step))
+        return grants
+
+    # --- seed 0 ---
+
+    def _judge_carried(self, cluster: Cluster, node: Node) -> Status:
+        claims = [each.claim for each in self.carried]
+        verdict = cluster.semantic.ask(node, self.key, claims, self.strategy)
+        if isinstance(verdict, Allocated):
+            return SUCCESS
+        return Status(Code.UNSCHEDULABLE if verdict.by_use else Code.UNRESOLVABLE, self.plugin, verdict.words)
+
+    def _carried_grants(self, cluster: Cluster, node: Node) -> list[Grant] | None:
+        claims = [each.claim for each in self.carried]
+        verdict = cluster.semantic.ask(node, self.key, claims, self.strategy)
+        if not isinstance(verdict, Allocated):
+            return None
+        written = cluster.semantic.results(claims, verdict)
+        grants = []
+        for each, allocation, (told, driver) in zip(self.carried, verdict.results, written, strict=True):
+            document: dict[str, Any] = carried_status(each.claim, told, driver)
+            step = WriteClaim(
+                each.reference.key,
+                allocation,
+                each.reference.consumer,
+                SEMANTIC_FINALIZER,
+                keep=each.claim.spec.allocation_mode == IMMEDIATE,
+                document=document,
+            )
+            grants.append(Grant(each.reference, allocation, step))
+        return grants

@@ -1,0 +1,144 @@
+"""What pods of one shape want of the devices, as the fleet answers it: which nodes can give it, how, how well, or why not.
+
+One wish serves all pods whose pending claims ask for the same. It keeps the fleet's view of them, so that a question about
+a node is a look-up by the node's state, and for each state that does not fit a few words, worked out once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
+
+from allotment.allocator.fleet import named_shares
+from allotment.scheduler.devices.scoring import early, score
+from allotment.scheduler.devices.wording import GENERIC, anything_in_use, refusal, unjudged
+from allotment.scheduler.framework import Code, Status
+
+if TYPE_CHECKING:
+    from allotment.allocator.fleet import Fleet, Place
+    from allotment.allocator.result import Draft
+    from allotment.allocator.view import View
+    from allotment.api.resource import AllocationResult, ResourceClaim
+    from allotment.scheduler.devices.scoring import Sizes
+
+_KEPT = 10_000
+"""Answers remembered, of each sort."""
+_QUESTIONS = 10_000
+"""After so many, the view is asked for anew, so that the fleet can forget what is out of date."""
+
+
+class Wish:
+    """See the module."""
+
+    def __init__(
+        self, fleet: Fleet, claims: Sequence[ResourceClaim], strategy: str, budget: int, plugin: str
+    ) -> None:
+        self._fleet = fleet
+        self._claims = tuple(claims)
+        self._strategy = strategy
+        self._budget = budget
+        self._plugin = plugin
+        self._view: View | None = None
+        self._views = 0  # how many there were: each has its own numbers for what it sees
+        self._epoch = -1
+        self._left = 0
+        self._fault = ""
+        self._refusals: dict[Hashable, Status] = {}
+        self._early: dict[int, tuple[Draft, float]] = {}
+        self._asked: Place | None = None  # for a draft last, and at which position of the fleet's log
+        self._asked_at = -1
+        self._draft: Draft | None = None
+        self._seen: Place | None = None  # last, and when, and in which state
+        self._seen_at = -1
+        self._state: object = None
+
+    def of(self, fleet: Fleet) -> bool:
+        return self._fleet is fleet
+
+    @property
+    def view(self) -> View:
+        view = self._view
+        if view is None or self._epoch != self._fleet.epoch or self._left <= 0:
+            view = self._fleet.view(self._claims, self._strategy, self._budget)
+            if view is not self._view:
+                self._views += 1
+                self._seen = None
+                self._refusals.clear()
+                self._early.clear()
+            self._view, self._epoch, self._left = view, self._fleet.epoch, _QUESTIONS
+            self._fault = view.fault
+        self._left -= 1
+        return view
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with the claims, wherever they are asked for; empty if nothing is."""
+        if self._epoch != self._fleet.epoch:
+            return self.view.fault
+        return self._fault
+
+    def likeness(self, place: Place) -> Hashable:
+        """Equal for nodes of which ``draft``, ``score`` and ``refusal`` say the same; None: not worth telling."""
+        fleet, view = self._fleet, self.view
+        look = view.appearance(place)
+        self._seen, self._seen_at, self._state = place, fleet.log_start + len(fleet.log), look[1]
+        site, use = place.site, place.use
+        if site is None or place.reaches or site.drawing or site.bearing:
+            return None
+        return self._views, look, use.used, use.shared
+
+    def draft(self, place: Place) -> Draft | None:
+        """How the claims fit on a node; None if they do not. Asked twice in a row, it is looked up once."""
+        fleet = self._fleet
+        now = fleet.log_start + len(fleet.log)
+        if self._asked is not place or self._asked_at != now:
+            view = self.view
+            seen = self._seen is place and self._seen_at == now
+            self._draft = view.draft(place, self._state if seen else None)
+            self._asked, self._asked_at = place, now
+        return self._draft
+
+    def write(self, place: Place, claims: Sequence[ResourceClaim]) -> list[AllocationResult] | None:
+        """The allocations of these very claims on a node; None if they do not fit (any more)."""
+        draft = self.draft(place)
+        if draft is None:
+            return None
+        return draft.write(self._fleet.site(place).devices, place.name, named_shares(claims))
+
+    def score(self, place: Place, sizes: Sizes) -> int:
+        """How good the node is, from 0 to 100; 0 where the claims do not fit."""
+        draft = self.draft(place)
+        if draft is None:
+            return 0
+        taken = draft.taken()
+        known = self._early.get(id(draft))
+        if known is None or known[0] is not draft:
+            if len(self._early) >= _KEPT:
+                self._early.clear()
+            known = self._early[id(draft)] = (draft, early(self.view.demand, taken))
+        fleet = self._fleet
+        return score(taken, known[1], fleet.site(place), fleet.use(place), sizes)
+
+    def refusal(self, place: Place) -> Status:
+        """Why the claims do not fit on a node. Preemption may help only where that is a matter of use."""
+        view = self.view
+        look = view.appearance(place)
+        known = self._refusals.get(look)
+        if known is None:
+            if len(self._refusals) >= _KEPT:
+                self._refusals.clear()
+            known = self._refusals[look] = self._explain(view, place)
+        return known
+
+    def _explain(self, view: View, place: Place) -> Status:
+        words, problem = view.refusal(place), view.problem(place)
+        if words:
+            in_use = problem is not None and anything_in_use(problem)
+            return self._status(unjudged(words), by_use=in_use)
+        if problem is None:
+            return self._status(GENERIC, by_use=True)
+        found = refusal(problem)
+        return self._status(found.words, by_use=found.by_use, lasting=found.lasting)
+
+    def _status(self, words: str, *, by_use: bool, lasting: bool = False) -> Status:
+        return Status(Code.UNSCHEDULABLE if by_use else Code.UNRESOLVABLE, self._plugin, words, lasting)

@@ -1,0 +1,112 @@
+"""Gangs: pods that are placed together or not at all, by Kubernetes' PodGroup or by Volcano's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from allotment.api.batch import PodGroup, VolcanoPodGroup
+from allotment.scheduler.framework import Code, Status
+from allotment.scheduler.pod import VOLCANO
+from allotment.scheduler.resource_requests import Amounts, amounts
+
+if TYPE_CHECKING:
+    from allotment.scheduler.pod import PodInfo
+
+GANG = "Gang"
+"""Stands for a plugin where a pod waits for others of its gang."""
+DEFAULT_QUEUE = "default"
+TASK = "volcano.sh/task-spec"
+"""The annotation by which Volcano's job controller says which task of a job a pod is of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """What a group asks for, whoever's kind it is."""
+
+    key: str  # as in Cluster.groups
+    minimum: int
+    priority: int | None  # None: the highest of its pods
+    queue: str  # Volcano's; empty for Kubernetes' own
+    topology: tuple[str, ...] = ()  # node labels of which all members must see one value
+    tasks: Mapping[str, int] = field(default_factory=dict)  # the minimum of each task (Volcano)
+    resources: Amounts = field(default_factory=dict)  # what its queue must be able to give before any starts
+    preempts: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.key.removeprefix(VOLCANO)
+
+    def need(self, there: Iterable[PodInfo], done: int = 0) -> Need:
+        """What is still needed when these members have their place, and so many have done their work."""
+        left = dict(self.tasks)
+        count = done
+        for pod in there:
+            count += 1
+            task = task_of(pod)
+            if task in left:
+                left[task] -= 1
+        return Need(max(0, self.minimum - count), {task: more for task, more in left.items() if more > 0})
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """How many more members a gang needs at least, and of which tasks."""
+
+    count: int
+    tasks: Mapping[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self.count > 0 or bool(self.tasks)
+
+    def met_by(self, pods: Iterable[PodInfo]) -> bool:
+        """Whether these members are enough. To place nobody is never enough."""
+        found = list(pods)
+        tasks = [task_of(pod) for pod in found] if self.tasks else []
+        return len(found) >= max(self.count, 1) and all(
+            tasks.count(task) >= least for task, least in self.tasks.items()
+        )
+
+
+def task_of(pod: PodInfo) -> str:
+    return pod.pod.metadata.annotations.get(TASK, "")
+
+
+def key_of(group: PodGroup | VolcanoPodGroup) -> str:
+    """The key of a group."""
+    prefix = VOLCANO if isinstance(group, VolcanoPodGroup) else ""
+    return f"{prefix}{group.metadata.namespace}/{group.metadata.name}"
+
+
+def gang_of(key: str, group: PodGroup | VolcanoPodGroup) -> Gang | None:
+    """The gang that a group is; None for one whose pods go on their own."""
+    if isinstance(group, VolcanoPodGroup):
+        spec = group.spec
+        minimum = spec.min_member or 1
+        tasks = {task: least for task, least in spec.min_task_member.items() if least > 0}
+        if sum(tasks.values()) > minimum:  # Volcano's rule: such minimums of tasks do not count
+            tasks = {}
+        return Gang(
+            key,
+            minimum,
+            None,
+            spec.queue or DEFAULT_QUEUE,
+            tasks=tasks,
+            resources=amounts(spec.min_resources),
+        )
+    policy = group.spec.scheduling_policy.gang
+    if policy is None:
+        return None
+    constraints = group.spec.scheduling_constraints
+    topology = tuple(each.key for each in constraints.topology) if constraints is not None else ()
+    preempts = group.spec.preemption_policy != "Never"
+    return Gang(key, policy.min_count, group.spec.priority, "", topology, preempts=preempts)
+
+
+def incomplete(gang: Gang, missing: int) -> Status:
+    """What a gang waits for that lacks so many members."""
+    if missing <= 0:
+        return Status(Code.UNRESOLVABLE, GANG, "waits for more pods of a task of its gang")
+    more = "1 more pod" if missing == 1 else f"{missing} more pods"
+    return Status(Code.UNRESOLVABLE, GANG, f"waits for {more} of its gang, which needs {gang.minimum}")

@@ -1,0 +1,261 @@
+"""The way of gangs through the scheduler: gathered until there are enough, placed whole (``actions``), bound together (``Party``).
+
+A gang is one entry of the queue. What it lacks is worked out anew when something about its group changed since the last turn, since
+many changes come at once when a gang is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from allotment.scheduler.binding.binding_stage import Bindings
+from allotment.scheduler.binding.pod_binding import Binding, Party
+from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.framework import SUCCESS, Status
+from allotment.scheduler.gangs.gang import Gang, Need, gang_of, incomplete, key_of
+from allotment.scheduler.gangs.group_status import Verdict
+from allotment.scheduler.outbox import MAX_MESSAGE
+from allotment.scheduler.plugins.default_preemption import NAME as PREEMPTION
+
+if TYPE_CHECKING:
+    from allotment.api.batch import PodGroup, VolcanoPodGroup
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.gangs.group_status import GroupStatuses
+    from allotment.scheduler.gangs.session_actions import Actions, Clearing
+    from allotment.scheduler.gate import Gate
+    from allotment.scheduler.outbox import Outbox
+    from allotment.scheduler.placement import Placement
+    from allotment.scheduler.pod import PodInfo
+    from allotment.scheduler.queue import Entry, Queue
+
+GANG_PREFIX = "gang:"
+"""Of the keys of gangs in the queue, to tell them from pods."""
+PATIENCE = 60.0
+"""Seconds after which victims that do not go are no longer waited for."""
+INCOMPLETE = "allotment.dev/GangIncomplete"
+"""The condition of a bound pod whose gang could not be bound whole, and which no controller would make anew."""
+
+
+class Desk(Protocol):
+    """What is done alike for gangs and for pods on their own."""
+
+    now: float
+
+    def waits(self, pod: PodInfo) -> bool:
+        """Whether a pod is ours to place, and neither placed nor on its way."""
+
+    def gate(self, entry: Entry, status: Status) -> None:
+        """Lets an entry into the queue proper, or keeps it out."""
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """Keeps room on a node for a pod; ``""``: on none."""
+
+    def evict(self, victim: PodInfo, why: str, nominees: tuple[str, ...] = ()) -> None:
+        """Deletes a pod, to make room for others."""
+
+    def start(self, placed: Sequence[Placement], party: Party | None = None) -> None:
+        """Has placed pods bound."""
+
+
+class Gangs:
+    """See the module. With ``on`` False there are none: the pods of a group go on their own."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        queue: Queue,
+        gate: Gate,
+        bindings: Bindings,
+        actions: Actions,
+        statuses: GroupStatuses,
+        outbox: Outbox,
+        desk: Desk,
+        *,
+        on: bool,
+    ) -> None:
+        self._cluster = cluster
+        self._queue = queue
+        self._gate = gate
+        self._bindings = bindings
+        self._actions = actions
+        self._statuses = statuses
+        self._outbox = outbox
+        self._desk = desk
+        self._on = on
+        self._parties: dict[str, Party] = {}  # group → its members that are being bound
+        # group → what makes room for it, and since when
+        self._cleared: dict[str, tuple[Clearing, float]] = {}
+        self._stirred: dict[str, None] = {}  # groups of which something changed since the last turn
+
+    def get(self, group: str) -> Gang | None:
+        """The gang that a group is, if it is one."""
+        found = self._cluster.groups.get(group) if self._on else None
+        return gang_of(group, found) if found is not None else None
+
+    # --- what is heard ---
+
+    def stir(self, group: str) -> None:
+        """Something about a group changed."""
+        self._stirred[group] = None
+
+    def stirred(self, group: str) -> bool:
+        """Whether a group is to be looked at in the next turn."""
+        return group in self._stirred
+
+    def group_changed(
+        self, old: PodGroup | VolcanoPodGroup | None, new: PodGroup | VolcanoPodGroup | None
+    ) -> list[PodInfo]:
+        """Returns the members that are to be queued anew, since the group asks for something else."""
+        shown = new if new is not None else old
+        assert shown is not None
+        key = key_of(shown)
+        if new is None:
+            self._statuses.gone(key)
+            self._cleared.pop(key, None)
+        else:
+            self._statuses.look(key)
+        if old is not None and new is not None and old.spec == new.spec:
+            return []
+        members = list(self._cluster.members.get(key, {}).values())
+        if any(pod.node for pod in members):
+            self._actions.queues.reset()
+        self._statuses.stir()
+        self._gate.drop(GANG_PREFIX + key)
+        return members
+
+    def bound(self, binding: Binding) -> None:
+        """A pod is bound, maybe the last of its gang."""
+        party, group = binding.party, binding.pod.group
+        if party is not None and not party.members and self._parties.get(group) is party:
+            del self._parties[group]
+            if not party.broken:
+                self._queue.forgive(GANG_PREFIX + group)
+
+    def lost(self, group: str, why: str) -> None:
+        """A member lost its place, or went. Those under way may not be enough without it."""
+        party = self._parties.get(group)
+        if party is not None:
+            self._bindings.reconsider(party, why)
+
+    def broken(self, party: Party, bound: Mapping[str, PodInfo]) -> None:
+        """A gang cannot reach its minimum any more, and these members are bound."""
+        why = f"the gang {party.gang.name} could not be bound whole: {party.broken}"
+        for key, was in bound.items():
+            pod = self._cluster.pods.get(key)
+            if pod is None or pod.uid != was.uid or pod.leaving:
+                continue
+            if any(owner.controller for owner in pod.pod.metadata.owner_references):
+                self._desk.evict(pod, why)
+            else:  # nobody would make another one
+                self._outbox.say(pod, INCOMPLETE, "True", "GangBroken", why)
+
+    # --- the queue ---
+
+    def gather(self) -> None:
+        """Looks at the groups of which something changed."""
+        if not self._stirred:
+            return
+        stirred, self._stirred = self._stirred, {}
+        for group in stirred:
+            self._gather(group)
+            self._statuses.look(group)
+
+    def _gather(self, group: str) -> None:
+        """Queues what is left of a gang to place, once enough of it is here."""
+        gang, key = self.get(group), GANG_PREFIX + group
+        waiting = [pod for pod in self._cluster.members.get(group, {}).values() if self._desk.waits(pod)]
+        if gang is None or not waiting:
+            self._gate.drop(key)
+            if group not in self._cluster.members:
+                self._queue.forgive(key)
+            return
+        statuses = [(pod, self._gate.admit(pod)) for pod in waiting]
+        admitted = tuple(sorted((pod for pod, status in statuses if status.ok), key=lambda pod: pod.key))
+        entry = self._enter(gang, key, waiting, admitted)
+        for pod, status in statuses:
+            if not status.ok:
+                self._desk.nominate(pod, "")
+        need = self._need(gang)
+        refused = next((status for _, status in statuses if not status.ok), None)
+        if need.met_by(admitted):
+            self._desk.gate(entry, SUCCESS)
+        else:
+            self._desk.gate(entry, refused or incomplete(gang, need.count - len(admitted)))
+
+    def _enter(
+        self, gang: Gang, key: str, waiting: Sequence[PodInfo], admitted: tuple[PodInfo, ...]
+    ) -> Entry:
+        """The entry of a gang, with the pods that it has now."""
+        pods = admitted or tuple(waiting)
+        entry = self._queue.get(key)
+        if entry is None:
+            priority = gang.priority if gang.priority is not None else max(pod.priority for pod in waiting)
+            entry = self._queue.add(key, priority, pods, self._desk.now, lane=gang.queue)
+            self._queue.rest(key, self._desk.now)
+            return entry
+        asks_anew = [pod.key for pod in entry.pods] != [pod.key for pod in admitted]
+        entry.pods = pods
+        if asks_anew:
+            self._queue.activate(key)
+        return entry
+
+    def _need(self, gang: Gang) -> Need:
+        """How many more members must have a place. Those whose work is done had theirs."""
+        members = self._cluster.members.get(gang.key, {}).values()
+        placed = [pod for pod in members if pod.node and not self._bindings.undoing(pod)]
+        return gang.need(placed, list(self._cluster.finished.get(gang.key, {}).values()).count("Succeeded"))
+
+    # --- deciding ---
+
+    def decide(self, entry: Entry) -> None:
+        """Places a gang, or says why not."""
+        group = entry.key.removeprefix(GANG_PREFIX)
+        gang = self.get(group)
+        assert gang is not None
+        party = self._parties.get(group)
+        need = self._need(gang)
+        placed = self._actions.allocate(gang, entry.pods, need, self._desk.now)
+        if isinstance(placed, Refusal):
+            self._refuse(entry, gang, need, placed)
+            return
+        self._gate.drop(entry.key)
+        self._statuses.placed(group)
+        if party is None or not party.members or party.broken:
+            party = self._parties[group] = Party(gang)
+        self._desk.start(placed, party)
+        self.stir(group)
+
+    def _refuse(self, entry: Entry, gang: Gang, need: Need, refusal: Refusal) -> None:
+        now = self._desk.now
+        if not self._evicting(gang.key):
+            able = refusal.resolvable and need
+            clearing = self._actions.clear(gang, entry.pods, need, now) if able else None
+            if clearing is not None:
+                refusal = Refusal(f"{refusal.words}. {clearing.words}", refusal.plugins)
+                self._cleared[gang.key] = (clearing, now)
+                for victim in clearing.victims:
+                    why = f"preempted to make room for a gang of {len(clearing.places)} pods"
+                    self._desk.evict(victim, why, tuple(clearing.places))
+            elif able and (words := self._actions.protected(gang, entry.pods, need, now)):
+                plugins = refusal.plugins | {PREEMPTION}  # which hears of budgets
+                refusal = Refusal(f"{refusal.words}. {words}", plugins, resolvable=refusal.resolvable)
+            for pod in entry.pods:
+                self._desk.nominate(pod, clearing.places.get(pod.key, "") if clearing is not None else "")
+        self._queue.park(entry.key, entry.key, () if refusal.error else refusal.plugins, now)
+        self._statuses.refused(gang.key, Verdict(refusal.words[:MAX_MESSAGE], refusal.error))
+        for pod in entry.pods:
+            self._outbox.say_unschedulable(pod, refusal)
+
+    def _evicting(self, group: str) -> bool:
+        """Whether those that were evicted for a gang, or what they held, are not gone yet."""
+        if group not in self._cleared:
+            return False
+        clearing, since = self._cleared[group]
+        pods, claims = self._cluster.pods, self._cluster.claims
+        there = any(victim.key in pods and pods[victim.key].uid == victim.uid for victim in clearing.victims)
+        held = any(claims.allocation(key) is not None for key in clearing.claims)
+        if (there or held) and self._desk.now - since < PATIENCE:
+            return True
+        del self._cleared[group]
+        return False

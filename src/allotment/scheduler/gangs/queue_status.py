@@ -1,0 +1,126 @@
+"""What the status of a Volcano queue says: its state, how many of its groups are in which phase, and what its pods take.
+
+In Volcano, the queue's controller counts groups and keeps the state, and the scheduler writes what is allocated at the end of
+each of its sessions. Here one write says all of it, at most one in a second for each queue, and only what is new: a queue
+without a state is Open, and one that is Closing is Closed once it has no groups. Any other state is up to who set it.
+
+Nothing is said twice: where somebody else says something different of the same facts, theirs stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from allotment.api.batch import Queue, VolcanoPodGroup
+from allotment.scheduler.event import Failure
+from allotment.scheduler.gangs.tenant_queues import queue_name, told
+from allotment.scheduler.instruction import PatchQueue
+from allotment.scheduler.resource_requests import Amounts, amounts
+
+if TYPE_CHECKING:
+    from allotment.scheduler.binding.claim_writer import Draft
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.event import Done, Failed
+    from allotment.scheduler.gangs.tenant_queues import Queues
+
+OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
+PHASES = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
+ALWAYS = ("cpu", "memory")
+"""What Volcano tells of a queue even if it is nothing."""
+PERIOD = 1.0
+"""Seconds from one look at all queues to the next."""
+
+Json = dict[str, Any]
+
+
+def queue_status(queue: Queue, phases: Mapping[str, int], groups: int, used: Amounts) -> Json | None:
+    """The part of the status that has to be written, of a queue with so many groups; None if it says all of it already."""
+    there = queue.status
+    state = there.state or OPEN
+    wanted: Json = {phase.lower(): phases.get(phase, 0) for phase in PHASES}
+    wanted["state"] = CLOSED if state == CLOSING and not groups else state
+    shown = {name: getattr(there, name) for name in wanted}
+    status = {name: value for name, value in wanted.items() if value != (shown[name] or type(value)())}
+    taken = {name: amount for name, amount in used.items() if amount or name in ALWAYS}
+    taken = dict.fromkeys(ALWAYS, 0) | taken
+    if taken != amounts(there.allocated):
+        gone = dict.fromkeys(there.allocated.keys() - taken.keys())
+        status["allocated"] = gone | {name: told(amount, name) for name, amount in sorted(taken.items())}
+    return status or None
+
+
+class QueueStatuses:
+    """Keeps the statuses of queues true. ``stir`` tells that something about some queue may be different, ``update`` writes.
+    ``on``: whether to; who does not place gangs leaves their queues alone."""
+
+    def __init__(
+        self, cluster: Cluster, send: Callable[[Draft], int], queues: Queues, *, on: bool = True
+    ) -> None:
+        self._cluster = cluster
+        self._send = send
+        self._queues = queues
+        self._on = on
+        self._stirred = False
+        self._due = 0.0
+        self._writing: dict[int, tuple[str, object]] = {}  # the queue, and what is said of it
+        self._said: dict[str, object] = {}  # queue → our last word that the server took, or will not take
+        self._written: dict[str, int] = {}  # queue → the version that our last write gave it
+
+    def stir(self) -> None:
+        self._stirred = self._on
+
+    def next_time(self) -> float | None:
+        return self._due if self._stirred and self._cluster.queues else None
+
+    def done(self, event: Done) -> bool:
+        """A write took effect; False if it was none of ours."""
+        name, opinion = self._writing.pop(event.id, ("", None))
+        if name:
+            self._said[name], self._written[name] = opinion, event.version
+            self.stir()
+        return bool(name)
+
+    def failed(self, event: Failed) -> bool:
+        """A write failed; False if it was none of ours."""
+        name, opinion = self._writing.pop(event.id, ("", None))
+        if name:
+            if event.why not in (Failure.CONFLICT, Failure.UNKNOWN):
+                self._said[name] = opinion
+            self.stir()
+        return bool(name)
+
+    def update(self, now: float) -> None:
+        """Writes what is new, if it is time."""
+        queues = self._cluster.queues
+        if not self._stirred or now < self._due or not queues:
+            return
+        self._stirred, self._due = False, now + PERIOD
+        for known in (self._said, self._written):
+            for gone in known.keys() - queues.keys():
+                del known[gone]
+        phases = self._phases()
+        busy = {name for name, _ in self._writing.values()}
+        for name, queue in queues.items():
+            # What is on its way stirs when it comes.
+            if name not in busy and int(queue.metadata.resource_version or 0) >= self._written.get(name, 0):
+                self._update(name, queue, phases.get(name, {}))
+
+    def _phases(self) -> dict[str, dict[str, int]]:
+        """How many groups each queue has in each phase, whatever is in that field."""
+        found: dict[str, dict[str, int]] = {}
+        for group in self._cluster.groups.values():
+            if isinstance(group, VolcanoPodGroup):
+                counts, phase = found.setdefault(queue_name(group), {}), group.status.phase or ""
+                counts[phase] = counts.get(phase, 0) + 1
+        return found
+
+    def _update(self, name: str, queue: Queue, phases: dict[str, int]) -> None:
+        used = dict(self._queues.used.get(name, {}))
+        status = queue_status(queue, phases, sum(phases.values()), used)
+        opinion = (queue.metadata.uid, queue.status.state or OPEN, phases, used)
+        if status is None or opinion == self._said.get(name):
+            return
+        meta, patch = queue.metadata, {"status": status}
+        write = self._send(lambda id: PatchQueue(id, meta.name, meta.uid, meta.resource_version, patch))
+        self._writing[write] = name, opinion

@@ -1,0 +1,311 @@
+"""The batch session: a gang is tried whole on the cluster as it is, inside a statement that is committed or discarded.
+
+First the members are taken one after another, each to its best node; that nearly always answers. If fewer than the gang
+needs find a place so, the order or the choice of devices may be to blame, and the search is joint: members that ask for the
+same are one class, what fits together on a node is asked of the allocator for all their claims at once, and ``gang_search``
+puts the nodes together. So whether a gang fits does not depend on the order of its pods.
+
+What the joint search cannot see: other devices for the members on one node, where that would leave the right ones of a pool that
+several nodes reach; and members that fit on a node only because of others elsewhere (affinity, spreading). There the best
+assignments are tried for real, and if none works out, the answer is that the search was given up, not that the gang cannot fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.gangs.gang import GANG, task_of
+from allotment.scheduler.gangs.member_placement import Assignments, Bundle, GaveUp, frontier
+from allotment.scheduler.gangs.statement import Statement
+from allotment.scheduler.placement import Attempt, Placement, Placer
+
+if TYPE_CHECKING:
+    from allotment.api.resource import AllocationResult, ResourceClaim
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.gangs.gang import Gang, Need
+    from allotment.scheduler.node import NodeInfo
+    from allotment.scheduler.pod import PodInfo
+
+STEPS = 100_000
+MOST_NODES = 256
+MOST_TRIALS = 64
+"""Assignments tried for real, where nodes depend on each other."""
+MOST_PLACED = 20_000
+"""Members placed on trial, all in all: about a second's work. A gang of many kinds of pods could take for ever."""
+
+Names = frozenset[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Nodes among which all members have to be; ``words`` says which."""
+
+    names: Names
+    words: str = ""
+
+
+class Session:
+    """Places gangs on a cluster."""
+
+    def __init__(self, cluster: Cluster, placer: Placer) -> None:
+        self._cluster = cluster
+        self._placer = placer
+
+    def place(
+        self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float, *, jointly: bool = True
+    ) -> list[Placement] | Refusal:
+        """Places as many of the pods as is needed, and as many more as fit; or none, and says why. ``jointly``: with the joint
+        search, where one after another does not work."""
+        if not need.met_by(pods):
+            return Refusal(f"gang {gang.name}: {len(pods)} pods are not enough", frozenset((GANG,)))
+        refusals: list[Refusal] = []
+        budget, gave_up = MOST_PLACED, False
+        for domain in self._domains(gang):
+            statement = Statement(self._placer)
+            trial = _Trial(self._cluster, self._placer, statement, domain.names, now, budget)
+            with statement:
+                refusal = trial.one_by_one(pods)
+                if need.met_by(placed.cycle.pod for placed in statement.placements):
+                    return statement.commit()
+                fitted = len(statement.placements)
+                statement.discard()
+                if jointly and need and refusal is not None and trial.jointly(pods, need):
+                    return statement.commit()
+            assert refusal is not None, "every pod has its place, and that is not enough"
+            told = self._refusal(gang, need, fitted, refusal, domain, gave_up=trial.gave_up)
+            refusals.insert(0 if trial.gave_up and not gave_up else len(refusals), told)
+            budget, gave_up = trial.budget, gave_up or trial.gave_up
+        if not refusals:
+            return Refusal(f"no node has the labels {', '.join(gang.topology)}", frozenset(("NodeAffinity",)))
+        return _together(refusals)
+
+    def _domains(self, gang: Gang) -> list[Domain]:
+        """Where all members may be. Those that are placed already decide for the others."""
+        if not gang.topology:
+            return [Domain(None)]
+        nodes = self._cluster.nodes
+        placed = [pod.node for pod in self._cluster.members.get(gang.key, {}).values() if pod.node]
+        taken = {_values(nodes[name], gang.topology) for name in placed}
+        found: dict[tuple[str, ...], set[str]] = {}
+        for name, node in nodes.items():
+            values = _values(node, gang.topology)
+            if node.node is not None and all(values) and taken <= {values}:
+                found.setdefault(values, set()).add(name)
+        return [Domain(frozenset(names), ", ".join(values)) for values, names in sorted(found.items())]
+
+    def _refusal(
+        self, gang: Gang, need: Need, fitted: int, why: Refusal, domain: Domain, *, gave_up: bool
+    ) -> Refusal:
+        where = f" in {domain.words}" if domain.words else ""
+        count = max(need.count, 1)
+        told = f"{'only ' if fitted else ''}{fitted} of {count} pods that it needs fit{where}"
+        if fitted >= count:
+            told = f"too few pods of a task fit{where}"
+        if gave_up:
+            told = f"gave up the search; one after another {told}"
+        words = f"gang {gang.name}: {told}; for the {'next' if fitted else 'first'} one {why.words}"
+        return Refusal(words, why.plugins, why.error, why.resolvable)
+
+
+def _together(refusals: Sequence[Refusal]) -> Refusal:
+    """The first of several refusals, with what could help about any of them."""
+    return replace(
+        refusals[0],
+        plugins=frozenset().union(*(each.plugins for each in refusals)),
+        error=all(each.error for each in refusals),
+        resolvable=any(each.resolvable for each in refusals),
+    )
+
+
+def _values(node: NodeInfo, topology: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(node.labels.get(key, "") for key in topology)
+
+
+class _Trial:
+    """One attempt to place a gang inside one domain."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        placer: Placer,
+        statement: Statement,
+        names: Names,
+        now: float,
+        budget: int = MOST_PLACED,
+    ) -> None:
+        self._cluster = cluster
+        self._placer = placer
+        self._statement = statement
+        self._names = names
+        self._now = now
+        self._known: dict[tuple[str, Bundle], bool] = {}
+        self.budget = budget  # members that may still be placed on trial
+        self.gave_up = False  # that no way was found does not mean that there is none
+
+    def begin(self, pod: PodInfo) -> Attempt | Refusal:
+        attempt = self._placer.begin(pod, self._now)
+        if isinstance(attempt, Attempt) and self._names is not None:
+            attempt.cycle.restrict(self._names)
+        return attempt
+
+    # --- one after another ---
+
+    def one_by_one(self, pods: Sequence[PodInfo]) -> Refusal | None:
+        """Places every pod that fits where it fits best; returns why the first one did not, and whatever could help any."""
+        refusals: list[Refusal] = []
+        refused: set[Hashable] = set()  # shapes that do not fit any more
+        for pod in pods:
+            attempt = self.begin(pod)
+            if isinstance(attempt, Refusal):
+                refusals.append(attempt)
+                continue
+            if attempt.shape in refused:
+                continue
+            node = self._placer.choose(attempt)
+            placed = node if isinstance(node, Refusal) else self._statement.place(attempt, node)
+            if isinstance(placed, Refusal):
+                refusals.append(placed)
+                refused.add(attempt.shape)
+        return _together(refusals) if refusals else None
+
+    # --- jointly ---
+
+    def jointly(self, pods: Sequence[PodInfo], need: Need) -> bool:
+        """Searches for a way to place what is needed of the pods; True if it is in the statement now."""
+        classes = self._classes(pods)
+        if not need.met_by(pod for members in classes for pod in members):
+            return False
+        nodes = self._candidates(classes)
+        counts = tuple(len(members) for members in classes)
+        try:
+            frontiers = [frontier(counts, partial(self._fits, node, classes)) for node in nodes]
+            return self._first_that_works(
+                nodes, classes, Assignments(counts, frontiers, need.count, STEPS), need
+            )
+        except GaveUp:
+            self.gave_up = True
+            self._statement.discard()
+        return False
+
+    def _first_that_works(
+        self, nodes: list[str], classes: list[list[PodInfo]], ways: Assignments, need: Need
+    ) -> bool:
+        enough = (way for way in ways if need.met_by(_chosen(classes, way)))
+        for way in islice(enough, MOST_TRIALS):
+            for order in (list(zip(nodes, way, strict=True)), list(zip(nodes, way, strict=True))[::-1]):
+                if self._realise(order, classes, need):
+                    return True
+                self._statement.discard()
+                self.gave_up = True  # each node could take its part, but not beside the others
+        return False
+
+    def _classes(self, pods: Sequence[PodInfo]) -> list[list[PodInfo]]:
+        """The pods that have any chance, those that ask for the same together."""
+        classes: dict[Hashable, list[PodInfo]] = {}
+        for pod in pods:
+            attempt = self.begin(pod)
+            if isinstance(attempt, Attempt):
+                labels = tuple(sorted(pod.pod.metadata.labels.items())) if attempt.filters else ()
+                classes.setdefault((attempt.shape, labels, task_of(pod)), []).append(pod)
+                self.gave_up |= bool(attempt.filters)  # what is elsewhere may help a member here
+        return list(classes.values())
+
+    def _candidates(self, classes: Sequence[Sequence[PodInfo]]) -> list[str]:
+        """Nodes that fit at least one member, best first."""
+        scores: dict[str, int] = {}
+        for members in classes:
+            attempt = self.begin(members[0])
+            if isinstance(attempt, Attempt):
+                for score, name in self._fitting(attempt):
+                    scores[name] = max(scores.get(name, 0), score)
+        names = sorted(scores, key=lambda name: (-scores[name], name))
+        self.gave_up |= len(names) > MOST_NODES
+        return names[:MOST_NODES]
+
+    def _fitting(self, attempt: Attempt) -> list[tuple[int, str]]:
+        names = attempt.cycle.names
+        return [(score, name) for score, name in attempt.index.fitting() if names is None or name in names]
+
+    def _fits(self, node: str, classes: Sequence[Sequence[PodInfo]], bundle: Bundle) -> bool:
+        """Whether a bundle fits on a node that has none of the gang yet."""
+        known = self._known.get((node, bundle))
+        if known is None:
+            known = self._known[node, bundle] = self._place_bundle(node, _members(classes, bundle))
+            self._statement.discard()
+        return known
+
+    def _realise(self, way: Sequence[tuple[str, Bundle]], classes: list[list[PodInfo]], need: Need) -> bool:
+        """Places an assignment for real; whether what is needed got its place."""
+        used = [0] * len(classes)
+        for node, bundle in way:
+            members = _members([c[u:] for c, u in zip(classes, used, strict=True)], bundle)
+            used = [u + count for u, count in zip(used, bundle, strict=True)]
+            self._place_bundle(node, members)
+        return need.met_by(placed.cycle.pod for placed in self._statement.placements)
+
+    def _place_bundle(self, node: str, members: Sequence[PodInfo]) -> bool:
+        """Places members on one node, together if not one after another. Leaves nothing of them behind if it fails."""
+        self.budget -= 1 + len(members)
+        if self.budget < 0:
+            raise GaveUp
+        before = len(self._statement.placements)
+        if all(self._place_one(node, pod) for pod in members):
+            return True
+        self._statement.discard(before)
+        if self._place_together(node, members):
+            return True
+        self._statement.discard(before)
+        return False
+
+    def _place_one(self, node: str, pod: PodInfo) -> bool:
+        attempt = self.begin(pod)
+        if isinstance(attempt, Refusal) or not self._allowed(attempt, node):
+            return False
+        if not isinstance(self._placer.verdict(attempt, self._cluster.nodes[node]), int):
+            return False
+        return isinstance(self._statement.place(attempt, node), Placement)
+
+    def _allowed(self, attempt: Attempt, node: str) -> bool:
+        return attempt.cycle.names is None or node in attempt.cycle.names
+
+    def _place_together(self, node: str, members: Sequence[PodInfo]) -> bool:
+        """As above, with the devices of all members chosen in one search."""
+        wanted: dict[str, ResourceClaim] = {}
+        for pod in members:
+            attempt = self.begin(pod)
+            if isinstance(attempt, Refusal) or attempt.profile.devices is None:
+                return False
+            wanted.update(attempt.profile.devices.pending(attempt.cycle, self._cluster.nodes[node]))
+        if not wanted:
+            return False
+        results = self._cluster.fleet.fit(node, list(wanted.values()))
+        if results is None:
+            return False
+        chosen = dict(zip(wanted, results, strict=True))
+        return all(self._place_chosen(node, pod, chosen) for pod in members)
+
+    def _place_chosen(self, node: str, pod: PodInfo, chosen: dict[str, AllocationResult]) -> bool:
+        attempt = self.begin(pod)
+        if isinstance(attempt, Refusal) or not self._allowed(attempt, node):
+            return False
+        devices = attempt.profile.devices
+        assert devices is not None
+        devices.prescribe(attempt.cycle, self._cluster.nodes[node], chosen)
+        verdict = self._placer.verdict(attempt, self._cluster.nodes[node], without=devices.name)
+        placed = isinstance(verdict, int) and isinstance(self._statement.place(attempt, node), Placement)
+        devices.prescribe(attempt.cycle, self._cluster.nodes[node], None)
+        return placed
+
+
+def _chosen(classes: Sequence[Sequence[PodInfo]], way: Sequence[Bundle]) -> list[PodInfo]:
+    """The members that have a place in an assignment."""
+    return _members(classes, tuple(map(sum, zip(*way, strict=True)))) if way else []
+
+
+def _members(classes: Sequence[Sequence[PodInfo]], bundle: Bundle) -> list[PodInfo]:
+    return [pod for members, count in zip(classes, bundle, strict=True) for pod in members[:count]]

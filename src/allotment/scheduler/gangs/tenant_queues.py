@@ -1,0 +1,515 @@
+"""Volcano's queues: how much each tenant uses, may use at most (capability), and deserves when others want it too (weight).
+
+Amounts are those of nodes (cpu, memory, …), ``pods``, and devices of a class as ``deviceclass/<class>``: how many the pods ask for,
+in claims or as extended resources. ``<capacity>.deviceclass/<class>`` is what their claims ask for of a capacity of such devices.
+A claim that several pods share counts once in a queue; one for all devices of a node counts once it is known how many those are.
+
+Three measures, each for its purpose:
+
+* ``beyond``: a hard limit, the ``capability`` of the queue and of those that it is part of; and what is left beside what others
+  have by their ``guarantee``. Nothing is placed above it.
+* ``share``: whose turn it is. What a queue uses of what it may expect, by ``deserved`` or else by weight; the smallest is served first.
+* ``due``: what can be reclaimed for a queue. Explicitly ``deserved``; what is left after that is parted by weight among the others
+  that want it, and what one does not want goes to the rest. A queue that is part of another has its part of what is due to that. It
+  is never less than the ``guarantee``.
+
+What is used is kept up to date by the cluster's log of changed nodes, so a question costs what changed since the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING
+
+from allotment.api.batch import Queue, VolcanoPodGroup
+from allotment.api.claim_marks import EXTENDED
+from allotment.api.core import Pod
+from allotment.api.quantity import Format, Quantity
+from allotment.scheduler.devices.extended_resources import served
+from allotment.scheduler.framework import Action, Wake
+from allotment.scheduler.gangs.gang import DEFAULT_QUEUE
+from allotment.scheduler.node import PODS
+from allotment.scheduler.pod import VOLCANO, group_key
+from allotment.scheduler.resource_requests import Amounts, amounts
+
+if TYPE_CHECKING:
+    from allotment.api.batch import DeviceQuota
+    from allotment.api.meta import ApiStruct
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.pod import PodInfo
+
+QUEUE = "Queue"
+"""Stands for a plugin where a queue turns a gang away."""
+DEVICE_CLASS = "deviceclass/"
+OF_CLASS = ".deviceclass/"
+"""Between the name of a capacity and that of a class."""
+INQUEUE = "Inqueue"
+_ONE = 10**9
+_MOST_OF_ONE_REQUEST = 32
+
+
+def queue_of(pod: Pod, cluster: Cluster) -> str:
+    """The queue that a pod draws on through its group; empty if it draws on none."""
+    key = group_key(pod)
+    group = cluster.groups.get(key) if key.startswith(VOLCANO) else None
+    return queue_name(group) if isinstance(group, VolcanoPodGroup) else ""
+
+
+def queue_name(group: VolcanoPodGroup) -> str:
+    return group.spec.queue or DEFAULT_QUEUE
+
+
+# --- demand ---
+
+
+def demand_of(pods: Iterable[PodInfo], cluster: Cluster) -> Amounts:
+    """What pods take, or would take, of a queue together."""
+    total: Amounts = {}
+    counted: set[str] = set()
+    for pod in pods:
+        more, claims = further_demand(pod, counted, cluster)
+        add(total, more)
+        counted |= claims
+    return total
+
+
+def further_demand(pod: PodInfo, counted: Set[str], cluster: Cluster) -> tuple[Amounts, set[str]]:
+    """What a pod takes of a queue beside others whose claims are ``counted``, and those of its claims that are not."""
+    more, claims = own_demand(pod, cluster), set(_claims(pod, cluster)) - counted
+    for key in claims:
+        add(more, claimed(key, cluster))
+    return more, claims
+
+
+def own_demand(pod: PodInfo, cluster: Cluster) -> Amounts:
+    """What a pod takes of a queue, its claims aside."""
+    total = dict(pod.requests)
+    total[PODS] = total.get(PODS, 0) + _ONE
+    if cluster.extended:
+        node = cluster.nodes.get(pod.node)
+        for resource, name in served(pod, cluster.extended).items():
+            if node is None or not node.offered.get(resource):  # else a device plugin of the node serves it
+                key = DEVICE_CLASS + name
+                total[key] = total.get(key, 0) + pod.requests.get(resource, 0)
+    return total
+
+
+def _claims(pod: PodInfo, cluster: Cluster) -> list[str]:
+    """The claims that count beside ``own_demand``, which has those for extended resources."""
+    if not pod.pod.spec.resource_claims:
+        return []
+    claims = cluster.claims.objects
+    return [
+        key
+        for key in cluster.used_by(pod)
+        if key in claims and claims[key].metadata.annotations.get(EXTENDED) != "true"
+    ]
+
+
+def claimed(key: str, cluster: Cluster) -> Amounts:
+    """How many devices of each class a claim asks for; of alternatives, the one it got, or else the first."""
+    asked: Amounts = {}
+    allocation = cluster.claims.allocation(key)
+    given = [result.request for result in allocation.devices.results] if allocation is not None else []
+    for request in cluster.claims.objects[key].spec.devices.requests:
+        wish = request.exactly or next(iter(request.first_available), None)
+        if wish is None or (request.exactly is not None and request.exactly.admin_access):
+            continue
+        for other in request.first_available:
+            if f"{request.name}/{other.name}" in given:
+                wish = other
+        count = wish.count or 1
+        if wish.allocation_mode == "All":
+            count = sum(each.partition("/")[0] == request.name for each in given)
+        count = min(count, _MOST_OF_ONE_REQUEST)
+        add(asked, {DEVICE_CLASS + wish.device_class_name: count * _ONE})
+        for name, amount in (wish.capacity.requests if wish.capacity is not None else {}).items():
+            add(asked, {f"{name}{OF_CLASS}{wish.device_class_name}": count * amount.nanos})
+    return asked
+
+
+# --- queues ---
+
+
+def limits(queue: Queue | None) -> Amounts:
+    """The most that a queue may use, of what it says anything about."""
+    if queue is None:
+        return {}
+    quotas = queue.spec.dra.capability if queue.spec.dra is not None else {}
+    return amounts(queue.spec.capability) | _devices(quotas)
+
+
+def deserved(queue: Queue | None) -> Amounts:
+    """What a queue deserves, where it says so itself."""
+    if queue is None:
+        return {}
+    quotas = queue.spec.dra.deserved if queue.spec.dra is not None else {}
+    return amounts(queue.spec.deserved) | _devices(quotas)
+
+
+def guaranteed(queue: Queue | None) -> Amounts:
+    """What is kept for a queue."""
+    if queue is None:
+        return {}
+    quotas = queue.spec.dra.guarantee if queue.spec.dra is not None else {}
+    return amounts(queue.spec.guarantee.resource) | _devices(quotas)
+
+
+def unread(queue: Queue) -> str:
+    """What a queue asks for and does not get here, as a sentence; empty if nothing."""
+    names = sorted(name for name in guaranteed(queue) if OF_CLASS in name)
+    if not names:
+        return ""
+    return f"guarantee of {', '.join(names)}: not kept; of devices, only their number (deviceclass/<class>) can be kept for a queue"
+
+
+def _devices(quotas: Mapping[str, DeviceQuota]) -> Amounts:
+    found: Amounts = {}
+    for name, quota in quotas.items():
+        if quota.count is not None:
+            found[DEVICE_CLASS + name] = quota.count * _ONE
+        for capacity, amount in quota.capacity.items():
+            found[f"{capacity}{OF_CLASS}{name}"] = amount.nanos
+    return found
+
+
+class Queues:
+    """All queues as they stand now, pods that are only assumed to be placed included."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._read = -1
+        self._used: dict[str, Amounts] = {}
+        # node → what each pod there counts for
+        self._on: dict[str, list[tuple[str, Amounts, list[str]]]] = {}
+        self._shared: dict[tuple[str, str], tuple[int, Amounts]] = {}  # (queue, claim) → by how many pods
+        self._supply: tuple[int, Amounts] = (-1, {})  # what there is of each resource, and as of when
+
+    def reset(self) -> None:
+        """Pods may belong to other queues now."""
+        self._read = -1
+
+    @property
+    def used(self) -> dict[str, Amounts]:
+        """What the placed pods of each queue take. Not to be changed."""
+        log = self._cluster.log
+        changed: Iterable[str] | None = log.since(self._read) if self._read >= 0 else None
+        if changed is None:
+            self._used, self._on, self._shared = {}, {}, {}
+            changed = self._cluster.nodes
+        self._read = log.end
+        for name in dict.fromkeys(changed):
+            self._count(name)
+        return self._used
+
+    def _count(self, name: str) -> None:
+        for queue, own, claims in self._on.pop(name, ()):
+            add(self._used[queue], own, -1)
+            for claim in claims:
+                self._release(queue, claim)
+        node = self._cluster.nodes.get(name)
+        entries = []
+        for pod in node.pods.values() if node is not None else ():
+            queue = queue_of(pod.pod, self._cluster)
+            if queue:
+                own, claims = own_demand(pod, self._cluster), _claims(pod, self._cluster)
+                entries.append((queue, own, claims))
+                add(self._used.setdefault(queue, {}), own)
+                for claim in claims:
+                    self._hold(queue, claim)
+        if entries:
+            self._on[name] = entries
+
+    def _hold(self, queue: str, claim: str) -> None:
+        users, held = self._shared.get((queue, claim), (0, {}))
+        if not users:
+            held = claimed(claim, self._cluster)
+            add(self._used[queue], held)
+        self._shared[queue, claim] = (users + 1, held)
+
+    def _release(self, queue: str, claim: str) -> None:
+        users, held = self._shared.pop((queue, claim))
+        if users > 1:
+            self._shared[queue, claim] = (users - 1, held)
+        else:
+            add(self._used[queue], held, -1)
+
+    # --- questions ---
+
+    def closed(self, name: str) -> str:
+        """Why a queue takes no gangs, if so."""
+        queue = self._cluster.queues.get(name)
+        if queue is None:
+            return "" if name == DEFAULT_QUEUE else f"there is no queue {name}"
+        state = queue.status.state
+        if state in ("Closed", "Closing"):
+            return f"the queue {name} is {state}"
+        return self._cluster.queue_tree.fault(name)
+
+    def beyond(
+        self, name: str, more: Mapping[str, int], kept: Mapping[str, Mapping[str, int]] | None = None
+    ) -> str:
+        """Which limit of a queue, or of one that it is part of, would be exceeded, or whether it would take what is kept for others,
+        in words; empty if neither. ``kept`` is what others wait to use, by queue."""
+        return self.above_limits(name, more, kept) or self._beside_guarantees(name, more)
+
+    def above_limits(
+        self, name: str, more: Mapping[str, int], kept: Mapping[str, Mapping[str, int]] | None = None
+    ) -> str:
+        """As ``beyond``, without what is kept for others: that depends on how much there is, and these limits do not."""
+        tree = self._cluster.queue_tree
+        for each in reversed(tree.path(name)):
+            used, waiting = self._under(each, self.used), self._under(each, kept or {})
+            for resource, limit in limits(self._cluster.queues.get(each)).items():
+                wanted, others = more.get(resource, 0), waiting.get(resource, 0)
+                if wanted and used.get(resource, 0) + others + wanted > limit:
+                    words = f", others wait for {told(others, resource)}" if others else ""
+                    return (
+                        f"queue {each} may use {told(limit, resource)} of {resource}, uses "
+                        f"{told(used.get(resource, 0), resource)}{words}, and this needs {told(wanted, resource)} more"
+                    )
+        return ""
+
+    def _beside_guarantees(self, name: str, more: Mapping[str, int]) -> str:
+        """Whether a queue would take what is kept for others, in words."""
+        queues = self._cluster.queues
+        kept = {
+            resource
+            for queue in queues.values()
+            for resource in guaranteed(queue)
+            if OF_CLASS not in resource
+        }
+        mine, own = guaranteed(queues.get(name)), self.used.get(name, {})
+        for resource, total in self._totals(sorted(kept & more.keys())).items():
+            used, wanted = own.get(resource, 0), more[resource]
+            if not wanted or used + wanted <= mine.get(resource, 0):
+                continue
+            others = self._of_others(name, resource)
+            if used + wanted > total - others:
+                return (
+                    f"queue {name} uses {told(used, resource)} of {resource} and this needs {told(wanted, resource)} more; of "
+                    f"{told(total, resource)} there are, other queues use or have guaranteed {told(others, resource)}"
+                )
+        return ""
+
+    def _of_others(self, name: str, resource: str) -> int:
+        """What other queues use of a resource, or have guaranteed and do not use."""
+        tree, found, parent = self._cluster.queue_tree, 0, ""
+        alone = [each for each in self.used if each not in self._cluster.queues and each != name]
+        for each in tree.path(name):
+            found += sum(self._reserved(other, resource) for other in tree.children(parent) if other != each)
+            parent = each
+        return found + sum(self.used[each].get(resource, 0) for each in alone)
+
+    def _reserved(self, name: str, resource: str) -> int:
+        below = sum(self._reserved(child, resource) for child in self._cluster.queue_tree.children(name))
+        used = self.used.get(name, {}).get(resource, 0)
+        return max(guaranteed(self._cluster.queues.get(name)).get(resource, 0), below + used)
+
+    def _under(self, name: str, given: Mapping[str, Mapping[str, int]]) -> Mapping[str, int]:
+        """What a queue and those below it have together."""
+        names = self._cluster.queue_tree.below(name)
+        if len(names) == 1:
+            return given.get(name, {})
+        total: Amounts = {}
+        for each in names:
+            add(total, given.get(each, {}))
+        return total
+
+    def full(self, name: str) -> bool:
+        """Whether a queue, or one that it is part of, uses more than it may."""
+        for each in self._cluster.queue_tree.path(name):
+            most = limits(self._cluster.queues.get(each))
+            used = self._under(each, self.used) if most else {}
+            if any(used.get(resource, 0) > limit for resource, limit in most.items()):
+                return True
+        return False
+
+    def kept(self) -> dict[str, Amounts]:
+        """What the groups that each queue let in still wait to use, by their ``minResources``."""
+        found: dict[str, Amounts] = {}
+        for key, group in self._cluster.groups.items():
+            if isinstance(group, VolcanoPodGroup) and group.status.phase == INQUEUE:
+                placed = [pod for pod in self._cluster.members.get(key, {}).values() if pod.node]
+                there = demand_of(placed, self._cluster)
+                least = amounts(group.spec.min_resources)
+                more = {name: max(0, amount - there.get(name, 0)) for name, amount in least.items()}
+                add(found.setdefault(queue_name(group), {}), more)
+        return found
+
+    def admit(self, group: VolcanoPodGroup, kept: dict[str, Amounts]) -> str:
+        """Volcano's enqueue: why a queue cannot take the least that a group needs beside what is ``kept`` for others, if so.
+        If it can, that is kept too."""
+        name, least = queue_name(group), amounts(group.spec.min_resources)
+        words = self.closed(name) or self.beyond(name, least, kept)
+        if not words:
+            add(kept.setdefault(name, {}), least)
+        return words
+
+    def share(self, name: str) -> float:
+        """The largest part that a queue uses of what it may expect. Of two queues, the one with less is to be served first."""
+        used = self._under(name, self.used)
+        explicit = self.stated(name)
+        totals = self._totals(
+            [resource for resource, amount in used.items() if amount and resource not in explicit]
+        )
+        parts = [amount / explicit[r] for r, amount in used.items() if explicit.get(r)]
+        parts += [used[r] / (total * self._weight(name)) for r, total in totals.items() if total]
+        return max(parts, default=0.0)
+
+    def stated(self, name: str) -> Amounts:
+        """What a queue itself says that it deserves; never less than is kept for it."""
+        queue = self._cluster.queues.get(name)
+        explicit, kept = deserved(queue), guaranteed(queue)
+        return explicit | {each: max(amount, explicit.get(each, 0)) for each, amount in kept.items()}
+
+    def turn(self, name: str) -> tuple[float, ...]:
+        """Of two queues, the one with the lower is served first: by the priority, then by the share; of queues that are part of
+        others, by those of the others first."""
+        queues, found = self._cluster.queues, list[float]()
+        for each in self._cluster.queue_tree.path(name):
+            queue = queues.get(each)
+            found += [-(queue.spec.priority or 0) if queue is not None else 0, self.share(each)]
+        return tuple(found)
+
+    def contended(self, wanted: Mapping[str, int]) -> set[str]:
+        """Of what is wanted, that which does not suffice for all who want it, or which some queue says that it deserves."""
+        queues = self._cluster.queues
+        stated = {resource for name in queues for resource in self.stated(name)}
+        demand = self._demand()
+        found = set()
+        for resource, total in self._totals([each for each in wanted if OF_CLASS not in each]).items():
+            all_want = sum(mine.get(resource, 0) for mine in demand.values())
+            if resource != PODS and wanted[resource] and (resource in stated or all_want > total):
+                found.add(resource)
+        return found
+
+    def due(self, wanted: Collection[str]) -> dict[str, Amounts]:
+        """What each queue may have of some resources while all want something."""
+        demand = self._demand()
+        found: dict[str, Amounts] = {name: {} for name in demand}
+        tops = [name for name in demand if name not in self._cluster.queues]
+        tops += self._cluster.queue_tree.children("")
+        for resource, total in self._totals([each for each in wanted if OF_CLASS not in each]).items():
+            self._part(resource, total, tops, demand, found)
+        return found
+
+    def _part(
+        self,
+        resource: str,
+        total: int,
+        names: Collection[str],
+        demand: Mapping[str, Amounts],
+        found: dict[str, Amounts],
+    ) -> None:
+        """Parts a total among queues, and what each gets among those below it."""
+        most = {
+            name: self._most(name, resource, self._under(name, demand).get(resource, 0)) for name in names
+        }
+        explicit = {name: stated[resource] for name in names if resource in (stated := self.stated(name))}
+        left = total - sum(min(amount, most[name]) for name, amount in explicit.items())
+        others = {name: amount for name, amount in most.items() if name not in explicit}
+        parts = parted(max(0, left), others, {each: self._weight(each) for each in others}) | explicit
+        for name, amount in parts.items():
+            found.setdefault(name, {})[resource] = amount
+            if children := self._cluster.queue_tree.children(name):
+                self._part(resource, amount, children, demand, found)
+
+    def _demand(self) -> dict[str, Amounts]:
+        """What each queue uses and waits for."""
+        cluster, demand = self._cluster, {name: dict(used) for name, used in self.used.items()}
+        for key, members in cluster.members.items():
+            group = cluster.groups.get(key)
+            if isinstance(group, VolcanoPodGroup):
+                waiting = [pod for pod in members.values() if not pod.node]
+                add(demand.setdefault(queue_name(group), {}), demand_of(waiting, cluster))
+        return demand
+
+    def _most(self, name: str, resource: str, wanted: int) -> int:
+        limit = limits(self._cluster.queues.get(name)).get(resource)
+        return wanted if limit is None else min(wanted, limit)
+
+    def reclaimable(self, name: str) -> bool:
+        queue = self._cluster.queues.get(name)
+        return queue is None or queue.spec.reclaimable is not False
+
+    def _weight(self, name: str) -> int:
+        queue = self._cluster.queues.get(name)
+        return max(1, queue.spec.weight or 1) if queue is not None else 1
+
+    def _totals(self, resources: Collection[str]) -> Amounts:
+        """What there is of each in the cluster."""
+        if self._supply[0] != self._cluster.supply:
+            self._supply = (self._cluster.supply, {})
+        known = self._supply[1]
+        for resource in resources:
+            if resource not in known:
+                known[resource] = self._total(resource)
+        return {resource: known[resource] for resource in resources}
+
+    def _total(self, resource: str) -> int:
+        if resource.startswith(DEVICE_CLASS):
+            return self._cluster.fleet.count(resource.removeprefix(DEVICE_CLASS)) * _ONE
+        return sum(node.offered.get(resource, 0) for node in self._cluster.nodes.values())
+
+    def validate(self) -> None:
+        """Raises AssertionError where what is kept is not what the placed pods take."""
+        fresh = Queues(self._cluster).used
+        for name in {*fresh, *self.used}:
+            assert _nonzero(fresh.get(name, {})) == _nonzero(self.used.get(name, {})), f"queue {name}"
+
+
+class Quota:
+    """What may help a gang that its queue turned away: the queue changed, or somebody leaves it."""
+
+    name = QUEUE
+    wakes: Sequence[Wake] = (
+        Wake(Queue, frozenset(Action)),
+        Wake(Pod, frozenset((Action.DELETE,))),
+    )
+
+    def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:
+        """What is counted in a queue's status helps nobody."""
+        if isinstance(old, Queue) and isinstance(new, Queue):
+            return old.spec != new.spec or old.status.state != new.status.state
+        return True
+
+    def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
+        mine = queue_of(pod.pod, cluster)
+        changed = new if new is not None else old
+        if isinstance(changed, Queue):
+            return changed.metadata.name == mine
+        return isinstance(old, Pod) and queue_of(old, cluster) == mine
+
+
+def parted(total: int, wanted: Mapping[str, int], weights: Mapping[str, int]) -> Amounts:
+    """A total parted by weight; nobody gets more than wanted, and what one does not want goes to the others."""
+    parts: Amounts = {}
+    open_ = {name for name, amount in wanted.items() if amount > 0}
+    left = total
+    while open_:
+        weight = sum(weights[name] for name in open_)
+        content = {name for name in open_ if wanted[name] * weight <= left * weights[name]}
+        if not content:
+            return parts | {name: left * weights[name] // weight for name in open_}
+        parts.update((name, wanted[name]) for name in content)
+        left -= sum(wanted[name] for name in content)
+        open_ -= content
+    return parts
+
+
+def told(amount: int, resource: str) -> str:
+    """An amount as people write it."""
+    whole = amount % _ONE == 0
+    if whole and resource.partition(OF_CLASS)[0] in ("memory", "ephemeral-storage"):
+        return str(Quantity.of(amount // _ONE, Format.BINARY_SI))
+    return str(Quantity.of(amount // _ONE)) if whole else str(Quantity.parse(f"{amount}n"))
+
+
+def add(total: Amounts, more: Mapping[str, int], sign: int = 1) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + sign * amount
+
+
+def _nonzero(given: Amounts) -> Amounts:
+    return {name: amount for name, amount in given.items() if amount}
