@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from allotment.cli.document import written_out
 from allotment.cli.failure import Failure
 from allotment.cli.log import JsonLines, ReadableLines
-from allotment.cli.screen import PlainScreen, TerminalScreen, printable, printable_lines
+from allotment.cli.screen import PlainScreen, TerminalScreen
+from allotment.api.text import (printable, printable_lines)
 from tests.cli.pseudo_terminal import ALLOT, in_terminal
 
 HOSTILE = "a\x1b[2J\x9b31m\u202eb\r\n\x07c"

@@ -15,6 +15,7 @@ from allotment.allocator.errors import AllocationError
 from allotment.allocator.request import full_name
 from allotment.allocator.selector import NotKnownYet
 from allotment.api.quantity import Quantity
+from allotment.api.text import few
 
 if TYPE_CHECKING:
     from allotment.allocator.matching import Shortage
@@ -286,7 +287,7 @@ def _together(problem: Problem, shortage: Shortage | None) -> str:
         names = [problem.demand.requests[number].name for number, _ in shortage.requests]
         suit = "suits" if shortage.available == 1 else "suit"
         return (
-            f"requests {_few(names)} together need {shortage.needed} devices, "
+            f"requests {few(names)} together need {shortage.needed} devices, "
             f"but only {_devices(shortage.available)} {suit} any of them"
         )
     for number, constraints in enumerate(problem.terms.constraints):
@@ -306,12 +307,6 @@ def _together(problem: Problem, shortage: Shortage | None) -> str:
     if problem.draws:
         return "the devices that suit are alternative ways to split the same devices, and exclude each other"
     return ""
-
-
-def _few(names: list[str]) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more
 
 
 def _devices(count: int) -> str:

@@ -4,15 +4,25 @@ Kubernetes counts bytes where Python counts characters, and trims the white spac
 Python also trims some control characters.
 """
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Sequence
 from heapq import nsmallest
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    pass
 
 SHOWN: Final = 80
 """Characters of a user's text that a message shows."""
 
 NAMED: Final = 20
-"""Names of a collection that a message lists."""
+"""Names of a collection that an error lists."""
+
+FEW: Final = 5
+"""Names that a sentence lists."""
 
 _SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
@@ -48,3 +58,35 @@ def some_of(names: Collection[str], most: int = NAMED) -> str:
     listed = [shortened(name) for name in nsmallest(most, names)]
     more = [f"and {len(names) - most} more"] if len(names) > most else []
     return ", ".join(listed + more)
+
+
+def printable(text: str) -> str:
+    """One line: control characters and line breaks, which names and attributes may hold, written as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def printable_lines(text: str) -> str:
+    """As ``printable`` for a message of several lines; those after the first begin with a space, so that what a name holds
+    does not look like a line of ours."""
+    first, *others = map(printable, text.split("\n"))
+    return "\n".join([first, *(line if line.startswith(" ") else f"  {line}" for line in others)])
+
+
+def printable_json(text: str) -> str:
+    """JSON that says the same, and holds nothing besides line breaks that a terminal obeys or hides."""
+    if all(map(str.isprintable, text.split("\n"))):
+        return text
+    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
+
+
+def plural(count: int, word: str) -> str:
+    """``1 pod``, ``2 pods``."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def few(names: Sequence[str], most: int = FEW, separator: str = ", ") -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - most
+    return separator.join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from allotment.api.text import printable
 from allotment.cli.failure import Failure
-from allotment.cli.screen import printable
 
 
 def absent(what: str, name: str, known: Iterable[str], lists: str) -> Failure:

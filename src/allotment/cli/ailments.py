@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from allotment.api.claim_marks import STANDS_IN_FOR
 from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceClaim, ResourceSlice
+from allotment.api.text import few
 from allotment.scheduler.pod import claims_named
 from allotment.usage.inventory import DUPLICATE_DEVICES
 
@@ -118,16 +119,16 @@ def claims_gone(pods: Iterable[Pod], seen: Seen) -> list[Ailment]:
         keys = [(meta.namespace, name) for name in claim_names(pod)]
         gone = [name for namespace, name in keys if (namespace, name) not in there]
         others = [name for key in keys for name in [key[1]] if key in there and not _is_for(there[key], pod)]
-        told = [f"claim {_few(gone)}, which is gone"] if gone else []
+        told = [f"claim {few(gone, _FEW)}, which is gone"] if gone else []
         told += (
-            [f"claim {_few(others)}, which is not reserved for it: it was removed and made anew"]
+            [f"claim {few(others, _FEW)}, which is not reserved for it: it was removed and made anew"]
             if others
             else []
         )
         if told:
             keeps = stand_ins[meta.uid]
             held = (
-                f"claim {_few(keeps)} keeps its devices until it ends"
+                f"claim {few(keeps, _FEW)} keeps its devices until it ends"
                 if keeps
                 else "its devices may be given to others"
             )
@@ -180,7 +181,7 @@ def _of_claim(claim: AnyClaim, running: frozenset[str] | None, now: datetime) ->
             UNRESERVED, "is allocated, but nothing uses it", f"if nobody is about to use it: {remove}"
         )
     elif running is not None and not any(_may_run(user, running) for user in status.reserved_for):
-        names = _few([user.name for user in status.reserved_for])
+        names = few([user.name for user in status.reserved_for], _FEW)
         message = f"is reserved for {names}, of which none runs any more"
         yield ailment(
             USERS_GONE, message, f"see whether a controller for claims runs; if not needed: {remove}"
@@ -218,9 +219,12 @@ def _vanished(
                 devices[namespace, name, pool.driver].append(f"{pool.pool}/{device.name}")
     for (namespace, name, driver), held in devices.items():
         if driver in drivers:
-            kind, message = VANISHED, f"holds {_few(held)}, which {driver} does not publish any more"
+            kind, message = VANISHED, f"holds {few(held, _FEW)}, which {driver} does not publish any more"
         else:
-            kind, message = DRIVER_GONE, f"holds {_few(held)} of {driver}, which publishes nothing any more"
+            kind, message = (
+                DRIVER_GONE,
+                f"holds {few(held, _FEW)} of {driver}, which publishes nothing any more",
+            )
         step = f"see whether {driver} runs there; if the devices do not come back, delete the claim's pods, then the claim"
         yield Ailment(kind, f"resourceclaim/{name}", namespace, message, step)
 
@@ -233,7 +237,7 @@ def _of_pool(pool: PoolUsage) -> Iterator[Ailment]:
     for device in pool.devices:
         holders = [each for each in device.allocations if not each.admin_access]
         if len(holders) > 1 and any(each.share_id is None for each in holders):
-            claims = _few(sorted({each.claim for each in holders}))
+            claims = few(sorted({each.claim for each in holders}), _FEW)
             message = f"has device {device.name} in {len(holders)} allocations: {claims}"
             yield Ailment(
                 PROMISED_TWICE, subject, "", message, "delete the pods of all claims but one of these"
@@ -302,8 +306,3 @@ def _of_slice(kind: str, slice: ResourceSlice, message: str, before: str) -> Ail
     return Ailment(
         kind, f"resourceslice/{name}", "", message, f"{before} kubectl delete resourceslice {quote(name)}"
     )
-
-
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - _FEW
-    return ", ".join(names[:_FEW]) + (f" and {more} more" if more > 0 else "")

@@ -11,12 +11,13 @@ from allotment.allocator.carried import carried
 from allotment.allocator.semantic import SemanticBook
 from allotment.api import alpha2
 from allotment.api.resource import ResourceClaim, ResourceSlice
+from allotment.api.text import plural
 from allotment.cli.absent import absent
 from allotment.cli.ailments import Ailment, ailments
 from allotment.cli.cluster import name_of
 from allotment.cli.description import field
 from allotment.cli.failure import Failure, NoAnswer
-from allotment.cli.usage_table import UNKNOWN, plural
+from allotment.cli.usage_table import UNKNOWN
 from allotment.usage.allocation import held_by
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod, PodResourceClaim, PodSpec, Toleration
 from allotment.api.meta import ObjectMeta
+from allotment.api.text import plural
 from allotment.cli.claim_description import facts_of
 from allotment.cli.cluster import name_of
 from allotment.cli.examination import Examination
 from allotment.cli.explanation import Explanation, State, told_of, well_or_not
-from allotment.cli.usage_table import plural
 from allotment.cli.workload import FINISHED
 from allotment.scheduler.pod import claims_named
 

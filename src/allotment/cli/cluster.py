@@ -7,7 +7,6 @@ names in the slices. Taint rules are applied to the slices here, so that everyth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -25,6 +24,7 @@ from allotment.api.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from allotment.api.text import few
 from allotment.api.validation import ExpressionChecker
 from allotment.autoscaler.simulate.workload_pods import Workload, is_workload, workload_of
 from allotment.cli.input import BadInput, Reading
@@ -162,14 +162,9 @@ def _complete_nodes(cluster: Cluster) -> None:
         cluster.nodes = [Node(metadata=ObjectMeta(name=name)) for name in named]
         if named:
             cluster.notes.append(
-                f"no Node given: {len(named)} made up from the slices, without labels ({_few(sorted(named))})"
+                f"no Node given: {len(named)} made up from the slices, without labels ({few(sorted(named))})"
             )
     absent = sorted(named - {node.metadata.name for node in cluster.nodes})
     if absent:
-        cluster.notes.append(f"slices of nodes that are not given are out of reach: {_few(absent)}")
+        cluster.notes.append(f"slices of nodes that are not given are out of reach: {few(absent)}")
     cluster.nodes.sort(key=lambda node: node.metadata.name)
-
-
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - 5
-    return ", ".join(names[:5]) + (f" and {more} more" if more > 0 else "")

@@ -37,8 +37,9 @@ def command(sight: Sight, output: str) -> int:
     from datetime import UTC, datetime
 
     from allotment.api.core import Node, Pod
+    from allotment.api.text import printable
     from allotment.cli.ailments import ailments
-    from allotment.cli.screen import open_screen, printable
+    from allotment.cli.screen import open_screen
     from allotment.cli.seen import USE, look
     from allotment.cli.usage_table import show_notes
 
@@ -59,8 +60,8 @@ def command(sight: Sight, output: str) -> int:
 
 
 def _show(found: list[Ailment], seen: Seen, screen: Screen, *, most: int | None) -> None:
+    from allotment.api.text import plural
     from allotment.cli.ailments import KINDS
-    from allotment.cli.usage_table import plural
 
     if not found:
         pools, claims = plural(len(seen.pools()), "pool"), plural(len(seen.claims), "claim")

@@ -9,9 +9,9 @@ import json
 from typing import Any
 
 from allotment.api.codec import to_builtins
+from allotment.api.text import printable_json
 from allotment.cli.cluster import Name
 from allotment.cli.placement import Decision, Placement, Rejection
-from allotment.cli.screen import printable_json
 from allotment.cli.table import sentence
 
 

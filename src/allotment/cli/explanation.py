@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.meta import ObjectMeta
+from allotment.api.text import plural
 from allotment.cli.cluster import name_of
 from allotment.cli.placement import Rejection
-from allotment.cli.usage_table import plural
 from allotment.usage.remedies import Remedies
 
 if TYPE_CHECKING:

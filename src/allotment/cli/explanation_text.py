@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from allotment.allocator.reasons import FITS
+from allotment.api.text import plural
 from allotment.cli.claim_description import device_document, device_row, show_problems
 from allotment.cli.explanation import Explanation, State
 from allotment.cli.table import GROUPS_SHOWN, folded, in_common, show_rejection, tally
-from allotment.cli.usage_table import plural
 from allotment.scheduler.diagnosis import counted
 
 if TYPE_CHECKING:

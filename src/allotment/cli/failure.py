@@ -15,7 +15,7 @@ class Failure(click.ClickException):
         self.hint = hint
 
     def format_message(self) -> str:
-        from allotment.cli.screen import printable_lines
+        from allotment.api.text import printable_lines
 
         message = printable_lines(self.message)
         return f"{message}\n{printable_lines(self.hint)}" if self.hint else message

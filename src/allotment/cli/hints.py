@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from allotment.allocator.features import ALL
 from allotment.allocator.selector import Selector
 from allotment.api.likeness import near
+from allotment.api.text import few
 from allotment.cli.pod_changes import labels_there, largest, unmet_affinity
 from allotment.usage.changes import Kind
 
@@ -105,7 +106,7 @@ def _of_claim_names(pod: Pod, cluster: Cluster) -> Iterator[str]:
             continue
         elsewhere = [namespace for namespace, other in known if other == name]
         if elsewhere:
-            yield f"there is a claim {name} in {_few(elsewhere)}, and a pod uses its own namespace's"
+            yield f"there is a claim {name} in {few(sorted(elsewhere), _NAMED)}, and a pod uses its own namespace's"
         elif like := near(name, (other for namespace, other in known if namespace == own)):
             yield f"there is no claim {own}/{name}{like}"
 
@@ -113,7 +114,9 @@ def _of_claim_names(pod: Pod, cluster: Cluster) -> Iterator[str]:
 def _of_classes(claims: Sequence[ResourceClaim], cluster: Cluster) -> Iterator[str]:
     for name in _classes(claims):
         if name and name not in cluster.classes and cluster.classes:
-            like = near(name, cluster.classes, least=0.7) or f"; there is {_few(cluster.classes)}"
+            like = (
+                near(name, cluster.classes, least=0.7) or f"; there is {few(sorted(cluster.classes), _NAMED)}"
+            )
             yield f"there is no device class {name}{like}"
 
 
@@ -144,7 +147,10 @@ def _selectors(claims: Sequence[ResourceClaim], cluster: Cluster) -> list[str]:
 def _of_selector(expression: str, published: _Published) -> Iterator[str]:
     drivers = set(_DRIVER.findall(expression))
     for driver in sorted(drivers - published.drivers):
-        others = near(driver, published.drivers, least=0.8) or f"; those that do: {_few(published.drivers)}"
+        others = (
+            near(driver, published.drivers, least=0.8)
+            or f"; those that do: {few(sorted(published.drivers), _NAMED)}"
+        )
         yield f"no driver {driver} publishes anything{others if published.drivers else '; no driver does'}"
     for read in sorted(Selector(expression, ALL).reads, key=repr):
         kind, domain, name = read if len(read) == 3 else ("", None, None)
@@ -177,7 +183,9 @@ def _of_values(match: re.Match[str], published: _Published) -> Iterator[str]:
     else:
         there = sorted(published.values.get(f"{domain}/{name}", ()))
     if values and there and not set(values).intersection(there):
-        like = next(filter(None, (near(value, there) for value in values)), f"; there is {_few(there)}")
+        like = next(
+            filter(None, (near(value, there) for value in values)), f"; there is {few(sorted(there), _NAMED)}"
+        )
         quoted = " or ".join(f'"{value}"' for value in values[:_NAMED])
         yield f"no device has {name} {quoted}{like}"
 
@@ -212,9 +220,3 @@ def _of_affinity(pod: Pod, cluster: Cluster) -> Iterator[str]:
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     if affinity is not None and affinity.required is not None:
         yield from (f"node affinity {each}" for each in unmet_affinity(affinity.required, cluster))
-
-
-def _few(names: Iterable[str]) -> str:
-    every = sorted(names)
-    more = f" and {len(every) - _NAMED} more" if len(every) > _NAMED else ""
-    return ", ".join(every[:_NAMED]) + more

@@ -33,7 +33,7 @@ class BadInput(click.ClickException):
         self.hint = hint
 
     def show(self, file: IO[Any] | None = None) -> None:
-        from allotment.cli.screen import printable_lines
+        from allotment.api.text import printable_lines
 
         lines = [printable_lines(each) for each in self.complaints[:MAX_COMPLAINTS]]
         if len(self.complaints) > MAX_COMPLAINTS:

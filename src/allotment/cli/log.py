@@ -9,7 +9,8 @@ import logging
 import sys
 import time
 
-from allotment.cli.screen import on_terminal, printable, printable_json, printable_lines
+from allotment.api.text import printable, printable_json, printable_lines
+from allotment.cli.screen import on_terminal
 
 _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 

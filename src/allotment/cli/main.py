@@ -149,7 +149,8 @@ def main(arguments: list[str] | None = None, *, name: str = "allot") -> int:
 def _show(error: click.ClickException) -> None:
     from io import StringIO
 
-    from allotment.cli.screen import printable, whole_words
+    from allotment.api.text import printable
+    from allotment.cli.screen import whole_words
 
     error.show(words := StringIO())
     text = "\n".join(map(printable, words.getvalue().rstrip("\n").split("\n")))

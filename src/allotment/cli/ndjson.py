@@ -26,7 +26,7 @@ from allotment.api.core import Node
 from allotment.api.meta import ApiStruct
 from allotment.api.quantity import Quantity, QuantityError
 from allotment.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
-from allotment.cli.screen import printable_json
+from allotment.api.text import printable_json
 
 if TYPE_CHECKING:
     from allotment.allocator.reasons import NodeReason

@@ -66,10 +66,11 @@ def command(
 
     Exit code: 0 all overlays can be applied, 1 some cannot, 2 it could not be found out.
     """
+    from allotment.api.text import printable
     from allotment.autoscaler.catalogue.overlays import evaluate
     from allotment.cli.catalog import read_files
     from allotment.cli.overlay_table import document, show
-    from allotment.cli.screen import open_screen, printable
+    from allotment.cli.screen import open_screen
 
     if offline and (kubeconfig or context):
         raise click.UsageError("--offline reads files and no server: leave out --kubeconfig, --context")

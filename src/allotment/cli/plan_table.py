@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from allotment.api.text import few, plural
 from allotment.cli.screen import Cell, Screen
-from allotment.cli.usage_table import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,11 +106,6 @@ def _show_pending(plan: Plan, screen: Screen) -> None:
             screen.line(f"{words}: {few(names)}", indent=2)
         if len(listed) > _REASONS:
             screen.line(f"and {len(listed) - _REASONS} more", indent=2)
-
-
-def few(names: list[str]) -> str:
-    more = len(names) - 5
-    return ", ".join(names[:5]) + (f" and {more} more" if more > 0 else "")
 
 
 def money(price: Decimal, places: int = 0) -> str:

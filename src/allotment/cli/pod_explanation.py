@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from allotment.api.claim_marks import POD_CLAIM_NAME
 from allotment.api.core import Node, Pod, PodResourceClaim
 from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
+from allotment.api.text import plural
 from allotment.autoscaler.simulate.pending_pods import missing_claims
 from allotment.cli.absent import absent
 from allotment.cli.ailments import claims_gone
@@ -19,7 +20,6 @@ from allotment.cli.cluster import name_of
 from allotment.cli.examination import Examination, note_guesses
 from allotment.cli.explanation import Explanation, State, told_of, well_or_not
 from allotment.cli.failure import Failure, NoAnswer
-from allotment.cli.usage_table import plural
 from allotment.cli.workload import FINISHED
 from allotment.scheduler.obstacles import OWN_NAMES, schedulers_heard_of
 from allotment.scheduler.pod import claims_named

@@ -31,7 +31,8 @@ def command(driver: str | None, node: str | None, sight: Sight, output: str) -> 
 
     Exit code: 0 shown, 1 there is no such driver or node, 2 it could not be found out.
     """
-    from allotment.cli.screen import open_screen, printable
+    from allotment.api.text import printable
+    from allotment.cli.screen import open_screen
     from allotment.cli.seen import USE, look
     from allotment.cli.usage_document import pool_document
     from allotment.cli.usage_table import show_notes, show_pools

@@ -180,7 +180,7 @@ def _show(decisions: list[Decision]) -> None:
 def _print_json(decisions: list[Decision]) -> None:
     import json
 
-    from allotment.cli.screen import printable_json
+    from allotment.api.text import printable_json
 
     pods = [
         {

@@ -6,7 +6,6 @@ control characters that would command the terminal.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import textwrap
@@ -15,6 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 import click
+
+from allotment.api.text import printable, printable_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -56,27 +57,6 @@ def open_screen() -> Screen:
 def on_terminal(stream: TextIO) -> bool:
     """Whether a person looks at what is written there, on something that can show colours."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def printable(text: str) -> str:
-    """One line: control characters and line breaks, which names and attributes may hold, written as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-
-
-def printable_lines(text: str) -> str:
-    """As ``printable`` for a message of several lines; those after the first begin with a space, so that what a name holds
-    does not look like a line of ours."""
-    first, *others = map(printable, text.split("\n"))
-    return "\n".join([first, *(line if line.startswith(" ") else f"  {line}" for line in others)])
-
-
-def printable_json(text: str) -> str:
-    """JSON that says the same, and holds nothing besides line breaks that a terminal obeys or hides."""
-    if all(map(str.isprintable, text.split("\n"))):
-        return text
-    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
 
 
 def whole_words(text: str, stream: TextIO) -> str:

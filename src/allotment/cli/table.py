@@ -9,6 +9,7 @@ from itertools import islice
 from allotment.allocator.errors import nameless
 from allotment.allocator.reasons import FITS, AskReason, counted, fold
 from allotment.api import alpha2
+from allotment.api.text import few
 from allotment.cli.cluster import Claim
 from allotment.cli.picture import PoolPicture, State, pictures
 from allotment.cli.placement import Decision, Placement, Rejection
@@ -181,7 +182,7 @@ def show_rejection(rejections: Sequence[Rejection], screen: Screen, *, explain: 
     first = rejections[0]
     if not first.node:
         return
-    nodes: Cell = (_few([rejection.node for rejection in rejections]), "bold")
+    nodes: Cell = (few([rejection.node for rejection in rejections]), "bold")
     asks = [n for n, ask in enumerate(first.reason.asks) if explain or ask.short] if first.reason else []
     if first.reason is None or not asks:
         screen.line(nodes, f": {in_common(rejections)}", indent=2)
@@ -215,7 +216,7 @@ def _counts(alike: Sequence[AskReason]) -> Iterator[str]:
     for (code, text), count in tally(alike[0]).most_common():
         if code != FITS:
             seen = [detail for detail, _ in details.get((code, text), Counter()).most_common()]
-            yield counted(count, text) + (f" ({_few(seen, 3, '; ')})" if seen else "")
+            yield counted(count, text) + (f" ({few(seen, 3, '; ')})" if seen else "")
 
 
 def sentence(decision: Decision) -> str:
@@ -265,11 +266,6 @@ def _show_passed_over(placement: Placement, screen: Screen) -> None:
         screen.line((decision.need.who, "bold"), f" is on {decision.node}, because")
         for rejection in decision.rejections:
             show_rejection([rejection], screen, explain=True)
-
-
-def _few(names: Sequence[str], most: int = NODES_NAMED, separator: str = ", ") -> str:
-    more = len(names) - most
-    return separator.join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _counted(count: int, what: str) -> str:

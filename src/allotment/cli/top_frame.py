@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from allotment.api.text import plural, printable
 from allotment.cli.device_cell import Kind, cells, room_for
-from allotment.cli.screen import printable
 from allotment.cli.top_view import Extent, Part, Sort
-from allotment.cli.usage_table import UNKNOWN, allocated_words, broken, parts, plural, problem
+from allotment.cli.usage_table import UNKNOWN, allocated_words, broken, parts, problem
 from allotment.usage.rollup import NodePool
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from allotment.api.text import plural
 from allotment.cli.screen import Cell, Screen, TerminalScreen, remark
 from allotment.usage.partly_free import partly_free
 from allotment.usage.summary import NOTHING, DeviceState, Summary
@@ -162,7 +163,3 @@ def hidden_words(hidden: int | None, devices: Sequence[DeviceUsage]) -> str:
     if hidden is None:
         return f"How many of {these} are held by claims you may not see is {UNKNOWN}."
     return f"{hidden} of {these} {'is' if hidden == 1 else 'are'} held by claims you may not see."
-
-
-def plural(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"

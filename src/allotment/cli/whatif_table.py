@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from allotment.api.text import few, plural
 from allotment.autoscaler.scenario.step_outcome import Turn
-from allotment.autoscaler.words import few
 from allotment.cli.plan_table import devices_cell
 from allotment.cli.screen import Cell, Screen
-from allotment.cli.usage_table import plural
 from allotment.usage.summary import NOTHING, Summary
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from allotment.api.text import few
 from allotment.autoscaler.errors import Refused
 from allotment.autoscaler.scenario.pool_size import current, grown, is_partitioned, shrunk
 from allotment.autoscaler.simulate.bound_objects import left
 from allotment.autoscaler.simulate.forkable_cluster import key_of
-from allotment.autoscaler.words import count_of, few
 
 if TYPE_CHECKING:
     from allotment.api.scenario import ResizePool, TaintDevice
@@ -47,8 +47,8 @@ def taint_device(simulation: Simulation, wish: TaintDevice, step: Step) -> list[
         pods += evict_tainted(simulation, rule)
     if not devices:
         raise Refused("no device is selected: look at driver, pool and device with allot pools")
-    evicted = f", {count_of(pods, 'pod')} evicted" if pods else ""
-    return [f"{count_of(devices, 'device')} tainted{evicted}"]
+    evicted = f", {plural(pods, 'pod')} evicted" if pods else ""
+    return [f"{plural(devices, 'device')} tainted{evicted}"]
 
 
 def _selected(simulation: Simulation, selector: DeviceTaintSelector | None) -> int:
@@ -96,7 +96,7 @@ def resize_pool(simulation: Simulation, wish: ResizePool) -> list[str]:
         names = [device.name for device in devices]
         gone = _to_go(simulation, slices, names, len(names) - wanted, force=bool(wish.force))
         simulation.put_all(shrunk(slices, gone))
-    return [f"{len(devices)} → {count_of(wanted, 'device')}"]
+    return [f"{len(devices)} → {plural(wanted, 'device')}"]
 
 
 def _slices_of(simulation: Simulation, driver: str, pool: str) -> list[ResourceSlice]:
@@ -125,7 +125,7 @@ def _to_go(
     claims = {key_of(claim): claim for name in gone for claim in held.get(name, ())}
     if claims and not force:
         free = count - sum(name in held for name in gone)
-        words = f"of {count_of(count, 'device')} that would have to go only {free} are free; force evicts"
+        words = f"of {plural(count, 'device')} that would have to go only {free} are free; force evicts"
         raise Refused(words, _users(simulation, claims.values()))
     evict_users(simulation, claims.values())
     for key in claims:  # what nobody on a node uses, or what stays allocated by itself

@@ -25,6 +25,7 @@ from allotment.api.scenario import (
     TaintDevice,
 )
 from allotment.api.storage import CSINode
+from allotment.api.text import few, plural
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.errors import NodeInUse, Refused, SimulationError
 from allotment.autoscaler.scenario.device_changes import evict_tainted, evict_users, resize_pool, taint_device
@@ -35,7 +36,6 @@ from allotment.autoscaler.simulate.drain import Held, drain, forget, goes_along
 from allotment.autoscaler.simulate.forkable_cluster import Slice, key_of, publisher
 from allotment.autoscaler.simulate.node_arrival import add_node, arrive, start_daemons
 from allotment.autoscaler.simulate.workload_pods import Identity, Workload, like, owners_of
-from allotment.autoscaler.words import count_of, few
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.obstacles import schedulers_heard_of
 from allotment.scheduler.priority import with_priority
@@ -93,7 +93,7 @@ class Stage:
             for name in names:
                 add_node(self.simulation, *copied(node, slices, name), storage.spec if storage else None)
             shared = sum(each.spec.node_name != wish.like for each in slices)
-            told = [f"{count_of(shared, 'slice')} of {wish.like} that other nodes reach too not copied"]
+            told = [f"{plural(shared, 'slice')} of {wish.like} that other nodes reach too not copied"]
             return [f"added {few(names)}", *(told if shared else ())]
         [machine] = declaring(self.simulation, [self._machine(wish)])
         for name in names:
@@ -156,7 +156,7 @@ class Stage:
             removed = simulation.simulate_remove_node(name)
         except NodeInUse as exc:
             holders = dict.fromkeys(exc.pods, f"has devices of node {name}, or devices on it")
-            words = f"devices there are in use by {count_of(len(exc.pods), 'pod')}: drain it, or remove it with force"
+            words = f"devices there are in use by {plural(len(exc.pods), 'pod')}: drain it, or remove it with force"
             raise Refused(words, holders) from exc
         return [f"claim {each} keeps devices that are gone" for each in removed.stranded]
 
@@ -232,9 +232,7 @@ class Stage:
         if isinstance(found, ResourceClaim):
             users = sorted(self.simulation.bound_users(found))
             if users:
-                raise Refused(
-                    f"it is in use by {count_of(len(users), 'pod')}", dict.fromkeys(users, "uses it")
-                )
+                raise Refused(f"it is in use by {plural(len(users), 'pod')}", dict.fromkeys(users, "uses it"))
         self.simulation.drop(found)
         return []
 
@@ -264,7 +262,7 @@ class Stage:
             self.simulation.put(new)
             self.brought[key_of(new)] = None
         self._workloads[id] = workload
-        return [f"{len(pods)} → {count_of(wanted, 'pod')}"]
+        return [f"{len(pods)} → {plural(wanted, 'pod')}"]
 
 
 # --- objects as they would be ---
@@ -293,5 +291,5 @@ def _natural(name: str) -> tuple[str, int, str]:
 
 def _held_by(held: Held) -> str:
     pods, claims = len(held.pods), len(held.claims)
-    told = [*([count_of(pods, "pod")] if pods else []), *([count_of(claims, "claim")] if claims else [])]
+    told = [*([plural(pods, "pod")] if pods else []), *([plural(claims, "claim")] if claims else [])]
     return " and ".join(told)

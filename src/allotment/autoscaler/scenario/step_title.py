@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.core import Node, Pod
-from allotment.autoscaler.words import count_of, few
+from allotment.api.text import few
 
 if TYPE_CHECKING:
     from allotment.autoscaler.scenario.scenario import Step
@@ -48,7 +48,7 @@ def _added(step: Step) -> str:
         return f"add node{'s' if len(names) > 1 else ''} {few(names, _NAMED)}"
     count = wish.count or 1
     what = f"type {wish.type}" if wish.type else ""
-    start = f"add {count_of(count, 'node')} {f'of {what}' if what else f'like {wish.like}'}"
+    start = f"add {plural(count, 'node')} {f'of {what}' if what else f'like {wish.like}'}"
     return f"{start} in {wish.zone}" if wish.zone else start
 
 
