@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from allotment.apiserver.server import ApiServer
-from allotment.cli import demo, embedded
+from allotment.cli import demo, demo_objects
 from allotment.cli.demo import Picture, Stage
 from allotment.cli.demo_table import STORY, Launched, Row, unexpected
 from tests.cli.conftest import CHECKOUT, Allot, same_as_golden
@@ -42,11 +42,11 @@ def test_the_whole_demo_ends_as_its_story_says_and_nothing_is_forbidden(
         await stop(server)
 
     monkeypatch.setattr(ApiServer, "stop", remember)
-    at_once = re.sub(r'-seconds: "\d+"', '-seconds: "0"', Path(embedded.demo_catalogue()).read_text())
+    at_once = re.sub(r'-seconds: "\d+"', '-seconds: "0"', Path(demo_objects.demo_catalogue()).read_text())
     (tmp_path / "catalogue.yaml").write_text(
         at_once
     )  # who looks at it may want to see machines start; a test does not
-    monkeypatch.setattr(embedded, "demo_catalogue", lambda: str(tmp_path / "catalogue.yaml"))
+    monkeypatch.setattr(demo_objects, "demo_catalogue", lambda: str(tmp_path / "catalogue.yaml"))
     seen: list[Picture] = []
     last = play(tmp_path / "data", Stage(seen.append))
     assert last is not None

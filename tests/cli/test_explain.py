@@ -20,7 +20,7 @@ from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from allotment.api.storage import PersistentVolume
 from allotment.cli.claim_explanation import told_of_claim
 from allotment.cli.explanation import State
-from allotment.cli.explanation_text import explanation_document
+from allotment.cli.explanation_document import explanation_document
 from allotment.cli.failure import NoAnswer
 from allotment.cli.pod_explanation import told_of_pod
 from allotment.cli.seen import Seen

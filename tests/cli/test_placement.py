@@ -10,7 +10,8 @@ from allotment.allocator.strategy import STRATEGIES
 from allotment.api.manifest import read_manifest
 from allotment.cel.expression_check import check_expression
 from allotment.cli.cluster import Cluster, gather
-from allotment.cli.input import BadInput, Reading
+from allotment.cli.failure import BadInput
+from allotment.cli.input import Reading
 from allotment.cli.placement import Placement, place
 from tests.problems import problems
 from tests.thoroughness import examples

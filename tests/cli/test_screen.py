@@ -14,11 +14,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allotment.api.text import printable, printable_lines
 from allotment.cli.document import written_out
 from allotment.cli.failure import Failure
 from allotment.cli.log import JsonLines, ReadableLines
 from allotment.cli.screen import PlainScreen, TerminalScreen
-from allotment.api.text import (printable, printable_lines)
 from tests.cli.pseudo_terminal import ALLOT, in_terminal
 
 HOSTILE = "a\x1b[2J\x9b31m\u202eb\r\n\x07c"
@@ -137,7 +137,7 @@ def test_every_way_to_the_terminal_is_harmless(
     shown = [
         capsys.readouterr().out,
         on_terminal(monkeypatch, 100, ("name", HOSTILE), [(HOSTILE, HOSTILE)]),
-        Failure(HOSTILE, HOSTILE).format_message(),
+        Failure(HOSTILE, HOSTILE).words(),
         written_out({"name": HOSTILE}, "json"),
         ReadableLines().format(record),
     ]

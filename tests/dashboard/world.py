@@ -12,7 +12,8 @@ from allotment.api.meta import ApiStruct
 from allotment.api.status import AlreadyExists
 from allotment.apiserver.auth.identity import Identity
 from allotment.autoscaler.catalogue.catalogue import Catalogue
-from allotment.cli.embedded import administrator, dashboard_of
+from allotment.cli.demo_objects import administrator
+from allotment.cli.embedded import dashboard_of
 from allotment.client.client import Client
 from allotment.client.form import resource_of
 from tests.apiserver.http.serving import Serving, serving

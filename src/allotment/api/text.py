@@ -4,16 +4,9 @@ Kubernetes counts bytes where Python counts characters, and trims the white spac
 Python also trims some control characters.
 """
 
-import json
 from collections.abc import Collection, Sequence
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
-    pass
+from typing import Final
 
 SHOWN: Final = 80
 """Characters of a user's text that a message shows."""
@@ -78,6 +71,8 @@ def printable_json(text: str) -> str:
     """JSON that says the same, and holds nothing besides line breaks that a terminal obeys or hides."""
     if all(map(str.isprintable, text.split("\n"))):
         return text
+    import json
+
     return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
 
 

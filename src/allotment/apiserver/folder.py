@@ -27,7 +27,20 @@ class DataFolder:
         return self.path / "kubeconfig"
 
 
+VARIABLE = "ALLOT_DATA_DIR"
+"""The environment variable that names another folder than the user's own."""
+
+
 def default_folder() -> DataFolder:
     """Where data of this user belongs: ``$XDG_DATA_HOME/allotment``."""
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return DataFolder(Path(home) / "allotment")
+
+
+def own_kubeconfig() -> Path | None:
+    """The kubeconfig of the server that this user has started, if there is a folder where it could be."""
+    try:
+        named = os.environ.get(VARIABLE)
+        return (DataFolder(Path(named)) if named else default_folder()).kubeconfig
+    except RuntimeError:  # no HOME, and this user is not in the list of users
+        return None

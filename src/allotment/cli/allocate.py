@@ -52,7 +52,8 @@ def command(
         raise click.UsageError("nothing to read: give manifests with -f FILE|DIR, or -f - for standard input")
     from allotment.cel.expression_check import check_expression
     from allotment.cli.cluster import gather
-    from allotment.cli.input import BadInput, read_objects
+    from allotment.cli.failure import BadInput
+    from allotment.cli.input import read_objects
     from allotment.cli.placement import place
 
     cluster = gather(read_objects(files), check_expression, lenient=lenient, workloads=True)

@@ -6,10 +6,11 @@ What it takes is read by their client. The search runs beside the event loop, so
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from allotment.cli.explain import within
 from allotment.cli.failure import Failure
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _ADVICE = "; -n names others"  # of use on a command line only
 async def explained(client: Client, namespace: str, name: str) -> Document:
     """As ``allot explain pod -o json``; where that could not tell, only why not."""
     from allotment.cli.examination import KINDS
-    from allotment.cli.explanation_text import explanation_document
+    from allotment.cli.explanation_document import explanation_document
     from allotment.cli.pod_explanation import named_pod, told_of_pod
     from allotment.cli.seen import look_at
 
@@ -35,3 +36,8 @@ async def explained(client: Client, namespace: str, name: str) -> Document:
         return {"state": "NoAnswer", "reason": exc.message}
     notes = [note.removesuffix(_ADVICE) for note in seen.notes]
     return {**explanation_document(told), "notes": notes}
+
+
+def within(seconds: float) -> Callable[[], bool]:
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() < end

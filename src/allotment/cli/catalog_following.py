@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from allotment.autoscaler.catalogue.catalogue import Catalogue
-from allotment.cli.catalog import read_files
-from allotment.cli.input import BadInput
+from allotment.cli.catalogue_files import read_files
+from allotment.cli.failure import BadInput
 
 log = logging.getLogger(__name__)
 

@@ -80,7 +80,7 @@ def judge(expression: str, cluster: Cluster) -> Iterator[Verdict]:
     """
     from allotment.cel.errors import CelCompileError
     from allotment.cel.expression_check import told
-    from allotment.cli.input import BadInput
+    from allotment.cli.failure import BadInput
 
     try:
         test, devices = (

@@ -27,7 +27,8 @@ from allotment.api.resource import (
 from allotment.api.text import few
 from allotment.api.validation import ExpressionChecker
 from allotment.autoscaler.simulate.workload_pods import Workload, is_workload, workload_of
-from allotment.cli.input import BadInput, Reading
+from allotment.cli.failure import BadInput
+from allotment.cli.input import Reading
 from allotment.cli.made_pods import MOST, pods_of_workloads
 from allotment.scheduler.volumes.storage import KINDS as STORAGE
 

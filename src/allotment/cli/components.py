@@ -14,8 +14,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from allotment.cli.catalog import read_files
 from allotment.cli.catalog_following import follow_files, state_of
+from allotment.cli.catalogue_files import read_files
 from allotment.client.client import Client
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder

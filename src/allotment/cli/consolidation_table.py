@@ -6,8 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.autoscaling import INSTANCE_TYPE, ZONE
-from allotment.api.text import plural
-from allotment.cli.plan_table import MACHINE, decimals, devices_cell, few, machine_rows, money, node_document
+from allotment.api.text import few, plural
+from allotment.cli.plan_table import (
+    MACHINE,
+    decimals,
+    devices_cell,
+    machine_rows,
+    money,
+    node_document,
+)
 from allotment.cli.screen import Cell, Screen
 
 if TYPE_CHECKING:

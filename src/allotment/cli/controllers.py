@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allotment.cli.catalog import catalog_option, read_files
+from allotment.cli.catalog import catalog_option
+from allotment.cli.catalogue_files import read_files
 from allotment.cli.feature_gates import feature_gates_option
-from allotment.cli.service import connection_options, service_options
+from allotment.cli.service_options import connection_options, service_options
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -153,7 +154,8 @@ def command(
     import uvloop
 
     from allotment.cli.log import set_up
-    from allotment.cli.service import Service, log_level
+    from allotment.cli.service import Service
+    from allotment.cli.service_options import log_level
 
     if unwanted := switched_off & set(only):
         raise click.UsageError(f"--only names {', '.join(unwanted)}, which --feature-gates switches off")
@@ -173,9 +175,10 @@ async def _run(
     provider: str,
 ) -> None:
     from allotment.cli.components import Components, Wanted
+    from allotment.cli.connecting import connected
     from allotment.cli.failure import Failure
-    from allotment.cli.screen import remark
-    from allotment.cli.service import check_rights, connected, serve
+    from allotment.cli.remarks import remark
+    from allotment.cli.service import check_rights, serve
 
     async with connected(service.kubeconfig, service.context, service.lease) as client:
         names = only or tuple(name for name in await _usual(client, catalog) if name not in switched_off)

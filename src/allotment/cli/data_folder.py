@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from allotment.apiserver.folder import VARIABLE
+
 if TYPE_CHECKING:
     from allotment.apiserver.folder import DataFolder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_VARIABLE = "ALLOT_DATA_DIR"
 KUBECONFIG_HELP = (
     "default: KUBECONFIG, else ~/.kube/config, else the service account of the pod that this runs in, "
     "else the server that `allot up` started"
@@ -25,7 +25,7 @@ KUBECONFIG_HELP = (
 def data_dir_option(function: F) -> F:
     """Passes ``data_dir: Path | None``; None is the user's own folder (see ``apiserver.folder``)."""
     option = click.option(
-        "--data-dir", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", envvar=_VARIABLE,
+        "--data-dir", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", envvar=VARIABLE,
         help="where the server keeps its data; default: ALLOT_DATA_DIR, else allotment in your data folder",
     )  # fmt: skip
     return option(function)
@@ -42,15 +42,3 @@ def folder_of(data_dir: Path | None) -> DataFolder:
         raise Failure(
             "there is no home folder to keep data in", "name one with --data-dir or ALLOT_DATA_DIR"
         ) from exc
-
-
-def own_kubeconfig() -> Path | None:
-    """The kubeconfig of the server that this user has started, if there is a folder where it could be."""
-    from allotment.apiserver.folder import DataFolder, default_folder
-
-    try:
-        return (
-            DataFolder(Path(named)) if (named := os.environ.get(_VARIABLE)) else default_folder()
-        ).kubeconfig
-    except RuntimeError:  # no HOME, and this user is not in the list of users
-        return None

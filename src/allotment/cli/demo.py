@@ -131,13 +131,8 @@ async def _play(folder: Path, stage: Stage) -> Picture | None:
     """Runs everything until the story is told; None if somebody did not want to see its end."""
     from allotment.apiserver.server import ApiServer, Options
     from allotment.cli.components import ComponentFailed, Wanted
-    from allotment.cli.embedded import (
-        administrator,
-        bring_fleet,
-        bring_workloads,
-        components_of,
-        demo_catalogue,
-    )
+    from allotment.cli.demo_objects import administrator, bring_fleet, bring_workloads, demo_catalogue
+    from allotment.cli.embedded import components_of
     from allotment.cli.ending import run_until, told_to_end
     from allotment.cli.failure import Failure
     from allotment.controllers.suite import NAMES, ON_REQUEST
@@ -171,9 +166,9 @@ async def _watch(components: Components, anyone: Client, show: Callable[[Picture
     from allotment.api.core import Node, Pod
     from allotment.api.resource import ResourceClaim, ResourceSlice
     from allotment.autoscaler.catalogue.overlays import evaluate
-    from allotment.cli.catalog import read_files
+    from allotment.cli.catalogue_files import read_files
+    from allotment.cli.demo_objects import demo_catalogue
     from allotment.cli.demo_table import launched, rows, unexpected
-    from allotment.cli.embedded import demo_catalogue
 
     catalogue = evaluate(read_files([demo_catalogue()])).machines
 

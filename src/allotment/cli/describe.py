@@ -11,7 +11,7 @@ from allotment.cli.sight import TABLE, WIDE, sight_options
 
 if TYPE_CHECKING:
     from allotment.cli.seen import Seen
-    from allotment.cli.sight import Sight
+    from allotment.cli.source import Sight
     from allotment.cli.usage_document import Document
 
 
@@ -94,7 +94,8 @@ def describe_claim(name: str, sight: Sight, output: str) -> int:
     from dataclasses import replace
     from datetime import UTC, datetime
 
-    from allotment.cli.claim_description import PARAMETERS, claim_document, facts_of, named_claim, show_claim
+    from allotment.cli.claim_description import PARAMETERS, claim_document, facts_of, named_claim
+    from allotment.cli.claim_text import show_claim
     from allotment.cli.screen import open_screen
     from allotment.cli.seen import USE, look
 

@@ -9,9 +9,8 @@ from allotment.api.core import Node
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import ResourceSlice
 from allotment.cli.absent import absent
-from allotment.cli.usage_document import node_pool_document, pool_id_document
+from allotment.cli.usage_document import UNKNOWN, node_pool_document, pool_id_document
 from allotment.cli.usage_table import (
-    UNKNOWN,
     allocated_words,
     hidden_words,
     holders,

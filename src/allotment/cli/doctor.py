@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from allotment.cli.ailments import Ailment
     from allotment.cli.screen import Screen
     from allotment.cli.seen import Seen
-    from allotment.cli.sight import Sight
+    from allotment.cli.source import Sight
 
 _SHOWN = 20
 

@@ -11,7 +11,8 @@ from typing import Any
 from allotment.api.codec import to_builtins
 from allotment.api.text import printable_json
 from allotment.cli.cluster import Name
-from allotment.cli.placement import Decision, Placement, Rejection
+from allotment.cli.placement import Decision, Placement
+from allotment.cli.rejections import Rejection
 from allotment.cli.table import sentence
 
 

@@ -30,7 +30,7 @@ def command(patience: float, data_dir: Path | None) -> int:
     """
     from allotment.apiserver.store.lock import holder_of
     from allotment.cli.failure import Failure
-    from allotment.cli.screen import remark
+    from allotment.cli.remarks import remark
 
     folder = folder_of(data_dir)
     holder = holder_of(folder.store)

@@ -40,8 +40,8 @@ from allotment.cli.cluster import name_of
 from allotment.cli.explanation import HIDDEN_HOLDER, Explanation, Hidden, State, told_of
 from allotment.cli.failure import NoAnswer
 from allotment.cli.hints import hints
-from allotment.cli.placement import Rejection, rejection_of
 from allotment.cli.pod_changes import pod_remedies
+from allotment.cli.rejections import Rejection, rejection_of
 from allotment.cli.seen import USE, made_up_nodes
 from allotment.cli.semantic_hints import semantic_hints
 from allotment.controllers.claims.claim_users import claim_name

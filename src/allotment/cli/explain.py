@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
+from allotment.cli.answer import within
 from allotment.cli.help import CommandGroup
 from allotment.cli.sight import TABLE, WIDE, sight_options
 
 if TYPE_CHECKING:
     from allotment.cli.explanation import Explanation
     from allotment.cli.seen import Seen
-    from allotment.cli.sight import Sight
+    from allotment.cli.source import Sight
 
 _patience = click.option(
     "--patience", type=click.FloatRange(0, 600), default=5.0, show_default=True, metavar="SECONDS",
@@ -92,13 +91,9 @@ def _look(sight: Sight) -> Seen:
     return look(sight, KINDS)
 
 
-def within(seconds: float) -> Callable[[], bool]:
-    end = time.monotonic() + seconds
-    return lambda: time.monotonic() < end
-
-
 def _print(told: Explanation, seen: Seen, output: str) -> int:
-    from allotment.cli.explanation_text import explanation_document, show_explanation
+    from allotment.cli.explanation_document import explanation_document
+    from allotment.cli.explanation_text import show_explanation
 
     if output in (TABLE, WIDE):
         from allotment.cli.screen import open_screen

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 from allotment.api.meta import ObjectMeta
 from allotment.api.text import plural
 from allotment.cli.cluster import name_of
-from allotment.cli.placement import Rejection
+from allotment.cli.rejections import Rejection
 from allotment.usage.remedies import Remedies
+
+if TYPE_CHECKING:
+    from allotment.cli.rejections import Rejection
 
 if TYPE_CHECKING:
     from allotment.cli.ailments import Ailment
@@ -90,3 +93,6 @@ def well_or_not(problems: Sequence[Ailment]) -> str:
 
 def told_of(what: str, meta: ObjectMeta, state: State, reason: str, **more: Any) -> Explanation:
     return Explanation(what, *name_of(meta), state, reason, **more)
+
+
+BEGINNINGS = {State.WAITS: "waits: ", State.NOWHERE: "does not fit: "}

@@ -9,7 +9,7 @@ import click
 from allotment.cli.sight import TABLE, WIDE, sight_options
 
 if TYPE_CHECKING:
-    from allotment.cli.sight import Sight
+    from allotment.cli.source import Sight
 
 
 @click.command(name="fit")
@@ -36,9 +36,10 @@ def command(files: tuple[str, ...], sight: Sight, output: str) -> int:
     from allotment.api import alpha2
     from allotment.api.core import Node
     from allotment.api.resource import DeviceClass
+    from allotment.cli.fit_table import show_fit
     from allotment.cli.screen import open_screen
     from allotment.cli.seen import USE, look
-    from allotment.cli.shape import fit_document, how_many, read_shapes, show_fit
+    from allotment.cli.shape import fit_document, how_many, read_shapes
     from allotment.cli.usage_table import show_notes
 
     shapes = read_shapes(files)

@@ -8,39 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
-
-import click
 
 from allotment.api.manifest import Located, ManifestError, read_manifest
 
 MAX_BYTES = 64 * 1024 * 1024
-MAX_COMPLAINTS = 50
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-
-
-class BadInput(click.ClickException):
-    """The input is at fault. Shows every complaint on a line of its own, as ``file:line: field: message``."""
-
-    exit_code = 2
-
-    def __init__(self, complaints: Sequence[str], hint: str = "") -> None:
-        super().__init__("\n".join(complaints))
-        self.complaints = complaints
-        self.hint = hint
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        from allotment.api.text import printable_lines
-
-        lines = [printable_lines(each) for each in self.complaints[:MAX_COMPLAINTS]]
-        if len(self.complaints) > MAX_COMPLAINTS:
-            lines.append(f"... and {len(self.complaints) - MAX_COMPLAINTS} more")
-        if self.hint:
-            lines.append(f"hint: {self.hint}")
-        click.echo("\n".join(lines), file=file, err=file is None)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import sys
 import time
 
 from allotment.api.text import printable, printable_json, printable_lines
-from allotment.cli.screen import on_terminal
+from allotment.cli.remarks import on_terminal
 
 _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 

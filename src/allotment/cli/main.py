@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from allotment.cli.failure import Failure
 from allotment.cli.help import CommandGroup, WholeWords
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def main(arguments: list[str] | None = None, *, name: str = "allot") -> int:
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as exc:
         return exc.exit_code
-    except click.ClickException as exc:
+    except (click.ClickException, Failure) as exc:
         _show(exc)
         return exc.exit_code
     except KeyboardInterrupt:
@@ -146,14 +147,18 @@ def main(arguments: list[str] | None = None, *, name: str = "allot") -> int:
         return 0
 
 
-def _show(error: click.ClickException) -> None:
+def _show(error: click.ClickException | Failure) -> None:
     from io import StringIO
 
     from allotment.api.text import printable
-    from allotment.cli.screen import whole_words
+    from allotment.cli.remarks import whole_words
 
-    error.show(words := StringIO())
-    text = "\n".join(map(printable, words.getvalue().rstrip("\n").split("\n")))
+    if isinstance(error, Failure):
+        words = error.words()
+    else:
+        error.show(shown := StringIO())
+        words = shown.getvalue()
+    text = "\n".join(map(printable, words.rstrip("\n").split("\n")))
     click.echo(whole_words(text, sys.stderr), err=True)
 
 

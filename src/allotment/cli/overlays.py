@@ -68,7 +68,7 @@ def command(
     """
     from allotment.api.text import printable
     from allotment.autoscaler.catalogue.overlays import evaluate
-    from allotment.cli.catalog import read_files
+    from allotment.cli.catalogue_files import read_files
     from allotment.cli.overlay_table import document, show
     from allotment.cli.screen import open_screen
 
@@ -106,7 +106,8 @@ def _of_type(found: Evaluation, type_: str) -> Evaluation:
 
 def _from_files(names: Sequence[str]) -> Objects:
     """What is saved in files. Objects of other kinds do not matter here, nor fields that a newer server has written."""
-    from allotment.cli.input import BadInput, read_objects
+    from allotment.cli.failure import BadInput
+    from allotment.cli.input import read_objects
 
     reading = read_objects(names)
     if reading.complaints:
@@ -139,8 +140,8 @@ def _from_server(kubeconfig: Path | None, context: str | None) -> Objects:
 async def _ask(kubeconfig: Path | None, context: str | None) -> Objects:
     from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
     from allotment.api.status import StatusError
+    from allotment.cli.connecting import connected
     from allotment.cli.failure import Failure
-    from allotment.cli.service import connected
     from allotment.client.client import Collection
     from allotment.client.discovery import discover
     from allotment.client.form import Typed

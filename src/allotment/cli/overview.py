@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from allotment.api.core import Node
 from allotment.cli.usage_document import device_document, pool_document, summary_document
-from allotment.cli.usage_table import broken
 from allotment.usage.rollup import ClusterUsage, NodeUsage, by_node, in_cluster
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class Overview:
 
 def overview_of(seen: Seen, pending: Sequence[WaitingPod]) -> Overview:
     pools = seen.pools()
-    bad = {pool.id for pool in pools if broken(pool)}
+    bad = {pool.id for pool in pools if pool.broken}
     known = {node.metadata.name: node for node in seen.of(Node)} if seen.sees(Node) else None
     nodes = [
         NodeView(usage, _trouble(usage.name, known), any(pool.id in bad for pool in usage.pools))

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.ledger import Conflict, Ledger
 from allotment.allocator.nodeselector import selects
-from allotment.allocator.outcome import Allocated, GaveUp, Invalid, Outcome, Unsatisfiable
-from allotment.allocator.reasons import NodeReason
+from allotment.allocator.outcome import Allocated, Outcome
 from allotment.api import alpha2
 from allotment.api.core import Node, NodeSelector, Pod
 from allotment.api.resource import ResourceClaimConsumerReference
@@ -24,17 +23,9 @@ from allotment.cli.cluster import Claim, Cluster, Name, name_of
 from allotment.cli.extended_wants import ExtendedResources
 from allotment.cli.made_pods import pods_of_daemons
 from allotment.cli.models import DeviceModel, InstanceModel, Model, hold
+from allotment.cli.rejections import Rejection, rejection_of
 from allotment.cli.workload import Need, needs
 from allotment.scheduler.taint_tolerance import CORDON, tolerated
-
-
-@dataclass(slots=True)
-class Rejection:
-    """Why a node was not taken: a sentence and, where devices are the reason, the whole tree. No node: none can be."""
-
-    node: str
-    words: str
-    reason: NodeReason | None = None
 
 
 @dataclass(slots=True)
@@ -253,19 +244,3 @@ def _usable_on(claim: Claim) -> NodeSelector | None:
     if isinstance(allocation, alpha2.AllocationResult):
         return allocation.available_on_nodes
     return allocation.node_selector if allocation is not None else None
-
-
-def rejection_of(node: Node, refusal: str | Outcome) -> Rejection:
-    name = node.metadata.name
-    match refusal:
-        case Unsatisfiable():
-            reason = refusal.reasons()
-            return Rejection(name, str(reason), reason)
-        case Invalid():
-            return Rejection(name, str(refusal.error))
-        case GaveUp():
-            return Rejection(name, f"gave up after {refusal.steps} steps, neither found nor excluded")
-        case Allocated():
-            raise AssertionError("an allocation is no rejection")
-        case words:
-            return Rejection(name, words)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
     from allotment.autoscaler.catalogue.catalogue import Catalogue
     from allotment.cli.plan_input import Waiting
-    from allotment.cli.sight import Sight
+    from allotment.cli.source import Sight
 
 
 @click.command(name="plan")
@@ -71,7 +71,7 @@ def command(
             words = "leave out -f, --compare, --empty, --cheapest-alternative"
             raise click.UsageError(f"--consolidate is about the nodes and pods of a cluster: {words}")
         return _consolidate(catalog, sight, output)
-    from allotment.cli.catalog import read_files
+    from allotment.cli.catalogue_files import read_files
     from allotment.cli.plan_table import document, show, show_alternative, show_comparison
     from allotment.cli.planning import has_alternatives, planned
     from allotment.cli.screen import open_screen
@@ -102,7 +102,7 @@ def command(
 def _consolidate(catalog: Sequence[str], sight: Sight, output: str) -> int:
     from datetime import UTC, datetime
 
-    from allotment.cli.catalog import read_files
+    from allotment.cli.catalogue_files import read_files
     from allotment.cli.consolidation_table import document, show
     from allotment.cli.planning import consolidated
     from allotment.cli.screen import open_screen

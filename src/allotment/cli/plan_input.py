@@ -22,7 +22,8 @@ from allotment.api.storage import PersistentVolumeClaim
 from allotment.cel.expression_check import check_expression
 from allotment.cli.cluster import Cluster, gather, name_of
 from allotment.cli.examination import KINDS
-from allotment.cli.input import BadInput, Reading, read_objects
+from allotment.cli.failure import BadInput
+from allotment.cli.input import Reading, read_objects
 from allotment.cli.seen import GROUPS
 from allotment.cli.workload import FINISHED
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER

@@ -21,7 +21,7 @@ from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.pending_pods import make_claims
 from allotment.autoscaler.simulate.pod_quotas import refusals
 from allotment.autoscaler.simulate.simulation import start_simulation
-from allotment.cli.catalog import with_own
+from allotment.cli.catalogue_files import with_own
 from allotment.cli.cluster import name_of
 from allotment.cli.examination import KINDS as SCHEDULED
 from allotment.cli.examination import sees_volumes

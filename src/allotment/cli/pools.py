@@ -9,7 +9,7 @@ import click
 from allotment.cli.sight import NAME, TABLE, WIDE, sight_options
 
 if TYPE_CHECKING:
-    from allotment.cli.sight import Sight
+    from allotment.cli.source import Sight
     from allotment.usage.pool import PoolUsage
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from allotment.cli.feature_gates import DEVICES, feature_gates_option
-from allotment.cli.service import connection_options, service_options
+from allotment.cli.service_options import connection_options, service_options
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -77,7 +77,8 @@ def command(
     from allotment.cli.failure import Failure, NoAnswer
     from allotment.cli.log import set_up
     from allotment.cli.scheduler_config import configuration_of
-    from allotment.cli.service import Service, log_level
+    from allotment.cli.service import Service
+    from allotment.cli.service_options import log_level
 
     set_up(log_level(verbose))
     if dry_run:
@@ -106,7 +107,8 @@ def _named(configuration: Configuration, name: str | None) -> Configuration:
 
 async def _run(service: Service, configuration: Configuration) -> None:
     from allotment.cli.components import Components, Wanted
-    from allotment.cli.service import check_rights, connected, serve
+    from allotment.cli.connecting import connected
+    from allotment.cli.service import check_rights, serve
 
     async with connected(service.kubeconfig, service.context, service.lease) as client:
         await check_rights(client, service.name, await rights_of(service, client))
@@ -136,7 +138,7 @@ async def rights_of(service: Service, client: Client) -> list[Right]:
 async def _rehearse(
     kubeconfig: Path | None, context: str | None, configuration: Configuration, output: str
 ) -> int:
-    from allotment.cli.service import connected
+    from allotment.cli.connecting import connected
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.core import Scheduler
     from allotment.scheduler.driver import snapshot

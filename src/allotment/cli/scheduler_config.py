@@ -20,7 +20,7 @@ def configuration_of(file: Path | None, *, devices: bool = True) -> Configuratio
 
 def _read(file: Path | None) -> Configuration:
     from allotment.cli.failure import Failure
-    from allotment.cli.screen import remark
+    from allotment.cli.remarks import remark
     from allotment.scheduler.config.profile_file import DEFAULT, ConfigurationError, load
 
     if file is None:

@@ -6,16 +6,15 @@ control characters that would command the terminal.
 
 from __future__ import annotations
 
-import os
 import sys
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from allotment.api.text import printable, printable_lines
+from allotment.api.text import printable
+from allotment.cli.remarks import on_terminal
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,8 +28,6 @@ Cell = str | Span
 _GAP = 2
 """Columns between those of a table."""
 _INDENT = 2
-_WIDTH = 80
-"""Of terminals that do not say."""
 
 
 class Screen(Protocol):
@@ -52,35 +49,6 @@ class Screen(Protocol):
 def open_screen() -> Screen:
     """The screen that suits standard output."""
     return TerminalScreen() if on_terminal(sys.stdout) else PlainScreen()
-
-
-def on_terminal(stream: TextIO) -> bool:
-    """Whether a person looks at what is written there, on something that can show colours."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def whole_words(text: str, stream: TextIO) -> str:
-    """Text broken at spaces where it would run over the edge of the terminal that a stream may be. Lines that quote
-    something, with a bar before it, stay as they are."""
-    if not on_terminal(stream):
-        return text
-    width = os.get_terminal_size(stream.fileno()).columns or _WIDTH
-    return "\n".join(
-        line if len(line) <= width or line.lstrip().startswith("|") else _wrapped(line, width)
-        for line in text.split("\n")
-    )
-
-
-def _wrapped(line: str, width: int) -> str:
-    indent = " " * (len(line) - len(line.lstrip()))
-    return textwrap.fill(
-        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
-
-
-def remark(text: str) -> None:
-    """Says on standard error what is no part of the answer."""
-    click.echo(whole_words(printable_lines(text), sys.stderr), err=True)
 
 
 class PlainScreen:

@@ -34,7 +34,7 @@ from allotment.usage.published import as_published, published
 from allotment.usage.usage import Usage
 
 if TYPE_CHECKING:
-    from allotment.cli.sight import Sight
+    from allotment.cli.source import Sight
     from allotment.client.client import Client
     from allotment.client.discovery import Discovery
     from allotment.client.form import Resource
@@ -220,7 +220,7 @@ def made_up_nodes(slices: Iterable[ResourceSlice]) -> list[Node]:
 
 
 async def _ask(sight: Sight, kinds: Sequence[type[ApiStruct]]) -> Seen:
-    from allotment.cli.service import connected, connection_of
+    from allotment.cli.connecting import connected, connection_of
 
     async with connected(sight.kubeconfig, sight.context, "allotment-view") as client:
         namespaces = sight.namespaces or (connection_of(sight.kubeconfig, sight.context).namespace,)

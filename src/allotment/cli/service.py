@@ -7,27 +7,24 @@ a lead that is lost is stood for again, with a fresh component each time.
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from allotment.cli.data_folder import KUBECONFIG_HELP
+from allotment.cli.connecting import GRANT
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from allotment.cli.rights import Right
     from allotment.client.client import Client
-    from allotment.client.connection import Connection
 
-F = TypeVar("F", bound=Callable[..., Any])
 Work = Callable[["CollectorRegistry"], Awaitable[None]]
 """Runs a fresh component, whose numbers go to a registry, until cancelled."""
 
@@ -54,87 +51,6 @@ class Service:
         return f"allotment-{self.name}"
 
 
-def connection_options(function: F) -> F:
-    """Passes ``kubeconfig: Path | None`` and ``context: str | None``."""
-    for option in (
-        click.option("--context", metavar="NAME", help="of the kubeconfig; default: its current one"),
-        click.option(
-            "--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-            help=KUBECONFIG_HELP,
-        ),
-    ):  # fmt: skip
-        function = option(function)
-    return function
-
-
-def service_options(function: F) -> F:
-    """Passes what ``Service`` has besides: ``leader_elect``, ``metrics_host``, ``metrics_port``, and ``verbose``."""
-    for option in (
-        click.option("--verbose", is_flag=True, help="log what it does, not only what goes wrong"),
-        click.option("--metrics-host", metavar="ADDRESS", default="127.0.0.1", show_default=True),
-        click.option(
-            "--metrics-port", type=click.IntRange(0, 65535), metavar="PORT",
-            help="serve /metrics and /healthz there; 0 takes any port that is free",
-        ),
-        click.option(
-            "--leader-elect/--no-leader-elect", default=True, show_default=True,
-            help=f"work only while holding a lease in {NAMESPACE}, so that several may run",
-        ),
-    ):  # fmt: skip
-        function = option(function)
-    return function
-
-
-@asynccontextmanager
-async def connected(
-    kubeconfig: Path | None, context: str | None, name: str, tell: Callable[[str], None] | None = None
-) -> AsyncIterator[Client]:
-    """A client to the cluster that answers there. Raises Failure, also for what the block could not handle itself.
-    ``tell`` hears when the server goes away and comes back; by default, that is printed."""
-    from allotment.api.status import Forbidden, StatusError, Unauthorized
-    from allotment.cli.failure import Failure
-    from allotment.cli.screen import remark
-    from allotment.client.client import Client
-    from allotment.client.connection import KubeconfigError
-    from allotment.client.outage import OutageTeller
-    from allotment.client.over_http import HttpTransport
-    from allotment.client.transport import Disconnected
-
-    connection = connection_of(kubeconfig, context)
-    try:
-        http = HttpTransport(connection, user_agent=name)
-        tell = tell or (lambda words: remark(f"{name}: {words}"))
-        transport = OutageTeller(http, connection.server, tell)
-        async with Client(transport, manager=name) as client:
-            yield client
-    except Disconnected as exc:
-        raise Failure(
-            f"cannot reach {connection.server}: {exc}", "is it running, and is this the right --context?"
-        ) from exc
-    except (Unauthorized, KubeconfigError) as exc:
-        why = connection.expired() or exc
-        raise Failure(f"{connection.server}: {why}", "the kubeconfig's credentials are not accepted") from exc
-    except Forbidden as exc:
-        raise Failure(f"{connection.server}: {exc}", _GRANT) from exc
-    except StatusError as exc:
-        raise Failure(f"{connection.server}: {exc}") from exc
-
-
-_GRANT = 'docs/control-plane.md, "Components alone", has a role to grant'
-
-
-def connection_of(kubeconfig: Path | None, context: str | None) -> Connection:
-    """Where the server is and who asks it. Whoever has no kubeconfig means the server that `allot up` started."""
-    from allotment.cli.data_folder import own_kubeconfig
-    from allotment.cli.failure import Failure
-    from allotment.client.connection import KubeconfigError, load
-
-    try:
-        return load(kubeconfig, context, fallback=own_kubeconfig())
-    except KubeconfigError as exc:
-        raise Failure(str(exc)) from exc
-
-
 async def check_rights(client: Client, name: str, rights: Sequence[Right]) -> None:
     """Raises Failure that lists what is not allowed."""
     from allotment.cli.failure import Failure
@@ -143,7 +59,7 @@ async def check_rights(client: Client, name: str, rights: Sequence[Right]) -> No
     lacking = words(await missing(client, rights))
     if lacking:
         more = f", and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
-        raise Failure(f"{name} lacks rights: it may not {'; '.join(lacking[:_SHOWN])}{more}", _GRANT)
+        raise Failure(f"{name} lacks rights: it may not {'; '.join(lacking[:_SHOWN])}{more}", GRANT)
 
 
 async def serve(service: Service, client: Client, work: Work) -> None:
@@ -225,7 +141,3 @@ class _Numbers:
             planned = loop.time() + _LAG_SECONDS
             await asyncio.sleep(_LAG_SECONDS)
             self._lag.observe(max(loop.time() - planned, 0.0))
-
-
-def log_level(verbose: bool) -> int:
-    return logging.INFO if verbose else logging.WARNING

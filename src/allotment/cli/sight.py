@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -16,23 +15,9 @@ from typing import Any
 import click
 
 from allotment.cli.data_folder import KUBECONFIG_HELP
+from allotment.cli.source import Sight
 
 TABLE, WIDE, NAME = "table", "wide", "name"
-
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """What the options say."""
-
-    namespaces: tuple[str, ...] = ()
-    all_namespaces: bool = False  # all claims or no answer
-    kubeconfig: Path | None = None
-    context: str | None = None
-    offline: tuple[str, ...] = ()
-
-    def wants(self, namespace: str) -> bool:
-        """Whether things of a namespace are of interest; those without any always are."""
-        return not namespace or not self.namespaces or namespace in self.namespaces
 
 
 def sight_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -82,8 +82,8 @@ class Status:
 def _asked(folder: DataFolder, holder: Holder) -> Status:
     import uvloop
 
+    from allotment.cli.connecting import connection_of
     from allotment.cli.failure import Failure
-    from allotment.cli.service import connection_of
 
     known = Status(folder.path, _size(folder), holder.process, holder.since or "?")
     try:
@@ -96,7 +96,7 @@ def _asked(folder: DataFolder, holder: Holder) -> Status:
 
 async def _ask(folder: DataFolder, known: Status) -> Status:
     from allotment.api.status import StatusError
-    from allotment.cli.service import connected
+    from allotment.cli.connecting import connected
     from allotment.client.transport import Call
 
     async with connected(folder.kubeconfig, None, "allotment-status", lambda words: None) as client:

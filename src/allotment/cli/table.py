@@ -12,7 +12,8 @@ from allotment.api import alpha2
 from allotment.api.text import few
 from allotment.cli.cluster import Claim
 from allotment.cli.picture import PoolPicture, State, pictures
-from allotment.cli.placement import Decision, Placement, Rejection
+from allotment.cli.placement import Decision, Placement
+from allotment.cli.rejections import Rejection, _closeness, folded, in_common, tally
 from allotment.cli.screen import Cell, Screen, Span
 
 NAMED_DEVICES = 16
@@ -159,24 +160,6 @@ def _show_refused(placement: Placement, screen: Screen, *, explain: bool) -> Non
             screen.line(f"... and {_counted(more, 'nodes')} more; --explain shows all", indent=2)
 
 
-def folded(rejections: Sequence[Rejection]) -> list[list[Rejection]]:
-    """Rejections that differ only in the names of devices, of their holders and of pools together; the closest first."""
-    groups: dict[object, list[Rejection]] = {}
-    for rejection in rejections:
-        reason = rejection.reason
-        key: object = nameless(rejection.words)
-        if reason is not None:
-            asks = tuple((ask.request, ask.needed, tuple(sorted(tally(ask).items()))) for ask in reason.asks)
-            key = asks, tuple(map(nameless, reason.pools))
-        groups.setdefault(key, []).append(rejection)
-    return sorted(groups.values(), key=lambda group: _closeness(group[0]), reverse=True)
-
-
-def tally(ask: AskReason) -> Counter[tuple[str, str]]:
-    """How many devices there are of each reason."""
-    return Counter((device.code, device.text) for device in ask.devices)
-
-
 def show_rejection(rejections: Sequence[Rejection], screen: Screen, *, explain: bool) -> None:
     """Nodes that fail alike: what each request lacks, in counts or device by device."""
     first = rejections[0]
@@ -198,12 +181,6 @@ def show_rejection(rejections: Sequence[Rejection], screen: Screen, *, explain: 
     pools = first.reason.pools if len(rejections) == 1 else list(map(nameless, first.reason.pools))
     for line in [*rest, *pools]:
         screen.line(nodes, f": {line}", indent=2)
-
-
-def in_common(rejections: Sequence[Rejection]) -> str:
-    """The words of rejections that are alike: without the names on one node, where there are several."""
-    words = rejections[0].words
-    return words if len(rejections) == 1 or rejections[0].reason is not None else nameless(words)
 
 
 def _counts(alike: Sequence[AskReason]) -> Iterator[str]:
@@ -240,20 +217,6 @@ def _lack(ask: AskReason) -> str:
     near = [device for device in others if device.code != "selector"]
     why = fold(near or others)
     return f"request {ask.request} needs {ask.needed} and has {ask.fitting}" + (f", {why}" if why else "")
-
-
-_CLOSE_CALLS = {"capacity": 2, "taint": 3, "constraint": 3, "groups": 4, "counters": 4, FITS: 5}
-"""How far a device got that fails for this reason; others, such as a selector, come first."""
-
-
-def _closeness(rejection: Rejection) -> tuple[float, int]:
-    """How much of what is needed a node has; then how close the best of its devices came."""
-    if rejection.reason is None:
-        return -1.0, 0
-    asks = rejection.reason.asks
-    filled = sum(min(ask.fitting, ask.needed) / max(ask.needed, 1) for ask in asks) / max(len(asks), 1)
-    best = max((_CLOSE_CALLS.get(d.code, 1) for ask in asks if ask.short for d in ask.devices), default=0)
-    return filled, best
 
 
 def _show_passed_over(placement: Placement, screen: Screen) -> None:

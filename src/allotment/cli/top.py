@@ -15,7 +15,7 @@ from allotment.cli.sight import TABLE, sight_options
 if TYPE_CHECKING:
     from allotment.cli.overview import Overview
     from allotment.cli.seen import Seen
-    from allotment.cli.sight import Sight
+    from allotment.cli.source import Sight
 
 _PATIENCE = 5.0
 """Seconds in which pods are asked about for a single picture; those after that are told with their own condition."""
@@ -91,7 +91,7 @@ def _print(overview: Overview, name: str) -> None:
 
 
 def _name(sight: Sight) -> str:
-    from allotment.cli.service import connection_of
+    from allotment.cli.connecting import connection_of
 
     return _SAVED if sight.offline else connection_of(sight.kubeconfig, sight.context).server
 
@@ -121,9 +121,9 @@ async def _saved(sight: Sight, interval: float) -> None:
 
 async def _served(sight: Sight, interval: float) -> None:
     """The first look is taken before the screen is, so that what keeps it from being taken is told as ever."""
+    from allotment.cli.connecting import connected, connection_of
     from allotment.cli.following import Following
     from allotment.cli.live_view import LiveView
-    from allotment.cli.service import connected, connection_of
     from allotment.client.outage import OutageTeller
 
     words: list[str] = []

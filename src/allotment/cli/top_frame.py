@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from allotment.api.text import plural, printable
 from allotment.cli.device_cell import Kind, cells, room_for
 from allotment.cli.top_view import Extent, Part, Sort
-from allotment.cli.usage_table import UNKNOWN, allocated_words, broken, parts, problem
+from allotment.cli.usage_document import UNKNOWN
+from allotment.cli.usage_table import allocated_words, parts, problem
 from allotment.usage.rollup import NodePool
 
 if TYPE_CHECKING:
@@ -326,13 +327,13 @@ def _pools(pools: Sequence[PoolUsage], room: int, view: View, width: int) -> _Sh
     for pool, count in zip(seen, counts, strict=True):
         whole = NodePool(pool.id, pool.devices, pool.summary, pool.hidden)
         line: Line = [
-            (_cut(pool.pool_name, name).ljust(name + _GAP), "red" if broken(pool) else ""),
+            (_cut(pool.pool_name, name).ljust(name + _GAP), "red" if pool.broken else ""),
             (_cut(pool.driver, driver).ljust(driver + _GAP), "dim"),
             *_padded(cells([whole], signs), signs + _GAP),
             (count.ljust(wide), ""),
         ]
         if words := problem(pool):
-            line.append((f"  {words}", "red" if broken(pool) else "yellow"))
+            line.append((f"  {words}", "red" if pool.broken else "yellow"))
         lines.append(line)
     return _Shown(lines, extent, first)
 
@@ -357,7 +358,7 @@ def _pool_order(sort: Sort) -> Callable[[PoolUsage], Any]:
         Sort.FREE: lambda pool: (-pool.summary.available, pool.id),
         Sort.USED: lambda pool: (-pool.summary.allocated, pool.id),
         Sort.TROUBLE: lambda pool: (
-            not broken(pool), not pool.validation_errors, -pool.summary.unavailable, pool.id,
+            not pool.broken, not pool.validation_errors, -pool.summary.unavailable, pool.id,
         ),
     }[sort]  # fmt: skip
 

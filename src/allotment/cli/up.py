@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from allotment.cli.catalog import catalog_option, read_files
+from allotment.cli.catalog import catalog_option
+from allotment.cli.catalogue_files import read_files
 from allotment.cli.data_folder import data_dir_option
 from allotment.cli.feature_gates import DEVICES, feature_gates_option
 
@@ -111,7 +112,7 @@ def command(
     from allotment.apiserver.server import Options
     from allotment.cli.components import Wanted
     from allotment.cli.data_folder import folder_of
-    from allotment.cli.embedded import demo_catalogue
+    from allotment.cli.demo_objects import demo_catalogue
     from allotment.cli.log import set_up
     from allotment.cli.memory import return_large_memory
     from allotment.cli.scheduler_config import configuration_of
@@ -230,7 +231,7 @@ def _cannot_listen(exc: OSError, options: Options) -> Failure:
 
 async def _prepare(server: ApiServer, demo: bool) -> None:
     """Writes what a person goes on with, or says why it cannot be written."""
-    from allotment.cli.embedded import bring_fleet
+    from allotment.cli.demo_objects import bring_fleet
     from allotment.cli.failure import Failure
 
     try:
@@ -256,7 +257,7 @@ async def _demo_objects(brought: Coroutine[Any, Any, None]) -> None:
 
 
 async def _begin(server: ApiServer, wanted: Wanted, demo: bool) -> None:
-    from allotment.cli.embedded import bring_workloads
+    from allotment.cli.demo_objects import bring_workloads
 
     if demo:
         await _demo_objects(bring_workloads(server))
@@ -264,7 +265,7 @@ async def _begin(server: ApiServer, wanted: Wanted, demo: bool) -> None:
 
 
 def _greet(server: ApiServer, wanted: Wanted, demo: bool) -> None:
-    from allotment.cli.screen import whole_words
+    from allotment.cli.remarks import whole_words
 
     parts = (("scheduler", wanted.scheduler), ("controllers", wanted.controllers))
     absent = [name for name, there in parts if not there]

@@ -6,6 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from allotment.usage.partly_free import partly_free
+from allotment.usage.summary import Summary
+
+if TYPE_CHECKING:
+    from allotment.api.quantity import Quantity
+    from allotment.usage.allocation import AllocationInfo
+    from allotment.usage.device import DeviceUsage
+    from allotment.usage.pool import PoolUsage
+    from allotment.usage.rollup import NodePool
 
 if TYPE_CHECKING:
     from allotment.allocator.pool import PoolID
@@ -119,3 +127,6 @@ def _finding(finding: Finding) -> Document:
 
 def _amounts(amounts: Mapping[str, Quantity]) -> dict[str, str]:
     return {name: str(amount) for name, amount in sorted(amounts.items())}
+
+
+UNKNOWN = "unknown"

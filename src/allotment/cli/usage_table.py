@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.text import plural
-from allotment.cli.screen import Cell, Screen, TerminalScreen, remark
+from allotment.cli.remarks import remark
+from allotment.cli.screen import Cell, Screen, TerminalScreen
+from allotment.cli.usage_document import UNKNOWN
 from allotment.usage.partly_free import partly_free
 from allotment.usage.summary import NOTHING, DeviceState, Summary
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from allotment.usage.pool import PoolUsage
     from allotment.usage.rollup import NodePool
 
-UNKNOWN = "unknown"
 _BAR = 16
 _HOLDERS = 3
 _STYLES = {
@@ -68,7 +69,7 @@ def _row(pool: PoolUsage, *, bars: bool, partly: bool, wide: bool) -> list[Cell]
     row += [bar(summary)] if bars else []
     if wide:
         row += [str(pool.generation), f"{pool.observed_slices}/{pool.expected_slices}"]
-    return [*row, (problem(pool, wide=wide), "red" if broken(pool) else "yellow")]
+    return [*row, (problem(pool, wide=wide), "red" if pool.broken else "yellow")]
 
 
 def partly_free_words(pool: PoolUsage | NodePool) -> str:
@@ -85,11 +86,6 @@ def bar(summary: Summary) -> Cell:
     out = min(-(-(summary.unavailable + summary.unknown) * _BAR // total), _BAR - full)
     style = "green" if summary.available else "dim" if summary.unknown else "yellow"
     return "█" * full + "▒" * out + "░" * (_BAR - full - out), style
-
-
-def broken(pool: PoolUsage) -> bool:
-    """Whether nothing of the pool is given out."""
-    return not (pool.complete.holds and pool.valid.holds)
 
 
 def problem(pool: PoolUsage, *, wide: bool = False) -> str:

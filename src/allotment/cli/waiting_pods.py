@@ -20,8 +20,7 @@ from allotment.api.core import Node, Pod
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from allotment.cli.cluster import name_of
 from allotment.cli.examination import hides_volumes, hold_hidden, objects_of, plenty, profile_of, sees_group
-from allotment.cli.explanation import State
-from allotment.cli.explanation_text import BEGINNINGS
+from allotment.cli.explanation import BEGINNINGS, State
 from allotment.cli.pod_explanation import condition_of, from_templates, identified, regardless_of_nodes
 from allotment.controllers.claims.claim_users import claim_name
 from allotment.scheduler.cluster import Cluster

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from allotment.autoscaler.catalogue.machine import Machine
     from allotment.autoscaler.scenario.scenario import Scenario
-    from allotment.cli.sight import Sight
+    from allotment.cli.source import Sight
     from allotment.cli.whatif_input import Scene
 
 
@@ -89,7 +89,8 @@ def _read(name: str) -> Scenario:
     from allotment.api.manifest import Located, read_manifest
     from allotment.autoscaler.scenario.scenario import ScenarioError, read_scenario
     from allotment.cel.expression_check import check_expression
-    from allotment.cli.input import BadInput, reason, text
+    from allotment.cli.failure import BadInput
+    from allotment.cli.input import reason, text
 
     folder = Path() if name == "-" else Path(name).parent
 
@@ -109,7 +110,7 @@ def _read(name: str) -> Scenario:
 
 def _machines(catalog: Sequence[str], scene: Scene) -> Sequence[Machine]:
     from allotment.autoscaler.catalogue.overlays import evaluate
-    from allotment.cli.catalog import read_files, with_own
+    from allotment.cli.catalogue_files import read_files, with_own
 
     if not catalog:
         return ()

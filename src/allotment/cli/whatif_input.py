@@ -23,14 +23,15 @@ from allotment.cli.examination import (
     objects_of,
     plenty,
 )
-from allotment.cli.input import BadInput, read_objects
+from allotment.cli.failure import BadInput
+from allotment.cli.input import read_objects
 from allotment.cli.plan_input import checked, waiting
 from allotment.cli.seen import Seen, look
 from allotment.controllers.claims.claim_users import claim_name
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
-    from allotment.cli.sight import Sight
+    from allotment.cli.source import Sight
 
 SOURCES = (NodeOverlay, NodePool, NodeGroup)
 """What a cluster itself says about machines to be had."""

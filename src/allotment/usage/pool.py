@@ -80,6 +80,11 @@ class PoolUsage:
         return PoolID(self.driver, self.pool_name)
 
     @property
+    def broken(self) -> bool:
+        """Whether nothing of it is given out."""
+        return not (self.complete.holds and self.valid.holds)
+
+    @property
     def unseen(self) -> int:
         """Among how many devices the ``hidden`` ones are: those that no claim has that the caller may see."""
         return sum(not any(not each.admin_access for each in device.allocations) for device in self.devices)

@@ -20,7 +20,7 @@ from allotment.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
-from allotment.api.text import few
+from allotment.api.text import few, plural
 from allotment.autoscaler.errors import Refused
 from allotment.autoscaler.scenario.pool_size import current, grown, is_partitioned, shrunk
 from allotment.autoscaler.simulate.bound_objects import left

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.core import Node, Pod
-from allotment.api.text import few
+from allotment.api.text import few, plural
 
 if TYPE_CHECKING:
     from allotment.autoscaler.scenario.scenario import Step

@@ -1,0 +1,75 @@
+"""Why nodes were not taken, and which rejections are alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from allotment.allocator.errors import nameless
+from allotment.allocator.outcome import Allocated, GaveUp, Invalid, Outcome, Unsatisfiable
+from allotment.allocator.reasons import FITS, AskReason, NodeReason
+from allotment.api.core import Node
+
+
+@dataclass(slots=True)
+class Rejection:
+    """Why a node was not taken: a sentence and, where devices are the reason, the whole tree. No node: none can be."""
+
+    node: str
+    words: str
+    reason: NodeReason | None = None
+
+
+def rejection_of(node: Node, refusal: str | Outcome) -> Rejection:
+    name = node.metadata.name
+    match refusal:
+        case Unsatisfiable():
+            reason = refusal.reasons()
+            return Rejection(name, str(reason), reason)
+        case Invalid():
+            return Rejection(name, str(refusal.error))
+        case GaveUp():
+            return Rejection(name, f"gave up after {refusal.steps} steps, neither found nor excluded")
+        case Allocated():
+            raise AssertionError("an allocation is no rejection")
+        case words:
+            return Rejection(name, words)
+
+
+def folded(rejections: Sequence[Rejection]) -> list[list[Rejection]]:
+    """Rejections that differ only in the names of devices, of their holders and of pools together; the closest first."""
+    groups: dict[object, list[Rejection]] = {}
+    for rejection in rejections:
+        reason = rejection.reason
+        key: object = nameless(rejection.words)
+        if reason is not None:
+            asks = tuple((ask.request, ask.needed, tuple(sorted(tally(ask).items()))) for ask in reason.asks)
+            key = asks, tuple(map(nameless, reason.pools))
+        groups.setdefault(key, []).append(rejection)
+    return sorted(groups.values(), key=lambda group: _closeness(group[0]), reverse=True)
+
+
+def tally(ask: AskReason) -> Counter[tuple[str, str]]:
+    """How many devices there are of each reason."""
+    return Counter((device.code, device.text) for device in ask.devices)
+
+
+def in_common(rejections: Sequence[Rejection]) -> str:
+    """The words of rejections that are alike: without the names on one node, where there are several."""
+    words = rejections[0].words
+    return words if len(rejections) == 1 or rejections[0].reason is not None else nameless(words)
+
+
+_CLOSE_CALLS = {"capacity": 2, "taint": 3, "constraint": 3, "groups": 4, "counters": 4, FITS: 5}
+"""How far a device got that fails for this reason; others, such as a selector, come first."""
+
+
+def _closeness(rejection: Rejection) -> tuple[float, int]:
+    """How much of what is needed a node has; then how close the best of its devices came."""
+    if rejection.reason is None:
+        return -1.0, 0
+    asks = rejection.reason.asks
+    filled = sum(min(ask.fitting, ask.needed) / max(ask.needed, 1) for ask in asks) / max(len(asks), 1)
+    best = max((_CLOSE_CALLS.get(d.code, 1) for ask in asks if ask.short for d in ask.devices), default=0)
+    return filled, best
