@@ -44,7 +44,7 @@ from allotment.autoscaler.provision.provisioner import provision
 from allotment.autoscaler.simulate.drain import Drained, drain
 from allotment.autoscaler.simulate.simulation import Bound, Simulation, start_simulation
 from allotment.autoscaler.simulate.utilisation import utilisation
-from allotment.cli.memory import spare_collector
+from allotment.daemons.memory import spare_collector
 from benchmarks import autoscaler_problems, fleets, rehearsal
 from benchmarks.rehearsal import asker
 

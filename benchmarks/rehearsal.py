@@ -24,7 +24,7 @@ from allotment.api.codec import decode
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim, ResourceClaimStatus, ResourceSlice
-from allotment.cli.memory import spare_collector
+from allotment.daemons.memory import spare_collector
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import DEFAULT, DEFAULT_SCHEDULER
 from allotment.scheduler.core import Scheduler

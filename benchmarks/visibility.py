@@ -35,7 +35,7 @@ from allotment.api.resource import (
     ResourceClaimStatus,
     ResourceSlice,
 )
-from allotment.cli.memory import spare_collector
+from allotment.daemons.memory import spare_collector
 from allotment.usage.remaining import remaining
 from allotment.usage.usage import Usage
 from benchmarks import served_usage

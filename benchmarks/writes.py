@@ -33,10 +33,10 @@ from allotment.apiserver.registry.call import Call, Written
 from allotment.apiserver.registry.catalogue import Served
 from allotment.apiserver.registry.patches import PatchType
 from allotment.apiserver.server import ApiServer, Options, now
-from allotment.cli.memory import spare_collector
 from allotment.client.client import Client, Collection
 from allotment.client.client import PatchType as ClientPatchType
 from allotment.client.in_process import InProcessTransport
+from allotment.daemons.memory import spare_collector
 
 Obj = dict[str, Any]
 

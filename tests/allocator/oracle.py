@@ -12,7 +12,7 @@ from allotment.allocator.strategy import FIRST_FIT
 from allotment.api.codec import decode, to_builtins
 from allotment.api.resource import Device
 from allotment.cel.device import CelError, DeviceFeatures, compile_derived, compile_selector
-from allotment.cli.ndjson import SHARE_ID, ProblemLine, _holdings, _told
+from allotment.cli.ndjson.problem_line import SHARE_ID, ProblemLine, _holdings, _told
 from tests import bruteforce
 from tests.bruteforce import ExpressionError, check_answer
 from tests.problems import demand, inventory

@@ -14,8 +14,8 @@ from allotment.api.core import Pod, ResourceQuota
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.autoscaler.provision.plan import Plan
 from allotment.autoscaler.simulate.simulation import start_simulation
-from allotment.cli.plan_input import waiting
-from allotment.cli.planning import planned
+from allotment.insight.pending_work import waiting
+from allotment.insight.planning import planned
 from tests.allocator import build
 from tests.autoscaler.build import catalogue, gpus, pool, type_
 from tests.autoscaler.scenarios import submit, tried, workload

@@ -21,8 +21,8 @@ from allotment.autoscaler.provision.machine_trials import claims_of
 from allotment.autoscaler.simulate.declared_features import declaring
 from allotment.autoscaler.simulate.expected_machines import expect
 from allotment.autoscaler.simulate.pending_pods import pending
-from allotment.cli.plan_input import waiting
-from allotment.cli.planning import planned
+from allotment.insight.pending_work import waiting
+from allotment.insight.planning import planned
 from allotment.scheduler.plugins.node_declared_features import HOST_NETWORK_USERS as FEATURE
 from tests.allocator import build
 from tests.autoscaler.build import (

@@ -7,7 +7,7 @@ import pytest
 
 from allotment.cel.errors import CelError
 from allotment.cel.plain import compile_plain
-from allotment.cli.typed_value import from_typed, to_typed
+from allotment.cli.ndjson.typed_value import from_typed, to_typed
 from tests.corpus import corpus
 
 MISSES = {

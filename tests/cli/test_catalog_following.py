@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from allotment.autoscaler.catalogue.catalogue import Catalogue
-from allotment.cli.catalog_following import follow_files, state_of
+from allotment.insight.catalogue_following import follow_files, state_of
 
 TYPE = """
 apiVersion: allotment.dev/v1

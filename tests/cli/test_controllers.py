@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from allotment.api.codec import to_builtins
-from allotment.cli import controllers
+from allotment.cli.commands import controllers
 from allotment.controllers import suite
 from tests.autoscaler import build
 from tests.cli.conftest import CHECKOUT, Allot
@@ -20,7 +20,7 @@ __all__ = ["served"]  # a fixture
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands that run in this process leave its logs alone."""
-    monkeypatch.setattr("allotment.cli.log.set_up", lambda level: None)
+    monkeypatch.setattr("allotment.daemons.log.set_up", lambda level: None)
 
 
 def test_alone_they_make_claims_and_serve_their_numbers(served: Served) -> None:

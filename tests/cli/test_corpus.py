@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from allotment.cli.ndjson import allocate_line, cel_line
+from allotment.cli.ndjson.problem_line import allocate_line, cel_line
 from tests.corpus import corpus
 
 Case = dict[str, Any]

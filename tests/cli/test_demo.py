@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from allotment.apiserver.server import ApiServer
-from allotment.cli import demo, demo_objects
-from allotment.cli.demo import Picture, Stage
-from allotment.cli.demo_table import STORY, Launched, Row, unexpected
+from allotment.cli.commands import demo
+from allotment.cli.commands.demo import Picture, Stage
+from allotment.cli.render.demo_table import STORY, Launched, Row, unexpected
+from allotment.daemons import demo_objects
 from tests.cli.conftest import CHECKOUT, Allot, same_as_golden
 
 WHY = (
@@ -123,7 +124,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[Picture | None]:
         return result[0]
 
     monkeypatch.setattr(demo, "_play", played)
-    monkeypatch.setattr("allotment.cli.log.set_up", lambda level: None)  # both are the process's,
+    monkeypatch.setattr("allotment.daemons.log.set_up", lambda level: None)  # both are the process's,
     monkeypatch.setattr("sys.setswitchinterval", lambda seconds: None)  # which is the tests' here
     return result
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from allotment.api.claim_marks import STANDS_IN_FOR
-from allotment.cli.ailments import KINDS
+from allotment.insight.findings import KINDS
 from tests.cli.conftest import Allot, Ran, same_as_golden
 from tests.cli.fleet import HEALTHY, OLD, WRONG, Json, claim, node, pod, slice_of, written
 

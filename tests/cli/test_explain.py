@@ -18,12 +18,12 @@ from allotment.api.meta import ApiStruct
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from allotment.api.storage import PersistentVolume
-from allotment.cli.claim_explanation import told_of_claim
-from allotment.cli.explanation import State
-from allotment.cli.explanation_document import explanation_document
-from allotment.cli.failure import NoAnswer
-from allotment.cli.pod_explanation import told_of_pod
-from allotment.cli.seen import Seen
+from allotment.insight.errors import NoAnswer
+from allotment.insight.explain.claim import told_of_claim
+from allotment.insight.explain.document import explanation_document
+from allotment.insight.explain.explanation import State
+from allotment.insight.explain.pod import told_of_pod
+from allotment.insight.snapshot import Seen
 from tests.cli.conftest import Allot, Ran, same_as_golden
 from tests.cli.fleet import (
     GPU,

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from allotment.autoscaler.simulate.simulation import start_simulation
-from allotment.cli.feature_gates import DEVICES, GATES, feature_gates_option
+from allotment.cli.options.feature_gates import DEVICES, GATES, feature_gates_option
 from allotment.controllers import suite
 from allotment.scheduler.diagnosis import Refusal
 from tests.cli.conftest import Allot
@@ -61,8 +61,8 @@ def test_gates_switch_controllers_that_there_are() -> None:
 def test_without_dynamic_resource_allocation_claims_are_left_alone(allot: Allot, tmp_path: object) -> None:
     with (
         patch("uvloop.run", lambda running: running.close()),
-        patch("allotment.cli.log.set_up", lambda level: None),
-        patch("allotment.cli.up._serve") as serve,
+        patch("allotment.daemons.log.set_up", lambda level: None),
+        patch("allotment.cli.commands.up._serve") as serve,
     ):
         gate = "DynamicResourceAllocation=false"
         ran = allot("up", "--data-dir", f"{tmp_path}/data", "--feature-gates", gate)
@@ -80,8 +80,8 @@ def test_without_dynamic_resource_allocation_claims_are_left_alone(allot: Allot,
 def test_up_runs_the_controller_while_its_gate_is_on(allot: Allot, tmp_path: object, given: str) -> None:
     with (
         patch("uvloop.run", lambda running: running.close()),
-        patch("allotment.cli.log.set_up", lambda level: None),
-        patch("allotment.cli.up._serve") as serve,
+        patch("allotment.daemons.log.set_up", lambda level: None),
+        patch("allotment.cli.commands.up._serve") as serve,
     ):
         ran = allot("up", "--data-dir", f"{tmp_path}/data", "--feature-gates", f"{GATE}={given}")
     assert ran.code == 0, ran.err

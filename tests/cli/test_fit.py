@@ -13,9 +13,9 @@ from allotment.api import alpha2
 from allotment.api.core import Node
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
-from allotment.cli.failure import NoAnswer
-from allotment.cli.seen import Seen
-from allotment.cli.shape import Fit, Shapes, how_many
+from allotment.insight.errors import NoAnswer
+from allotment.insight.fit import Fit, Shapes, how_many
+from allotment.insight.snapshot import Seen
 from allotment.usage.remaining import Fits, Remaining
 from tests.cli.conftest import Allot, Ran, same_as_golden
 from tests.cli.fleet import GPU, HEALTHY, V1, WRONG, Json, claim, gpu_class, node, slice_of, written

@@ -11,12 +11,12 @@ import pytest
 
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
 from allotment.apiserver.server import ApiServer, Options
-from allotment.cli import following
-from allotment.cli.following import Following
-from allotment.cli.overview import Overview
 from allotment.client.client import Client
 from allotment.client.form import Obj
 from allotment.client.in_process import InProcessTransport
+from allotment.insight import following
+from allotment.insight.following import Following
+from allotment.insight.overview import Overview
 from tests.cli.fleet import claim, gpu_class, node, pool_counts, slice_of
 from tests.cli.test_seen import may_list, role
 

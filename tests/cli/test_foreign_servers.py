@@ -11,10 +11,10 @@ import pytest
 from allotment.api.core import Node
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim, ResourceSlice
-from allotment.cli.failure import Failure
-from allotment.cli.seen import USE, Seen, look_at
 from allotment.client.client import Client
 from allotment.client.transport import Call, Reply
+from allotment.insight.errors import Failure
+from allotment.insight.snapshot import USE, Seen, look_at
 from tests.cli.fleet import Json, claim, node, pool_counts, slice_of
 from tests.client.script import Script, refusal, reply
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from allotment.cli.completion import words_after
+from allotment.cli.commands.completion import words_after
 from allotment.cli.main import allot as commands
 from tests.cli.conftest import CHECKOUT, Allot
 

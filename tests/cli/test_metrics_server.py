@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from allotment.cli.metrics_server import MAX_HEAD, serving_metrics
+from allotment.daemons.metrics_server import MAX_HEAD, serving_metrics
 
 
 def answer(*requests: bytes) -> list[bytes]:

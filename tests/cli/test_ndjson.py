@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from allotment.cli import stream
-from allotment.cli.ndjson import SHARE_ID, allocate_line, cel_line
-from allotment.cli.stream import serve
+from allotment.cli.ndjson import stream
+from allotment.cli.ndjson.problem_line import SHARE_ID, allocate_line, cel_line
+from allotment.cli.ndjson.stream import serve
 from tests.cli.conftest import Allot
 from tests.problems import random_problem
 from tests.thoroughness import examples

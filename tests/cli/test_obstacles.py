@@ -30,15 +30,15 @@ from allotment.autoscaler.provision.launch import decide
 from allotment.autoscaler.scenario.scenario_run import Rehearsal
 from allotment.autoscaler.simulate.pending_pods import pending
 from allotment.autoscaler.simulate.simulation import start_simulation
-from allotment.cli import answer
-from allotment.cli.examination import KINDS
-from allotment.cli.explanation import State
-from allotment.cli.plan_input import waiting
-from allotment.cli.planning import planned
-from allotment.cli.pod_explanation import told_of_pod
-from allotment.cli.seen import Seen
-from allotment.cli.waiting_pods import WaitingPods
 from allotment.controllers.claims.claim_users import claim_name
+from allotment.insight.explain import answer
+from allotment.insight.explain.explanation import State
+from allotment.insight.explain.pod import told_of_pod
+from allotment.insight.explain.trial_scheduler import KINDS
+from allotment.insight.pending_work import waiting
+from allotment.insight.planning import planned
+from allotment.insight.snapshot import Seen
+from allotment.insight.waiting_pods import WaitingPods
 from tests.allocator import build
 from tests.autoscaler.build import catalogue, evaluated, gpus, type_
 from tests.autoscaler.build import pool as node_pool
@@ -367,7 +367,7 @@ def by_dashboard(case: Case) -> str:
         return seen_of(case)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("allotment.cli.seen.look_at", look_at)
+        patch.setattr("allotment.insight.snapshot.look_at", look_at)
         told = asyncio.run(answer.explained(None, "default", "p"))  # type: ignore[arg-type]  # nothing is read
     return "" if told["state"] == State.FITS else str(told["reason"])
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from allotment.allocator.strategy import STRATEGIES
 from allotment.api.manifest import read_manifest
 from allotment.cel.expression_check import check_expression
-from allotment.cli.cluster import Cluster, gather
-from allotment.cli.failure import BadInput
-from allotment.cli.input import Reading
-from allotment.cli.placement import Placement, place
+from allotment.insight.errors import BadInput
+from allotment.insight.manifest_cluster import Cluster, gather
+from allotment.insight.manifest_files import Reading
+from allotment.insight.placement.placing import Placement, place
 from tests.problems import problems
 from tests.thoroughness import examples
 

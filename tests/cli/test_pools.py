@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from allotment.cli import main as commands
-from allotment.cli.screen import TerminalScreen
-from allotment.cli.usage_table import bar
+from allotment.cli.render.screen import TerminalScreen
+from allotment.cli.render.usage_table import bar
 from allotment.usage.summary import Summary
 from tests.cli.conftest import CHECKOUT, Allot, Ran, same_as_golden
 from tests.cli.fleet import HEALTHY, WRONG, Json, claim, slice_of, written
@@ -115,7 +115,7 @@ def test_bars(summary: Summary, drawn: str) -> None:
 
 def test_a_terminal_gets_bars(allot: Allot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "140")
-    monkeypatch.setattr("allotment.cli.screen.open_screen", TerminalScreen)
+    monkeypatch.setattr("allotment.cli.render.screen.open_screen", TerminalScreen)
     assert "█" in pools(allot).out
 
 

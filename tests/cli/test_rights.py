@@ -11,14 +11,14 @@ import yaml
 
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
 from allotment.apiserver.server import ApiServer, Options
-from allotment.cli import controllers, scheduler
-from allotment.cli.rights import Right, missing, words, writing
-from allotment.cli.service import Service
+from allotment.cli.commands import controllers, scheduler
 from allotment.client.client import Client
 from allotment.client.discovery import Discovery, Served, discover
 from allotment.client.form import Resource
 from allotment.client.in_process import InProcessTransport
+from allotment.client.rights import Right, missing, words, writing
 from allotment.controllers import suite
+from allotment.daemons.service import Service
 from tests.cli.conftest import CHECKOUT
 
 MANIFEST = CHECKOUT / "examples" / "kubernetes" / "components.yaml"

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("quiet")
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands that run in this process leave its logs alone."""
-    monkeypatch.setattr("allotment.cli.log.set_up", lambda level: None)
+    monkeypatch.setattr("allotment.daemons.log.set_up", lambda level: None)
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.api.text import printable, printable_lines
-from allotment.cli.document import written_out
-from allotment.cli.failure import Failure
-from allotment.cli.log import JsonLines, ReadableLines
-from allotment.cli.screen import PlainScreen, TerminalScreen
+from allotment.cli.render.document import written_out
+from allotment.cli.render.screen import PlainScreen, TerminalScreen
+from allotment.daemons.log import JsonLines, ReadableLines
+from allotment.insight.errors import Failure
 from tests.cli.pseudo_terminal import ALLOT, in_terminal
 
 HOSTILE = "a\x1b[2J\x9b31m\u202eb\r\n\x07c"

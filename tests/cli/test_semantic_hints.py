@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from allotment.api.resource import ResourceClaim
-from allotment.cli.semantic_hints import semantic_hints
+from allotment.insight.explain.semantic_hints import semantic_hints
 from tests.allocator.trees import NICS, attribute, leaf, parameters, request, slice_of
 from tests.autoscaler.builders import semantic_claim, simulation
 

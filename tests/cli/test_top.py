@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.allocator.pool import PoolID
-from allotment.cli.device_cell import Kind, cells, kind_of
-from allotment.cli.explanation import State
-from allotment.cli.keys import keys_of
-from allotment.cli.overview import NodeView, Overview
-from allotment.cli.top_frame import Setting, age, frame
-from allotment.cli.top_view import Extent, Part, Sort, View, pressed
-from allotment.cli.waiting_pods import WaitingPod
+from allotment.cli.render.device_cell import Kind, cells, kind_of
+from allotment.cli.render.keys import keys_of
+from allotment.cli.render.top_frame import Setting, age, frame
+from allotment.cli.render.top_view import Extent, Part, Sort, View, pressed
+from allotment.insight.explain.explanation import State
+from allotment.insight.overview import NodeView, Overview
+from allotment.insight.waiting_pods import WaitingPod
 from allotment.usage.allocation import AllocationInfo
 from allotment.usage.device import COUNTERS_EXHAUSTED, HIDDEN_CLAIMS, POOL_INCOMPLETE, TAINTED, DeviceUsage
 from allotment.usage.inventory import Finding
@@ -266,7 +266,7 @@ def test_only_what_is_seen_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
         drawn.append(each.name)
         return kind_of(each)
 
-    monkeypatch.setattr("allotment.cli.device_cell.kind_of", noted)
+    monkeypatch.setattr("allotment.cli.render.device_cell.kind_of", noted)
     text(fleet(1000), View(), 80, 24)
     assert 0 < len(drawn) < 24 * 8 * 4
 

@@ -150,7 +150,7 @@ def test_a_mistake_of_ours_leaves_the_terminal_as_it_was_and_is_told(
 ) -> None:
     """Whatever is raised while the picture is drawn."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import allotment.cli.top_frame as it\n"
+        "import allotment.cli.render.top_frame as it\n"
         "real = it.frame\n"
         "def frame(overview, view, *rest):\n"
         "    if view.help: raise RuntimeError('drawn wrong')\n"

@@ -18,7 +18,7 @@ from allotment.cel.values import (
     equal,
     make_map,
 )
-from allotment.cli.typed_value import TypedValueError, from_typed, to_typed
+from allotment.cli.ndjson.typed_value import TypedValueError, from_typed, to_typed
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 scalars = (

@@ -19,12 +19,12 @@ from cryptography import x509
 
 from allotment.api.codec import to_builtins
 from allotment.api.status import Forbidden, NotFound, Unauthorized
-from allotment.cli.data_folder import folder_of
-from allotment.cli.failure import Failure
+from allotment.cli.options.data_folder import folder_of
 from allotment.client.client import Client
 from allotment.client.connection import load
 from allotment.client.over_http import HttpTransport
 from allotment.client.transport import Call
+from allotment.insight.errors import Failure
 from tests.autoscaler.build import pool, type_
 from tests.cli.conftest import Allot
 from tests.corpus import unavailable

@@ -8,9 +8,9 @@ from allotment.api.codec import decode
 from allotment.api.core import Node, Pod
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
-from allotment.cli.explanation import State
-from allotment.cli.seen import Seen
-from allotment.cli.waiting_pods import WaitingPods
+from allotment.insight.explain.explanation import State
+from allotment.insight.snapshot import Seen
+from allotment.insight.waiting_pods import WaitingPods
 from tests.cli.fleet import claim, gpu_class, node, pool_counts, slice_of
 from tests.cli.test_explain import waiting
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from allotment.cli.failure import MAX_COMPLAINTS
+from allotment.insight.errors import MAX_COMPLAINTS
 from tests.cli.conftest import Allot
 
 CLAIM = """apiVersion: resource.k8s.io/v1

@@ -30,8 +30,8 @@ from allotment.controllers.simulation.marks import is_simulated
 
 Obj = dict[str, Any]
 ROOT = Path(__file__).parents[2]
-FLEET = str(files("allotment.cli") / "demo_fleet.yaml")
-WORKLOADS = str(files("allotment.cli") / "demo_workloads.yaml")
+FLEET = str(files("allotment.daemons") / "demo_fleet.yaml")
+WORKLOADS = str(files("allotment.daemons") / "demo_workloads.yaml")
 VOLCANO = str(files("allotment.scheduler") / "volcano_crds.yaml")
 FEATURES = sorted((ROOT / "examples" / "features").glob("*.yaml"))
 FOR_MANIFESTS = str(ROOT / "tests" / "manifests_fleet.yaml")

@@ -16,7 +16,7 @@ from allotment.api.status import Unavailable
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.autoscaler.catalogue.node_claims import claim_of
-from allotment.cli import plan_process
+from allotment.daemons import plan_process
 from allotment.dashboard import machine_view, plans, views
 from allotment.dashboard.dashboard import Dashboard
 from tests.apiserver.http.serving import PATIENCE, Reply, Watch

@@ -12,10 +12,10 @@ from allotment.api.meta import ApiStruct
 from allotment.api.status import AlreadyExists
 from allotment.apiserver.auth.identity import Identity
 from allotment.autoscaler.catalogue.catalogue import Catalogue
-from allotment.cli.demo_objects import administrator
-from allotment.cli.embedded import dashboard_of
 from allotment.client.client import Client
 from allotment.client.form import resource_of
+from allotment.daemons.demo_objects import administrator
+from allotment.daemons.embedded import dashboard_of
 from tests.apiserver.http.serving import Serving, serving
 from tests.cli.fleet import GPU, V1, Json, claim, pool_counts, slice_of
 

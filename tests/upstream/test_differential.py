@@ -33,14 +33,14 @@ Fault = Callable[[Json], str | None]
 
 
 def our_allocation(problem: Json) -> Json:
-    from allotment.cli.ndjson import allocate_line
+    from allotment.cli.ndjson.problem_line import allocate_line
 
     answer: Json = json.loads(allocate_line(json.dumps(problem)))
     return answer
 
 
 def our_evaluation(question: Json) -> Json:
-    from allotment.cli.ndjson import cel_line
+    from allotment.cli.ndjson.problem_line import cel_line
 
     answer: Json = json.loads(cel_line(json.dumps(question)))
     return answer

@@ -15,43 +15,58 @@ from typing import TYPE_CHECKING
 
 import click
 
-from allotment.cli.failure import Failure
-from allotment.cli.help import CommandGroup, WholeWords
+from allotment.cli.render.help import CommandGroup, WholeWords
+from allotment.insight.errors import Failure
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _COMMANDS = {
     "allocate": (
-        "allotment.cli.allocate",
+        "allotment.cli.commands.allocate",
         "choose devices for claims and pods; say why the rest does not fit",
     ),
-    "cel": ("allotment.cli.cel", "which devices an expression selects, and what it read on the others"),
-    "demo": ("allotment.cli.demo", "see it all at work: a simulated fleet, workloads, and who gets what"),
-    "pools": ("allotment.cli.pools", "what each pool of devices has, and how much of it is left"),
-    "describe": ("allotment.cli.describe", "one pool, node or claim: each device, and who holds it"),
-    "top": ("allotment.cli.top", "nodes, devices, pools and waiting pods on one screen, live"),
-    "explain": ("allotment.cli.explain", "why a pod or claim does not fit, and what would help"),
-    "fit": ("allotment.cli.fit", "how many more claims of a shape fit: in the cluster, on each node"),
-    "doctor": ("allotment.cli.doctor", "what keeps devices from being used, and what to do about it"),
+    "cel": (
+        "allotment.cli.commands.cel",
+        "which devices an expression selects, and what it read on the others",
+    ),
+    "demo": (
+        "allotment.cli.commands.demo",
+        "see it all at work: a simulated fleet, workloads, and who gets what",
+    ),
+    "pools": ("allotment.cli.commands.pools", "what each pool of devices has, and how much of it is left"),
+    "describe": ("allotment.cli.commands.describe", "one pool, node or claim: each device, and who holds it"),
+    "top": ("allotment.cli.commands.top", "nodes, devices, pools and waiting pods on one screen, live"),
+    "explain": ("allotment.cli.commands.explain", "why a pod or claim does not fit, and what would help"),
+    "fit": (
+        "allotment.cli.commands.fit",
+        "how many more claims of a shape fit: in the cluster, on each node",
+    ),
+    "doctor": (
+        "allotment.cli.commands.doctor",
+        "what keeps devices from being used, and what to do about it",
+    ),
     "overlays": (
-        "allotment.cli.overlays",
+        "allotment.cli.commands.overlays",
         "what is known about machines that may be launched, and their devices",
     ),
-    "plan": ("allotment.cli.plan", "which machines to add for pods that wait, and at what price"),
+    "plan": ("allotment.cli.commands.plan", "which machines to add for pods that wait, and at what price"),
     "whatif": (
-        "allotment.cli.whatif",
+        "allotment.cli.commands.whatif",
         "try steps on a cluster in thought: who moves, who would wait, and why",
     ),
-    "up": ("allotment.cli.up", "start a Kubernetes-compatible control plane on this machine"),
-    "status": ("allotment.cli.status", "whether the server that `up` started runs, and where"),
-    "down": ("allotment.cli.down", "stop the server that `up` started"),
-    "kubeconfig": ("allotment.cli.kubeconfig", "issue credentials for the server that `up` started"),
-    "scheduler": ("allotment.cli.scheduler", "run the scheduler alone, on any Kubernetes cluster"),
-    "controllers": ("allotment.cli.controllers", "run controllers alone, on any Kubernetes cluster"),
-    "completion": ("allotment.cli.completion", "print the script that completes commands in your shell"),
-    "backup": ("allotment.cli.backup", "copy the server's store, also while it runs"),
-    "restore": ("allotment.cli.restore", "put a backup in place of the server's store"),
+    "up": ("allotment.cli.commands.up", "start a Kubernetes-compatible control plane on this machine"),
+    "status": ("allotment.cli.commands.status", "whether the server that `up` started runs, and where"),
+    "down": ("allotment.cli.commands.down", "stop the server that `up` started"),
+    "kubeconfig": ("allotment.cli.commands.kubeconfig", "issue credentials for the server that `up` started"),
+    "scheduler": ("allotment.cli.commands.scheduler", "run the scheduler alone, on any Kubernetes cluster"),
+    "controllers": ("allotment.cli.commands.controllers", "run controllers alone, on any Kubernetes cluster"),
+    "completion": (
+        "allotment.cli.commands.completion",
+        "print the script that completes commands in your shell",
+    ),
+    "backup": ("allotment.cli.commands.backup", "copy the server's store, also while it runs"),
+    "restore": ("allotment.cli.commands.restore", "put a backup in place of the server's store"),
 }
 
 
@@ -115,7 +130,7 @@ def plugin() -> int:
 
 def complete_plugin() -> int:
     """Answers kubectl, which runs ``kubectl_complete-dra`` with the words after ``kubectl dra``."""
-    from allotment.cli.completion import words_after
+    from allotment.cli.commands.completion import words_after
 
     print("\n".join(words_after(allot, sys.argv[1:])))
     return 0
@@ -151,7 +166,7 @@ def _show(error: click.ClickException | Failure) -> None:
     from io import StringIO
 
     from allotment.api.text import printable
-    from allotment.cli.remarks import whole_words
+    from allotment.insight.remarks import whole_words
 
     if isinstance(error, Failure):
         words = error.words()

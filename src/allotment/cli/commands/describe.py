@@ -1,0 +1,125 @@
+"""``allot describe``: one pool, node or claim, device by device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from allotment.cli.options.source_options import TABLE, WIDE, sight_options
+from allotment.cli.render.help import CommandGroup
+
+if TYPE_CHECKING:
+    from allotment.insight.snapshot import Seen
+    from allotment.insight.source import Sight
+    from allotment.insight.usage_document import Document
+
+
+@click.group(name="describe", cls=CommandGroup)
+def command() -> None:
+    """Shows one pool, node or claim in detail: each device, its state, and who holds it.
+
+    \b
+    Examples:  allot describe pool node-1
+               allot describe node node-1 -o wide
+               allot describe claim -n team-a train
+
+    Exit code: 0 shown, 1 there is no such thing, 2 it could not be found out.
+    """
+
+
+@command.command(name="pool", short_help="its devices, and who holds each of them")
+@click.argument("name")
+@sight_options(TABLE, WIDE)
+def describe_pool(name: str, sight: Sight, output: str) -> int:
+    """Shows the devices of a pool: each one's state, who holds it, or why nobody can.
+
+    NAME is the pool's own, DRIVER/POOL, or that of its ResourcePool. Of several pools of one name all are shown.
+
+    \b
+    Example:  allot describe pool gpu.example.com/node-1
+    """
+    from allotment.cli.render.pool_description import named_pools, show_pool
+    from allotment.cli.render.screen import open_screen
+    from allotment.insight.snapshot import USE, look
+    from allotment.insight.usage_document import pool_document
+
+    seen = look(sight, USE)
+    pools = named_pools(seen, name)
+    if output in (TABLE, WIDE):
+        _begin(seen)
+        screen = open_screen()
+        for number, pool in enumerate(pools):
+            if number:
+                screen.line("")
+            show_pool(pool, seen, screen, wide=output == WIDE)
+        return 0
+    return _print({"pools": [pool_document(pool, devices=True) for pool in pools]}, seen, output)
+
+
+@command.command(name="node", short_help="its devices, pool by pool")
+@click.argument("name")
+@sight_options(TABLE, WIDE)
+def describe_node(name: str, sight: Sight, output: str) -> int:
+    """Shows the devices of a node, pool by pool, and which pools it shares with other nodes.
+
+    \b
+    Example:  allot describe node node-1
+    """
+    from allotment.api.core import Node
+    from allotment.cli.render.pool_description import named_node, node_document, show_node
+    from allotment.cli.render.screen import open_screen
+    from allotment.insight.snapshot import USE, look
+
+    seen = look(sight, (*USE, Node))
+    usage = named_node(seen, name)
+    if output in (TABLE, WIDE):
+        _begin(seen)
+        show_node(usage, seen, open_screen(), wide=output == WIDE)
+        return 0
+    return _print(node_document(usage, seen), seen, output)
+
+
+@command.command(name="claim", short_help="what it asks for, what it has, who uses it")
+@click.argument("name")
+@sight_options(TABLE)
+def describe_claim(name: str, sight: Sight, output: str) -> int:
+    """Shows a claim: what it asks for, which devices it has, who uses it, what is wrong with it.
+
+    NAME is the claim's own or NAMESPACE/NAME.
+
+    \b
+    Example:  allot describe claim team-a/train
+    """
+    from dataclasses import replace
+    from datetime import UTC, datetime
+
+    from allotment.cli.render.claim_text import show_claim
+    from allotment.cli.render.screen import open_screen
+    from allotment.insight.claim_facts import PARAMETERS, claim_document, facts_of, named_claim
+    from allotment.insight.snapshot import USE, look
+
+    namespace, _, plain = name.rpartition("/")
+    if namespace:
+        sight = replace(sight, namespaces=(namespace,))
+    seen = look(sight, (*USE, *PARAMETERS))
+    now = datetime.now(UTC)
+    facts = facts_of(named_claim(seen, plain, sight.namespaces), seen, now)
+    if output == TABLE:
+        _begin(seen)
+        show_claim(facts, open_screen(), now)
+        return 0
+    return _print(claim_document(facts), seen, output)
+
+
+def _begin(seen: Seen) -> None:
+    from allotment.cli.render.usage_table import show_notes
+
+    show_notes(seen.notes)
+
+
+def _print(document: Document, seen: Seen, output: str) -> int:
+    from allotment.cli.render.document import written_out
+
+    click.echo(written_out({**document, "notes": seen.notes}, output))
+    return 0

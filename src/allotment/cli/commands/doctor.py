@@ -1,0 +1,89 @@
+"""``allot doctor``: what is wrong with devices in a cluster, and what to do about it."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+from allotment.cli.options.source_options import NAME, TABLE, WIDE, sight_options
+
+if TYPE_CHECKING:
+    from allotment.cli.render.screen import Screen
+    from allotment.insight.findings import Ailment
+    from allotment.insight.snapshot import Seen
+    from allotment.insight.source import Sight
+
+_SHOWN = 20
+
+
+@click.command(name="doctor")
+@sight_options(TABLE, WIDE, NAME)
+def command(sight: Sight, output: str) -> int:
+    """Looks for what keeps devices from being used, and says for each finding what to do next.
+
+    Finds pods that run with claims which were removed; claims that keep devices nobody uses, whose users are gone, that wait to be deleted, or that hold devices which
+    are not published any more; devices that were promised twice; pools that are incomplete, invalid, or have several devices
+    of one name; slices of old generations, and of nodes that are gone or not ready. With -n, of claims only those of these
+    namespaces. Nothing is changed.
+
+    \b
+    Examples:  allot doctor
+               allot doctor -o json | jq '.findings[].nextStep'
+
+    Exit code: 0 nothing is wrong, 1 something is, 2 it could not be found out.
+    """
+    from datetime import UTC, datetime
+
+    from allotment.api.core import Node, Pod
+    from allotment.api.text import printable
+    from allotment.cli.render.screen import open_screen
+    from allotment.cli.render.usage_table import show_notes
+    from allotment.insight.findings import ailments
+    from allotment.insight.snapshot import USE, look
+
+    seen = look(sight, (*USE, Node, Pod))
+    found = [each for each in ailments(seen, datetime.now(UTC)) if sight.wants(each.namespace)]
+    if output in (TABLE, WIDE):
+        show_notes(seen.notes)
+        _show(found, seen, open_screen(), most=None if output == WIDE else _SHOWN)
+    elif output == NAME:
+        for each in found:
+            click.echo(printable(each.object))
+    else:
+        from allotment.cli.render.document import written_out
+
+        document = {"findings": [_document(each) for each in found], "notes": seen.notes}
+        click.echo(written_out(document, output))
+    return 1 if found else 0
+
+
+def _show(found: list[Ailment], seen: Seen, screen: Screen, *, most: int | None) -> None:
+    from allotment.api.text import plural
+    from allotment.insight.findings import KINDS
+
+    if not found:
+        pools, claims = plural(len(seen.pools()), "pool"), plural(len(seen.claims), "claim")
+        screen.line(("Nothing is wrong", "green"), f" with {pools} and {claims} of {seen.whose()}.")
+        return
+    for kind, group in groupby(found, key=lambda each: each.kind):
+        alike = list(group)
+        screen.heading(f"{kind} ({len(alike)}): {KINDS[kind]}")
+        for each in alike[:most]:
+            screen.line((each.subject, "bold red"), f" {each.message}")
+            screen.line(f"next: {each.step}", indent=2)
+        if most is not None and len(alike) > most:
+            screen.line(f"... and {len(alike) - most} more; -o wide shows all")
+
+
+def _document(ailment: Ailment) -> dict[str, str | None]:
+    kind, _, name = ailment.object.partition("/")
+    return {
+        "kind": ailment.kind,
+        "resource": kind,
+        "namespace": ailment.namespace or None,
+        "name": name,
+        "message": ailment.message,
+        "nextStep": ailment.step,
+    }

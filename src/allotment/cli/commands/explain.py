@@ -1,0 +1,108 @@
+"""``allot explain``: why a pod or a claim has no devices, and which single change would help."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from allotment.cli.options.source_options import TABLE, WIDE, sight_options
+from allotment.cli.render.help import CommandGroup
+from allotment.insight.explain.answer import within
+
+if TYPE_CHECKING:
+    from allotment.insight.explain.explanation import Explanation
+    from allotment.insight.snapshot import Seen
+    from allotment.insight.source import Sight
+
+_patience = click.option(
+    "--patience", type=click.FloatRange(0, 600), default=5.0, show_default=True, metavar="SECONDS",
+    help="how long to look for changes that would help",
+)  # fmt: skip
+
+
+@click.group(name="explain", cls=CommandGroup)
+def command() -> None:
+    """Tells why a pod or a claim does not fit: the reason, what each node lacks, and which single change would help.
+
+    Each change was tried: a smaller count or capacity, a constraint or selector left out, a taint tolerated, a claim
+    released. Nothing is written.
+
+    \b
+    Examples:  allot explain pod team-a/train-0
+               allot explain claim -n team-a train -o json
+
+    Exit code: 0 it is placed or fits, 1 it does not or there is no such thing, 2 it could not be found out.
+    """
+
+
+@command.command(name="pod", short_help="where it is, or why it is nowhere")
+@click.argument("name")
+@_patience
+@sight_options(TABLE, WIDE)
+def explain_pod(name: str, patience: float, sight: Sight, output: str) -> int:
+    """Tells where a pod is and with which devices, or why it is nowhere, as the scheduler sees it.
+
+    NAME is the pod's own or NAMESPACE/NAME.
+
+    \b
+    Example:  allot explain pod team-a/train-0
+    """
+    from allotment.insight.explain.pod import named_pod, told_of_pod
+
+    sight, plain = _placed_in(sight, name)
+    seen = _look(sight)
+    pod = named_pod(seen, plain, sight.namespaces)
+    return _print(told_of_pod(pod, seen, datetime.now(UTC), within(patience)), seen, output)
+
+
+@command.command(name="claim", short_help="which devices it has, or why it has none")
+@click.argument("name")
+@_patience
+@sight_options(TABLE, WIDE)
+def explain_claim(name: str, patience: float, sight: Sight, output: str) -> int:
+    """Tells which devices a claim has, or why it could not get any, as for a pod that wants nothing else.
+
+    NAME is the claim's own or NAMESPACE/NAME.
+
+    \b
+    Example:  allot explain claim team-a/train
+    """
+    from allotment.insight.claim_facts import named_claim
+    from allotment.insight.explain.claim import told_of_claim
+
+    sight, plain = _placed_in(sight, name)
+    seen = _look(sight)
+    claim = named_claim(seen, plain, sight.namespaces)
+    return _print(told_of_claim(claim, seen, datetime.now(UTC), within(patience)), seen, output)
+
+
+def _placed_in(sight: Sight, name: str) -> tuple[Sight, str]:
+    namespace, _, plain = name.rpartition("/")
+    return (replace(sight, namespaces=(namespace,)) if namespace else sight), plain
+
+
+def _look(sight: Sight) -> Seen:
+    from allotment.insight.explain.trial_scheduler import KINDS
+    from allotment.insight.snapshot import look
+
+    return look(sight, KINDS)
+
+
+def _print(told: Explanation, seen: Seen, output: str) -> int:
+    from allotment.cli.render.explanation_text import show_explanation
+    from allotment.insight.explain.document import explanation_document
+
+    if output in (TABLE, WIDE):
+        from allotment.cli.render.screen import open_screen
+        from allotment.cli.render.usage_table import show_notes
+
+        show_notes(seen.notes)
+        show_explanation(told, open_screen(), wide=output == WIDE)
+    else:
+        from allotment.cli.render.document import written_out
+
+        click.echo(written_out({**explanation_document(told), "notes": seen.notes}, output))
+    return 0 if told.well else 1

@@ -1,0 +1,61 @@
+"""``allot fit``: how many more claims of a shape fit, by really asking the allocator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from allotment.cli.options.source_options import TABLE, WIDE, sight_options
+
+if TYPE_CHECKING:
+    from allotment.insight.source import Sight
+
+
+@click.command(name="fit")
+@click.option(
+    "-f", "--filename", "files", multiple=True, type=click.Path(), metavar="FILE|DIR",
+    help="ResourceClaims or ResourceClaimTemplates, and classes that the cluster does not have; - is standard input",
+)  # fmt: skip
+@sight_options(TABLE, WIDE)
+def command(files: tuple[str, ...], sight: Sight, output: str) -> int:
+    """Tells how many more claims like the ones in FILE fit: in the cluster, on each node, in each pool.
+
+    Each claim or template is asked about by itself, on what is free now; nothing is created. The numbers of nodes need not
+    add up to that of the cluster, as nodes may reach the same devices. CPU, memory and taints of nodes play no part;
+    cordoned nodes are left out.
+
+    \b
+    Examples:  allot fit -f claim.yaml
+               allot fit -f claim.yaml --offline cluster.yaml -o json
+
+    Exit code: 0 one more fits (of each), 1 none, 2 it could not be found out.
+    """
+    if not files:
+        raise click.UsageError("nothing to fit: give a ResourceClaim or ResourceClaimTemplate with -f FILE")
+    from allotment.api import alpha2
+    from allotment.api.core import Node
+    from allotment.api.resource import DeviceClass
+    from allotment.cli.render.fit_table import show_fit
+    from allotment.cli.render.screen import open_screen
+    from allotment.cli.render.usage_table import show_notes
+    from allotment.insight.fit import fit_document, how_many, read_shapes
+    from allotment.insight.snapshot import USE, look
+
+    shapes = read_shapes(files)
+    early = (alpha2.ResourceClass, alpha2.ResourceClassParameters, alpha2.ResourceClaimParameters)
+    seen = look(sight, (*USE, Node, DeviceClass, *early))
+    answers = how_many(shapes, seen)
+    if output in (TABLE, WIDE):
+        screen = open_screen()
+        show_notes(seen.notes)
+        for number, answer in enumerate(answers):
+            if number:
+                screen.line("")
+            show_fit(answer, screen, wide=output == WIDE)
+    else:
+        from allotment.cli.render.document import written_out
+
+        document = {"claims": [fit_document(each) for each in answers], "notes": seen.notes}
+        click.echo(written_out(document, output))
+    return 0 if all(each.remaining.cluster.number for each in answers) else 1

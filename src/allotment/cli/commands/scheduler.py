@@ -1,0 +1,198 @@
+"""``allot scheduler``: the scheduler alone, on any cluster; or, with ``--dry-run``, what it would do there."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from allotment.cli.options.feature_gates import DEVICES, feature_gates_option
+from allotment.cli.options.service_options import connection_options, service_options
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from allotment.client.client import Client
+    from allotment.client.rights import Right
+    from allotment.daemons.service import Service
+    from allotment.scheduler.config.configuration import Configuration
+    from allotment.scheduler.dry_run import Decision
+
+NAME = "scheduler"
+WRITES = (
+    "create: core: pods/binding,events",
+    "patch: core: pods/status,events",
+    "delete: core: pods",
+    "create,delete,patch: resource.k8s.io: resourceclaims",
+    "patch: resource.k8s.io: resourceclaims/status",
+    "patch: core: persistentvolumeclaims,persistentvolumes",
+)
+"""What it does besides reading, as in ``rights.writing``."""
+
+
+@click.command(name="scheduler")
+@connection_options
+@click.option(
+    "--config", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="profiles and patience; also kube-scheduler's own configuration file",
+)  # fmt: skip
+@click.option(
+    "--name", "scheduler_name", metavar="NAME",
+    help="schedule pods with this schedulerName, in place of the one in --config or default-scheduler",
+)  # fmt: skip
+@click.option(
+    "--dry-run", is_flag=True, help="print what it would decide about the pods that wait now, and end"
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True,
+    help="of --dry-run",
+)  # fmt: skip
+@feature_gates_option
+@service_options
+def command(
+    kubeconfig: Path | None,
+    context: str | None,
+    config: Path | None,
+    scheduler_name: str | None,
+    dry_run: bool,
+    output: str,
+    switched_off: frozenset[str],
+    leader_elect: bool,
+    metrics_host: str,
+    metrics_port: int | None,
+    verbose: bool,
+) -> int:
+    """Gives pods a node and devices, on any Kubernetes cluster (1.34 or newer for devices).
+
+    Beside the cluster's own scheduler, choose a --name and use it as schedulerName of pods. `allot up` has a scheduler
+    already, unless started with --no-scheduler.
+
+    Exit code: 0 stopped by Ctrl-C or SIGTERM, 1 could not start or failed.
+    With --dry-run: 0 every waiting pod fits, 1 some do not, 2 it could not be found out.
+    """
+    import uvloop
+
+    from allotment.cli.options.scheduler_config import configuration_of
+    from allotment.cli.options.service_options import log_level
+    from allotment.daemons.log import set_up
+    from allotment.daemons.service import Service
+    from allotment.insight.errors import Failure, NoAnswer
+
+    set_up(log_level(verbose))
+    if dry_run:
+        try:
+            configuration = _named(
+                configuration_of(config, devices=DEVICES not in switched_off), scheduler_name
+            )
+            return uvloop.run(_rehearse(kubeconfig, context, configuration, output))
+        except Failure as exc:
+            raise NoAnswer(exc.message, exc.hint) from exc
+    configuration = _named(configuration_of(config, devices=DEVICES not in switched_off), scheduler_name)
+    service = Service(NAME, kubeconfig, context, leader_elect, metrics_host, metrics_port)
+    uvloop.run(_run(service, configuration))
+    return 0
+
+
+def _named(configuration: Configuration, name: str | None) -> Configuration:
+    from dataclasses import replace
+
+    if name is None:
+        return configuration
+    if not name or len(configuration.profiles) != 1:
+        raise click.UsageError("--name needs a name, and a --config with no more than one profile")
+    return replace(configuration, profiles=(replace(configuration.profiles[0], name=name),))
+
+
+async def _run(service: Service, configuration: Configuration) -> None:
+    from allotment.daemons.components import Components, Wanted
+    from allotment.daemons.service import check_rights, serve
+    from allotment.insight.connecting import connected
+
+    async with connected(service.kubeconfig, service.context, service.lease) as client:
+        await check_rights(client, service.name, await rights_of(service, client))
+
+        async def work(registry: CollectorRegistry) -> None:
+            await Components(Wanted(configuration), client, client, registry).run()
+
+        await serve(service, client, work)
+
+
+async def rights_of(service: Service, client: Client) -> list[Right]:
+    """What it must be allowed to do on this server."""
+    from allotment.client.discovery import discover
+    from allotment.client.places import DEFINITIONS
+    from allotment.client.rights import leading, reading, writing
+    from allotment.daemons.service import NAMESPACE
+    from allotment.scheduler.driver import followed
+
+    resources = [resource for resource, _ in followed(await discover(client))]
+    rights = reading([*resources, DEFINITIONS]) + writing(WRITES)
+    return rights + (leading(service.lease, NAMESPACE) if service.leader_elect else [])
+
+
+# --- what it would do ---
+
+
+async def _rehearse(
+    kubeconfig: Path | None, context: str | None, configuration: Configuration, output: str
+) -> int:
+    from allotment.insight.connecting import connected
+    from allotment.scheduler.cluster import Cluster
+    from allotment.scheduler.core import Scheduler
+    from allotment.scheduler.driver import snapshot
+    from allotment.scheduler.dry_run import DryRun
+
+    async with connected(kubeconfig, context, "allotment-dry-run") as client:
+        objects = await snapshot(client)
+    core = Scheduler(
+        Cluster(),
+        configuration.rosters(),
+        backoff=configuration.backoff,
+        gangs=configuration.gangs,
+        making_room=configuration.making_room,
+    )
+    decisions = DryRun(core, time.time()).run(objects)
+    if output == "json":
+        _print_json(decisions)
+    else:
+        _show(decisions)
+    return 0 if all(decision.fits for decision in decisions) else 1
+
+
+def _show(decisions: list[Decision]) -> None:
+    from allotment.cli.render.screen import open_screen
+
+    screen = open_screen()
+    if not decisions:
+        screen.line("No pod waits for this scheduler.")
+    for decision in decisions:
+        pod = (f"{decision.namespace}/{decision.name}", "bold" if decision.fits else "bold red")
+        devices = f": {', '.join(decision.devices)}" if decision.devices else ""
+        why = f" ({decision.why})" if decision.fits and decision.why else decision.why or "no reason is known"
+        screen.line(
+            pod,
+            f" → {decision.node}{devices}{why if decision.why else ''}"
+            if decision.fits
+            else f" does not fit: {why}",
+        )
+
+
+def _print_json(decisions: list[Decision]) -> None:
+    import json
+
+    from allotment.api.text import printable_json
+
+    pods = [
+        {
+            "namespace": decision.namespace,
+            "name": decision.name,
+            "fits": decision.fits,
+            "node": decision.node or None,
+            "devices": list(decision.devices),
+            "message": decision.why or None,
+        }
+        for decision in decisions
+    ]
+    click.echo(printable_json(json.dumps({"pods": pods}, indent=2, ensure_ascii=False)))

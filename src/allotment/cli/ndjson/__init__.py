@@ -1,0 +1,1 @@
+"""The protocol for programs: one problem a line in, one answer a line out."""

@@ -1,0 +1,135 @@
+"""What became of every device, one cell each: free, given now, in use before, out of reach.
+
+A device is drawn where it is: under its node, or under "several nodes" if more than one can reach it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field
+from enum import Enum
+
+from allotment.allocator.counters import Counters, Plan
+from allotment.allocator.errors import AllocationError
+from allotment.allocator.ledger import Ledger
+from allotment.allocator.pool import Device, DeviceID, Pool, PoolID
+from allotment.allocator.taint import blocking_taint
+from allotment.api.quantity import Quantity
+from allotment.insight.placement.placing import Placement
+
+SEVERAL = "several nodes"
+
+
+class State(Enum):
+    """A device's state: its mark, what that means, and its style on a terminal."""
+
+    FREE = (".", "free", "green")
+    NEW = ("+", "given now", "bold cyan")
+    USED = ("#", "in use before", "yellow")
+    BLOCKED = ("-", "free, but overlaps what is in use", "dim")
+    TAINTED = ("!", "tainted", "red")
+
+    @property
+    def mark(self) -> str:
+        return self.value[0]
+
+    @property
+    def words(self) -> str:
+        return self.value[1]
+
+    @property
+    def style(self) -> str:
+        return self.value[2]
+
+
+@dataclass(slots=True)
+class PoolPicture:
+    """The devices of a pool in order, or why it has none."""
+
+    name: str
+    devices: list[tuple[str, State]] = field(default_factory=list)
+    shared: int = 0  # how many of them are in use by shares, and may have some left
+    flaw: str = ""
+
+
+def pictures(placement: Placement) -> dict[str, list[PoolPicture]]:
+    """Pools by where they are, each pool of a place once."""
+    places: dict[str, dict[PoolID, PoolPicture]] = {}
+    for node in placement.cluster.nodes:
+        name = node.metadata.name
+        places.setdefault(name, {})
+        for model in placement.models:
+            try:
+                pools = model.pools(node)
+            except AllocationError as exc:
+                places[name][PoolID("", "")] = PoolPicture("", flaw=str(exc))
+                continue
+            for pool in pools:
+                bound, reached = _by_reach(pool)
+                if bound or not reached:
+                    places[name][pool.id] = _draw(pool, bound, placement)
+                if reached:
+                    everywhere = places.setdefault(SEVERAL, {})
+                    everywhere.setdefault(pool.id, _draw(pool, reached, placement))
+    several = places.pop(SEVERAL, None)
+    if several is not None:
+        places[SEVERAL] = several  # last
+    return {place: list(pools.values()) for place, pools in places.items()}
+
+
+def _by_reach(pool: Pool) -> tuple[list[Device], list[Device]]:
+    """The devices of one node, and those that several nodes reach."""
+    bound: list[Device] = []
+    reached: list[Device] = []
+    for device in pool.devices:
+        own = device.slice.spec.node_name or device.spec.node_name
+        (bound if own else reached).append(device)
+    return bound, reached
+
+
+def _draw(pool: Pool, devices: Sequence[Device], placement: Placement) -> PoolPicture:
+    if pool.incomplete:
+        flaw = f"incomplete: {pool.slices} of {pool.announced} slices, so nothing of it is used"
+        return PoolPicture(str(pool.id), flaw=flaw)
+    if pool.invalid:
+        return PoolPicture(str(pool.id), flaw=f"invalid: {pool.invalid}")
+    blocked = _blocked(pool, placement.after)
+    shown = [(_label(device, placement), _state(device, blocked, placement)) for device in devices]
+    shared = sum(placement.after.shared(device.id) for device in devices)
+    return PoolPicture(str(pool.id), shown, shared)
+
+
+def _label(device: Device, placement: Placement) -> str:
+    """The name and, of a shared device, how much of it is taken."""
+    taken = placement.after.consumed(device.id)
+    amounts = [
+        f"{Quantity(taken[name], offer.value.format)} of {offer.value} {name}"
+        for name, offer in device.spec.capacity.items()
+        if name in taken
+    ]
+    return f"{device.id.device} ({', '.join(amounts)})" if amounts else device.id.device
+
+
+def _state(device: Device, blocked: Set[DeviceID], placement: Placement) -> State:
+    after = placement.after.holders(device.id)
+    if after:
+        before = placement.before.holders(device.id)
+        return State.NEW if set(after) - set(before) else State.USED
+    if blocking_taint(device.spec.taints, ()) is not None:
+        return State.TAINTED
+    return State.BLOCKED if device.id in blocked else State.FREE
+
+
+def _blocked(pool: Pool, ledger: Ledger) -> Set[DeviceID]:
+    """Devices that nobody holds, but for which too little is left of the counters or locks they draw on."""
+    plan = Plan([pool], pool.devices)
+    in_use = sum(1 << at for at, device in enumerate(pool.devices) if ledger.holders(device.id))
+    counters = Counters(plan, in_use, ledger, grouped=True)
+    blocked = set()
+    for position, draw in plan.draws.items():
+        undo = counters.take(draw)
+        if undo is None:
+            blocked.add(pool.devices[position].id)
+        else:
+            counters.give(draw, undo)
+    return blocked

@@ -1,0 +1,194 @@
+"""Scheduler and controllers of ``allot up`` in a process of their own, so that they and the API server have a processor each
+and a long search for a place never keeps a client waiting (docs/decisions/0007); autoscaling in another, so that a long plan
+keeps neither of them waiting.
+
+Each talks with the server over a pipe, by which its components call the server as the users that they are, and the server asks
+for their numbers. None outlives the others: components end when their pipe does, and when they end the server is told why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+import uvloop
+from prometheus_client import CollectorRegistry, generate_latest
+
+from allotment.client.over_pipe import Pipe
+from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
+from allotment.controllers.suite import AUTOSCALING
+from allotment.daemons.components import (
+    CONTROLLERS,
+    SCHEDULER,
+    ComponentFailed,
+    Components,
+    Wanted,
+    first_of,
+)
+from allotment.daemons.log import set_up
+from allotment.daemons.memory import spare_collector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+ENDING_SECONDS = 10.0
+"""How long the process may take to end before it is made to."""
+
+_COMPONENTS = "components"
+_BEGUN = b"begun"
+
+
+class ComponentProcess:
+    """The process, seen from the server's. ``server`` has the transports into the server by user."""
+
+    def __init__(self, wanted: Wanted, server: Mapping[str, Transport]) -> None:
+        self._wanted = wanted
+        self._server = server
+        self._pipe: Pipe | None = None
+
+    async def run(self, begun: Callable[[], Awaitable[None]]) -> None:
+        """Until cancelled; ``begun`` is called when everything runs and knows what is there. Raises ComponentFailed, or
+        what ``begun`` raises."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", __name__, str(theirs.fileno())),
+                msgspec.json.encode(self._wanted).decode(),
+                pass_fds=[theirs.fileno()],
+                stdin=asyncio.subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for us; the pipe tells it to end
+            )
+        self._pipe = await Pipe.over(ours, self._server)
+        try:
+            await self._follow(self._pipe, begun)
+        except Disconnected:
+            code = await process.wait()
+            raise ComponentFailed(f"the process of {_named(self._wanted)} ended with {code}") from None
+        finally:
+            await self._pipe.close()
+            await _end(process)
+
+    async def _follow(self, pipe: Pipe, begun: Callable[[], Awaitable[None]]) -> None:
+        async with pipe.to(_COMPONENTS).stream(Call("GET", "/story", timeout=None)) as story:
+            async for line in story.lines():
+                if line != _BEGUN:
+                    raise ComponentFailed(line.decode())
+                await begun()
+        raise Disconnected("the story ended")
+
+    async def metrics(self) -> bytes:
+        """Their numbers in Prometheus' form; none while they cannot be asked."""
+        if self._pipe is None:
+            return b""
+        with suppress(Disconnected):
+            return (await self._pipe.to(_COMPONENTS).call(Call("GET", "/metrics", timeout=5.0))).body
+        return b""
+
+
+class ComponentProcesses:
+    """Several of them as one: what some do for seconds on end does not keep the others from their work."""
+
+    def __init__(self, wanted: Iterable[Wanted], server: Mapping[str, Transport]) -> None:
+        self._processes = [ComponentProcess(each, server) for each in wanted if each]
+
+    async def run(self, begun: Callable[[], Awaitable[None]]) -> None:
+        """As that of each; ``begun`` is called once, when all have begun. Without any, that is at once."""
+        starting = len(self._processes)
+        if not starting:
+            await begun()
+            return
+
+        async def one_begun() -> None:
+            nonlocal starting
+            starting -= 1
+            if not starting:
+                await begun()
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for each in self._processes:
+                    tasks.create_task(each.run(one_begun))
+        except ExceptionGroup as group:
+            raise first_of(group) from None
+
+    async def metrics(self) -> bytes:
+        return b"".join([await each.metrics() for each in self._processes])
+
+
+def _named(wanted: Wanted) -> str:
+    return "autoscaling" if wanted.controllers == (AUTOSCALING,) else "scheduler and controllers"
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Waits until it is gone, and sees to it that it goes."""
+    try:
+        await asyncio.wait_for(process.wait(), ENDING_SECONDS)
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+# --- the process itself ---
+
+
+class _Offered:
+    """What the server may ask: ``/metrics``, and as a stream ``/story``: that all has begun, and why it came to an end."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self.story: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def call(self, call: Call) -> Reply:
+        return Reply(200, {}, generate_latest(self._registry))
+
+    @asynccontextmanager
+    async def stream(self, call: Call) -> AsyncIterator[Stream]:
+        yield Stream(200, {}, self._batches())
+
+    async def _batches(self) -> AsyncIterator[list[bytes]]:
+        while True:
+            yield [await self.story.get()]
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+async def _run(end: socket.socket, wanted: Wanted) -> int:
+    registry = CollectorRegistry()
+    offered = _Offered(registry)
+    pipe = await Pipe.over(end, {_COMPONENTS: offered})
+    server = {user: pipe.to(user) for user in (SCHEDULER, CONTROLLERS)}
+    components = Components.of_users(wanted, server, registry)
+
+    async def begun() -> None:
+        spare_collector()
+        offered.story.put_nowait(_BEGUN)
+
+    running = asyncio.create_task(components.run(begun))
+    gone = asyncio.create_task(pipe.gone())
+    await asyncio.wait({running, gone}, return_when=asyncio.FIRST_COMPLETED)
+    if gone.done():
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return 0
+    why = running.exception()
+    offered.story.put_nowait(str(why or f"{_named(wanted)} ended").encode())
+    await gone  # the server has read why
+    return 1
+
+
+def main(descriptor: str, wanted: str) -> int:
+    set_up(logging.WARNING)
+    end = socket.socket(fileno=int(descriptor))
+    return uvloop.run(_run(end, msgspec.json.decode(wanted, type=Wanted)))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

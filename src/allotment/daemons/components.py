@@ -1,0 +1,144 @@
+"""Scheduler and controllers, put together over clients and run until something ends them.
+
+Both read through one set of informers, so that each kind is listed, watched and decoded once. A component never ends by
+itself: when one does, the others are stopped, the log has the whole story, and ``ComponentFailed`` says it in a sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from allotment.client.client import Client
+from allotment.client.informers import Informers
+from allotment.client.recorder import Recorder
+from allotment.client.transport import Transport
+from allotment.controllers import suite
+from allotment.insight.catalogue_files import read_files
+from allotment.insight.catalogue_following import follow_files, state_of
+from allotment.scheduler.cluster import Cluster
+from allotment.scheduler.config.configuration import DEFAULT, Configuration
+from allotment.scheduler.core import Scheduler
+from allotment.scheduler.driver import Driver
+from allotment.scheduler.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+SCHEDULER, CONTROLLERS = "allotment:scheduler", "allotment:controllers"
+"""The users that components are on the embedded server, with a role of the same name each."""
+
+
+class ComponentFailed(Exception):
+    """A component ended, which it never should."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to run. No configuration: no scheduler."""
+
+    scheduler: Configuration | None = None
+    controllers: tuple[str, ...] = ()
+    catalogue: tuple[str, ...] = ()  # files with the machines to be had
+    provider: str = "simulated"  # where they come from
+    foreseen: Configuration = DEFAULT  # of the scheduler whose decisions plans foresee
+
+    def __bool__(self) -> bool:
+        return self.scheduler is not None or bool(self.controllers)
+
+
+class Components:
+    """What runs in one process. The controllers may read all that the scheduler reads, so they read for both."""
+
+    def __init__(
+        self, wanted: Wanted, scheduling: Client, controlling: Client, registry: CollectorRegistry
+    ) -> None:
+        self._wanted = wanted
+        self._scheduling, self._controlling = scheduling, controlling
+        self._registry = registry
+        self.informers = Informers(controlling)
+
+    @classmethod
+    def of_users(
+        cls, wanted: Wanted, server: Mapping[str, Transport], registry: CollectorRegistry
+    ) -> Components:
+        """Each as the user that it is on the embedded server; ``server`` has the transports into it by user."""
+        scheduling, controlling = (
+            Client(server[user], manager=user.replace(":", "-")) for user in (SCHEDULER, CONTROLLERS)
+        )
+        return cls(wanted, scheduling, controlling, registry)
+
+    async def run(self, begun: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Until cancelled; ``begun`` is called when everything runs and knows what is there. Raises ComponentFailed, what
+        ``begun`` raises, or what the server says to the first questions."""
+        told = Recorder(self._controlling, "allotment-controllers")
+        names, files = self._wanted.controllers, self._wanted.catalogue
+        readers: list[suite.Reader] = []
+        try:
+            before = state_of(files)
+            catalogue = read_files(files)
+            made = await suite.controllers(
+                names,
+                self._controlling,
+                self.informers,
+                told,
+                self._registry,
+                catalogue,
+                self._wanted.provider,
+                self._wanted.foreseen,
+                readers,
+            )
+        except ImportError as exc:
+            raise ComponentFailed(str(exc)) from exc
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_never_ending("following the server", self.informers.run()))
+                if self._wanted.scheduler is not None:
+                    tasks.create_task(self._schedule(self._wanted.scheduler))
+                await self.informers.synced()
+                if made:
+                    tasks.create_task(_never_ending("writing events", told.run()))
+                    tasks.create_task(_never_ending("the controllers", suite.run(made)))
+                if files and readers:
+                    following = follow_files(files, before, readers)
+                    tasks.create_task(_never_ending("following the catalogue", following))
+                if begun is not None:
+                    await begun()
+        except ExceptionGroup as group:
+            raise first_of(group) from None
+
+    async def _schedule(self, configuration: Configuration) -> None:
+        core = Scheduler(
+            Cluster(),
+            configuration.rosters(),
+            backoff=configuration.backoff,
+            gangs=configuration.gangs,
+            making_room=configuration.making_room,
+        )
+        told = Recorder(self._scheduling, next(iter(core.profiles)))
+        metrics = Metrics(self._registry)
+        driver = Driver(core, self._scheduling, self.informers, told, metrics=metrics)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_never_ending("writing events", told.run()))
+            tasks.create_task(_never_ending("the scheduler", driver.run()))
+
+
+async def _never_ending(name: str, work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except Exception as exc:
+        log.exception("%s failed", name)
+        first = first_of(exc)
+        raise ComponentFailed(f"{name} failed: {type(first).__name__}: {first}") from exc
+    raise ComponentFailed(f"{name} ended")
+
+
+def first_of(exc: BaseException) -> BaseException:
+    """The first that is no group of others."""
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return exc

@@ -1,0 +1,153 @@
+"""A plan that somebody asks for through the dashboard, made in a process of its own: it may take long, and keeps nobody waiting.
+
+The process reads the cluster through the server, over a pipe, as the person who asks. It gets the catalogue on its standard input and
+writes the answer on its standard output, and ends; if that takes too long it is ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import resource
+import socket
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import uvloop
+
+from allotment.api.autoscaling import InstanceType, NodeGroup, NodeOverlay, NodePool
+from allotment.api.codec import decode, encode
+from allotment.api.pools import ResourcePool
+from allotment.api.status import Forbidden, InternalError, Timeout
+from allotment.autoscaler.catalogue.catalogue import Catalogue
+from allotment.client.client import Client
+from allotment.client.over_pipe import Pipe
+from allotment.daemons.log import set_up
+from allotment.scheduler.volumes.storage import KINDS as STORAGE
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.client.transport import Transport
+    from allotment.insight.snapshot import Seen
+
+SECONDS = 60.0
+"""How long a plan may take."""
+_NICE = 10  # whoever uses the server comes first
+_PERSON = "person"
+_FIELDS: dict[str, type[ApiStruct]] = {
+    "types": InstanceType,
+    "pools": NodePool,
+    "groups": NodeGroup,
+    "overlays": NodeOverlay,
+}
+
+
+async def plan_through(person: Transport, catalogue: Catalogue) -> dict[str, Any]:
+    """What a person's page is told who asks for a plan; ``person`` calls the server as them. Raises StatusError."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", __name__, str(theirs.fileno())),
+            pass_fds=[theirs.fileno()],
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for us
+        )
+    pipe = await Pipe.over(ours, {_PERSON: person})
+    try:
+        async with asyncio.timeout(SECONDS):
+            told, _ = await process.communicate(_written(catalogue))
+    except TimeoutError:
+        raise Timeout(
+            f"no plan was found within {SECONDS:.0f} s; allot plan takes the time that it needs"
+        ) from None
+    finally:
+        await pipe.close()
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+    if process.returncode:
+        raise InternalError("the plan could not be made; the server's log tells why")
+    found: dict[str, Any] = msgspec.json.decode(told)
+    if "refusal" in found:
+        raise Forbidden(found["refusal"], {})
+    return found
+
+
+def _written(catalogue: Catalogue) -> bytes:
+    return msgspec.json.encode(
+        {name: [msgspec.Raw(encode(each)) for each in getattr(catalogue, name).values()] for name in _FIELDS}
+    )
+
+
+def _read(data: bytes) -> Catalogue:
+    fields = msgspec.json.decode(data, type=dict[str, list[msgspec.Raw]])
+    made: dict[str, dict[str, Any]] = {}
+    for name, kind in _FIELDS.items():
+        objects: list[Any] = [decode(kind, bytes(each)) for each in fields[name]]
+        made[name] = {each.metadata.name: each for each in objects}
+    return Catalogue(**made)
+
+
+# --- the process itself ---
+
+
+async def _look(end: socket.socket) -> Seen:
+    from allotment.insight.planning import KINDS
+    from allotment.insight.snapshot import look_at
+
+    pipe = await Pipe.over(end)
+    try:
+        return await look_at(Client(pipe.to(_PERSON), manager="allotment-dashboard"), KINDS, ())
+    finally:
+        await pipe.close()
+
+
+def _refusal(seen: Seen) -> str:
+    """Which rights are missing. ResourcePools are not, as they only count the claims that a plan needs to see; nor are volumes, of which
+    a plan says that it knows nothing."""
+    optional = (ResourcePool, *STORAGE)
+    denied = {plural for kind, plural in seen.denied.items() if kind not in optional}
+    denied |= {"resourceclaims"} if seen.namespaces is not None else set()
+    if not denied:
+        return ""
+    return (
+        f"a plan takes rights that you do not have: to list {', '.join(sorted(denied))} in the whole cluster; "
+        "the roles allotment:viewer and view have them"
+    )
+
+
+def _answer(end: socket.socket, catalogue: Catalogue) -> dict[str, Any]:
+    from allotment.dashboard.plan_document import plan_document
+    from allotment.insight.errors import Failure
+    from allotment.insight.planning import planned, waiting_in
+
+    try:
+        seen = uvloop.run(_look(end))
+    except Failure as exc:
+        return {"refusal": exc.message}
+    if refusal := _refusal(seen):
+        return {"refusal": refusal}
+    waiting, own = waiting_in(seen)
+    plan = planned(waiting, catalogue, own)
+    return plan_document(plan, waiting.notes)
+
+
+def main(descriptor: str) -> int:
+    set_up(logging.WARNING)
+    os.nice(_NICE)
+    most = int(SECONDS) + 5
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most))  # nobody may be left to end it
+    gc.disable()  # it reads much at once, keeps it and ends
+    catalogue = _read(sys.stdin.buffer.read())
+    told = _answer(socket.socket(fileno=int(descriptor)), catalogue)
+    sys.stdout.buffer.write(msgspec.json.encode(told))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

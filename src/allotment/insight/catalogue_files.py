@@ -1,0 +1,40 @@
+"""The machines to be had, read from files and folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.autoscaler.catalogue.catalogue import Catalogue
+
+
+def read_files(names: Sequence[str]) -> Catalogue:
+    """What is in them. Raises BadInput with all that is wrong."""
+    from allotment.autoscaler.catalogue.catalogue import Catalogue, CatalogueError, catalogue_of
+    from allotment.insight.errors import BadInput
+    from allotment.insight.manifest_files import read_objects
+
+    if not names:
+        return Catalogue()
+    reading = read_objects(names)
+    try:
+        return catalogue_of(reading.found, reading.complaints)
+    except CatalogueError as exc:
+        raise BadInput(exc.complaints) from exc
+
+
+def with_own(catalogue: Catalogue, own: Iterable[ApiStruct]) -> Catalogue:
+    """With the cluster's own pools, groups and overlays, which take the place of the catalogue's of the same names."""
+    from dataclasses import replace
+
+    from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
+
+    own = list(own)
+    both = catalogue.with_pools(
+        [each for each in own if isinstance(each, NodePool)],
+        [each for each in own if isinstance(each, NodeGroup)],
+    )
+    overlays = {each.metadata.name: each for each in own if isinstance(each, NodeOverlay)}
+    return replace(both, overlays={**both.overlays, **overlays})

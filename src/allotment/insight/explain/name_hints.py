@@ -1,0 +1,222 @@
+"""What may be misspelt or missing where a pod fits nowhere: facts about names, found by looking, not by asking the scheduler.
+
+A class that is not there, a driver that publishes nothing, an attribute or a value that no device has, a label that no node has, and for
+each what there is that is most like it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from allotment.allocator.features import ALL
+from allotment.allocator.selector import Selector
+from allotment.api.likeness import near
+from allotment.api.text import few
+from allotment.insight.explain.pod_changes import labels_there, largest, unmet_affinity
+from allotment.usage.changes import Kind
+
+if TYPE_CHECKING:
+    from allotment.api.core import Pod
+    from allotment.api.resource import DeviceAttribute, DeviceSelector, ResourceClaim, ResourceSlice
+    from allotment.scheduler.cluster import Cluster
+
+MOST = 8
+_NAMED = 4
+_SELECTORS = 64
+_DRIVER = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']""")
+_TEXT = r"""(?:"[^"\n]*"(?!")|'[^'\n]*'(?!'))"""
+_ATTRIBUTE = r"""(?:\.\s*\??\s*(?P<name>[A-Za-z_]\w*)|\[\s*\??\s*["'](?P<key>[A-Za-z_]\w*)["']\s*\])"""
+_OF = r"""attributes\s*\[\s*["'](?P<domain>[^"']+)["']\s*\]\s*"""
+_EQUALS = (
+    re.compile(
+        rf"""(?:{_OF})?{_ATTRIBUTE}(?:\.orValue\({_TEXT}\))?\s*(?:==\s*(?P<one>{_TEXT})|in\s*\[(?P<any>[^\]]*)\])"""
+    ),
+    re.compile(rf"""(?P<one>{_TEXT})\s*==\s*device\.{_OF}{_ATTRIBUTE}"""),
+)
+"""An attribute and the texts that it is compared with, on either side; of a name alone the domain is not known."""
+_NOT_ATTRIBUTES = frozenset(("driver",))
+
+
+def hints(
+    pod: Pod,
+    claims: Sequence[ResourceClaim],
+    cluster: Cluster,
+    slices: Iterable[ResourceSlice],
+    *,
+    told: Container[Kind] = (),
+) -> list[str]:
+    """Sentences, the most telling first, each once. Of what ``told`` remedies are about, these say enough."""
+    published = _Published(slices)
+    found = dict.fromkeys(
+        (
+            *_of_claim_names(pod, cluster),
+            *_of_classes(claims, cluster),
+            *_of_claims(claims, published),
+            *(
+                hint
+                for selector in _selectors(claims, cluster)[:_SELECTORS]
+                for hint in _of_selector(selector, published)
+            ),
+            *(_of_labels(pod, cluster) if Kind.NODE not in told else ()),
+            *(_of_affinity(pod, cluster) if Kind.NODE not in told else ()),
+            *(largest(pod, cluster) if Kind.RESOURCES not in told else ()),
+        )
+    )
+    return list(found)[:MOST]
+
+
+class _Published:
+    """Which attributes devices have, with which values, and which capacities, by driver."""
+
+    def __init__(self, slices: Iterable[ResourceSlice]) -> None:
+        self.drivers: set[str] = set()
+        self.values: dict[str, dict[str, None]] = {}  # by ``domain/name``; texts only
+        self.capacities: set[str] = set()  # ``domain/name``
+        for each in slices:
+            self.drivers.add(each.spec.driver)
+            for device in each.spec.devices:
+                for name, value in device.attributes.items():
+                    known = self.values.setdefault(name if "/" in name else f"{each.spec.driver}/{name}", {})
+                    known.update(dict.fromkeys(_texts(value)))
+                self.capacities.update(
+                    name if "/" in name else f"{each.spec.driver}/{name}" for name in device.capacity
+                )
+        self.domains = {name.partition("/")[0] for name in (*self.values, *self.capacities)}
+
+    def named(self, name: str) -> list[str]:
+        """The values of all attributes of this name, whatever their domain."""
+        return sorted(
+            {each for key, values in self.values.items() if key.endswith(f"/{name}") for each in values}
+        )
+
+
+def _texts(value: DeviceAttribute) -> tuple[str, ...]:
+    return (value.string_value,) if value.string_value is not None else ()
+
+
+def _of_claim_names(pod: Pod, cluster: Cluster) -> Iterator[str]:
+    """Claims that the pod names and that are not there: where one of that name is, or what is called alike in the namespace."""
+    known = [(each.metadata.namespace, each.metadata.name) for each in cluster.claims.objects.values()]
+    own = pod.metadata.namespace
+    for entry in pod.spec.resource_claims:
+        name = entry.resource_claim_name
+        if name is None or (own, name) in known:
+            continue
+        elsewhere = [namespace for namespace, other in known if other == name]
+        if elsewhere:
+            yield f"there is a claim {name} in {few(sorted(elsewhere), _NAMED)}, and a pod uses its own namespace's"
+        elif like := near(name, (other for namespace, other in known if namespace == own)):
+            yield f"there is no claim {own}/{name}{like}"
+
+
+def _of_classes(claims: Sequence[ResourceClaim], cluster: Cluster) -> Iterator[str]:
+    for name in _classes(claims):
+        if name and name not in cluster.classes and cluster.classes:
+            like = (
+                near(name, cluster.classes, least=0.7) or f"; there is {few(sorted(cluster.classes), _NAMED)}"
+            )
+            yield f"there is no device class {name}{like}"
+
+
+def _classes(claims: Sequence[ResourceClaim]) -> list[str]:
+    wishes = (
+        wish
+        for claim in claims
+        for request in claim.spec.devices.requests
+        for wish in (request.exactly, *request.first_available)
+        if wish is not None
+    )
+    return list(dict.fromkeys(wish.device_class_name for wish in wishes))
+
+
+def _selectors(claims: Sequence[ResourceClaim], cluster: Cluster) -> list[str]:
+    """The expressions of the claims and of their classes."""
+    found: list[DeviceSelector] = []
+    for name in _classes(claims):
+        if name in cluster.classes:
+            found += cluster.classes[name].spec.selectors
+    for claim in claims:
+        for request in claim.spec.devices.requests:
+            for wish in (request.exactly, *request.first_available):
+                found += wish.selectors if wish is not None else ()
+    return list(dict.fromkeys(each.cel.expression for each in found if each.cel is not None))
+
+
+def _of_selector(expression: str, published: _Published) -> Iterator[str]:
+    drivers = set(_DRIVER.findall(expression))
+    for driver in sorted(drivers - published.drivers):
+        others = (
+            near(driver, published.drivers, least=0.8)
+            or f"; those that do: {few(sorted(published.drivers), _NAMED)}"
+        )
+        yield f"no driver {driver} publishes anything{others if published.drivers else '; no driver does'}"
+    for read in sorted(Selector(expression, ALL).reads, key=repr):
+        kind, domain, name = read if len(read) == 3 else ("", None, None)
+        if domain is not None and name is not None and domain not in drivers - published.drivers:
+            yield from _of_name(kind, domain, name, published)
+    for pattern in _EQUALS:
+        for match in pattern.finditer(expression):
+            yield from _of_values(match, published)
+
+
+def _of_name(kind: str, domain: str, name: str, published: _Published) -> Iterator[str]:
+    """That no device has an attribute or a capacity."""
+    of_kind = {"attributes": published.values, "capacity": published.capacities}.get(kind)
+    if of_kind is None or f"{domain}/{name}" in of_kind:
+        return
+    if domain not in published.domains | published.drivers:
+        yield f"no device has anything of {domain}{near(domain, published.domains, least=0.8)}"
+        return
+    what = "attribute" if kind == "attributes" else "capacity"
+    yield f"no device has {what} {domain}/{name}{near(name, _of_domain(domain, of_kind))}"
+
+
+def _of_values(match: re.Match[str], published: _Published) -> Iterator[str]:
+    """That no device has any of the texts with which an attribute is compared."""
+    found = match.groupdict()
+    name, domain = found["name"] or found["key"], found["domain"]
+    values = [text[1:-1] for text in re.findall(_TEXT, found["one"] or found.get("any") or "")]
+    if domain is None:
+        there = published.named(name) if name not in _NOT_ATTRIBUTES else []
+    else:
+        there = sorted(published.values.get(f"{domain}/{name}", ()))
+    if values and there and not set(values).intersection(there):
+        like = next(
+            filter(None, (near(value, there) for value in values)), f"; there is {few(sorted(there), _NAMED)}"
+        )
+        quoted = " or ".join(f'"{value}"' for value in values[:_NAMED])
+        yield f"no device has {name} {quoted}{like}"
+
+
+def _of_claims(claims: Sequence[ResourceClaim], published: _Published) -> Iterator[str]:
+    """Names of attributes in constraints, and of capacities that are asked for."""
+    for claim in claims:
+        for constraint in claim.spec.devices.constraints:
+            for each in (constraint.match_attribute, constraint.distinct_attribute):
+                if each is not None:
+                    domain, _, name = each.rpartition("/")
+                    yield from _of_name("attributes", domain, name, published)
+        for request in claim.spec.devices.requests:
+            for wish in (request.exactly, *request.first_available):
+                for name in wish.capacity.requests if wish is not None and wish.capacity is not None else ():
+                    plain = {each.rpartition("/")[2] for each in published.capacities}
+                    if published.capacities and name.rpartition("/")[2] not in plain:
+                        yield f"no device has capacity {name}{near(name, plain)}"
+
+
+def _of_domain(domain: str, names: Iterable[str]) -> list[str]:
+    return [name.rpartition("/")[2] for name in names if name.startswith(f"{domain}/")]
+
+
+def _of_labels(pod: Pod, cluster: Cluster) -> Iterator[str]:
+    for key, value in sorted(pod.spec.node_selector.items()):
+        if not any(info.labels.get(key) == value for info in cluster.nodes.values()):
+            yield f"node selector {key}={value}: {labels_there(key, value, cluster)}"
+
+
+def _of_affinity(pod: Pod, cluster: Cluster) -> Iterator[str]:
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    if affinity is not None and affinity.required is not None:
+        yield from (f"node affinity {each}" for each in unmet_affinity(affinity.required, cluster))

@@ -1,0 +1,308 @@
+"""What is wrong with devices in a cluster: leaks, devices that are gone, pools that give nothing out. Each with the next step.
+
+Only what the caller sees is judged: without nodes or pods, nothing is said about those. What is young is left alone, as it
+may be on its way: a scheduler allocates first and reserves then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from allotment.api.claim_marks import STANDS_IN_FOR
+from allotment.api.core import Node, Pod
+from allotment.api.resource import ResourceClaim, ResourceSlice
+from allotment.api.text import few
+from allotment.scheduler.pod import claims_named
+from allotment.usage.inventory import DUPLICATE_DEVICES
+
+if TYPE_CHECKING:
+    from allotment.allocator.pool import PoolID
+    from allotment.api.resource import ResourceClaimConsumerReference
+    from allotment.insight.snapshot import Seen
+    from allotment.usage.allocation import AnyClaim
+    from allotment.usage.pool import PoolUsage, VanishedDevice
+
+UNRESERVED = "Unreserved"
+USERS_GONE = "UsersGone"
+CLAIM_GONE = "ClaimGone"
+STUCK = "DeletionStuck"
+DRIVER_GONE = "DriverGone"
+VANISHED = "DeviceVanished"
+PROMISED_TWICE = "PromisedTwice"
+DUPLICATES = "DuplicateDevices"
+INVALID = "PoolInvalid"
+INCOMPLETE = "PoolIncomplete"
+STALE = "StaleGeneration"
+NODE_GONE = "NodeGone"
+NODE_NOT_READY = "NodeNotReady"
+
+KINDS = {
+    UNRESERVED: "claims that keep devices nobody uses",
+    USERS_GONE: "claims whose users are gone or have ended",
+    CLAIM_GONE: "pods that run with devices of claims which were removed",
+    STUCK: "claims that are being deleted and keep their devices",
+    DRIVER_GONE: "claims on devices of drivers that publish nothing any more",
+    VANISHED: "claims on devices that are not published any more",
+    PROMISED_TWICE: "devices that several claims have, and only one can",
+    DUPLICATES: "pools with several devices of one name: they give out nothing",
+    INVALID: "pools that are not valid: they give out nothing",
+    INCOMPLETE: "pools whose slices are not all there: they give out nothing",
+    STALE: "slices of generations that newer ones replaced",
+    NODE_GONE: "slices of nodes that are gone",
+    NODE_NOT_READY: "slices of nodes that are not ready",
+}
+"""In the order in which they are told."""
+
+_YOUNG = timedelta(minutes=1)
+_FEW = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Ailment:
+    """One thing that is wrong."""
+
+    kind: str  # one of KINDS
+    object: str  # as kubectl takes it: ``resourceclaim/x``
+    namespace: str  # empty for objects without one
+    message: str
+    step: str  # what to do next
+
+    @property
+    def subject(self) -> str:
+        kind, _, name = self.object.partition("/")
+        return f"{kind} {self.namespace}/{name}" if self.namespace else f"{kind} {name}"
+
+
+def ailments(seen: Seen, now: datetime) -> list[Ailment]:
+    """All that is wrong, by kind and name."""
+    running = _running(seen.of(Pod)) if seen.sees(Pod) else None
+    found = [each for claim in seen.claims for each in _of_claim(claim, running, now)]
+    found += claims_gone(seen.some(Pod), seen)
+    if seen.sees(ResourceSlice):
+        usage = seen.usage
+        pools = usage.pools()
+        lost = [(pool.id, pool.vanished) for pool in pools if pool.vanished] + [*usage.gone().items()]
+        found += _vanished(lost, {pool.driver for pool in pools})
+        found += [each for pool in pools for each in _of_pool(pool)]
+        found += _stale(seen.of(ResourceSlice))
+    if seen.sees(Node):
+        found += _of_nodes(seen.of(ResourceSlice), seen.of(Node))
+    order = list(KINDS)
+    return sorted(found, key=lambda each: (order.index(each.kind), each.namespace, each.object))
+
+
+# --- pods ---
+
+
+def claims_gone(pods: Iterable[Pod], seen: Seen) -> list[Ailment]:
+    """Pods on a node that name claims which are not there any more, or are not theirs: somebody removed them, finalizers and all."""
+    there = {(claim.metadata.namespace, claim.metadata.name): claim for claim in seen.claims}
+    stand_ins: dict[str, list[str]] = defaultdict(list)  # by the uid of the pod
+    for claim in seen.claims:
+        if STANDS_IN_FOR in claim.metadata.annotations and claim.status.allocation is not None:
+            for user in claim.status.reserved_for:
+                stand_ins[user.uid].append(claim.metadata.name)
+    found = []
+    for pod in pods:
+        meta = pod.metadata
+        if (
+            not pod.spec.node_name
+            or pod.status.phase != "Running"
+            or not seen.knows(ResourceClaim, meta.namespace)
+        ):
+            continue
+        keys = [(meta.namespace, name) for name in claim_names(pod)]
+        gone = [name for namespace, name in keys if (namespace, name) not in there]
+        others = [name for key in keys for name in [key[1]] if key in there and not _is_for(there[key], pod)]
+        told = [f"claim {few(gone, _FEW)}, which is gone"] if gone else []
+        told += (
+            [f"claim {few(others, _FEW)}, which is not reserved for it: it was removed and made anew"]
+            if others
+            else []
+        )
+        if told:
+            keeps = stand_ins[meta.uid]
+            held = (
+                f"claim {few(keeps, _FEW)} keeps its devices until it ends"
+                if keeps
+                else "its devices may be given to others"
+            )
+            step = f"{held}: kubectl delete pod -n {quote(meta.namespace)} {quote(meta.name)}"
+            message = f"runs with {'; and with '.join(told)}"
+            found.append(Ailment(CLAIM_GONE, f"pod/{meta.name}", meta.namespace, message, step))
+    return found
+
+
+def claim_names(pod: Pod) -> list[str]:
+    """The claims that a pod names in its spec or status, each once."""
+    namespace = f"{pod.metadata.namespace}/"
+    return list(dict.fromkeys(key.removeprefix(namespace) for key in claims_named(pod)))
+
+
+def _is_for(claim: AnyClaim, pod: Pod) -> bool:
+    """Whether a claim is reserved for a pod, or for what is no pod."""
+    users = claim.status.reserved_for
+    return any(user.uid == pod.metadata.uid or user.resource != "pods" for user in users)
+
+
+# --- claims ---
+
+
+def _running(pods: Iterable[Pod]) -> frozenset[str]:
+    return frozenset([pod.metadata.uid for pod in pods if pod.status.phase not in ("Succeeded", "Failed")])
+
+
+def _of_claim(claim: AnyClaim, running: frozenset[str] | None, now: datetime) -> Iterator[Ailment]:
+    meta, status = claim.metadata, claim.status
+    if status.allocation is None:
+        return
+    since = _since(claim)
+    if since is not None and now - since < _YOUNG:
+        return
+
+    def ailment(kind: str, message: str, step: str) -> Ailment:
+        return Ailment(kind, f"resourceclaim/{meta.name}", meta.namespace, message, step)
+
+    remove = f"kubectl delete resourceclaim -n {quote(meta.namespace)} {quote(meta.name)}"
+    deleted = _time(meta.deletion_timestamp)
+    if deleted is not None:
+        if now - deleted >= _YOUNG and not status.reserved_for:
+            waits = ", ".join(meta.finalizers) or "no finalizer"
+            message = f"is being deleted since {meta.deletion_timestamp} and waits for {waits}"
+            yield ailment(STUCK, message, "see whether what removes these finalizers runs")
+        return
+    if not status.reserved_for:
+        yield ailment(
+            UNRESERVED, "is allocated, but nothing uses it", f"if nobody is about to use it: {remove}"
+        )
+    elif running is not None and not any(_may_run(user, running) for user in status.reserved_for):
+        names = few([user.name for user in status.reserved_for], _FEW)
+        message = f"is reserved for {names}, of which none runs any more"
+        yield ailment(
+            USERS_GONE, message, f"see whether a controller for claims runs; if not needed: {remove}"
+        )
+
+
+def _may_run(user: ResourceClaimConsumerReference, running: frozenset[str]) -> bool:
+    """Of users that are no pods we do not know."""
+    return bool(user.api_group) or user.resource != "pods" or user.uid in running
+
+
+def _since(claim: AnyClaim) -> datetime | None:
+    """When it was allocated or, if nobody wrote that down, made."""
+    allocation = claim.status.allocation if isinstance(claim, ResourceClaim) else None
+    when = allocation.allocation_timestamp if allocation is not None else None
+    return _time(when or claim.metadata.creation_timestamp)
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
+def _vanished(
+    lost: Iterable[tuple[PoolID, Sequence[VanishedDevice]]], drivers: set[str]
+) -> Iterator[Ailment]:
+    """One for each claim and driver."""
+    devices: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for pool, gone in lost:
+        for device in gone:
+            for namespace, name in {(each.claim_namespace, each.claim_name) for each in device.allocations}:
+                devices[namespace, name, pool.driver].append(f"{pool.pool}/{device.name}")
+    for (namespace, name, driver), held in devices.items():
+        if driver in drivers:
+            kind, message = VANISHED, f"holds {few(held, _FEW)}, which {driver} does not publish any more"
+        else:
+            kind, message = (
+                DRIVER_GONE,
+                f"holds {few(held, _FEW)} of {driver}, which publishes nothing any more",
+            )
+        step = f"see whether {driver} runs there; if the devices do not come back, delete the claim's pods, then the claim"
+        yield Ailment(kind, f"resourceclaim/{name}", namespace, message, step)
+
+
+# --- pools and slices ---
+
+
+def _of_pool(pool: PoolUsage) -> Iterator[Ailment]:
+    subject = f"pool/{pool.driver}/{pool.pool_name}"
+    for device in pool.devices:
+        holders = [each for each in device.allocations if not each.admin_access]
+        if len(holders) > 1 and any(each.share_id is None for each in holders):
+            claims = few(sorted({each.claim for each in holders}), _FEW)
+            message = f"has device {device.name} in {len(holders)} allocations: {claims}"
+            yield Ailment(
+                PROMISED_TWICE, subject, "", message, "delete the pods of all claims but one of these"
+            )
+    if not pool.valid.holds:
+        kind = DUPLICATES if pool.valid.reason == DUPLICATE_DEVICES else INVALID
+        message = f"is not valid: {'; '.join(pool.validation_errors[:_FEW]) or pool.valid.message}"
+        yield Ailment(
+            kind,
+            subject,
+            "",
+            message,
+            f"correct the configuration of driver {pool.driver}; it writes the slices",
+        )
+    if not pool.complete.holds:
+        where = f" on node {pool.node_name}" if pool.node_name else ""
+        step = f"see whether driver {pool.driver} runs{where} and may write resourceslices"
+        yield Ailment(INCOMPLETE, subject, "", f"is incomplete: {pool.complete.message}", step)
+
+
+def _stale(slices: Iterable[ResourceSlice]) -> Iterator[Ailment]:
+    pools: dict[tuple[str, str], list[ResourceSlice]] = defaultdict(list)
+    for slice in slices:
+        pools[slice.spec.driver, slice.spec.pool.name].append(slice)
+    for mine in pools.values():
+        newest = max(slice.spec.pool.generation for slice in mine)
+        for slice in mine:
+            if slice.spec.pool.generation < newest:
+                yield _of_slice(
+                    STALE,
+                    slice,
+                    f"is of generation {slice.spec.pool.generation} of pool {slice.spec.pool.name}, the newest is {newest}",
+                    f"driver {slice.spec.driver} should have deleted it; if it stays:",
+                )
+
+
+def _of_nodes(slices: Iterable[ResourceSlice], nodes: Iterable[Node]) -> Iterator[Ailment]:
+    known = {node.metadata.name: node for node in nodes}
+    for slice in slices:
+        name = slice.spec.node_name
+        if not name:
+            continue
+        node = known.get(name)
+        owners = [each.uid for each in slice.metadata.owner_references if each.kind == "Node"]
+        if node is None:
+            yield _of_slice(
+                NODE_GONE, slice, f"is of node {name}, which does not exist", "if that is gone for good:"
+            )
+        elif owners and node.metadata.uid and node.metadata.uid not in owners:
+            yield _of_slice(
+                NODE_GONE, slice, f"is of an earlier node {name}", "it will not be updated any more:"
+            )
+        elif any(each.type == "Ready" and each.status != "True" for each in node.status.conditions):
+            step = f"see why with: kubectl describe node {quote(name)}"
+            yield Ailment(
+                NODE_NOT_READY,
+                f"resourceslice/{slice.metadata.name}",
+                "",
+                f"is of node {name}, which is not ready",
+                step,
+            )
+
+
+def _of_slice(kind: str, slice: ResourceSlice, message: str, before: str) -> Ailment:
+    name = slice.metadata.name
+    return Ailment(
+        kind, f"resourceslice/{name}", "", message, f"{before} kubectl delete resourceslice {quote(name)}"
+    )

@@ -1,0 +1,171 @@
+"""The cluster that manifests describe: every object defaulted, validated and put where it belongs.
+
+Kinds that allocation does not look at are counted and left alone. Where no Node is given, nodes are made up from the
+names in the slices. Taint rules are applied to the slices here, so that everything behind sees one kind of taint.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+
+from allotment.allocator.taint import tainted
+from allotment.api import alpha2
+from allotment.api.apps import DaemonSet
+from allotment.api.core import Namespace, Node, Pod
+from allotment.api.manifest import Located, ManifestError
+from allotment.api.meta import ApiStruct, ObjectMeta
+from allotment.api.preparation import prepared
+from allotment.api.resource import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+from allotment.api.text import few
+from allotment.api.validation import ExpressionChecker
+from allotment.autoscaler.simulate.workload_pods import Workload, is_workload, workload_of
+from allotment.insight.errors import BadInput
+from allotment.insight.manifest_files import Reading
+from allotment.insight.placement.made_pods import MOST, pods_of_workloads
+from allotment.scheduler.volumes.storage import KINDS as STORAGE
+
+Name = tuple[str, str]
+"""Namespace and name."""
+
+Claim = ResourceClaim | alpha2.ResourceClaim
+Template = ResourceClaimTemplate | alpha2.ResourceClaimTemplate
+
+
+@dataclass
+class Cluster:
+    """Objects by kind. Claims, templates and parameters are found by namespace and name."""
+
+    nodes: list[Node] = field(default_factory=list)
+    slices: list[ResourceSlice] = field(default_factory=list)
+    classes: list[DeviceClass] = field(default_factory=list)
+    rules: list[DeviceTaintRule] = field(default_factory=list)
+    claims: dict[Name, Claim] = field(default_factory=dict)
+    templates: dict[Name, Template] = field(default_factory=dict)
+    pods: list[Pod] = field(default_factory=list)
+    daemons: list[DaemonSet] = field(default_factory=list)  # if they are to come to pods
+    node_slices: list[alpha2.NodeResourceSlice] = field(default_factory=list)
+    resource_classes: list[alpha2.ResourceClass] = field(default_factory=list)
+    class_parameters: list[alpha2.ResourceClassParameters] = field(default_factory=list)
+    claim_parameters: list[alpha2.ResourceClaimParameters] = field(default_factory=list)
+    volumes: list[ApiStruct] = field(default_factory=list)  # and what provides them
+    written: dict[Name, Located] = field(default_factory=dict)  # claims as their authors wrote them
+    notes: list[str] = field(default_factory=list)  # what was assumed or left out, for people
+
+    def add(self, obj: ApiStruct) -> bool:
+        """Puts an object where it belongs; False if nothing here looks at its kind."""
+        match obj:
+            case Node():
+                self.nodes.append(obj)
+            case Pod():
+                self.pods.append(obj)
+            case ResourceSlice():
+                self.slices.append(obj)
+            case DeviceClass():
+                self.classes.append(obj)
+            case DeviceTaintRule():
+                self.rules.append(obj)
+            case ResourceClaim() | alpha2.ResourceClaim():
+                self.claims[name_of(obj.metadata)] = obj
+            case ResourceClaimTemplate() | alpha2.ResourceClaimTemplate():
+                self.templates[name_of(obj.metadata)] = obj
+            case alpha2.NodeResourceSlice():
+                self.node_slices.append(obj)
+            case alpha2.ResourceClass():
+                self.resource_classes.append(obj)
+            case alpha2.ResourceClassParameters():
+                self.class_parameters.append(obj)
+            case alpha2.ResourceClaimParameters():
+                self.claim_parameters.append(obj)
+            case _ if isinstance(obj, STORAGE):
+                self.volumes.append(obj)
+            case _:
+                return False
+        return True
+
+
+def name_of(metadata: ObjectMeta) -> Name:
+    """Objects without a namespace are in ``default``, as kubectl would put them."""
+    return metadata.namespace or "default", metadata.name
+
+
+def gather(
+    reading: Reading, check: ExpressionChecker, *, lenient: bool = False, workloads: bool = False
+) -> Cluster:
+    """The cluster that these objects describe. With ``workloads``, Deployments, Jobs and their like come to the pods that their
+    controllers would make and that are not here yet. Raises BadInput with all that is wrong."""
+    cluster = Cluster()
+    complaints: list[ManifestError] = []
+    unknown: list[ManifestError] = []
+    ignored: Counter[str] = Counter()
+    seen: dict[tuple[str, Name], Located] = {}
+    owners: list[tuple[Located, Workload]] = []
+    for located in reading.found:
+        if workloads and is_workload(located):
+            read = workload_of(located)
+            complaints += read.errors
+            unknown += read.unknown
+            owners += [(located, read.workload)] if read.workload is not None else []
+            continue
+        unknown += located.unknown_fields()
+        obj, errors = prepared(located, check)
+        complaints += errors
+        if workloads and isinstance(obj, DaemonSet):
+            cluster.daemons.append(obj)
+        elif obj is None or not cluster.add(obj):
+            ignored[located.kind] += not isinstance(located.obj, Namespace)
+            continue
+        name = _named(obj)
+        first = seen.setdefault((located.kind, name), located)
+        if first is not located:
+            again = f"{located.kind} {name[1]} is in {first.source}:{first.line} already"
+            complaints.append(located.error("metadata.name", again))
+        if isinstance(obj, ResourceClaim | alpha2.ResourceClaim):
+            cluster.written[name] = located
+    if not lenient:
+        complaints += unknown
+    if complaints or reading.complaints:
+        complaints.sort(key=lambda complaint: (complaint.source, complaint.line))
+        hint = "--lenient takes unknown fields for newer than we are" if unknown and not lenient else ""
+        raise BadInput([*reading.complaints, *map(str, complaints)], hint)
+    cluster.notes += [f"{each}; ignored" for each in unknown]
+    cluster.notes += [f"ignored: {_counted(ignored)}"] if +ignored else []
+    cluster.slices = [tainted(each, cluster.rules) for each in cluster.slices]
+    _complete_nodes(cluster)
+    made = list(islice(pods_of_workloads(owners, cluster.pods), MOST + 1))
+    if len(made) > MOST:
+        raise BadInput([f"the workloads come to more than {MOST} pods; give fewer replicas"])
+    cluster.pods += made
+    return cluster
+
+
+def _named(obj: ApiStruct) -> Name:
+    metadata = getattr(obj, "metadata", ObjectMeta())
+    return name_of(metadata)
+
+
+def _counted(kinds: Counter[str]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()) if count)
+
+
+def _complete_nodes(cluster: Cluster) -> None:
+    named = {slice.spec.node_name for slice in cluster.slices if slice.spec.node_name}
+    named |= {slice.spec.node_name for slice in cluster.node_slices if slice.spec.node_name}
+    named |= {d.node_name for slice in cluster.slices for d in slice.spec.devices if d.node_name}
+    if not cluster.nodes:
+        cluster.nodes = [Node(metadata=ObjectMeta(name=name)) for name in named]
+        if named:
+            cluster.notes.append(
+                f"no Node given: {len(named)} made up from the slices, without labels ({few(sorted(named))})"
+            )
+    absent = sorted(named - {node.metadata.name for node in cluster.nodes})
+    if absent:
+        cluster.notes.append(f"slices of nodes that are not given are out of reach: {few(absent)}")
+    cluster.nodes.sort(key=lambda node: node.metadata.name)

@@ -1,0 +1,153 @@
+"""Pods that wait for a node: what ``allot plan`` plans for, and the cluster around them.
+
+Pods come from files, or are those that wait in the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+from allotment.api import alpha2
+from allotment.api.apps import DaemonSet
+from allotment.api.batch import PodDisruptionBudget, PodGroup, PriorityClass, VolcanoPodGroup
+from allotment.api.core import Pod, ResourceQuota
+from allotment.api.manifest import Located
+from allotment.api.meta import ApiStruct
+from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate
+from allotment.api.storage import PersistentVolumeClaim
+from allotment.cel.expression_check import check_expression
+from allotment.insight.errors import BadInput
+from allotment.insight.explain.trial_scheduler import KINDS
+from allotment.insight.manifest_cluster import Cluster, gather, name_of
+from allotment.insight.manifest_files import Reading, read_objects
+from allotment.insight.placement.needs import FINISHED
+from allotment.insight.snapshot import GROUPS
+from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
+from allotment.scheduler.obstacles import OWN_NAMES, schedulers_heard_of
+from allotment.scheduler.priority import with_priority
+
+
+@dataclass(slots=True)
+class Waiting:
+    """``objects`` are the cluster's, ``pods`` those to plan for. Of these, the ``new`` ones are still to be created; ``others`` wait in
+    the cluster and are not planned for."""
+
+    objects: list[ApiStruct] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    new: frozenset[str] = frozenset()  # namespace/name
+    others: list[Pod] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    volumes: bool = True  # all of them are among the objects
+
+
+def read(files: Sequence[str], *, workloads: bool = False) -> tuple[list[ApiStruct], Reading]:
+    """The objects of files, checked and with their defaults; and all that the files hold. With ``workloads``, those stand for the
+    pods that they come to. Raises BadInput."""
+    reading = read_objects(files)
+    if reading.complaints:
+        raise BadInput(reading.complaints)
+    return checked(reading.found, workloads=workloads), reading
+
+
+def checked(found: Sequence[Located], *, workloads: bool = False) -> list[ApiStruct]:
+    """Objects with their defaults, slices tainted as the rules among them say. Raises BadInput with all that is wrong."""
+    known = [each for each in found if not isinstance(each.obj, GROUPS)]
+    cluster = gather(Reading(known), check_expression, lenient=True, workloads=workloads)
+    others = [each.obj for each in found if isinstance(each.obj, GROUPS)]
+    return [*_all(cluster), *others]
+
+
+def _all(cluster: Cluster) -> list[ApiStruct]:
+    return [
+        *cluster.nodes,
+        *cluster.slices,  # tainted as rules have it
+        *cluster.classes,
+        *cluster.claims.values(),
+        *cluster.templates.values(),
+        *cluster.pods,
+        *cluster.node_slices,
+        *cluster.resource_classes,
+        *cluster.class_parameters,
+        *cluster.claim_parameters,
+        *cluster.volumes,
+    ]
+
+
+def waiting(mine: Sequence[ApiStruct], cluster: Iterable[ApiStruct], *, tainted: bool) -> Waiting:
+    """The pods of files, or if these have none those that wait in the cluster. ``tainted``: the slices have what rules say."""
+    found = Waiting()
+    own = {(type(each), name_of(_metadata(each))) for each in mine}
+    known = list(cluster)
+    there = [each for each in known if (type(each), name_of(_metadata(each))) not in own]
+    everything = [_in_namespace(each) for each in (*mine, *there)]
+    pods = [each for each in everything if isinstance(each, Pod)]
+    heard = schedulers_heard_of(pods) | set(OWN_NAMES)
+    if heard == OWN_NAMES and mine:  # nothing shows who runs: take the word of whoever plans
+        heard |= {each.spec.scheduler_name or "" for each in mine if isinstance(each, Pod)}
+    classes = {each.metadata.name: each for each in everything if isinstance(each, PriorityClass)}
+    chosen = {name_of(each.metadata) for each in mine if isinstance(each, Pod)}
+    created = {name_of(each.metadata) for each in known if isinstance(each, Pod)}
+    found.new = frozenset(map("/".join, chosen - created))
+    found.objects = [
+        each
+        for each in everything
+        if isinstance(
+            each,
+            (*KINDS, PodDisruptionBudget, DaemonSet, alpha2.ResourceClaim, alpha2.ResourceClaimTemplate),
+        )
+        and not isinstance(each, Pod)
+        and not (tainted and isinstance(each, DeviceTaintRule))
+    ]
+    for pod in pods:
+        if pod.spec.node_name or pod.status.phase in FINISHED:
+            found.objects.append(pod)
+        elif not chosen or name_of(pod.metadata) in chosen:
+            ranked = replace(pod, spec=with_priority(pod.spec, classes))
+            found.pods.append(_ours(ranked, found, heard))
+        else:
+            found.others.append(pod)
+    return found
+
+
+def _metadata(obj: ApiStruct) -> Any:
+    return getattr(obj, "metadata")  # noqa: B009  # every kind has it, ApiStruct does not say so
+
+
+def _in_namespace(obj: ApiStruct) -> ApiStruct:
+    """As kubectl would put it: what has no namespace and needs one is in ``default``."""
+    needs = isinstance(
+        obj,
+        Pod
+        | ResourceClaim
+        | ResourceClaimTemplate
+        | alpha2.ResourceClaim
+        | alpha2.ResourceClaimTemplate
+        | PodGroup
+        | VolcanoPodGroup
+        | DaemonSet
+        | PersistentVolumeClaim
+        | PodDisruptionBudget
+        | ResourceQuota,
+    )
+    metadata = _metadata(obj)
+    if not needs or metadata.namespace:
+        return obj
+    return replace(obj, metadata=replace(metadata, namespace="default"))
+
+
+def _ours(pod: Pod, found: Waiting, heard: set[str]) -> Pod:
+    """A pod that can be told from others, and is for the scheduler that is asked, if there is its own at all."""
+    name = "/".join(name_of(pod.metadata))
+    metadata = pod.metadata if pod.metadata.uid else replace(pod.metadata, uid=f"pod {name}")
+    scheduler = pod.spec.scheduler_name or ""
+    if scheduler in heard - OWN_NAMES:
+        found.notes.append(
+            f"pod {name} is for scheduler {scheduler}: planned is as Allotment's own would place it"
+        )
+    if scheduler in heard:
+        scheduler = DEFAULT_SCHEDULER
+    return replace(pod, metadata=metadata, spec=replace(pod.spec, scheduler_name=scheduler))

@@ -1,0 +1,1 @@
+"""Where the pods of manifests would go, without a server."""

@@ -1,0 +1,161 @@
+"""A plan, from what somebody sees of a cluster: for ``allot plan`` and for the page that plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from allotment.api.apps import DaemonSet
+from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePool
+from allotment.api.batch import PodDisruptionBudget
+from allotment.api.core import Node, Pod
+from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
+from allotment.autoscaler.catalogue.node_claims import on_offer
+from allotment.autoscaler.catalogue.overlays import evaluate
+from allotment.autoscaler.consolidate.consolidation import consolidate
+from allotment.autoscaler.provision.launch import to_be_had
+from allotment.autoscaler.provision.provisioner import provision
+from allotment.autoscaler.simulate.expected_machines import expect
+from allotment.autoscaler.simulate.forkable_cluster import key_of
+from allotment.autoscaler.simulate.pending_pods import make_claims
+from allotment.autoscaler.simulate.pod_quotas import refusals
+from allotment.autoscaler.simulate.simulation import start_simulation
+from allotment.controllers.claims.claim_users import claim_name
+from allotment.insight.catalogue_files import with_own
+from allotment.insight.explain.trial_scheduler import KINDS as SCHEDULED
+from allotment.insight.explain.trial_scheduler import sees_volumes
+from allotment.insight.manifest_cluster import name_of
+from allotment.insight.pending_work import waiting
+from allotment.scheduler.volumes.pod_volumes import volumes_of
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.autoscaler.catalogue.catalogue import Catalogue
+    from allotment.autoscaler.catalogue.overlays import Evaluation
+    from allotment.autoscaler.consolidate.consolidation import Consolidation
+    from allotment.autoscaler.provision.plan import Plan
+    from allotment.autoscaler.simulate.simulation import Simulation
+    from allotment.insight.pending_work import Waiting
+    from allotment.insight.snapshot import Seen
+
+SOURCES = (NodeOverlay, NodePool, NodeGroup, NodeClaim)
+"""What a cluster itself says about machines: which can be had, and which are on their way."""
+_SEEN: tuple[type[ApiStruct], ...] = (*SCHEDULED, PodDisruptionBudget, DaemonSet)
+KINDS: tuple[type[ApiStruct], ...] = (*_SEEN, *SOURCES)
+"""What to look at."""
+
+
+_CONFLICTS = 5
+
+
+def waiting_in(seen: Seen, mine: Sequence[ApiStruct] = ()) -> tuple[Waiting, list[ApiStruct]]:
+    """The pods that wait, or those among ``mine``; and what the cluster says about machines."""
+    objects = [each for kind in _SEEN for each in seen.some(kind)]
+    found = waiting(mine, objects, tainted=False)
+    found.notes += seen.notes
+    found.volumes = sees_volumes(seen)
+    if not found.volumes and any(map(volumes_of, found.pods)):
+        found.notes.append(
+            "you may not list all that decides about volumes: pods are planned for without theirs"
+        )
+    return found, [each for kind in SOURCES for each in seen.of(kind)]
+
+
+def planned(
+    waiting: Waiting, catalogue: Catalogue, own: Iterable[ApiStruct] = (), *, by_price: bool = False
+) -> Plan:
+    """``own`` is what the cluster says about machines. Those on their way take pods as if they were there, and what could not be
+    had a short while ago is left out. What could not be used of the catalogue is noted."""
+    own = list(own)
+    claims = [each for each in own if isinstance(each, NodeClaim)]
+    simulation = start_simulation(waiting.objects, claim_name=claim_name)
+    simulation.cluster.storage.known = waiting.volumes
+    found = evaluate(with_own(catalogue, own))
+    waiting.notes += [each for each in found.notes if each not in waiting.notes]
+    expect(simulation, claims, found.machines)
+    _create(simulation, waiting)
+    make_claims(simulation, waiting.pods)
+    machines = on_offer(found.machines, claims)
+    plan = provision(simulation, machines, waiting.pods, cheapest_alternative=by_price)
+    if plan.pending:
+        waiting.notes += [each for each in _conflicts(found) if each not in waiting.notes]
+    return plan
+
+
+def _create(simulation: Simulation, waiting: Waiting) -> None:
+    """Has the simulation know which pods no server would create."""
+    new = [pod for pod in waiting.pods if key_of(pod) in waiting.new]
+    old = [pod for pod in waiting.pods if key_of(pod) not in waiting.new]
+    there = (*simulation.objects(Pod).values(), *waiting.others, *old)
+    simulation.obstacles.refuse(refusals(simulation.cluster, new, there))
+
+
+def _conflicts(found: Evaluation) -> list[str]:
+    """What overlays contradict each other about, and so nobody plans with."""
+    told = list(
+        dict.fromkeys(
+            f"overlay {name} does not count for {conflict}"
+            for name, finding in found.findings.items()
+            for conflict in finding.conflicts
+        )
+    )
+    more = len(told) - _CONFLICTS
+    return [*told[:_CONFLICTS], *([f"and {more} more conflicts: allot overlays has all"] if more > 0 else [])]
+
+
+def has_alternatives(waiting: Waiting) -> bool:
+    """Whether some claim that has no devices yet, or that a pod's template asks for, names alternatives."""
+    named = {
+        (name_of(pod.metadata)[0], entry.resource_claim_template_name)
+        for pod in waiting.pods
+        for entry in pod.spec.resource_claims
+    }
+    specs = [
+        each.spec
+        for each in waiting.objects
+        if isinstance(each, ResourceClaim) and each.status.allocation is None
+    ]
+    specs += [
+        each.spec.spec
+        for each in waiting.objects
+        if isinstance(each, ResourceClaimTemplate) and name_of(each.metadata) in named
+    ]
+    return any(request.first_available for spec in specs for request in spec.devices.requests)
+
+
+def consolidated(
+    waiting: Waiting, catalogue: Catalogue, own: Iterable[ApiStruct], *, now: float
+) -> tuple[Consolidation, Simulation]:
+    """Which nodes can go, and the cluster as it is. Machines on their way count as if they were there, and stay."""
+    own = list(own)
+    claims = [each for each in own if isinstance(each, NodeClaim)]
+    simulation = start_simulation([*waiting.objects, *waiting.pods], claim_name=claim_name)
+    simulation.cluster.storage.known = waiting.volumes
+    candidates = _quiet_since(simulation, claims)
+    known = with_own(catalogue, own)
+    found = evaluate(known)
+    waiting.notes += [each for each in found.notes if each not in waiting.notes]
+    expect(simulation, claims, found.machines)
+    owners: list[NodePool | NodeGroup] = [*known.pools.values(), *known.groups.values()]
+    make_claims(simulation, waiting.pods)
+    machines = to_be_had(found.machines, claims)
+    return consolidate(simulation, machines, candidates, now=now, owners=owners), simulation
+
+
+def _quiet_since(simulation: Simulation, claims: Iterable[NodeClaim]) -> dict[str, float]:
+    """For each node, when a pod last came or went: as its NodeClaim says, or else when the newest pod on it was created."""
+    told = {each.status.node_name: each.status.last_pod_event_time for each in claims}
+    found = {}
+    for name in simulation.objects(Node):
+        created = [pod.metadata.creation_timestamp for pod in simulation.pods(name)]
+        found[name] = max(map(_seconds, (told.get(name), *created)))
+    return found
+
+
+def _seconds(stamp: str | None) -> float:
+    """What is not said was long ago."""
+    try:
+        return datetime.fromisoformat(stamp or "").timestamp()
+    except ValueError:
+        return 0.0

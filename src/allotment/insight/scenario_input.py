@@ -1,0 +1,90 @@
+"""The cluster that a scenario is tried on: a server's, with the caller's rights, that of files, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from allotment.api.apps import DaemonSet
+from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
+from allotment.api.batch import PodDisruptionBudget
+from allotment.api.core import Node, Pod
+from allotment.api.preparation import prepared
+from allotment.api.resource import DeviceTaintRule
+from allotment.autoscaler.simulate.simulation import Simulation, start_simulation
+from allotment.cel.expression_check import check_expression
+from allotment.controllers.claims.claim_users import claim_name
+from allotment.insight.errors import BadInput
+from allotment.insight.explain.trial_scheduler import (
+    KINDS,
+    hides_volumes,
+    hold_hidden,
+    insist_on_devices,
+    note_guesses,
+    objects_of,
+    plenty,
+)
+from allotment.insight.manifest_files import read_objects
+from allotment.insight.pending_work import checked, waiting
+from allotment.insight.snapshot import Seen, look
+
+if TYPE_CHECKING:
+    from allotment.api.meta import ApiStruct
+    from allotment.insight.source import Sight
+
+SOURCES = (NodeOverlay, NodePool, NodeGroup)
+"""What a cluster itself says about machines to be had."""
+
+
+@dataclass(slots=True)
+class Scene:
+    """``objects`` are the cluster's, pods that wait included; ``sources`` what it says about machines."""
+
+    objects: list[ApiStruct] = field(default_factory=list)
+    sources: list[ApiStruct] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seen: Seen | None = None  # by whom not all may be seen
+
+    def simulation(self) -> Simulation:
+        found = start_simulation(self.objects, claim_name=claim_name)
+        if self.seen is not None:
+            hold_hidden(found.cluster, self.seen)
+        return found
+
+
+def look_at_scene(sight: Sight, *, empty: bool) -> Scene:
+    """Reads the cluster once. Raises NoAnswer, or BadInput for files."""
+    if empty:
+        return Scene()
+    if sight.offline:
+        return _saved(sight.offline)
+    seen = look(sight, (*KINDS, PodDisruptionBudget, DaemonSet, *SOURCES))
+    insist_on_devices(seen)
+    objects = [*objects_of(seen), *seen.some(PodDisruptionBudget), *seen.some(DaemonSet), *seen.some(Pod)]
+    scene = _scene(objects, [each for kind in SOURCES for each in seen.of(kind)])
+    note_guesses(seen)
+    scene.notes += seen.notes
+    scene.seen = seen
+    if any(hides_volumes(each, seen) for each in seen.some(Pod)):
+        scene.notes.append("you may not list all that decides about volumes: pods are placed without theirs")
+    return scene
+
+
+def _saved(files: Sequence[str]) -> Scene:
+    """Taint rules stay objects of their own, so that a step can take them away."""
+    reading = read_objects(files)
+    rules = [each for each in reading.found if isinstance(each.obj, DeviceTaintRule)]
+    made = [prepared(each, check_expression) for each in rules]
+    complaints = [*reading.complaints, *(str(error) for _, errors in made for error in errors)]
+    if complaints:
+        raise BadInput(complaints)
+    objects = checked([each for each in reading.found if not isinstance(each.obj, DeviceTaintRule)])
+    sources = [each.obj for each in reading.found if isinstance(each.obj, SOURCES)]
+    return _scene([*objects, *(rule for rule, _ in made if rule is not None)], sources)
+
+
+def _scene(objects: Sequence[ApiStruct], sources: Sequence[ApiStruct]) -> Scene:
+    found = waiting((), objects, tainted=False)
+    there = [plenty(each) if isinstance(each, Node) else each for each in found.objects]
+    return Scene([*there, *found.pods], list(sources), found.notes)
