@@ -20,8 +20,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.cli.fleet import GPU, V1, claim, slice_of
 from tests.dashboard.browser import Absent, Page, browsing
+from tests.insight.fleet import GPU, V1, claim, slice_of
 
 from allotment.client.client import Client
 from allotment.client.connection import load

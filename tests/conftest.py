@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import thoroughness
+from tests.command_line import allot as allot  # a fixture
 from tests.corpus import unavailable
 from tests.upstream.oracle import Absent, Oracle, find
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.checkout import CHECKOUT
+
 REMADE, UPDATED, NOTHING = "is made anew", "is updated", "stays"
 
 
@@ -17,7 +18,7 @@ REMADE, UPDATED, NOTHING = "is made anew", "is updated", "stays"
 def checkout(tmp_path: Path) -> Path:
     """A checkout with an environment that works, as far as make can see."""
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
-        shutil.copy(ROOT / name, tmp_path)
+        shutil.copy(CHECKOUT / name, tmp_path)
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)
     python(tmp_path, works=True)
@@ -71,7 +72,7 @@ def test_one_whose_python_is_gone_is_made_anew(checkout: Path) -> None:
 
 
 def test_every_package_has_a_version_and_hashes() -> None:
-    lines = (ROOT / "constraints.txt").read_text().replace("\\\n", " ").splitlines()
+    lines = (CHECKOUT / "constraints.txt").read_text().replace("\\\n", " ").splitlines()
     packages = [line for line in lines if not line.startswith("#")]
     assert len(packages) > 50
     for line in packages:

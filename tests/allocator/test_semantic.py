@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -49,8 +48,9 @@ from tests.allocator.trees import (
     resource_class,
     slice_of,
 )
+from tests.checkout import CHECKOUT
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "seed0"
+EXAMPLES = CHECKOUT / "examples" / "seed0"
 
 Found = TypeVar("Found", bound=ApiStruct)
 

@@ -25,8 +25,8 @@ from tests.autoscaler.builders import (
     users_of,
 )
 from tests.scheduler.builders import claim, node, pod, slice_
+from tests.scheduler.devices.test_node_allocatable import bearing, mapping
 from tests.scheduler.plugins.device_world import allocated, cards, user
-from tests.scheduler.test_node_allocatable import bearing, mapping
 from tests.usage.build import rule
 
 

@@ -9,7 +9,7 @@ from allotment.autoscaler.simulate.simulation import Bound
 from allotment.scheduler.diagnosis import Refusal
 from tests.autoscaler.build import type_
 from tests.autoscaler.builders import picture, simulation
-from tests.autoscaler.test_provisioner import plan_for
+from tests.autoscaler.provision.test_provisioner import plan_for
 from tests.scheduler.builders import node
 from tests.scheduler.storage import DRIVER, MADE, claim, csi_node, driver, kind, pod, taken, volume
 

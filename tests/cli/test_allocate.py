@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Allot, Ran
+from tests.command_line import Allot, Ran
 
 Json = dict[str, Any]
 V1 = "resource.k8s.io/v1"

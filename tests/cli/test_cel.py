@@ -4,7 +4,7 @@ import json
 
 import yaml
 
-from tests.cli.conftest import Allot
+from tests.command_line import Allot
 
 MODEL = 'device.attributes["d.example.com"].model == "a"'
 

@@ -11,8 +11,9 @@ from allotment.api.codec import to_builtins
 from allotment.cli.commands import controllers
 from allotment.controllers import suite
 from tests.autoscaler import build
-from tests.cli.conftest import CHECKOUT, Allot
+from tests.checkout import CHECKOUT
 from tests.cli.served import Served, component, gpu_class, gpus, interrupted, pod, said, served, template
+from tests.command_line import Allot
 
 __all__ = ["served"]  # a fixture
 

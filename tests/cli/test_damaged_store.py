@@ -15,8 +15,8 @@ from allotment.api.status import InsufficientStorage, NotFound
 from allotment.apiserver.store import mark
 from allotment.client.client import Client
 from tests.apiserver.store.small_disk import MountedDisk, mounted
-from tests.cli.conftest import Allot
 from tests.cli.test_up import BARE, PATIENCE, ask, config_map, ended, greeting, up
+from tests.command_line import Allot
 
 MAPS = ("v1", "configmaps")
 ENOUGH = 10_000

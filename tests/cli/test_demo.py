@@ -20,7 +20,8 @@ from allotment.cli.commands import demo
 from allotment.cli.commands.demo import Picture, Stage
 from allotment.cli.render.demo_table import STORY, Launched, Row, unexpected
 from allotment.daemons import demo_objects
-from tests.cli.conftest import CHECKOUT, Allot, same_as_golden
+from tests.checkout import CHECKOUT
+from tests.command_line import Allot, same_as_golden
 
 WHY = (
     "0/14 nodes: 11 have only 40Gi to 80Gi gpu, need 96Gi; 3 have no gpu; no machine helps: none of 2 instance types will do: "

@@ -8,8 +8,8 @@ import re
 import pytest
 import yaml
 
-from tests.cli.conftest import Allot, Ran, same_as_golden
-from tests.cli.fleet import HEALTHY, WRONG, Json, claim, node, pool_counts, slice_of, written
+from tests.command_line import Allot, Ran, same_as_golden
+from tests.insight.fleet import HEALTHY, WRONG, Json, claim, node, pool_counts, slice_of, written
 
 AGE = re.compile(r"\(\d+d ago\)")
 

@@ -10,8 +10,8 @@ import yaml
 
 from allotment.api.claim_marks import STANDS_IN_FOR
 from allotment.insight.findings import KINDS
-from tests.cli.conftest import Allot, Ran, same_as_golden
-from tests.cli.fleet import HEALTHY, OLD, WRONG, Json, claim, node, pod, slice_of, written
+from tests.command_line import Allot, Ran, same_as_golden
+from tests.insight.fleet import HEALTHY, OLD, WRONG, Json, claim, node, pod, slice_of, written
 
 
 def doctor(allot: Allot, *options: str, objects: tuple[Json, ...] = (*HEALTHY, *WRONG)) -> Ran:

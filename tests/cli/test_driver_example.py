@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from allotment.client.client import Client
-from tests.cli.conftest import CHECKOUT
+from tests.checkout import CHECKOUT
 from tests.cli.test_up import PATIENCE, ask, ended, greeting, up
 
 FPGA = "fpga.example.com"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.conftest import CHECKOUT, Allot, same_as_golden
+from tests.checkout import CHECKOUT
+from tests.command_line import Allot, same_as_golden
 
 MEMORY = 'device.capacity["gpu.example.com"].?memory.orValue(quantity("0")).compareTo(quantity("40Gi")) >= 0'
 

@@ -24,8 +24,9 @@ from allotment.insight.explain.document import explanation_document
 from allotment.insight.explain.explanation import State
 from allotment.insight.explain.pod import told_of_pod
 from allotment.insight.snapshot import Seen
-from tests.cli.conftest import Allot, Ran, same_as_golden
-from tests.cli.fleet import (
+from tests.cli.test_fit import template
+from tests.command_line import Allot, Ran, same_as_golden
+from tests.insight.fleet import (
     GPU,
     HEALTHY,
     OLD,
@@ -39,7 +40,6 @@ from tests.cli.fleet import (
     slice_of,
     written,
 )
-from tests.cli.test_fit import template
 
 AMOUNTS = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 

@@ -12,7 +12,7 @@ from allotment.autoscaler.simulate.simulation import start_simulation
 from allotment.cli.options.feature_gates import DEVICES, GATES, feature_gates_option
 from allotment.controllers import suite
 from allotment.scheduler.diagnosis import Refusal
-from tests.cli.conftest import Allot
+from tests.command_line import Allot
 from tests.scheduler.builders import node, pod
 
 GATE = "DRAResourceAvailabilityVisibility"

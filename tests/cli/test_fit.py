@@ -17,8 +17,8 @@ from allotment.insight.errors import NoAnswer
 from allotment.insight.fit import Fit, Shapes, how_many
 from allotment.insight.snapshot import Seen
 from allotment.usage.remaining import Fits, Remaining
-from tests.cli.conftest import Allot, Ran, same_as_golden
-from tests.cli.fleet import GPU, HEALTHY, V1, WRONG, Json, claim, gpu_class, node, slice_of, written
+from tests.command_line import Allot, Ran, same_as_golden
+from tests.insight.fleet import GPU, HEALTHY, V1, WRONG, Json, claim, gpu_class, node, slice_of, written
 
 
 def template(name: str, count: int) -> Json:

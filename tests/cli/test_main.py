@@ -12,7 +12,8 @@ import pytest
 
 from allotment.cli.commands.completion import words_after
 from allotment.cli.main import allot as commands
-from tests.cli.conftest import CHECKOUT, Allot
+from tests.checkout import CHECKOUT
+from tests.command_line import Allot
 
 NAMES = commands.list_commands(click.Context(commands))
 ALLOT = [sys.executable, "-c", "import sys; from allotment.cli.main import main; sys.exit(main())"]

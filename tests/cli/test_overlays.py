@@ -12,7 +12,7 @@ import yaml
 from allotment.api.autoscaling import NodeOverlay, NodePool
 from allotment.api.codec import to_builtins
 from tests.autoscaler.build import GPU, device, devices, gpus, is_type, overlay, pool, template, type_, where
-from tests.cli.conftest import Allot, Ran, same_as_golden
+from tests.command_line import Allot, Ran, same_as_golden
 from tests.contract.api import Api
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from allotment.autoscaler.catalogue.node_claims import claim_of
 from tests.allocator import build
 from tests.autoscaler.build import GPU, evaluated, gpus, overlay, pool, type_
 from tests.autoscaler.builders import asking
-from tests.autoscaler.test_arrival import daemons
-from tests.cli.conftest import Allot, same_as_golden
+from tests.autoscaler.simulate.test_node_arrival import daemons
+from tests.command_line import Allot, same_as_golden
 from tests.contract.api import Api
 from tests.scheduler.builders import node, pod
 

@@ -13,8 +13,9 @@ from allotment.cli import main as commands
 from allotment.cli.render.screen import TerminalScreen
 from allotment.cli.render.usage_table import bar
 from allotment.usage.summary import Summary
-from tests.cli.conftest import CHECKOUT, Allot, Ran, same_as_golden
-from tests.cli.fleet import HEALTHY, WRONG, Json, claim, slice_of, written
+from tests.checkout import CHECKOUT
+from tests.command_line import Allot, Ran, same_as_golden
+from tests.insight.fleet import HEALTHY, WRONG, Json, claim, slice_of, written
 
 
 def pools(allot: Allot, *options: str, objects: tuple[Json, ...] = (*HEALTHY, *WRONG)) -> Ran:

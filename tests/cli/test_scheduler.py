@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Allot, same_as_golden
 from tests.cli.served import Served, claim, component, gpu_class, gpus, interrupted, pod, said, served
 from tests.cli.test_up import ask
+from tests.command_line import Allot, same_as_golden
 
 __all__ = ["served"]  # a fixture
 

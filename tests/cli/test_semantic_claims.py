@@ -14,7 +14,7 @@ from allotment.api.conversion.v1alpha2 import to_v1
 from allotment.api.meta import ApiStruct
 from tests.allocator.trees import DRIVER
 from tests.autoscaler.builders import semantic_claim, semantic_pod, trees
-from tests.cli.conftest import Allot
+from tests.command_line import Allot
 
 NATIVE, CARRIED = "v1alpha2", "v1"
 

@@ -26,9 +26,9 @@ from allotment.usage.inventory import Finding
 from allotment.usage.pool import PoolUsage
 from allotment.usage.rollup import NodePool, by_node, in_cluster
 from allotment.usage.summary import DeviceState, Summary, count
-from tests.cli.conftest import Allot, Ran, same_as_golden
-from tests.cli.fleet import GPU, HEALTHY, WRONG, Json, claim, gpu_class, node, slice_of, written
 from tests.cli.test_explain import FLEET, waiting
+from tests.command_line import Allot, Ran, same_as_golden
+from tests.insight.fleet import GPU, HEALTHY, WRONG, Json, claim, gpu_class, node, slice_of, written
 
 NOW = datetime(2026, 11, 16, 14, 2, 11, tzinfo=UTC)
 SETTING = Setting("https://cluster.example.com", NOW)

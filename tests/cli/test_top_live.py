@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from allotment.client.client import Client
-from tests.cli.fleet import V1, claim, gpu_class, node, slice_of, written
 from tests.cli.pseudo_terminal import in_terminal
 from tests.cli.served import Served, pod
 from tests.cli.test_explain import FLEET
 from tests.cli.test_up import ask, greeting, up
+from tests.insight.fleet import V1, claim, gpu_class, node, slice_of, written
 
 
 @pytest.fixture(scope="module")

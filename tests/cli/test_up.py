@@ -26,7 +26,7 @@ from allotment.client.over_http import HttpTransport
 from allotment.client.transport import Call
 from allotment.insight.errors import Failure
 from tests.autoscaler.build import pool, type_
-from tests.cli.conftest import Allot
+from tests.command_line import Allot
 from tests.corpus import unavailable
 
 ALLOT = Path(sys.executable).with_name("allot")

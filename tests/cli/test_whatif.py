@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from tests.autoscaler.scenarios import submit, workload
-from tests.cli import fleet
-from tests.cli.conftest import Allot, same_as_golden
 from tests.cli.test_plan import saved
+from tests.command_line import Allot, same_as_golden
 from tests.contract.api import Api
+from tests.insight import fleet
 from tests.scheduler.builders import node, pod
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from allotment.insight.errors import MAX_COMPLAINTS
-from tests.cli.conftest import Allot
+from tests.command_line import Allot
 
 CLAIM = """apiVersion: resource.k8s.io/v1
 kind: ResourceClaim

@@ -31,12 +31,13 @@ from allotment.controllers.workloads.deployments import Deployments
 from allotment.controllers.workloads.disruption_budgets import DisruptionBudgets
 from allotment.controllers.workloads.jobs import Jobs
 from allotment.controllers.workloads.replica_sets import ReplicaSets
+from tests.checkout import CHECKOUT
 from tests.contract.api import Api
 from tests.contract.embedded import Embedded
 from tests.corpus import unavailable
-from tests.kubernetes.control_plane import CHECKOUT, programs
+from tests.kubernetes.control_plane import programs
 
-PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
+PAGE = CHECKOUT / "docs" / "compatibility.md"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 NAME = re.compile(r"`([^`]+)`")
 COLLECTION = re.compile(

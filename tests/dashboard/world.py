@@ -17,7 +17,7 @@ from allotment.client.form import resource_of
 from allotment.daemons.demo_objects import administrator
 from allotment.daemons.embedded import dashboard_of
 from tests.apiserver.http.serving import Serving, serving
-from tests.cli.fleet import GPU, V1, Json, claim, pool_counts, slice_of
+from tests.insight.fleet import GPU, V1, Json, claim, pool_counts, slice_of
 
 RBAC = "rbac.authorization.k8s.io"
 CONTROLLERS = Identity("allotment:controllers", ("system:authenticated",))

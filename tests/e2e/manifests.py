@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tests.checkout import CHECKOUT
 from tests.corpus import unavailable
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 DEMOS = CHECKOUT.parent / "shared" / "manifests"
 FEATURES = CHECKOUT / "examples" / "features"
 FLEET = CHECKOUT / "tests" / "manifests_fleet.yaml"

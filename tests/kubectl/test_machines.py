@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.checkout import CHECKOUT
 from tests.kubectl.command import Kubectl
 
 DEFINITIONS = str(files("allotment.autoscaler") / "crds.yaml")
-EXAMPLES = Path(__file__).parents[2] / "examples" / "autoscaling"
+EXAMPLES = CHECKOUT / "examples" / "autoscaling"
 
 
 @pytest.fixture(scope="module")

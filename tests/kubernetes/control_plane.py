@@ -26,9 +26,9 @@ from pathlib import Path
 
 import yaml
 
+from tests.checkout import CHECKOUT
 from tests.kubernetes.certificates import Authority, Pair
 
-CHECKOUT = Path(__file__).parents[2]
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 PATIENCE = 120.0  # seconds for a program to be ready: the machine may be busy with other tests
 

@@ -23,7 +23,7 @@ from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.queue import Entry, Rank
 from tests.allocator import build
 from tests.scheduler.builders import claim, node, pod, slice_
-from tests.scheduler.gangs import gpu_node, group, members, nodes_of, world
+from tests.scheduler.gang_builders import gpu_node, group, members, nodes_of, world
 from tests.scheduler.world import Seat, World, settle
 
 TURN = 50

@@ -12,8 +12,8 @@ from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.scheduler.instruction import Bind, CreateClaim, DeletePod
 from tests.allocator import build
 from tests.scheduler import builders
+from tests.scheduler.binding.test_pod_binding import GPU, gang, hear, place, step
 from tests.scheduler.builders import claim, node, slice_
-from tests.scheduler.test_binding import GPU, gang, hear, place, step
 from tests.scheduler.world import Fate, Seat, World, settle
 
 

@@ -6,7 +6,6 @@ import hashlib
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +14,7 @@ from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
 from allotment.scheduler.event_log import BrokenLog, Difference, EventLog, record, replay
 from allotment.scheduler.instruction import Bind, Instruction
+from tests.checkout import CHECKOUT
 from tests.scheduler.builders import node, pod
 from tests.scheduler.walk import CONFIGURATION, Walk
 
@@ -55,7 +55,7 @@ def digest(seed: int) -> str:
 def digest_elsewhere(seed: int, hash_seed: str) -> str:
     """In a process whose sets have another order."""
     script = f"from tests.scheduler.test_replay import digest; print(digest({seed}))"
-    root = Path(__file__).parents[2]
+    root = CHECKOUT
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{root / 'src'}:{root}"}
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=root, env=environment, capture_output=True, text=True, check=True

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-CHECKOUT = Path(__file__).parents[2]
+from tests.checkout import CHECKOUT
 
 
 class Absent(Exception):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import doctest
-from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+from tests.checkout import CHECKOUT
 
 
 def test_the_examples_of_the_reference_run(monkeypatch: pytest.MonkeyPatch) -> None:

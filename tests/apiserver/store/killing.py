@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from tests.apiserver.store.build import drain, key, opened
 from tests.apiserver.store.victim import NAMES
+from tests.checkout import CHECKOUT
 
-ROOT = Path(__file__).parents[3]
 ALL = 1_000_000
 FEW = 40
 """How many changes the victim's history keeps; with few, the kill often meets a compaction."""
@@ -58,7 +58,7 @@ class Promises:
 def kill(path: Path, changes: int, seed: int, after: int) -> list[Line]:
     """Everything that a victim said, which is killed when it has said so many lines."""
     command = [sys.executable, "-m", "tests.apiserver.store.victim", str(path), str(changes), str(seed)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as victim:
+    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) as victim:
         assert victim.stdout is not None
         lines = [victim.stdout.readline() for _ in range(after)]
         victim.kill()

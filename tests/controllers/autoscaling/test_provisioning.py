@@ -21,7 +21,7 @@ from allotment.controllers.machines.market import Market
 from tests.autoscaler.build import GPU, catalogue, gpus, pool, type_
 from tests.controllers.cluster import Cluster, Component, in_cluster
 from tests.controllers.failing import CRASHES, Failing, Fault
-from tests.controllers.simulated import Time
+from tests.controllers.simulation.simulated import Time
 
 TYPES = catalogue(
     type_("cheap", {"a": "2", "b": "3"}, dynamicResources=gpus(2)),

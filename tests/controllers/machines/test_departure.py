@@ -12,9 +12,9 @@ from allotment.autoscaler.catalogue.node_claims import State
 from allotment.client.form import Obj
 from allotment.controllers.workloads.disruption_budgets import DisruptionBudgets
 from tests.controllers.cluster import Cluster, in_cluster
-from tests.controllers.evictions import going, marks
 from tests.controllers.machines.cloud import Cloud, SkewedClock
 from tests.controllers.machines.world import Part, claim, delete, follow, running, state, told, until
+from tests.controllers.taints.evictions import going, marks
 
 
 def pod(name: str, on: str, **meta: Any) -> Obj:

@@ -24,7 +24,7 @@ from tests.autoscaler.build import (
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.machines.cloud import SkewedClock
 from tests.controllers.machines.world import AT_ONCE, claim, delete, follow, running, state, told, until
-from tests.controllers.simulated import pod
+from tests.controllers.simulation.simulated import pod
 
 PAIRED = devices(
     template("gpus", GPU, device("gpu-0"), device("gpu-1")),

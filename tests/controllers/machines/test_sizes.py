@@ -22,7 +22,7 @@ from tests.autoscaler.build import catalogue, gpus, group, machine, pool, type_
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.machines.cloud import Cloud, SkewedClock, Trouble
 from tests.controllers.machines.world import PLACE, claim, delete, follow, running, seen, until
-from tests.controllers.simulated import pod as pod_on
+from tests.controllers.simulation.simulated import pod as pod_on
 
 
 async def counting(cluster: Cluster) -> None:

@@ -10,7 +10,7 @@ from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.controllers.volumes.protection import CLAIM_IN_USE, VOLUME_IN_USE, VolumeProtection
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.volumes.test_binder import claim, volume
-from tests.controllers.workloads import HERE, pod
+from tests.controllers.workloads.workload_objects import HERE, pod
 
 Obj = dict[str, Any]
 OTHER = "example.com/hold"

@@ -1,0 +1,31 @@
+"""What a pool limits: amounts, the number of its nodes, devices of a class."""
+
+from __future__ import annotations
+
+import pytest
+
+from allotment.api.autoscaling import NODE_POOL
+from tests.autoscaler.build import gpus, pool, type_
+from tests.autoscaler.builders import asking
+from tests.autoscaler.provision.test_provisioner import plan_for, types_of
+from tests.scheduler.builders import node, pod, slice_
+
+
+def test_a_pool_may_limit_its_nodes() -> None:
+    limited = pool("p", limits={"nodes": "2"})
+    has = node("old", cpu=8, labels={NODE_POOL: "p"}, cordoned=True)
+    found, _ = plan_for([pod(name, cpu=6) for name in "abc"], type_("t"), limited, there=[has])
+    assert types_of(found) == {"t": 1}
+    assert {each.types["t"] for each in found.pending} == {
+        "would do, but the limits of NodePool p are reached (nodes: 0 left, it has 1)"
+    }
+
+
+@pytest.mark.parametrize(("most", "machines"), [("6", 2), ("5", 1), ("3", 0)])
+def test_a_pool_may_limit_its_devices(most: str, machines: int) -> None:
+    """Of a class, those of the nodes that it has included; four pods want one each, and a machine has two."""
+    limited = pool("p", limits={"deviceclass/any": most, "deviceclass/nobody-knows": "0"})
+    there = [node("old", cpu=8, labels={NODE_POOL: "p"}, cordoned=True), slice_("old", "d0", "d1")]
+    pods, claims = zip(*(asking(name, cpu=1) for name in "abcd"), strict=True)
+    found, _ = plan_for(pods, type_("t", dynamicResources=gpus(2)), limited, there=[*there, *claims])
+    assert len(found.nodes) == machines
