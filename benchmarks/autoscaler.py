@@ -42,7 +42,7 @@ from allotment.api.resource import ResourceClaim
 from allotment.autoscaler.consolidate.consolidation import consolidate
 from allotment.autoscaler.provision.provisioner import provision
 from allotment.autoscaler.simulate.drain import Drained, drain
-from allotment.autoscaler.simulate.simulation import Bound, Simulation, start_simulation
+from allotment.autoscaler.simulate.simulation import BoundPod, Simulation, start_simulation
 from allotment.autoscaler.simulate.utilisation import utilisation
 from allotment.daemons.memory import spare_collector
 from benchmarks import autoscaler_problems, fleets, rehearsal
@@ -170,7 +170,7 @@ def _calls(simulation: Simulation, pod: Pod, times: dict[str, list[float]]) -> N
     call(f"add a node with {DEVICES} devices", lambda: simulation.simulate_add_node(new, slices))
     call("bind", lambda: simulation.simulate_bind_pod(pod, found))
     call("evict", lambda: simulation.simulate_evict_pod(pod, found))
-    assert isinstance(simulation.simulate_bind_pod(pod, found), Bound)
+    assert isinstance(simulation.simulate_bind_pod(pod, found), BoundPod)
     call("remove a node", lambda: simulation.simulate_remove_node(new.metadata.name))
     call("revert all of that", simulation.revert)
     call("does a pod fit, after the revert", lambda: simulation.fits(pod))

@@ -24,7 +24,7 @@ from allotment.api.resource import DeviceClass, ResourceClaim
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.autoscaler.catalogue.machine import Machine, node_of
 from allotment.autoscaler.catalogue.overlays import evaluate
-from allotment.autoscaler.simulate.simulation import Bound, Simulation, start_simulation
+from allotment.autoscaler.simulate.simulation import BoundPod, Simulation, start_simulation
 
 DRIVER = "gpu.example.com"
 SIZES = (2, 4, 8, 16, 32, 48, 64, 96)
@@ -123,7 +123,7 @@ def _fill(
         pod, claims = _pod(f"p{number}-{count}", shape, "", kind)
         with simulation.trial() as trial:
             simulation.put_all(claims)
-            if isinstance(simulation.simulate_bind_pod(_owned(pod), f"node-{number}"), Bound):
+            if isinstance(simulation.simulate_bind_pod(_owned(pod), f"node-{number}"), BoundPod):
                 trial.keep()
                 left -= 1
             else:

@@ -29,8 +29,8 @@ import uvloop
 
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.registry.body import accepted
-from allotment.apiserver.registry.call import Call, Written
-from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.call import WriteContext, Written
+from allotment.apiserver.registry.catalogue import ServedResource
 from allotment.apiserver.registry.patches import PatchType
 from allotment.apiserver.server import ApiServer, Options, now
 from allotment.client.client import Client, Collection
@@ -228,14 +228,14 @@ class ByRegistry:
         where = (served, meta["namespace"], meta["name"], "binding", action)
         await self._registry.actions.run(*where, body, self._call("create")).record()
 
-    def _served(self, kind: tuple[str, str]) -> Served:
+    def _served(self, kind: tuple[str, str]) -> ServedResource:
         group, _, version = kind[0].rpartition("/")
         served = self._registry.catalogue.find(group, version, kind[1])
-        assert isinstance(served, Served)
+        assert isinstance(served, ServedResource)
         return served
 
-    def _call(self, verb: str) -> Call:
-        return Call(ADMINISTRATOR, now(), "allot", verb=verb)
+    def _call(self, verb: str) -> WriteContext:
+        return WriteContext(ADMINISTRATOR, now(), "allot", verb=verb)
 
 
 async def _stored(written: Written) -> Obj:

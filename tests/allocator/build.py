@@ -11,7 +11,7 @@ from allotment.allocator.features import ALL, Features
 from allotment.allocator.held import NOTHING_HELD, Held, Holdings
 from allotment.allocator.ledger import Holding
 from allotment.allocator.outcome import Allocated, Outcome, Unsatisfiable
-from allotment.allocator.pool import Device, DeviceID, Pool, by_pool, gather_pools
+from allotment.allocator.pool import DeviceID, Pool, PooledDevice, by_pool, gather_pools
 from allotment.api.core import (
     Node,
     NodeSelector,
@@ -223,9 +223,9 @@ def pools(slices: Sequence[ResourceSlice], on: Node | None = None, features: Fea
     return gather_pools(on or node(), slices, features, everywhere=by_pool(slices))
 
 
-def placed(spec: DeviceSpec, **slice_options: str) -> Device:
+def placed(spec: DeviceSpec, **slice_options: str) -> PooledDevice:
     """A device as the allocator sees it, in a slice of its own."""
-    return Device(spec, slice_(spec, **slice_options))  # type: ignore[arg-type]  # text options only
+    return PooledDevice(spec, slice_(spec, **slice_options))  # type: ignore[arg-type]  # text options only
 
 
 def device_id(name: str, pool: str = "pool", driver: str = DRIVER) -> DeviceID:

@@ -16,8 +16,8 @@ from allotment.allocator.allocate import Allocator
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.features import Features
 from allotment.allocator.fleet import Fleet, named_shares
-from allotment.allocator.ledger import Conflict, Holding
-from allotment.allocator.outcome import Allocated, Invalid, Outcome, Unsatisfiable
+from allotment.allocator.ledger import Holding, LedgerConflict
+from allotment.allocator.outcome import Allocated, InvalidInput, Outcome, Unsatisfiable
 from allotment.allocator.pool import DeviceID
 from allotment.allocator.strategy import BEST_FIT, FIRST_FIT
 from allotment.api.codec import decode
@@ -145,7 +145,7 @@ class Rig:
         try:
             self.fleet.ledger.hold(f"held-{self._named}", held)
             self.story.append(f"hold {[str(each.device) for each in held]}")
-        except Conflict:
+        except LedgerConflict:
             assert self.fleet.ledger._claims == before
 
     def _release(self) -> None:
@@ -297,7 +297,7 @@ def summary(outcome: Outcome) -> Sequence[Any]:
         return ["fits", outcome.node, outcome.results]
     if isinstance(outcome, Unsatisfiable):
         return ["no", outcome.node, str(outcome.reasons())]
-    if isinstance(outcome, Invalid):
+    if isinstance(outcome, InvalidInput):
         assert isinstance(outcome.error, AllocationError)
         return ["error", outcome.node, str(outcome.error)]
     return ["gave up", outcome.node]

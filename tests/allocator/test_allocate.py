@@ -4,7 +4,7 @@ import pytest
 
 from allotment.allocator.allocate import Allocator, numbered_shares
 from allotment.allocator.errors import AllocationError, ClaimError, NodeError
-from allotment.allocator.outcome import Allocated, GaveUp, Invalid, Unsatisfiable
+from allotment.allocator.outcome import Allocated, GaveUp, InvalidInput, Unsatisfiable
 from allotment.api.resource import ResourceClaim, ResourceSlice
 from tests.allocator.build import (
     ANY,
@@ -80,7 +80,7 @@ def test_invalid(
     slices: list[ResourceSlice], wanted: ResourceClaim, kind: type[AllocationError], complaint: str
 ) -> None:
     outcome = allocate(slices, wanted)
-    assert isinstance(outcome, Invalid)
+    assert isinstance(outcome, InvalidInput)
     assert type(outcome.error) is kind
     assert complaint in str(outcome.error)
 
@@ -96,7 +96,7 @@ def test_an_incomplete_pool_is_no_error_but_a_reason() -> None:
 
 def test_a_fault_of_the_claim_is_told_even_where_there_are_no_slices() -> None:
     outcome = allocate([], claim(request(class_name="nope")))
-    assert isinstance(outcome, Invalid)
+    assert isinstance(outcome, InvalidInput)
 
 
 def test_all_or_nothing() -> None:

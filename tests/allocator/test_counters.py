@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from allotment.allocator.counters import NOBODY, UNGROUPED, Counters, Plan
+from allotment.allocator.counters import NOBODY, UNGROUPED, Counters, CounterTable
 from allotment.allocator.held import NOTHING_HELD, Held
 from allotment.allocator.pool import DeviceID
 from allotment.api.resource import CounterSet, ResourceSlice
@@ -34,7 +34,7 @@ class Bench:
     ) -> None:
         found = pools(slices)
         devices = [each for pool in found for each in pool.devices]
-        self.plan = Plan(found, devices)
+        self.plan = CounterTable(found, devices)
         self.positions = {each.spec.name: position for position, each in enumerate(devices)}
         used = sum(
             1 << position

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from allotment.allocator import fleet as fleet_module
 from allotment.allocator.fleet import Fleet, named_shares
-from allotment.allocator.ledger import Conflict
-from allotment.allocator.outcome import Allocated, Invalid, Nowhere, Unsatisfiable
+from allotment.allocator.ledger import LedgerConflict
+from allotment.allocator.outcome import Allocated, InvalidInput, Nowhere, Unsatisfiable
 from allotment.api.core import NodeSelector
 from allotment.api.resource import ResourceClaim, ResourceSlice
 from tests.allocator.build import (
@@ -135,7 +135,7 @@ def test_of_several_claims_all_are_committed_or_none(make_fleet: MakeFleet) -> N
     found = fleet.find(both)
     assert isinstance(found, Allocated)
     fleet.ledger.hold("other", (whole("d1", "p0"),))  # somebody was quicker
-    with pytest.raises(Conflict, match=f"{DRIVER}/p0/d1 is already in use by claim other"):
+    with pytest.raises(LedgerConflict, match=f"{DRIVER}/p0/d1 is already in use by claim other"):
         fleet.commit(both, found)
     assert len(fleet.ledger) == 1
 
@@ -169,7 +169,7 @@ def test_an_error_names_the_claim_that_was_asked_about_and_not_one_of_the_same_s
     broken = f"{mine('missing')} == 1"
     for name in ("theirs", "ours"):
         outcome = fleet.allocate("node-1", [one(name, broken)])
-        assert isinstance(outcome, Invalid)
+        assert isinstance(outcome, InvalidInput)
         assert f"claim ns/{name}: selector #0" in str(outcome.error)
 
 

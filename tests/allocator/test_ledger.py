@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from allotment.allocator.ledger import Conflict, Fork, Holding, Ledger
+from allotment.allocator.ledger import Fork, Holding, Ledger, LedgerConflict
 from allotment.allocator.outcome import Allocated
 from allotment.allocator.pool import DeviceID
 from tests.allocator.build import allocate, claim, device, device_id, request, share, slice_, whole
@@ -89,7 +89,7 @@ def test_a_conflict_names_device_and_holder_and_changes_nothing(
 ) -> None:
     ledger.hold("user", (whole("d0"),))
     ledger.hold("sharer", (share("d1", memory="1"),))
-    with pytest.raises(Conflict, match=f"claim late: .*{complaint}"):
+    with pytest.raises(LedgerConflict, match=f"claim late: .*{complaint}"):
         ledger.hold("late", holdings)
     assert "late" not in ledger
     assert not ledger.exclusive(device_id("d2"))
@@ -99,7 +99,7 @@ def test_a_conflict_names_device_and_holder_and_changes_nothing(
 
 def test_a_claim_is_committed_once(ledger: Ledger) -> None:
     ledger.hold("user", (whole("d0"),))
-    with pytest.raises(Conflict, match="claim user is already allocated"):
+    with pytest.raises(LedgerConflict, match="claim user is already allocated"):
         ledger.hold("user", (whole("d1"),))
     assert not ledger.exclusive(D1)
 
@@ -169,7 +169,7 @@ def test_the_watch_hears_of_every_change_and_of_every_undoing(make_ledger: Calla
         ledger.release("a")
         ledger.hold("b", (share("d0"),))
     assert heard == ["d0", "d0", "d0", "d0", "d0"]
-    with pytest.raises(Conflict):
+    with pytest.raises(LedgerConflict):
         ledger.hold("c", (whole("d1"), whole("d0")))
     assert len(heard) == 5
 
@@ -223,7 +223,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def hold(self, name: str, holdings: tuple[Holding, ...]) -> None:
         try:
             self.ledger.hold(name, holdings)
-        except Conflict:
+        except LedgerConflict:
             assert name in self.model or not stands({**self.model, name: holdings})
         else:
             assert name not in self.model

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.allocator.counters import Counters, Plan
+from allotment.allocator.counters import Counters, CounterTable
 from allotment.allocator.held import Held
 from allotment.allocator.locks import Locks
 from allotment.allocator.partition import partition_pools
@@ -25,7 +25,7 @@ class Forest:
         (pool,) = partition_pools(NODE, [slice_of(*trees)], at(*used))
         self.names = [device.id.device for device in pool.devices]
         self.free = [name for name in self.names if name not in used]
-        plan = Plan([pool], pool.devices)
+        plan = CounterTable([pool], pool.devices)
         in_use = self.mask([name for name in used if name in self.names])
         self.locks = Locks(plan.draws, Counters(plan, in_use, Held(at(*used)), grouped=True))
 

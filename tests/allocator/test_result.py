@@ -3,7 +3,7 @@
 import pytest
 
 from allotment.allocator.features import ALL, Features
-from allotment.allocator.outcome import Allocated, Invalid, Outcome
+from allotment.allocator.outcome import Allocated, InvalidInput, Outcome
 from allotment.allocator.strategy import BEST_FIT
 from allotment.api.codec import to_builtins
 from allotment.api.core import NodeSelector
@@ -240,7 +240,7 @@ def test_a_selector_of_several_terms_cannot_be_written_down() -> None:
     outcome = allocate(
         [slice_(device("d"), on=selector_of(*terms))], claim(request()), on=node("node-1", zone="z1")
     )
-    assert isinstance(outcome, Invalid)
+    assert isinstance(outcome, InvalidInput)
     assert "its nodeSelector has 2 terms" in str(outcome.error)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from allotment.allocator.features import Features
-from allotment.allocator.outcome import Allocated, GaveUp, Invalid, Outcome, Unsatisfiable
+from allotment.allocator.outcome import Allocated, GaveUp, InvalidInput, Outcome, Unsatisfiable
 from allotment.api.resource import Device as DeviceSpec
 from allotment.api.resource import DeviceRequest, ResourceClaim, ResourceSlice
 from tests.allocator.build import (
@@ -29,7 +29,7 @@ from tests.allocator.build import (
 
 
 def error(outcome: Outcome) -> str:
-    assert isinstance(outcome, Invalid), f"{outcome}"
+    assert isinstance(outcome, InvalidInput), f"{outcome}"
     return str(outcome.error)
 
 

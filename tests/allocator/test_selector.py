@@ -4,7 +4,7 @@ import pytest
 
 from allotment.allocator import selector as module
 from allotment.allocator.features import ALL, Features
-from allotment.allocator.selector import Selector
+from allotment.allocator.selector import SelectorTest
 from allotment.api.resource import Device as DeviceSpec
 from allotment.api.resource import DeviceAttribute
 from tests.allocator.build import DRIVER, device, mine, placed, version
@@ -13,21 +13,21 @@ MODEL = f'{mine("model")} == "a"'
 
 
 def test_yes_no_and_why_not() -> None:
-    asks = Selector(MODEL, ALL).ask
+    asks = SelectorTest(MODEL, ALL).ask
     assert asks(placed(device("d", model="a"))) is True
     assert asks(placed(device("d", model="b"))) is False
     assert "CEL runtime error: no such key: model" in str(asks(placed(device("d"))))
 
 
 def test_an_expression_that_does_not_compile_answers_every_device_alike() -> None:
-    broken = Selector("device.driver ==", ALL)
+    broken = SelectorTest("device.driver ==", ALL)
     assert str(broken.ask(placed(device("d")))).startswith("CEL compile error: ")
     assert broken.parts == ()
     assert broken.read_by(placed(device("d"))) == ""
 
 
 def test_devices_that_agree_on_what_is_read_are_one_evaluation() -> None:
-    subject = Selector(MODEL, ALL)
+    subject = SelectorTest(MODEL, ALL)
     for number in range(50):
         assert subject.ask(placed(device(f"d{number}", model="a", uuid=f"uuid-{number}"))) is True
     assert len(subject._answers) == 1
@@ -71,14 +71,14 @@ def test_devices_that_differ_in_what_is_read_are_asked_one_by_one(
 ) -> None:
     """In either order: an answer that was remembered for the wrong device would show."""
     for order in ((first, second), (second, first)):
-        subject = Selector(expression, ALL)
+        subject = SelectorTest(expression, ALL)
         answers = {id(each): subject.ask(placed(each)) for each in order}
         assert answers[id(first)] is True
         assert answers[id(second)] is False
 
 
 def test_the_driver_decides_what_a_bare_name_means() -> None:
-    subject = Selector(MODEL, ALL)
+    subject = SelectorTest(MODEL, ALL)
     assert subject.ask(placed(device("d", model="a"))) is True
     assert "no such key" in str(subject.ask(placed(device("d", model="a"), driver="other.example.com")))
     qualified = device("d", attributes={f"{DRIVER}/model": "a"})
@@ -87,7 +87,7 @@ def test_the_driver_decides_what_a_bare_name_means() -> None:
 
 def test_an_attribute_that_cannot_be_read_fails_every_expression() -> None:
     """Upstream converts all attributes of a device before it evaluates anything."""
-    subject = Selector("true", ALL)
+    subject = SelectorTest("true", ALL)
     assert subject.ask(placed(device("d", x=1))) is True
     assert "attribute x" in str(subject.ask(placed(device("d", x=DeviceAttribute()))))
     assert "attribute x" in str(subject.ask(placed(device("d", x=version("1.x")))))
@@ -96,19 +96,19 @@ def test_an_attribute_that_cannot_be_read_fails_every_expression() -> None:
 def test_an_expression_that_was_stored_still_compiles_when_its_feature_is_off() -> None:
     """New ones are refused at admission, which is not the allocator's business."""
     off = Features(ConsumableCapacity=False)
-    assert Selector("device.allowMultipleAllocations", off).ask(placed(device("d"))) is False
+    assert SelectorTest("device.allowMultipleAllocations", off).ask(placed(device("d"))) is False
 
 
 def test_answers_are_forgotten_rather_than_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_REMEMBERED", 4)
-    subject = Selector(f"{mine('uuid')} != 'x'", ALL)
+    subject = SelectorTest(f"{mine('uuid')} != 'x'", ALL)
     for number in range(20):
         assert subject.ask(placed(device("d", uuid=f"u{number}"))) is True
     assert len(subject._answers) <= 4
 
 
 def test_the_values_that_were_read_for_people() -> None:
-    subject = Selector(
+    subject = SelectorTest(
         f'{mine("size")} > 1 && {mine("tags")}.size() > 0 && device.driver == "x" && '
         f'device.capacity["{DRIVER}"].m.compareTo(quantity("2")) > 0 && has({mine("gone")})',
         ALL,

@@ -10,7 +10,7 @@ import pytest
 from allotment.allocator.errors import NodeError
 from allotment.allocator.instances import held_ids
 from allotment.allocator.ledger import Ledger
-from allotment.allocator.outcome import Allocated, GaveUp, Invalid, Outcome, Unsatisfiable
+from allotment.allocator.outcome import Allocated, GaveUp, InvalidInput, Outcome, Unsatisfiable
 from allotment.allocator.semantic import (
     SemanticBook,
     allocate_semantic,
@@ -311,7 +311,7 @@ def test_other_failures_of_an_expression_are_errors_if_the_search_comes_to_them(
     bad = leaf("bad", None, attribute("zero", int=0))
     assert ids(allocate_semantic(node(), [slice_of(good, bad)], book, [claim("c")])) == ["good"]
     outcome = allocate_semantic(node(), [slice_of(bad, good)], book, [claim("c")])
-    assert isinstance(outcome, Invalid)
+    assert isinstance(outcome, InvalidInput)
     assert "ResourceClaimParameters ns/p, request r0 on device" in str(outcome.error)
 
 
@@ -364,7 +364,7 @@ def test_a_broken_node_selector_is_an_error() -> None:
     )
     book = SemanticBook([resource_class(suitable_nodes=broken)], [], [parameters("p", request("true"))])
     outcome = allocate_semantic(node(), [slice_of(leaf("a"))], book, [claim("c")])
-    assert isinstance(outcome, Invalid)
+    assert isinstance(outcome, InvalidInput)
     assert "operator 'Is'" in str(outcome.error)
 
 
@@ -372,7 +372,7 @@ def test_a_flaw_of_a_pool_is_told_if_nothing_else_fits() -> None:
     book = SemanticBook([resource_class()], [], [parameters("p", request("true"))])
     broken = slice_of(leaf("x", refs=["nowhere"]), driver=NICS)
     outcome = allocate_semantic(node(), [broken], book, [claim("c")])
-    assert isinstance(outcome, Invalid)
+    assert isinstance(outcome, InvalidInput)
     assert isinstance(outcome.error, NodeError)
     assert f"{NICS}/{NODE}: slice slice: 'x' refers to common attributes 'nowhere'" in str(outcome.error)
     assert ids(allocate_semantic(node(), [broken, slice_of(leaf("a"))], book, [claim("c")])) == ["a"]

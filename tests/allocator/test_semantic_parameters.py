@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from allotment.allocator.errors import ClaimError
-from allotment.allocator.outcome import Allocated, Invalid
+from allotment.allocator.outcome import Allocated, InvalidInput
 from allotment.allocator.semantic import SemanticBook, allocate_semantic, semantic_results
 from allotment.api.alpha2 import (
     ResourceClaim,
@@ -202,6 +202,6 @@ def test_a_claim_that_makes_no_sense_is_an_error_that_names_the_object(
     book: Callable[[], SemanticBook], asked: ResourceClaim, words: str
 ) -> None:
     outcome = allocate_semantic(node(), [slice_of(leaf("a"))], book(), [asked])
-    assert isinstance(outcome, Invalid)
+    assert isinstance(outcome, InvalidInput)
     assert isinstance(outcome.error, ClaimError)
     assert words in str(outcome.error)

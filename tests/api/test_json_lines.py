@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.api.json_lines import JsonLines
+from allotment.api.json_lines import LineFinder
 from allotment.api.yaml_values import Path
 
 TEXT = """
@@ -24,13 +24,13 @@ TEXT = """
 
 
 def test_lines_with_tabs_escapes_and_odd_breaks() -> None:
-    lines = JsonLines(TEXT)
+    lines = LineFinder(TEXT)
     paths: list[Path] = [(), ("a",), ("b",), ("b", 0), ("b", 1), ("b", 1, "c"), ("d",)]
     assert [lines.line(path) for path in paths] == [3, 4, 5, 5, 6, 6, 7]
 
 
 def test_what_is_not_there_is_told_by_what_is_around_it() -> None:
-    lines = JsonLines(TEXT)
+    lines = LineFinder(TEXT)
     paths: list[Path] = [("x",), ("a", "x"), ("b", 2), ("b", "c"), ("b", 1, "x", "y"), ("d", 0)]
     assert [lines.line(path) for path in paths] == [3, 4, 5, 5, 6, 7]
 
@@ -63,5 +63,5 @@ def test_every_field_is_found_in_any_order_of_asking(value: Any, shuffler: Any) 
             places[path] = text.count("\n") + 1
     asked = list(places)
     shuffler.shuffle(asked)
-    lines = JsonLines(text)
+    lines = LineFinder(text)
     assert {path: lines.line(path) for path in asked} == places

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from allotment.apiserver.auth.identity import ADMINISTRATOR, ANONYMOUS, Identity
-from allotment.apiserver.registry.catalogue import Catalogue, Served
+from allotment.apiserver.registry.catalogue import ResourceCatalogue, ServedResource
 from tests.apiserver.http.serving import Reply, Serving, configmap, serving
 
 MINE, OTHER = "mine", "other"
@@ -172,11 +172,11 @@ class Question(NamedTuple):
         return f'User "{who.name}" cannot {VERBS[self.letter][1]} resource "{self.resource}" in API group "{self.group}" {scope}'
 
 
-def questions(catalogue: Catalogue) -> Iterator[Question]:
+def questions(catalogue: ResourceCatalogue) -> Iterator[Question]:
     for group, versions in catalogue.groups().items():
         for version in versions:
             for served in catalogue.of_version(group, version):
-                if not isinstance(served, Served):
+                if not isinstance(served, ServedResource):
                     spaces: tuple[str, ...] = (MINE, OTHER) if served.namespaced else ("",)
                     yield from (Question(group, version, served.plural, "c", space) for space in spaces)
                     continue

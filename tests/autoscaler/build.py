@@ -9,7 +9,7 @@ from allotment.api.autoscaling import InstanceType, NodeGroup, NodeOverlay, Node
 from allotment.api.codec import decode
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.autoscaler.catalogue.machine import Machine
-from allotment.autoscaler.catalogue.overlays import Evaluation, evaluate
+from allotment.autoscaler.catalogue.overlays import OverlaidCatalogue, evaluate
 
 ROOT = "resource.kubernetes.io/pcieRoot"
 GPU, NIC = "gpu.example.com", "nic.example.com"
@@ -96,7 +96,7 @@ def catalogue(*objects: InstanceType | NodePool | NodeGroup | NodeOverlay) -> Ca
     )
 
 
-def evaluated(*objects: InstanceType | NodePool | NodeGroup | NodeOverlay) -> Evaluation:
+def evaluated(*objects: InstanceType | NodePool | NodeGroup | NodeOverlay) -> OverlaidCatalogue:
     return evaluate(catalogue(*objects))
 
 

@@ -11,7 +11,7 @@ from allotment.api import alpha2
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import DeviceClass, ResourceClaim
-from allotment.autoscaler.simulate.simulation import Bound, Simulation, start_simulation
+from allotment.autoscaler.simulate.simulation import BoundPod, Simulation, start_simulation
 from tests.allocator import build
 from tests.allocator.trees import card, parameters, resource_class, slice_of
 from tests.allocator.trees import claim as tree_claim
@@ -62,10 +62,10 @@ def asking(name: str, *requests: Any, **more: Any) -> tuple[Pod, ResourceClaim]:
     return pod(name, claims=[name], **more), claim(name, *requests)
 
 
-def bind(there: Simulation, who: Pod, on: str) -> Bound:
+def bind(there: Simulation, who: Pod, on: str) -> BoundPod:
     """Binds a pod, which must work."""
     found = there.simulate_bind_pod(who, on)
-    assert isinstance(found, Bound), found
+    assert isinstance(found, BoundPod), found
     there.validate()
     return found
 

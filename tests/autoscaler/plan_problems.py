@@ -18,7 +18,7 @@ from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.simulate.node_arrival import arrive
-from allotment.autoscaler.simulate.simulation import Bound, Simulation, start_simulation
+from allotment.autoscaler.simulate.simulation import BoundPod, Simulation, start_simulation
 from tests.allocator import build
 from tests.autoscaler.build import GPU as DRIVER
 from tests.autoscaler.build import NIC, device, devices, evaluated, pool, template, type_
@@ -104,7 +104,7 @@ def _placed(
     for who in problem.pods:
         for name in cluster.objects(Node) if who.metadata.name in left else ():
             cluster.fork()
-            if isinstance(cluster.simulate_bind_pod(who, name), Bound):
+            if isinstance(cluster.simulate_bind_pod(who, name), BoundPod):
                 zone = {who.metadata.name: cluster.node(name).metadata.labels.get(ZONE, "")}
                 if _placed(cluster, left - {who.metadata.name}, problem, {**zones, **zone}):
                     return True

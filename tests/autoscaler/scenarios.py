@@ -10,7 +10,7 @@ from allotment.api.codec import to_builtins
 from allotment.api.manifest import Located, read_manifest
 from allotment.api.meta import ApiStruct
 from allotment.autoscaler.catalogue.machine import Machine
-from allotment.autoscaler.scenario.scenario import Scenario, read_scenario
+from allotment.autoscaler.scenario.scenario import CheckedScenario, read_scenario
 from allotment.autoscaler.scenario.scenario_run import rehearse
 from allotment.autoscaler.scenario.step_outcome import Outcome
 from allotment.autoscaler.simulate.simulation import Simulation
@@ -20,7 +20,7 @@ from tests.autoscaler.builders import picture, simulation
 Json = dict[str, Any]
 
 
-def scenario(*steps: Json, files: Mapping[str, str] | None = None, **more: Any) -> Scenario:
+def scenario(*steps: Json, files: Mapping[str, str] | None = None, **more: Any) -> CheckedScenario:
     """A scenario of these steps. ``files`` are those that it may name, with their text."""
     given = files or {}
 

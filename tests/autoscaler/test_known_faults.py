@@ -8,7 +8,7 @@ from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.autoscaler.errors import NodeInUse
 from allotment.autoscaler.simulate.simulation import Simulation
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 from tests.allocator import build
 from tests.autoscaler.builders import (
     GPU,
@@ -32,7 +32,7 @@ from tests.usage.build import rule
 
 def refused(there: Simulation, who: Pod, on: str = "n1") -> str:
     found = there.simulate_bind_pod(who, on)
-    assert isinstance(found, Refusal)
+    assert isinstance(found, NoNode)
     return found.words
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from allotment.api.scenario import AddNodes, Expect
-from allotment.autoscaler.scenario.scenario import Step
-from allotment.autoscaler.scenario.step_actions import Stage
-from allotment.autoscaler.simulate.simulation import Bound
-from allotment.scheduler.diagnosis import Refusal
+from allotment.autoscaler.scenario.scenario import ScenarioStep
+from allotment.autoscaler.scenario.step_actions import ScenarioSimulation
+from allotment.autoscaler.simulate.simulation import BoundPod
+from allotment.scheduler.diagnosis import NoNode
 from tests.autoscaler.build import type_
 from tests.autoscaler.builders import picture, simulation
 from tests.autoscaler.provision.test_provisioner import plan_for
@@ -59,10 +59,10 @@ def test_a_copy_of_a_node_takes_as_many_volumes_as_the_node() -> None:
         kind(MADE, DRIVER),
         *(claim(name, storage_class=MADE) for name in "cd"),
     )
-    Stage(there).play(Step(1, "", "addNodes", AddNodes(like="a", name="b"), Expect()))
-    assert isinstance(there.simulate_bind_pod(pod("p", "c"), "b-1"), Bound)
+    ScenarioSimulation(there).play(ScenarioStep(1, "", "addNodes", AddNodes(like="a", name="b"), Expect()))
+    assert isinstance(there.simulate_bind_pod(pod("p", "c"), "b-1"), BoundPod)
     told = there.simulate_bind_pod(pod("q", "d"), "b-1")
-    assert isinstance(told, Refusal)
+    assert isinstance(told, NoNode)
     assert told.words == "node b-1 exceeds max volume count"
     there.validate()
 
@@ -71,13 +71,13 @@ def test_what_a_pod_got_is_bound_to_it_and_a_fork_takes_it_back() -> None:
     cluster = simulation(node("a"), kind(), claim("c"), claim("d"), volume(on="a"))
     before = picture(cluster)
     with cluster.trial():
-        assert isinstance(cluster.simulate_bind_pod(pod("p", "c"), "a"), Bound)
+        assert isinstance(cluster.simulate_bind_pod(pod("p", "c"), "a"), BoundPod)
         told = cluster.simulate_bind_pod(pod("q", "d"), "a")
-        assert isinstance(told, Refusal)
+        assert isinstance(told, NoNode)
         assert "didn't find available persistent volumes to bind" in told.words
         cluster.validate()
     assert picture(cluster) == before
-    assert isinstance(cluster.simulate_bind_pod(pod("q", "d"), "a"), Bound)
+    assert isinstance(cluster.simulate_bind_pod(pod("q", "d"), "a"), BoundPod)
     cluster.validate()
 
 

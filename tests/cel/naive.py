@@ -35,7 +35,7 @@ class _Walker:
                 return self.name(expr.name, scope)
             case ast.Select():
                 return self.select(expr, scope)
-            case ast.Call():
+            case ast.FunctionCall():
                 return self.call(expr, scope)
             case ast.ListExpr():
                 return [
@@ -95,7 +95,7 @@ class _Walker:
         found, present = look(value, key)
         return Optional(found) if present else OPTIONAL_NONE
 
-    def call(self, expr: ast.Call, scope: Scope) -> Value:
+    def call(self, expr: ast.FunctionCall, scope: Scope) -> Value:
         match expr.function:
             case "_&&_" | "_||_":
                 return self.logical(expr, scope)
@@ -119,7 +119,7 @@ class _Walker:
                 return value if type(value) is bool else True
         return self.function(expr, scope)
 
-    def logical(self, expr: ast.Call, scope: Scope) -> bool:
+    def logical(self, expr: ast.FunctionCall, scope: Scope) -> bool:
         deciding = expr.function == "_||_"
         error: CelRuntimeError | None = None
         for arg in expr.args:
@@ -136,7 +136,7 @@ class _Walker:
             raise error
         return not deciding
 
-    def function(self, expr: ast.Call, scope: Scope) -> Value:
+    def function(self, expr: ast.FunctionCall, scope: Scope) -> Value:
         target = expr.target
         prefix = qualified_name(target) if target is not None else None
         found = self.declared.function(f"{prefix}.{expr.function}") if prefix is not None else None

@@ -11,8 +11,8 @@ from allotment.cel.device import (
     ALL,
     CelCompileError,
     CelRuntimeError,
+    CompiledSelector,
     DeviceView,
-    Selector,
     compile_selector,
 )
 from allotment.cel.device import _environment as environment_of
@@ -26,7 +26,7 @@ VIEW = DeviceView(DRIVER, attributes(ATTRIBUTES), capacity(CAPACITY), allow_mult
 ENVIRONMENT = environment_of(ALL, "StoredExpressions")
 
 
-def compiled(text: str) -> Selector:
+def compiled(text: str) -> CompiledSelector:
     try:
         return compile_selector(text)
     except CelCompileError:

@@ -6,7 +6,7 @@ import pytest
 
 from allotment.api.resource import DeviceAttribute
 from allotment.api.unknown_attribute import UnknownAttribute
-from allotment.cel.device import CelUnknown, Selector, compile_selector
+from allotment.cel.device import CelUnknown, CompiledSelector, compile_selector
 
 DRIVER = "gpu.example.com"
 ATTRIBUTES = {
@@ -47,7 +47,7 @@ UNANSWERED = (
 )
 
 
-def both(selector: Selector) -> list[bool]:
+def both(selector: CompiledSelector) -> list[bool]:
     return [selector.matches(DRIVER, ATTRIBUTES, {}), selector.evaluate(DRIVER, ATTRIBUTES, {})[0]]
 
 

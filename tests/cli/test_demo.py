@@ -17,8 +17,8 @@ import pytest
 
 from allotment.apiserver.server import ApiServer
 from allotment.cli.commands import demo
-from allotment.cli.commands.demo import Picture, Stage
-from allotment.cli.render.demo_table import STORY, Launched, Row, unexpected
+from allotment.cli.commands.demo import DemoDisplay, Picture
+from allotment.cli.render.demo_table import STORY, Launched, PodRow, unexpected
 from allotment.daemons import demo_objects
 from tests.checkout import CHECKOUT
 from tests.command_line import Allot, same_as_golden
@@ -29,8 +29,8 @@ WHY = (
 )
 
 
-def play(folder: Path, show: Stage | None = None) -> Picture | None:
-    return asyncio.run(demo._play(folder, show or Stage(lambda picture: None)))
+def play(folder: Path, show: DemoDisplay | None = None) -> Picture | None:
+    return asyncio.run(demo._play(folder, show or DemoDisplay(lambda picture: None)))
 
 
 def test_the_whole_demo_ends_as_its_story_says_and_nothing_is_forbidden(
@@ -50,7 +50,7 @@ def test_the_whole_demo_ends_as_its_story_says_and_nothing_is_forbidden(
     )  # who looks at it may want to see machines start; a test does not
     monkeypatch.setattr(demo_objects, "demo_catalogue", lambda: str(tmp_path / "catalogue.yaml"))
     seen: list[Picture] = []
-    last = play(tmp_path / "data", Stage(seen.append))
+    last = play(tmp_path / "data", DemoDisplay(seen.append))
     assert last is not None
     assert not last.missing
     assert (last.nodes, len(last.rows)) == (12, sum(workload.pods for workload in STORY))
@@ -68,7 +68,7 @@ def test_the_whole_demo_ends_as_its_story_says_and_nothing_is_forbidden(
     assert 'allotment_resource_claims{state="reserved"}' in text
 
 
-def _tells_a_story(rows: Sequence[Row]) -> None:
+def _tells_a_story(rows: Sequence[PodRow]) -> None:
     by = {row.pod: row for row in rows}
     held = [device for row in rows if row.pod != "chat-2" for device in row.devices if "(" not in device]
     assert len(held) == len(set(held))  # nothing is promised twice
@@ -86,15 +86,15 @@ def test_ctrl_c_ends_it_before_its_end(tmp_path: Path) -> None:
     def interrupt(picture: Picture) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
-    assert play(tmp_path, Stage(interrupt)) is None
+    assert play(tmp_path, DemoDisplay(interrupt)) is None
 
 
 # --- what is shown ---
 
 
-def row(pod: str, state: str = "Running", **more: object) -> Row:
+def row(pod: str, state: str = "Running", **more: object) -> PodRow:
     given = {"node": "ada", "devices": ("gpu.example.com/ada/gpu-0",), **more}
-    return replace(Row(pod, "", (), state, "words"), **given)  # type: ignore[arg-type]  # fields of a row
+    return replace(PodRow(pod, "", (), state, "words"), **given)  # type: ignore[arg-type]  # fields of a row
 
 
 WAITING = row("too-large", "Pending", node="", devices=(), why=WHY)
@@ -121,7 +121,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[Picture | None]:
     """What the play ends with, for tests of what is shown of it."""
     result: list[Picture | None] = [ENDED]
 
-    async def played(folder: Path, stage: Stage) -> Picture | None:
+    async def played(folder: Path, stage: DemoDisplay) -> Picture | None:
         return result[0]
 
     monkeypatch.setattr(demo, "_play", played)

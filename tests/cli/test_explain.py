@@ -21,9 +21,9 @@ from allotment.api.storage import PersistentVolume
 from allotment.insight.errors import NoAnswer
 from allotment.insight.explain.claim import told_of_claim
 from allotment.insight.explain.document import explanation_document
-from allotment.insight.explain.explanation import State
+from allotment.insight.explain.explanation import Outlook
 from allotment.insight.explain.pod import told_of_pod
-from allotment.insight.snapshot import Seen
+from allotment.insight.snapshot import Snapshot
 from tests.cli.test_fit import template
 from tests.command_line import Allot, Ran, same_as_golden
 from tests.insight.fleet import (
@@ -458,7 +458,7 @@ def test_a_cluster_without_nodes_says_so() -> None:
     seen = seen_of(gpu_class(), gpus("n", 1), claim("c"), counts=())
     seen.objects[Node] = []
     told = told_of_claim(seen.claims[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
-    assert (told.state, told.reason) == (State.NOWHERE, "0/0 nodes: there are none in the cluster")
+    assert (told.state, told.reason) == (Outlook.NOWHERE, "0/0 nodes: there are none in the cluster")
 
 
 @pytest.mark.parametrize(
@@ -476,11 +476,11 @@ def test_what_must_be_seen(kind: type[ApiStruct], plural: str) -> None:
 @pytest.mark.parametrize(
     ("least", "state", "words"),
     [
-        (2, State.WAITS, "it fits on node n by itself, but not its group: "),
-        (1, State.FITS, "fits on node n; nothing stands in its way"),
+        (2, Outlook.WAITS, "it fits on node n by itself, but not its group: "),
+        (1, Outlook.FITS, "fits on node n; nothing stands in its way"),
     ],
 )
-def test_gangs_are_placed_as_a_whole(least: int, state: State, words: str) -> None:
+def test_gangs_are_placed_as_a_whole(least: int, state: Outlook, words: str) -> None:
     """Of two pods of the gang, one finds the only device."""
     seen = seen_of(gpu_class(), machine("n"), gpus("n", 1), claim("a"), claim("b"), counts=())
     seen.namespaces = None
@@ -528,7 +528,7 @@ def test_of_volumes_that_may_not_be_listed_nothing_is_said_but_that() -> None:
     seen.objects[Pod] = [decode(Pod, waiting("p", schedulerName="default-scheduler", **VOLUMES))]
     told = told_of_pod(seen.of(Pod)[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
     assert (told.state, told.reason) == (
-        State.MAY_FIT,
+        Outlook.MAY_FIT,
         "fits on node n as far as you can see, but its volumes are not known",
     )
     assert (
@@ -617,7 +617,7 @@ def test_a_large_cluster_is_folded_and_bounded(allot: Allot, tmp_path: Path) -> 
 # --- claims that may not be seen ---
 
 
-def seen_of(*objects: Json, counts: tuple[Json, ...]) -> Seen:
+def seen_of(*objects: Json, counts: tuple[Json, ...]) -> Snapshot:
     """What somebody sees who may list the claims of team-a only."""
     kinds = {
         "Node": Node,
@@ -625,7 +625,7 @@ def seen_of(*objects: Json, counts: tuple[Json, ...]) -> Seen:
         "DeviceClass": DeviceClass,
         "ResourceClaim": ResourceClaim,
     }
-    seen = Seen({ResourcePool: [decode(ResourcePool, each) for each in counts]}, namespaces=("team-a",))
+    seen = Snapshot({ResourcePool: [decode(ResourcePool, each) for each in counts]}, namespaces=("team-a",))
     for each in objects:
         kind: Any = kinds[each["kind"]]
         seen.objects.setdefault(kind, []).append(decode(kind, each))
@@ -636,21 +636,21 @@ def seen_of(*objects: Json, counts: tuple[Json, ...]) -> Seen:
     ("counts", "asked", "state", "hidden", "offered"),
     [
         # all that looks free is known to be held: nothing is left, and nobody is named
-        ((pool_counts("n", 3, 3, 0),), 1, State.NOWHERE, (2, 2), ["if claim team-a/mine is released"]),
+        ((pool_counts("n", 3, 3, 0),), 1, Outlook.NOWHERE, (2, 2), ["if claim team-a/mine is released"]),
         # one of two is held, nobody knows which
-        ((pool_counts("n", 3, 2, 1),), 1, State.MAY_FIT, (1, 2), []),
-        ((pool_counts("n", 3, 2, 1),), 4, State.NOWHERE, (1, 2), ["with count ≤ 2 (request gpu asks for 4)"]),
+        ((pool_counts("n", 3, 2, 1),), 1, Outlook.MAY_FIT, (1, 2), []),
+        ((pool_counts("n", 3, 2, 1),), 4, Outlook.NOWHERE, (1, 2), ["with count ≤ 2 (request gpu asks for 4)"]),
         # counts that say that nothing is hidden
-        ((pool_counts("n", 3, 1, 2),), 2, State.FITS, None, []),
+        ((pool_counts("n", 3, 1, 2),), 2, Outlook.FITS, None, []),
         # no counts
-        ((), 2, State.MAY_FIT, (None, 2), []),
-        ((), 3, State.NOWHERE, (None, 2), ["with count ≤ 2 (request gpu asks for 3)", "if claim team-a/mine is released"]),
+        ((), 2, Outlook.MAY_FIT, (None, 2), []),
+        ((), 3, Outlook.NOWHERE, (None, 2), ["with count ≤ 2 (request gpu asks for 3)", "if claim team-a/mine is released"]),
     ],
 )  # fmt: skip
 def test_hidden_claims_are_counted_and_never_named(
     counts: tuple[Json, ...],
     asked: int,
-    state: State,
+    state: Outlook,
     hidden: tuple[int | None, int] | None,
     offered: list[str],
 ) -> None:
@@ -661,7 +661,7 @@ def test_hidden_claims_are_counted_and_never_named(
     assert told.state is state
     assert ((told.hidden.held, told.hidden.free) if told.hidden is not None else None) == hidden
     assert [each.words for each in told.remedies.found] == offered
-    assert explanation_document(told)["certain"] is (state is not State.MAY_FIT)
+    assert explanation_document(told)["certain"] is (state is not Outlook.MAY_FIT)
 
 
 def test_of_a_shared_device_something_may_be_left_whoever_holds_the_rest() -> None:
@@ -670,7 +670,7 @@ def test_of_a_shared_device_something_may_be_left_whoever_holds_the_rest() -> No
         gpu_class(), machine("n"), slice_of("n", nic), claim("c"), counts=(pool_counts("n", 1, 1, 0),)
     )
     told = told_of_claim(seen.claims[0], seen, datetime(2026, 1, 2, tzinfo=UTC), lambda: True)
-    assert (told.state, told.certain) == (State.MAY_FIT, False)
+    assert (told.state, told.certain) == (Outlook.MAY_FIT, False)
 
 
 def test_names_cannot_command_the_terminal(allot: Allot) -> None:

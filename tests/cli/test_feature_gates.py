@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from allotment.autoscaler.simulate.simulation import start_simulation
 from allotment.cli.options.feature_gates import DEVICES, GATES, feature_gates_option
 from allotment.controllers import suite
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 from tests.command_line import Allot
 from tests.scheduler.builders import node, pod
 
@@ -72,7 +72,7 @@ def test_without_dynamic_resource_allocation_claims_are_left_alone(allot: Allot,
     there = start_simulation([node("n", cpu=8)], configuration=wanted.scheduler)
     assert there.fits(pod("plain", cpu=1)) == "n"
     refused = there.fits(pod("p", claims=["c"]))
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, NoNode)
     assert refused.words == "uses resource claims, and the feature gate DynamicResourceAllocation is off"
 
 

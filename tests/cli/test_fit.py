@@ -15,7 +15,7 @@ from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from allotment.insight.errors import NoAnswer
 from allotment.insight.fit import Fit, Shapes, how_many
-from allotment.insight.snapshot import Seen
+from allotment.insight.snapshot import Snapshot
 from allotment.usage.remaining import Fits, Remaining
 from tests.command_line import Allot, Ran, same_as_golden
 from tests.insight.fleet import GPU, HEALTHY, V1, WRONG, Json, claim, gpu_class, node, slice_of, written
@@ -76,7 +76,7 @@ def test_cordoned_nodes_are_left_out(allot: Allot, tmp_path: Path) -> None:
 
 def test_a_cluster_without_nodes_says_so() -> None:
     """On a server, where nodes can be listed and there are none."""
-    seen = Seen({Node: [], ResourceSlice: [], DeviceClass: []})
+    seen = Snapshot({Node: [], ResourceSlice: [], DeviceClass: []})
     (found,) = how_many(Shapes({"claim x": ResourceClaim()}, ()), seen)
     assert found.remaining.cluster.number == 0
     assert seen.notes == ["there are no nodes, so nothing fits anywhere"]
@@ -87,7 +87,7 @@ def test_a_cluster_without_nodes_says_so() -> None:
     [(ResourceSlice, "you may not list resourceslices"), (DeviceClass, "you may not list deviceclasses")],
 )
 def test_what_must_be_seen(kind: type[ApiStruct], words: str) -> None:
-    seen = Seen({each: [] for each in (Node, ResourceSlice, DeviceClass) if each is not kind})
+    seen = Snapshot({each: [] for each in (Node, ResourceSlice, DeviceClass) if each is not kind})
     with pytest.raises(NoAnswer, match=words):
         how_many(Shapes({"claim x": ResourceClaim()}, ()), seen)
 
@@ -136,7 +136,7 @@ def test_claims_in_the_early_form(allot: Allot) -> None:
 
 
 def test_the_early_form_on_a_cluster_that_does_not_have_it(tmp_path: Path) -> None:
-    seen = Seen({Node: [], ResourceSlice: [], DeviceClass: []})
+    seen = Snapshot({Node: [], ResourceSlice: [], DeviceClass: []})
     with pytest.raises(NoAnswer, match="is of v1alpha2, and no noderesourceslices can be read"):
         how_many(Shapes({"claim x": alpha2.ResourceClaim()}, ()), seen)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from allotment.apiserver.auth.certificates import open_authority
-from allotment.apiserver.store.lock import Lock, holder_of
+from allotment.apiserver.store.lock import StoreLock, holder_of
 from tests.cli.test_up import ALLOT, BARE, PATIENCE, ended, greeting, up
 
 
@@ -75,7 +75,7 @@ def test_a_certificate_that_has_expired_is_named_by_whoever_holds_it(tmp_path: P
 def test_a_lock_is_held_by_whoever_has_the_store_open(tmp_path: Path) -> None:
     store = tmp_path / "store.db"
     assert holder_of(store) is None, "there was never a store"
-    lock = Lock(store)
+    lock = StoreLock(store)
     holder = holder_of(store)
     assert holder is not None
     assert holder.process == os.getpid()
@@ -85,5 +85,5 @@ def test_a_lock_is_held_by_whoever_has_the_store_open(tmp_path: Path) -> None:
 
 def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_server(tmp_path: Path) -> None:
     store = tmp_path / "store.db"
-    Lock.path_of(store).write_text(f"{os.getppid()} 2026-01-01T00:00:00Z\n")
+    StoreLock.path_of(store).write_text(f"{os.getppid()} 2026-01-01T00:00:00Z\n")
     assert holder_of(store) is None

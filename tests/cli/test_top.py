@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.allocator.pool import PoolID
-from allotment.cli.render.device_cell import Kind, cells, kind_of
+from allotment.cli.render.device_cell import DeviceSign, cells, kind_of
 from allotment.cli.render.keys import keys_of
 from allotment.cli.render.top_frame import Setting, age, frame
-from allotment.cli.render.top_view import Extent, Part, Sort, View, pressed
-from allotment.insight.explain.explanation import State
+from allotment.cli.render.top_view import Extent, Sort, TopPart, TopView, pressed
+from allotment.insight.explain.explanation import Outlook
 from allotment.insight.overview import NodeView, Overview
 from allotment.insight.waiting_pods import WaitingPod
 from allotment.usage.allocation import AllocationInfo
 from allotment.usage.device import COUNTERS_EXHAUSTED, HIDDEN_CLAIMS, POOL_INCOMPLETE, TAINTED, DeviceUsage
-from allotment.usage.inventory import Finding
+from allotment.usage.inventory import PoolFinding
 from allotment.usage.pool import PoolUsage
-from allotment.usage.rollup import NodePool, by_node, in_cluster
+from allotment.usage.rollup import PoolOnNode, by_node, in_cluster
 from allotment.usage.summary import DeviceState, Summary, count
 from tests.cli.test_explain import FLEET, waiting
 from tests.command_line import Allot, Ran, same_as_golden
@@ -32,7 +32,7 @@ from tests.insight.fleet import GPU, HEALTHY, WRONG, Json, claim, gpu_class, nod
 
 NOW = datetime(2026, 11, 16, 14, 2, 11, tzinfo=UTC)
 SETTING = Setting("https://cluster.example.com", NOW)
-GOOD = Finding(True, "", "")
+GOOD = PoolFinding(True, "", "")
 
 
 # --- builders ---
@@ -77,13 +77,13 @@ def fleet(nodes: int, devices: int = 8) -> Overview:
 
 
 def pod(number: int, reason: str = "0/3 nodes: 3 have every gpu in use") -> WaitingPod:
-    return WaitingPod("team-a", f"train-{number}", "2026-11-16T13:59:00Z", State.NOWHERE, reason)
+    return WaitingPod("team-a", f"train-{number}", "2026-11-16T13:59:00Z", Outlook.NOWHERE, reason)
 
 
-PLAIN = View()
+PLAIN = TopView()
 
 
-def text(seen: Overview, view: View = PLAIN, width: int = 80, height: int | None = 24) -> list[str]:
+def text(seen: Overview, view: TopView = PLAIN, width: int = 80, height: int | None = 24) -> list[str]:
     return ["".join(each for each, _ in line) for line in frame(seen, view, SETTING, width, height).lines]
 
 
@@ -93,26 +93,26 @@ def text(seen: Overview, view: View = PLAIN, width: int = 80, height: int | None
 @pytest.mark.parametrize(
     ("given", "kind"),
     [
-        (free(0), Kind.FREE),
-        (used(0), Kind.USED),
-        (device(0, DeviceState.ALLOCATED, share=True), Kind.SHARED),
-        (device(0, DeviceState.PARTIALLY_ALLOCATED, share=True), Kind.PARTLY),
-        (device(0, DeviceState.UNAVAILABLE, TAINTED), Kind.TAINTED),
-        (device(0, DeviceState.UNAVAILABLE, COUNTERS_EXHAUSTED), Kind.BLOCKED),
-        (device(0, DeviceState.UNAVAILABLE, POOL_INCOMPLETE), Kind.BROKEN),
-        (device(0, DeviceState.UNKNOWN, HIDDEN_CLAIMS), Kind.UNKNOWN),
+        (free(0), DeviceSign.FREE),
+        (used(0), DeviceSign.USED),
+        (device(0, DeviceState.ALLOCATED, share=True), DeviceSign.SHARED),
+        (device(0, DeviceState.PARTIALLY_ALLOCATED, share=True), DeviceSign.PARTLY),
+        (device(0, DeviceState.UNAVAILABLE, TAINTED), DeviceSign.TAINTED),
+        (device(0, DeviceState.UNAVAILABLE, COUNTERS_EXHAUSTED), DeviceSign.BLOCKED),
+        (device(0, DeviceState.UNAVAILABLE, POOL_INCOMPLETE), DeviceSign.BROKEN),
+        (device(0, DeviceState.UNKNOWN, HIDDEN_CLAIMS), DeviceSign.UNKNOWN),
     ],
 )
-def test_what_a_device_looks_like(given: DeviceUsage, kind: Kind) -> None:
+def test_what_a_device_looks_like(given: DeviceUsage, kind: DeviceSign) -> None:
     assert kind_of(given) is kind
 
 
 def test_signs_differ_without_colours() -> None:
-    assert len({kind.sign[0] for kind in Kind}) == len(Kind)
+    assert len({kind.sign[0] for kind in DeviceSign}) == len(DeviceSign)
 
 
-def node_pool(devices: Sequence[DeviceUsage], summary: Summary | None = None) -> NodePool:
-    return NodePool(PoolID(GPU, "n"), tuple(devices), summary or count([each.state for each in devices]))
+def node_pool(devices: Sequence[DeviceUsage], summary: Summary | None = None) -> PoolOnNode:
+    return PoolOnNode(PoolID(GPU, "n"), tuple(devices), summary or count([each.state for each in devices]))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def node_pool(devices: Sequence[DeviceUsage], summary: Summary | None = None) ->
         ([], 5, ""),
     ],
 )
-def test_cells(pools: list[NodePool], room: int, drawn: str) -> None:
+def test_cells(pools: list[PoolOnNode], room: int, drawn: str) -> None:
     assert "".join(each for each, _ in cells(pools, room)) == drawn
 
 
@@ -149,7 +149,7 @@ SMALL = overview(
         pool_of(
             "node-3",
             [device(0, DeviceState.UNAVAILABLE, POOL_INCOMPLETE)],
-            complete=Finding(False, "SlicesMissing", "1 of 2 slices found"),
+            complete=PoolFinding(False, "SlicesMissing", "1 of 2 slices found"),
         ),
     ],
     [pod(0), pod(1, "0/12 nodes: " + "8 have every gpu in use, 4 are cordoned, " * 4)],
@@ -159,7 +159,7 @@ SMALL = overview(
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (40, 12)])
 def test_pictures_of_a_small_cluster(size: tuple[int, int]) -> None:
-    lines = text(SMALL, View(), *size)
+    lines = text(SMALL, TopView(), *size)
     assert len(lines) == size[1]
     assert all(len(line) <= size[0] for line in lines)
     same_as_golden(f"top-small-{size[0]}x{size[1]}.txt", "\n".join(lines).rstrip() + "\n")
@@ -167,7 +167,7 @@ def test_pictures_of_a_small_cluster(size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
 def test_pictures_of_a_thousand_nodes(size: tuple[int, int]) -> None:
-    lines = text(fleet(1000), View(), *size)
+    lines = text(fleet(1000), TopView(), *size)
     assert len(lines) == size[1]
     same_as_golden(f"top-large-{size[0]}x{size[1]}.txt", "\n".join(lines).rstrip() + "\n")
 
@@ -175,14 +175,14 @@ def test_pictures_of_a_thousand_nodes(size: tuple[int, int]) -> None:
 def test_help_and_notes() -> None:
     seen = replace(SMALL, notes=("you may list resourceclaims only in namespace team-a", "second"))
     assert "note: you may list resourceclaims only in namespace team-a (and 1 more: h)" in text(seen)
-    lines = text(seen, View(help=True), height=40)
+    lines = text(seen, TopView(help=True), height=40)
     assert {"KEYS", "DEVICES", "NOTES"} <= set(lines)
     assert "  second" in lines
 
 
 def test_an_alarm_is_in_the_picture() -> None:
     setting = replace(SETTING, alarm="https://x does not answer: refused; trying again until it does")
-    lines = frame(SMALL, View(), setting, 80, 24).lines
+    lines = frame(SMALL, TopView(), setting, 80, 24).lines
     assert [(setting.alarm, "bold red")] in lines
 
 
@@ -196,12 +196,12 @@ def test_an_alarm_is_in_the_picture() -> None:
     ],
 )
 def test_orders(sort: Sort, first: str) -> None:
-    assert text(SMALL, View(sort=sort))[3].startswith(first)
+    assert text(SMALL, TopView(sort=sort))[3].startswith(first)
 
 
 def test_free_devices_first() -> None:
-    assert text(fleet(9), View(sort=Sort.FREE))[3].startswith("node-0000")
-    assert text(fleet(9), View(sort=Sort.USED))[3].startswith("node-0008")
+    assert text(fleet(9), TopView(sort=Sort.FREE))[3].startswith("node-0000")
+    assert text(fleet(9), TopView(sort=Sort.USED))[3].startswith("node-0008")
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_free_devices_first() -> None:
     ],
 )
 def test_filters(filter: str, nodes: int, pods: int) -> None:
-    lines = text(SMALL, View(filter=filter))
+    lines = text(SMALL, TopView(filter=filter))
     assert any(line.startswith(f"NODES {nodes}") for line in lines)
     assert any(line.startswith(f"PENDING {pods}") for line in lines)
     assert f"only with “{filter}”" in lines[-1]
@@ -225,13 +225,13 @@ def test_filters(filter: str, nodes: int, pods: int) -> None:
 
 @given(
     width=st.integers(1, 220), height=st.integers(1, 60), nodes=st.integers(0, 40), pods=st.integers(0, 12),
-    devices=st.integers(0, 20), offset=st.integers(0, 100), focus=st.sampled_from(Part),
+    devices=st.integers(0, 20), offset=st.integers(0, 100), focus=st.sampled_from(TopPart),
 )  # fmt: skip
 def test_a_picture_fits_any_terminal(
-    width: int, height: int, nodes: int, pods: int, devices: int, offset: int, focus: Part
+    width: int, height: int, nodes: int, pods: int, devices: int, offset: int, focus: TopPart
 ) -> None:
     seen = replace(fleet(nodes, devices), pending=[pod(n, "why " * n) for n in range(pods)])
-    view = View(focus=focus, offsets=dict.fromkeys(Part, offset))
+    view = TopView(focus=focus, offsets=dict.fromkeys(TopPart, offset))
     drawn = frame(seen, view, SETTING, width, height)
     assert len(drawn.lines) == height
     assert all(sum(len(each) for each, _ in line) <= width for line in drawn.lines)
@@ -239,8 +239,12 @@ def test_a_picture_fits_any_terminal(
 
 def test_every_node_and_pod_can_be_scrolled_to() -> None:
     seen = replace(fleet(150), pending=[pod(n) for n in range(30)])
-    for part, wanted in ((Part.NODES, "node-0149"), (Part.PENDING, "train-29"), (Part.POOLS, "node-0149")):
-        view, found = View(focus=part), False
+    for part, wanted in (
+        (TopPart.NODES, "node-0149"),
+        (TopPart.PENDING, "train-29"),
+        (TopPart.POOLS, "node-0149"),
+    ):
+        view, found = TopView(focus=part), False
         for _ in range(600):
             drawn = frame(seen, view, SETTING, 80, 24)
             shown = "\n".join("".join(each for each, _ in line) for line in drawn.lines)
@@ -262,12 +266,12 @@ def test_without_a_height_everything_is_there() -> None:
 def test_only_what_is_seen_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
 
-    def noted(each: DeviceUsage) -> Kind:
+    def noted(each: DeviceUsage) -> DeviceSign:
         drawn.append(each.name)
         return kind_of(each)
 
     monkeypatch.setattr("allotment.cli.render.device_cell.kind_of", noted)
-    text(fleet(1000), View(), 80, 24)
+    text(fleet(1000), TopView(), 80, 24)
     assert 0 < len(drawn) < 24 * 8 * 4
 
 
@@ -307,11 +311,11 @@ def test_keys(data: bytes, keys: list[str]) -> None:
     assert keys_of(data) == keys
 
 
-EXTENTS = {part: Extent(10, 100) for part in Part}
+EXTENTS = {part: Extent(10, 100) for part in TopPart}
 
 
-def after(*keys: str) -> View:
-    view = View()
+def after(*keys: str) -> TopView:
+    view = TopView()
     for key in keys:
         view = pressed(view, key, EXTENTS)
     return view
@@ -320,26 +324,26 @@ def after(*keys: str) -> View:
 @pytest.mark.parametrize(
     ("keys", "view"),
     [
-        (("q",), View(ended=True)),
-        (("s",), View(sort=Sort.FREE)),
-        (("s",) * 4, View()),
-        (("tab",), View(focus=Part.PENDING)),
-        (("down", "down", "up"), View(offsets={Part.NODES: 1})),
-        (("up",), View(offsets={Part.NODES: 0})),
-        (("page down",), View(offsets={Part.NODES: 9})),
-        (("end",), View(offsets={Part.NODES: 90})),
-        (("end", "down"), View(offsets={Part.NODES: 90})),
-        (("end", "home"), View(offsets={Part.NODES: 0})),
-        (("h",), View(help=True)),
-        (("h", "escape"), View()),
-        (("/", "q", "s"), View(filter="qs", typing="")),  # letters are letters while one types
-        (("/", "a", "backspace", "b", "enter"), View(filter="b")),
-        (("/", "a", "enter", "/", "b", "escape"), View(filter="a")),
-        (("/", "a", "enter", "escape"), View()),
-        (("x",), View()),
+        (("q",), TopView(ended=True)),
+        (("s",), TopView(sort=Sort.FREE)),
+        (("s",) * 4, TopView()),
+        (("tab",), TopView(focus=TopPart.PENDING)),
+        (("down", "down", "up"), TopView(offsets={TopPart.NODES: 1})),
+        (("up",), TopView(offsets={TopPart.NODES: 0})),
+        (("page down",), TopView(offsets={TopPart.NODES: 9})),
+        (("end",), TopView(offsets={TopPart.NODES: 90})),
+        (("end", "down"), TopView(offsets={TopPart.NODES: 90})),
+        (("end", "home"), TopView(offsets={TopPart.NODES: 0})),
+        (("h",), TopView(help=True)),
+        (("h", "escape"), TopView()),
+        (("/", "q", "s"), TopView(filter="qs", typing="")),  # letters are letters while one types
+        (("/", "a", "backspace", "b", "enter"), TopView(filter="b")),
+        (("/", "a", "enter", "/", "b", "escape"), TopView(filter="a")),
+        (("/", "a", "enter", "escape"), TopView()),
+        (("x",), TopView()),
     ],
 )
-def test_what_keys_do(keys: tuple[str, ...], view: View) -> None:
+def test_what_keys_do(keys: tuple[str, ...], view: TopView) -> None:
     assert after(*keys) == view
 
 

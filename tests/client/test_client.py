@@ -21,7 +21,7 @@ from allotment.api.status import (
     TooManyRequests,
 )
 from allotment.client.client import Client, Happening, PatchType
-from allotment.client.form import Identity
+from allotment.client.form import ObjectIdentity
 from allotment.client.transport import Call, Disconnected, Lines, Reply
 from tests.client.script import Obj, Script, bookmark, config_map, event, listing, refusal, reply, status
 
@@ -73,7 +73,7 @@ def test_an_amendment_is_a_merge_patch_that_tells_which_version_came_of_it() -> 
     script = Script(reply(200, config_map("a", 9, "u")), refusal(409, "Conflict"))
     maps = Client(script).plain("v1", "configmaps")
     made = run(maps.amend("a", {"data": {"k": "v"}}, "ns", subresource="status", uid="u", version=8))
-    assert made == Identity("ns", "a", "u", 9)
+    assert made == ObjectIdentity("ns", "a", "u", 9)
     assert sent(script) == "PATCH /api/v1/namespaces/ns/configmaps/a/status?fieldManager=allot"
     assert script.calls[0].headers["Content-Type"] == "application/merge-patch+json"
     assert body(script.calls[0]) == {"data": {"k": "v"}, "metadata": {"uid": "u", "resourceVersion": "8"}}

@@ -7,15 +7,17 @@ from allotment.api.batch import PodGroup
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule
 from allotment.client.client import Client
-from allotment.client.discovery import Discovery, Served
-from allotment.client.form import Resource
+from allotment.client.discovery import AnnouncedResource, Discovery
+from allotment.client.form import ResourcePath
 from allotment.client.informers import Informers
 from allotment.client.places import PLACES, place_of
 from tests.client.script import Script
 
 
 def serving(*places: tuple[str, str]) -> Discovery:
-    return Discovery([Served(Resource(api_version, plural, False)) for api_version, plural in places])
+    return Discovery(
+        [AnnouncedResource(ResourcePath(api_version, plural, False)) for api_version, plural in places]
+    )
 
 
 @pytest.mark.parametrize(

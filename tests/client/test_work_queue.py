@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allotment.client.backoff import Backoff
-from allotment.client.work_queue import Closed, WorkQueue
+from allotment.client.work_queue import QueueClosed, WorkQueue
 
 
 def in_loop(scenario: Callable[[WorkQueue[str]], Awaitable[None]]) -> None:
@@ -69,7 +69,7 @@ def test_closing_ends_waiting_workers_but_hands_out_what_is_there() -> None:
         queue.close()
         queue.add("too late")
         assert await queue.get() == "last"
-        with pytest.raises(Closed):
+        with pytest.raises(QueueClosed):
             await queue.get()
 
     in_loop(scenario)

@@ -88,7 +88,7 @@ class InProcess:
 
     def send(self, call: Call) -> Reply:
         answer = self._embedded.call(self._embedded.server.app.answer(_request(call)))
-        assert isinstance(answer, reply.Reply), f"{call.path}: no reply but a stream"
+        assert isinstance(answer, reply.Response), f"{call.path}: no reply but a stream"
         return Reply(answer.status, _headers(answer), answer.body)
 
     @contextlib.contextmanager
@@ -129,10 +129,10 @@ class _Exchange:
     async def gone(self) -> None:
         await self.left.wait()
 
-    async def send(self, answer: reply.Reply | reply.Stream) -> None:
+    async def send(self, answer: reply.Response | reply.StreamResponse) -> None:
         self.status, self.headers = answer.status, _headers(answer)
         self.started.set()
-        if isinstance(answer, reply.Reply):
+        if isinstance(answer, reply.Response):
             self.pieces.put(answer.body)
             return
         async for batch in answer.lines:
@@ -165,6 +165,6 @@ def _request(call: Call, peer: Peer | None = None) -> Request:
     )
 
 
-def _headers(answer: reply.Reply | reply.Stream) -> tuple[tuple[str, str], ...]:
+def _headers(answer: reply.Response | reply.StreamResponse) -> tuple[tuple[str, str], ...]:
     sent = [(b"content-type", answer.content_type), *answer.headers]
     return tuple((name.decode().lower(), value.decode()) for name, value in sent)

@@ -10,14 +10,14 @@ from prometheus_client import CollectorRegistry
 
 from allotment.api.alpha2 import ResourceClaimParameters
 from allotment.client.client import Client
-from allotment.client.discovery import Discovery, Served
-from allotment.client.form import Resource
+from allotment.client.discovery import AnnouncedResource, Discovery
+from allotment.client.form import ResourcePath
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.controllers import suite
 from allotment.controllers.controller import Controller
 from allotment.controllers.machines.provider import Surroundings
-from allotment.controllers.semantic.translator import Installed, Refusal
+from allotment.controllers.semantic.translator import Installed, Untranslatable
 from allotment.controllers.semantic.vendor_kinds import VendorKind
 from tests.client.script import Script
 
@@ -27,8 +27,8 @@ SEMANTIC = ("noderesourceslices", "resourceclasses", "resourceclassparameters", 
 class Cards:
     name, kind, makes = "cards", VendorKind("v.example.com", "Cards"), ResourceClaimParameters
 
-    def translate(self, obj: object) -> Refusal:
-        return Refusal("not today")
+    def translate(self, obj: object) -> Untranslatable:
+        return Untranslatable("not today")
 
 
 class Metal:
@@ -45,7 +45,7 @@ def followed(
 ) -> tuple[list[str], set[str]]:
     """Who runs, and what is followed, where a server has these places: ``apiVersion plural``."""
     found = (place.split() for place in places)
-    served = [Served(Resource(api_version, plural, False)) for api_version, plural in found]
+    served = [AnnouncedResource(ResourcePath(api_version, plural, False)) for api_version, plural in found]
 
     async def discover(client: Client) -> Discovery:
         return Discovery(served)
@@ -94,7 +94,7 @@ def test_without_translators_there_are_numbers_at_most(
 
 def machines(monkeypatch: pytest.MonkeyPatch, provider: str, *points: EntryPoint) -> list[str]:
     """Who runs to carry out NodeClaims with this provider, where these packages are installed."""
-    served = [Served(Resource("karpenter.sh/v1", "nodeclaims", False))]
+    served = [AnnouncedResource(ResourcePath("karpenter.sh/v1", "nodeclaims", False))]
 
     async def discover(client: Client) -> Discovery:
         return Discovery(served)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from allotment.apiserver.registry.catalogue import Catalogue, Served
+from allotment.apiserver.registry.catalogue import ResourceCatalogue, ServedResource
 from tests.costs.hostile import sample
 
 Obj = dict[str, Any]
@@ -165,7 +165,7 @@ _OF_VERSION: dict[tuple[str, str], Obj] = {
 }
 
 
-def smallest(served: Served) -> Obj:
+def smallest(served: ServedResource) -> Obj:
     """A small object of the kind; accepted, where somebody has taken care of the kind above."""
     schema, kind = served.schema, served.resource.kind
     content = _OF_VERSION.get((served.version, kind)) or _CONTENT.get(kind)
@@ -189,19 +189,19 @@ def _gadgets() -> Obj:
     return {**WIDGETS["spec"], "names": names}
 
 
-def path_of(served: Served) -> str:
+def path_of(served: ServedResource) -> str:
     root = f"/apis/{served.api_version}" if served.group else f"/api/{served.version}"
     where = "/namespaces/default" if served.resource.namespaced else ""
     return f"{root}{where}/{served.resource.plural}"
 
 
-def kinds(catalogue: Catalogue) -> list[Served]:
+def kinds(catalogue: ResourceCatalogue) -> list[ServedResource]:
     """Everything that can be created, in each of its versions."""
     found = [
         each
         for group, versions in catalogue.groups().items()
         for version in versions
         for each in catalogue.of_version(group, version)
-        if isinstance(each, Served) and "create" in each.resource.verbs
+        if isinstance(each, ServedResource) and "create" in each.resource.verbs
     ]
     return sorted(found, key=lambda each: (each.group, each.resource.kind, each.version))

@@ -19,7 +19,7 @@ from typing import Any
 
 from allotment.apiserver.http.request import MAX_BODY, MAX_VALUES
 from allotment.apiserver.http.resources import LARGE
-from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.catalogue import ServedResource
 from tests.apiserver.http.serving import Reply, Serving, serving
 from tests.costs.definitions import large_definitions
 from tests.costs.hostile import Shape, shapes
@@ -71,7 +71,7 @@ class Verb:
     accept: str = ""
     size: int = LARGEST
 
-    def concerns(self, served: Served) -> bool:
+    def concerns(self, served: ServedResource) -> bool:
         if self.subresource == "/status":
             return served.resource.status
         return self.kind in ("", served.resource.kind)
@@ -149,7 +149,7 @@ class Search:
         self._server = server
         self.kinds = kinds(server.server.catalogue)
 
-    async def candidates(self, served: Served) -> list[tuple[Attempt, Shape]]:
+    async def candidates(self, served: ServedResource) -> list[tuple[Attempt, Shape]]:
         """Every shape of a kind at a moderate size, the slowest first."""
         found = [
             (await self.attempt(served, VERBS[0], shape, MODERATE), shape) for shape in shapes_of(served)
@@ -158,7 +158,7 @@ class Search:
 
     async def slowest(
         self,
-        served: Served,
+        served: ServedResource,
         finalists: int = FINALISTS,
         log: Callable[[Attempt], None] = lambda _: None,
     ) -> Attempt:
@@ -172,13 +172,13 @@ class Search:
                 log(attempts[-1])
         return max(attempts, key=lambda each: each.seconds)
 
-    async def repeat(self, served: Served, attempt: Attempt) -> Attempt:
+    async def repeat(self, served: ServedResource, attempt: Attempt) -> Attempt:
         """The same request again."""
         verb = next(each for each in VERBS if each.name == attempt.verb)
         shape = next(each for each in shapes_of(served) if each.name == attempt.shape)
         return await self.attempt(served, verb, shape, verb.size)
 
-    async def attempt(self, served: Served, verb: Verb, shape: Shape, size: int) -> Attempt:
+    async def attempt(self, served: ServedResource, verb: Verb, shape: Shape, size: int) -> Attempt:
         small = smallest(served)
         path = path_of(served)
         name = small["metadata"]["name"]
@@ -235,7 +235,7 @@ class Search:
         return reply
 
 
-def shapes_of(served: Served) -> Iterator[Shape]:
+def shapes_of(served: ServedResource) -> Iterator[Shape]:
     yield from shapes(served.schema)
     if served.resource.kind == "CustomResourceDefinition":
         for name, make in large_definitions():

@@ -13,8 +13,8 @@ from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
 from allotment.apiserver.server import ApiServer, Options
 from allotment.cli.commands import controllers, scheduler
 from allotment.client.client import Client
-from allotment.client.discovery import Discovery, Served, discover
-from allotment.client.form import Resource
+from allotment.client.discovery import AnnouncedResource, Discovery, discover
+from allotment.client.form import ResourcePath
 from allotment.client.in_process import InProcessTransport
 from allotment.client.rights import Right, missing, words, writing
 from allotment.controllers import suite
@@ -92,7 +92,7 @@ def test_pools_are_written_where_they_are_defined_and_the_role_for_that_suffices
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def defined(client: Client) -> Discovery:
-        return Discovery([Served(Resource("allotment.dev/v1beta2", "resourcepools", False))])
+        return Discovery([AnnouncedResource(ResourcePath("allotment.dev/v1beta2", "resourcepools", False))])
 
     async def ask(client: Client) -> list[Right]:
         rights = await controllers.rights_of(service("controllers"), client, ("pools",))

@@ -14,7 +14,7 @@ import pytest
 from allotment.apiserver.auth.identity import ADMINISTRATOR, ANONYMOUS, Identity
 from allotment.apiserver.auth.token_file import digest_of
 from allotment.apiserver.http.app import App
-from allotment.apiserver.http.reply import Stream
+from allotment.apiserver.http.reply import StreamResponse
 from allotment.apiserver.http.request import Request
 from allotment.dashboard import dashboard, rights, viewing, views, waiting
 from allotment.dashboard.fleet_view import FleetView
@@ -478,7 +478,7 @@ def test_a_slow_reader_costs_no_more_than_there_are_pools_and_gets_the_last_stat
         stream = await made.server.app.answer(
             Request("GET", "/ui/api/changes", b"", (), identity=ADMINISTRATOR)
         )
-        assert isinstance(stream, Stream)
+        assert isinstance(stream, StreamResponse)
         async with aclosing(stream.lines) as lines:
             assert json.loads(await anext(lines))["whole"]
             claims = made.client.plain("resource.k8s.io/v1", "resourceclaims")

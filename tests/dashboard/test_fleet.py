@@ -14,7 +14,7 @@ from allotment.allocator.pool import PoolID
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.pools import ResourcePool, ResourcePoolSpec, ResourcePoolStatus, ResourcePoolSummary
 from allotment.api.resource import ResourceClaim, ResourceSlice
-from allotment.dashboard.fleet import HOLDERS, Fleet
+from allotment.dashboard.fleet import HOLDERS, FleetPicture
 from tests.allocator.build import DRIVER, device, slice_
 from tests.usage.build import holder, part, rule
 
@@ -23,8 +23,10 @@ POOL = PoolID(DRIVER, "pool")
 
 def fleet_of(
     *objects: ApiStruct, slices: bool = True, all_claims: bool = True, heard: list[PoolID] | None = None
-) -> Fleet:
-    fleet = Fleet(slices=slices, all_claims=all_claims, touched=(heard if heard is not None else []).append)
+) -> FleetPicture:
+    fleet = FleetPicture(
+        slices=slices, all_claims=all_claims, touched=(heard if heard is not None else []).append
+    )
     for obj in objects:
         fleet.change(None, obj)
     return fleet
@@ -45,7 +47,7 @@ def counted(total: int, allocated: int) -> ResourcePool:
     )
 
 
-def told(fleet: Fleet) -> list[Any]:
+def told(fleet: FleetPicture) -> list[Any]:
     return [json.loads(bytes(each)) for each in asyncio.run(fleet.all_told())]
 
 
@@ -53,7 +55,7 @@ MINE, THEIRS = holder("mine", "a", namespace="team-a"), holder("theirs", "b", na
 GPUS, COUNTS = gpus("a", "b", "c"), counted(3, 2)
 
 # the fleet that a person's objects make: what is told of each device (name, state, claims), and how many hidden claims hold
-SIGHT: dict[str, tuple[Fleet, list[tuple[str, int, list[str]]], int | None]] = {
+SIGHT: dict[str, tuple[FleetPicture, list[tuple[str, int, list[str]]], int | None]] = {
     "everything": (
         fleet_of(GPUS, MINE, THEIRS),
         [("a", 1, ["team-a/mine"]), ("b", 1, ["team-b/theirs"]), ("c", 0, [])],

@@ -19,7 +19,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from allotment.apiserver.auth.identity import ADMINISTRATOR
-from allotment.apiserver.http.connection import Connection
+from allotment.apiserver.http.connection import HttpConnection
 from allotment.apiserver.server import ApiServer
 from tests.apiserver.http.serving import CONFIGMAPS, configmap
 from tests.dashboard.browser import Page
@@ -66,13 +66,13 @@ def present_an_administrators_certificate(server: ApiServer, monkeypatch: pytest
     authority = server.certificates.authority
     pem = authority.issue_client("admin", ("system:masters",), datetime.now(UTC)).certificate
     der = x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)
-    made = Connection.connection_made
+    made = HttpConnection.connection_made
 
-    def connection_made(self: Connection, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self: HttpConnection, transport: asyncio.BaseTransport) -> None:
         made(self, transport)
         self.certificate = der
 
-    monkeypatch.setattr(Connection, "connection_made", connection_made)
+    monkeypatch.setattr(HttpConnection, "connection_made", connection_made)
 
 
 async def fetched(page: Page, url: str, method: str, body: str, mode: str = "no-cors") -> str:

@@ -11,7 +11,7 @@ from allotment.api.codec import decode, to_builtins
 from allotment.autoscaler.catalogue.catalogue_summary import assortment
 from allotment.autoscaler.catalogue.node_claims import claim_of
 from allotment.autoscaler.catalogue.overlays import evaluate
-from allotment.dashboard.choice import Choice
+from allotment.dashboard.choice import MachineChoice
 from allotment.dashboard.choice_document import overlay_document, type_document
 from allotment.dashboard.machine_document import TOLD, claims_document, notes
 from allotment.dashboard.rights import Namespaces, Rights
@@ -22,7 +22,7 @@ LARGE = type_("large", {"a": "4.5", "b+": "1"}, dynamicResources=gpus(2))
 POOL = pool("p", limits={"cpu": "32", "memory": "64Gi"})
 GROUP = group("g", price="2")
 FOUND = evaluated(LARGE, POOL, GROUP)
-CHOICE = Choice(FOUND)
+CHOICE = MachineChoice(FOUND)
 
 
 def claim(name: str, *conditions: str, machine: str = "p/large/a/on-demand", **status: Any) -> NodeClaim:

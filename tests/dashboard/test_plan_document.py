@@ -8,7 +8,7 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from allotment.autoscaler.provision.plan import LeftOut, NewNode, Place, Plan
+from allotment.autoscaler.provision.plan import LeftOut, NewNode, Plan, PodPlace
 from allotment.dashboard.plan_document import ALIKE, MACHINES, PODS, headline, plan_document, proof
 from allotment.dashboard.price import price
 from tests.autoscaler.build import evaluated, pool, type_
@@ -19,7 +19,9 @@ NOTHING = Plan((), (), (), Decimal(0), True)
 
 def new(name: str, *pods: str, machine: object = LARGE) -> NewNode:
     chosen = SMALL if machine is SMALL else LARGE
-    return NewNode(name, chosen, tuple(Place(pod, name, (f"gpu.example.com/{name}/gpu-0",)) for pod in pods))
+    return NewNode(
+        name, chosen, tuple(PodPlace(pod, name, (f"gpu.example.com/{name}/gpu-0",)) for pod in pods)
+    )
 
 
 def left(pod: str, why: str = "no", **types: str) -> LeftOut:
@@ -27,7 +29,7 @@ def left(pod: str, why: str = "no", **types: str) -> LeftOut:
 
 
 def plan(*nodes: NewNode, existing: int = 0, pending: int = 0) -> Plan:
-    room = tuple(Place(f"e-{number}", "old") for number in range(existing))
+    room = tuple(PodPlace(f"e-{number}", "old") for number in range(existing))
     out = tuple(left(f"p-{number}") for number in range(pending))
     return replace(NOTHING, nodes=nodes, existing=room, pending=out)
 

@@ -14,7 +14,7 @@ from allotment.api.resource import ResourceClaim, ResourceSlice
 from allotment.client.client import Client
 from allotment.client.transport import Call, Reply
 from allotment.insight.errors import Failure
-from allotment.insight.snapshot import USE, Seen, look_at
+from allotment.insight.snapshot import USE, Snapshot, look_at
 from tests.client.script import Script, refusal, reply
 from tests.insight.fleet import Json, claim, node, pool_counts, slice_of
 
@@ -78,7 +78,7 @@ class Foreign(Script):
         }
 
 
-def look(*kinds: type[ApiStruct], namespaces: tuple[str, ...] = ("team-a",), **shelves: Shelf) -> Seen:
+def look(*kinds: type[ApiStruct], namespaces: tuple[str, ...] = ("team-a",), **shelves: Shelf) -> Snapshot:
     return asyncio.run(look_at(Client(Foreign(shelves)), kinds or USE, namespaces))
 
 
@@ -87,7 +87,7 @@ CLAIMS = Shelf(V1, (claim("mine", "a"), claim("theirs", "b", namespace="team-b")
 MINE = Shelf(V1, CLAIMS.items, denied=True, only=("team-a",))
 
 
-def states(seen: Seen) -> list[str]:
+def states(seen: Snapshot) -> list[str]:
     return [str(device.state) for pool in seen.pools() for device in pool.devices]
 
 

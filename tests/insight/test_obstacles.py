@@ -32,12 +32,12 @@ from allotment.autoscaler.simulate.pending_pods import pending
 from allotment.autoscaler.simulate.simulation import start_simulation
 from allotment.controllers.claims.claim_users import claim_name
 from allotment.insight.explain import answer
-from allotment.insight.explain.explanation import State
+from allotment.insight.explain.explanation import Outlook
 from allotment.insight.explain.pod import told_of_pod
 from allotment.insight.explain.trial_scheduler import KINDS
 from allotment.insight.pending_work import waiting
 from allotment.insight.planning import planned
-from allotment.insight.snapshot import Seen
+from allotment.insight.snapshot import Snapshot
 from allotment.insight.waiting_pods import WaitingPods
 from tests.allocator import build
 from tests.autoscaler.build import catalogue, evaluated, gpus, type_
@@ -343,11 +343,11 @@ def _as_refused(obj: ApiStruct) -> ApiStruct:
     return refused(obj) if isinstance(obj, Pod) and is_p else obj
 
 
-def seen_of(case: Case) -> Seen:
+def seen_of(case: Case) -> Snapshot:
     found: dict[type[ApiStruct], list[Any]] = {kind: [] for kind in KINDS}
     for each in everything(case):
         found[type(each)].append(each)
-    return Seen(found)
+    return Snapshot(found)
 
 
 def the_pod(case: Case) -> Pod:
@@ -359,22 +359,22 @@ def the_pod(case: Case) -> Pod:
 
 def by_explain(case: Case) -> str:
     told = told_of_pod(the_pod(case), seen_of(case), NOW, lambda: True)
-    return "" if told.state is State.FITS else told.reason
+    return "" if told.state is Outlook.FITS else told.reason
 
 
 def by_dashboard(case: Case) -> str:
-    async def look_at(*args: object) -> Seen:
+    async def look_at(*args: object) -> Snapshot:
         return seen_of(case)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("allotment.insight.snapshot.look_at", look_at)
         told = asyncio.run(answer.explained(None, "default", "p"))  # type: ignore[arg-type]  # nothing is read
-    return "" if told["state"] == State.FITS else str(told["reason"])
+    return "" if told["state"] == Outlook.FITS else str(told["reason"])
 
 
 def by_top(case: Case) -> str:
     [told] = [each for each in WaitingPods(seen_of(case)).told(NOW, lambda: True) if each.name == "p"]
-    return "" if told.state is State.FITS else told.reason
+    return "" if told.state is Outlook.FITS else told.reason
 
 
 def by_plan(case: Case) -> str:
@@ -457,8 +457,8 @@ def test_top_leaves_a_claim_with_the_name_of_a_planned_one_as_it_is() -> None:
     user = pod("q", claims=["p-gpu"])
     pods = WaitingPods(seen_of(Case([template("t"), claim("p-gpu"), WANTS, user], "")))
     assert {each.name: each.state for each in pods.told(NOW, lambda: True)} == {
-        "p": State.FITS,
-        "q": State.FITS,
+        "p": Outlook.FITS,
+        "q": Outlook.FITS,
     }
 
 

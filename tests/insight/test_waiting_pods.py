@@ -8,8 +8,8 @@ from allotment.api.codec import decode
 from allotment.api.core import Node, Pod
 from allotment.api.pools import ResourcePool
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
-from allotment.insight.explain.explanation import State
-from allotment.insight.snapshot import Seen
+from allotment.insight.explain.explanation import Outlook
+from allotment.insight.snapshot import Snapshot
 from allotment.insight.waiting_pods import WaitingPods
 from tests.cli.test_explain import waiting
 from tests.insight.fleet import claim, gpu_class, node, pool_counts, slice_of
@@ -17,9 +17,9 @@ from tests.insight.fleet import claim, gpu_class, node, pool_counts, slice_of
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 
 
-def world(*claims: ResourceClaim) -> Seen:
+def world(*claims: ResourceClaim) -> Snapshot:
     """A node with two devices, both of them in use as its ResourcePool says, seen by somebody who sees these claims."""
-    return Seen(
+    return Snapshot(
         {
             Node: [decode(Node, node("node-1"))],
             ResourceSlice: [decode(ResourceSlice, slice_of("node-1", "gpu-0", "gpu-1"))],
@@ -37,16 +37,16 @@ def test_a_device_that_passes_from_a_hidden_claim_to_one_that_can_be_seen() -> N
     seen = world(one)
     waits = WaitingPods(seen)
     assert [each.state for each in waits.told(NOW, lambda: True)] == [
-        State.NOWHERE
+        Outlook.NOWHERE
     ]  # both are hidden claims'
     seen.objects[ResourceClaim].append(mine)
     seen.usage.change(None, mine)
     waits.change(None, mine)
-    assert [each.state for each in waits.told(NOW, lambda: True)] == [State.NOWHERE]
+    assert [each.state for each in waits.told(NOW, lambda: True)] == [Outlook.NOWHERE]
     seen.objects[ResourceClaim].remove(mine)
     seen.usage.change(mine, None)
     waits.change(mine, None)
-    assert [each.state for each in waits.told(NOW, lambda: True)] == [State.NOWHERE]
+    assert [each.state for each in waits.told(NOW, lambda: True)] == [Outlook.NOWHERE]
 
 
 def test_without_time_the_pods_own_condition_is_told_and_it_is_known_to_be_behind() -> None:
@@ -56,4 +56,4 @@ def test_without_time_the_pods_own_condition_is_told_and_it_is_known_to_be_behin
     [told] = waits.told(NOW, lambda: False)
     assert (told.state, told.sentence, waits.behind) == (None, "0/1 nodes: somebody said so", True)
     [told] = waits.told(NOW, lambda: True)
-    assert (told.state, waits.behind) == (State.NOWHERE, False)
+    assert (told.state, waits.behind) == (Outlook.NOWHERE, False)

@@ -9,7 +9,7 @@ from allotment.api.batch import PodGroup
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.event import Tick
 from allotment.scheduler.instruction import Bind, PatchClaim, PatchPod
 from allotment.scheduler.queue import GATED, PARKED
@@ -71,7 +71,7 @@ def test_what_passes_does_not_take_the_place_of_the_reason() -> None:
     told = conditions(seat)
 
     info = seat.core.cluster.pods["default/p"]
-    seat.core.outbox.say_unschedulable(info, Refusal("a claim is in flight", frozenset(), passing=True))
+    seat.core.outbox.say_unschedulable(info, NoNode("a claim is in flight", frozenset(), passing=True))
     assert not seat.core.outbox.take()
     assert conditions(seat) == told
 

@@ -17,7 +17,7 @@ from allotment.api.resource import ResourceClaim
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.core import Scheduler
-from allotment.scheduler.dry_run import Decision, DryRun
+from allotment.scheduler.dry_run import DryRun, DryRunDecision
 from tests.allocator import build
 from tests.scheduler.builders import claim, node, pod, slice_
 from tests.thoroughness import examples
@@ -26,7 +26,7 @@ NOW = 1_700_000_000.0
 ANY = build.class_("any")
 
 
-def decided(*objects: ApiStruct) -> dict[str, Decision]:
+def decided(*objects: ApiStruct) -> dict[str, DryRunDecision]:
     core = Scheduler(Cluster(), DEFAULT.rosters())
     decisions = DryRun(core, NOW).run(objects)
     core.validate()

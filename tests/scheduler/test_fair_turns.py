@@ -20,7 +20,7 @@ from allotment.api.resource import ResourceClaim
 from allotment.scheduler import core
 from allotment.scheduler.fair_order import FairOrder
 from allotment.scheduler.pod import PodInfo
-from allotment.scheduler.queue import Entry, Rank
+from allotment.scheduler.queue import QueueEntry, Rank
 from tests.allocator import build
 from tests.scheduler.builders import claim, node, pod, slice_
 from tests.scheduler.gang_builders import gpu_node, group, members, nodes_of, world
@@ -242,16 +242,16 @@ class Waiting:
     """Entries by number, which are served when they are next."""
 
     def __init__(self) -> None:
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, QueueEntry] = {}
         self.order = FairOrder(self._find)
 
-    def _find(self, rank: Rank) -> Entry | None:
+    def _find(self, rank: Rank) -> QueueEntry | None:
         return self.entries.get(rank[2])
 
     def add(self, number: int, tenant: str, priority: int = 0) -> None:
         rank = (-priority, 0.0, number, str(number))
         made: Pod = pod(str(number), namespace=tenant)
-        self.entries[number] = Entry(str(number), priority, (PodInfo(made),), 0.0, rank=rank)
+        self.entries[number] = QueueEntry(str(number), priority, (PodInfo(made),), 0.0, rank=rank)
         self.order.add(tenant, rank)
 
     def serve(self, steps: int = 1) -> str:

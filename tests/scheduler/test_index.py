@@ -8,7 +8,7 @@ import pytest
 
 from allotment.api.core import Node, Pod
 from allotment.scheduler.config.configuration import DEFAULT
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.framework import Cycle, Status
 from allotment.scheduler.index import Index
 from allotment.scheduler.node import NodeInfo
@@ -20,7 +20,7 @@ from tests.scheduler.builders import claim, cluster, node, pod, slice_, taint
 
 def attempt(placer: Placer, made: object, name: str) -> Attempt:
     found = placer.begin(made.pods[f"default/{name}"], 0.0)  # type: ignore[attr-defined]  # a cluster
-    assert not isinstance(found, Refusal)
+    assert not isinstance(found, NoNode)
     return found
 
 

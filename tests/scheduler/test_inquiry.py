@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.config.configuration import DEFAULT
-from allotment.scheduler.inquiry import Finding, Inquiry, released
+from allotment.scheduler.inquiry import Inquiry, InquiryAnswer, released
 from tests.allocator import build
 from tests.scheduler.builders import claim, cluster, namespace, node, pod, slice_, spread, taint
 from tests.scheduler.test_dry_run import ANY, NOW, decided, stored, wants
@@ -24,7 +24,7 @@ def inquiry(*objects: ApiStruct) -> Inquiry:
     return Inquiry(cluster(*objects), DEFAULT.rosters())
 
 
-def asked(*objects: ApiStruct, name: str = "p") -> Finding:
+def asked(*objects: ApiStruct, name: str = "p") -> InquiryAnswer:
     return inquiry(*objects).about(f"default/{name}", NOW)
 
 

@@ -9,9 +9,9 @@ from allotment.api.meta import ApiStruct
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import DEFAULT, Configuration, ProfileSpec
 from allotment.scheduler.core import Scheduler
-from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
+from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn, WriteFailure
 from allotment.scheduler.instruction import Bind, DeletePod, Instruction, PatchClaim, PatchPod
-from allotment.scheduler.metrics import Metrics
+from allotment.scheduler.metrics import SchedulerMetrics
 from tests.allocator import build
 from tests.scheduler.builders import claim, node, pod, slice_
 
@@ -24,7 +24,7 @@ class Told:
     def __init__(self, configuration: Configuration = DEFAULT) -> None:
         self.registry = CollectorRegistry()
         self.core = Scheduler(Cluster(), configuration.rosters())
-        self.metrics = Metrics(self.registry)
+        self.metrics = SchedulerMetrics(self.registry)
         self.metrics.follow(self.core)
 
     def handle(self, event: Event) -> list[Instruction]:
@@ -92,7 +92,7 @@ def test_a_binding_that_fails_counts_as_an_error() -> None:
     told = Told(TWO_PROFILES)
     told.show(node("n"), pod("p", scheduler="packed"))
     (bind,) = [each for each in told.handle(Turn(1)) if isinstance(each, Bind)]
-    told.handle(Failed(bind.id, Failure.REFUSED))
+    told.handle(Failed(bind.id, WriteFailure.REFUSED))
     told.handle(Tick(1.0))
     labels = {"profile": "packed", "result": "error"}
     assert told.value("scheduler_schedule_attempts_total", **labels) == 1
@@ -117,7 +117,7 @@ def test_allocations_count_when_their_write_has_an_outcome() -> None:
             written += [each for each in told.handle(Done(write.id, 9)) if isinstance(each, PatchClaim)]
     good, bad = (each for each in statuses if isinstance(each, PatchClaim))
     told.handle(Done(good.id, 10))
-    told.handle(Failed(bad.id, Failure.TAKEN))
+    told.handle(Failed(bad.id, WriteFailure.TAKEN))
     assert told.value("allotment_claim_allocations_total", result="success") == 1
     assert told.value("allotment_claim_allocations_total", result="taken") == 1
 
@@ -145,5 +145,5 @@ def test_a_new_core_starts_with_nobody_waiting() -> None:
 
 def test_before_there_is_a_core_everything_is_zero() -> None:
     registry = CollectorRegistry()
-    Metrics(registry)
+    SchedulerMetrics(registry)
     assert b'scheduler_pending_pods{queue="active"} 0.0' in generate_latest(registry)

@@ -9,9 +9,18 @@ import pytest
 from allotment.api.core import Node
 from allotment.api.meta import ApiStruct
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.framework import Action, Wake
+from allotment.scheduler.framework import ObjectAction, Wake
 from allotment.scheduler.pod import PodInfo
-from allotment.scheduler.queue import ACTIVE, BACKOFF, GATED, PARKED, REVISIT_SECONDS, TAKEN, Backoff, Queue
+from allotment.scheduler.queue import (
+    ACTIVE,
+    BACKOFF,
+    GATED,
+    PARKED,
+    REVISIT_SECONDS,
+    TAKEN,
+    QueueBackoff,
+    SchedulingQueue,
+)
 from tests.scheduler.builders import node, pod
 
 
@@ -19,7 +28,7 @@ class Nodes:
     """A plugin that new nodes help, if they are for the pod."""
 
     name = "Nodes"
-    wakes: Sequence[Wake] = (Wake(Node, frozenset({Action.ADD})),)
+    wakes: Sequence[Wake] = (Wake(Node, frozenset({ObjectAction.ADD})),)
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         wanted = pod.pod.spec.node_selector.get("name")
@@ -30,7 +39,7 @@ class Queued:
     """A queue, and what it is told."""
 
     def __init__(self) -> None:
-        self.queue = Queue([Nodes()], Backoff(initial=1.0, turned_away=4.0, failed=16.0))
+        self.queue = SchedulingQueue([Nodes()], QueueBackoff(initial=1.0, turned_away=4.0, failed=16.0))
 
     def add(self, *names: str, priority: int = 0, now: float = 0.0, wants: str | None = None) -> None:
         for name in names:

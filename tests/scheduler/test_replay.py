@@ -11,8 +11,8 @@ import pytest
 
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.core import Scheduler
-from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
-from allotment.scheduler.event_log import BrokenLog, Difference, EventLog, record, replay
+from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn, WriteFailure
+from allotment.scheduler.event_log import BrokenLog, EventLog, ReplayDifference, record, replay
 from allotment.scheduler.instruction import Bind, Instruction
 from tests.checkout import CHECKOUT
 from tests.scheduler.builders import node, pod
@@ -83,7 +83,7 @@ def simple() -> list[str]:
 def test_an_instruction_that_is_not_in_the_log() -> None:
     difference = replay(simple()[:4], fresh())
 
-    assert isinstance(difference, Difference)
+    assert isinstance(difference, ReplayDifference)
     assert difference.line == 5
     assert difference.logged is None
     assert difference.said is not None
@@ -120,7 +120,7 @@ def test_an_event_before_all_instructions_were_said() -> None:
     assert difference.logged is None
 
 
-@pytest.mark.parametrize("event", [Done(1, 2, "u"), Failed(1, Failure.TAKEN, "why"), Tick(2.5), Turn(3)])
+@pytest.mark.parametrize("event", [Done(1, 2, "u"), Failed(1, WriteFailure.TAKEN, "why"), Tick(2.5), Turn(3)])
 def test_replies_are_heard_as_they_were(event: Event) -> None:
     assert replay([record(event)], fresh()) is None
 

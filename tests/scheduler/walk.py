@@ -34,7 +34,7 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.scheduler.config.configuration import Configuration
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.event import Tick
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.gangs.session import Session
@@ -169,7 +169,7 @@ class Walk:
             group = group_key(info.pod)
             if not group:
                 placed = placer.place(info, self.world.now)
-                assert isinstance(placed, Refusal), f"{key} would fit on {placed.node}"
+                assert isinstance(placed, NoNode), f"{key} would fit on {placed.node}"
             else:
                 gangs.setdefault(group, []).append(key)
         for group, keys in gangs.items():
@@ -184,7 +184,7 @@ class Walk:
         need = gang.need([pod for pod in session._cluster.members[group].values() if pod.node], done)
         if need.met_by(pods):
             placed = session.place(gang, pods, need, self.world.now)
-            assert isinstance(placed, Refusal), f"{group} would fit"
+            assert isinstance(placed, NoNode), f"{group} would fit"
 
     # --- schedulers ---
 

@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from allotment.allocator.ledger import Conflict as Twice
 from allotment.allocator.ledger import Ledger, holding
+from allotment.allocator.ledger import LedgerConflict as Twice
 from allotment.api import alpha2
 from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPodGroup
 from allotment.api.claim_marks import POD_CLAIM_NAME
@@ -41,7 +41,7 @@ from allotment.apiserver.patch.merge_patch import merge_patch
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import DEFAULT, Configuration
 from allotment.scheduler.core import Scheduler
-from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
+from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn, WriteFailure
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.instruction import (
     Bind,
@@ -100,7 +100,7 @@ class Fate(Enum):
 class Refused(Exception):
     """The server's answer to a write that it does not take."""
 
-    def __init__(self, why: Failure, message: str = "") -> None:
+    def __init__(self, why: WriteFailure, message: str = "") -> None:
         super().__init__(message or why.value)
         self.why = why
 
@@ -222,7 +222,7 @@ class World:
             case CreateClaim():
                 claim = decode(ResourceClaim, write.claim)
                 if key_of(claim) in self.claims:
-                    raise Refused(Failure.CONFLICT, "already exists")
+                    raise Refused(WriteFailure.CONFLICT, "already exists")
                 self._store(claim)
                 made = self.claims[key_of(claim)].metadata
                 return Done(write.id, int(made.resource_version), made.uid)
@@ -245,32 +245,32 @@ class World:
     def _found(self, kind: type[T], write: Any) -> T:
         found: Any = self.objects[kind].get(f"{write.namespace}/{write.name}")
         if found is None:
-            raise Refused(Failure.GONE)
+            raise Refused(WriteFailure.GONE)
         if found.metadata.uid != write.uid:
-            raise Refused(Failure.CONFLICT, "another uid")
+            raise Refused(WriteFailure.CONFLICT, "another uid")
         return found  # type: ignore[no-any-return]  # it is of the kind that it was looked up by
 
     def _patch_group(self, write: PatchGroup) -> Done:
         kind: Any = PodGroup if write.api_version == PodGroup().api_version else VolcanoPodGroup
         group = self._found(kind, write)
         if group.metadata.resource_version != write.version:
-            raise Refused(Failure.CONFLICT, "another version")
+            raise Refused(WriteFailure.CONFLICT, "another version")
         self._store(decode(kind, merge_patch(to_builtins(group), write.patch)))
         return Done(write.id, self.version)
 
     def _patch_queue(self, write: PatchQueue) -> Done:
         queue = self.of(Queue).get(write.name)
         if queue is None:
-            raise Refused(Failure.GONE)
+            raise Refused(WriteFailure.GONE)
         if (queue.metadata.uid, queue.metadata.resource_version) != (write.uid, write.version):
-            raise Refused(Failure.CONFLICT, "another version")
+            raise Refused(WriteFailure.CONFLICT, "another version")
         self._store(decode(Queue, merge_patch(to_builtins(queue), write.patch)))
         return Done(write.id, self.version)
 
     def _patch_claim(self, write: PatchClaim) -> Done:
         claim = self._found(ResourceClaim, write)
         if claim.metadata.resource_version != write.version:
-            raise Refused(Failure.CONFLICT, "another version")
+            raise Refused(WriteFailure.CONFLICT, "another version")
         new = decode(ResourceClaim, merge_patch(to_builtins(claim), write.patch))
         part = "status" if write.status else "metadata"
         new = replace(claim, **{part: getattr(new, part)})
@@ -279,7 +279,7 @@ class World:
         if write.status and self.admits and new.status.allocation is not None:
             others = [each for each in self.claims.values() if each.metadata.uid != claim.metadata.uid]
             if promised_twice([new, *others]):
-                raise Refused(Failure.TAKEN)
+                raise Refused(WriteFailure.TAKEN)
         if write.patch.get("status", {}).get("reservedFor", ()) is None:
             self.given_back.add(claim.metadata.uid)
         self._store(new)
@@ -290,16 +290,16 @@ class World:
         key = write.name if isinstance(write, PatchVolume) else f"{write.namespace}/{write.name}"
         found = self.objects[kind].get(key)
         if found is None:
-            raise Refused(Failure.GONE)
+            raise Refused(WriteFailure.GONE)
         if (found.metadata.uid, found.metadata.resource_version) != (write.uid, write.version):
-            raise Refused(Failure.CONFLICT, "another version")
+            raise Refused(WriteFailure.CONFLICT, "another version")
         self._store(decode(kind, merge_patch(to_builtins(found), write.patch)))
         return Done(write.id, self.version)
 
     def _bind(self, write: Bind) -> None:
         pod = self._found(Pod, write)
         if pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
-            raise Refused(Failure.CONFLICT, "pod is already assigned or being deleted")
+            raise Refused(WriteFailure.CONFLICT, "pod is already assigned or being deleted")
         self._store(replace(pod, spec=replace(pod.spec, node_name=write.node)))
 
     def _patch_pod(self, pod: Pod, patch: dict[str, Any]) -> None:
@@ -604,10 +604,10 @@ class Seat:
         """One of the writes that were asked for is carried out, or meets its fate."""
         write = self.writes.pop(number)
         if fate is Fate.TIMEOUT:
-            self.replies.append(Failed(write.id, Failure.UNKNOWN, "timed out"))
+            self.replies.append(Failed(write.id, WriteFailure.UNKNOWN, "timed out"))
             return
         if fate is Fate.REFUSED:
-            self.replies.append(Failed(write.id, Failure.REFUSED, "not allowed"))
+            self.replies.append(Failed(write.id, WriteFailure.REFUSED, "not allowed"))
             return
         if fate is Fate.CONFLICT:
             self.world.disturb(write)
@@ -619,7 +619,9 @@ class Seat:
         except Refused as exc:
             reply = Failed(write.id, exc.why, str(exc))
         self.world.check()
-        self.replies.append(Failed(write.id, Failure.UNKNOWN, "no reply") if fate is Fate.LOST else reply)
+        self.replies.append(
+            Failed(write.id, WriteFailure.UNKNOWN, "no reply") if fate is Fate.LOST else reply
+        )
 
     def reply(self, number: int = 0) -> None:
         self.tell(self.replies.pop(number))

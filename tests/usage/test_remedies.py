@@ -18,7 +18,7 @@ from allotment.api.codec import decode
 from allotment.api.core import Node
 from allotment.api.quantity import Quantity
 from allotment.api.resource import DeviceClass, DeviceConstraint, ResourceClaim, ResourceSlice
-from allotment.usage.changes import Kind
+from allotment.usage.changes import ChangeKind
 from allotment.usage.remedies import MOST, TAINTS, Remedies, remedies
 from tests import bruteforce
 from tests.allocator.build import (
@@ -429,7 +429,7 @@ def test_what_is_offered_is_what_brute_force_finds(
             str(each.kind),
             each.claim,
             each.request,
-            "" if each.kind in (Kind.COUNT, Kind.CAPACITY) else each.value,
+            "" if each.kind in (ChangeKind.COUNT, ChangeKind.CAPACITY) else each.value,
         )
         for each in found.found
     }

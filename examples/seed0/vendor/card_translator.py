@@ -20,7 +20,7 @@ from allotment.api.alpha2 import (
 from allotment.api.quantity import Quantity, QuantityError
 from allotment.api.semver import Version, VersionError
 from allotment.client.form import Obj
-from allotment.controllers.semantic.translator import Refusal, Translation, snapshot
+from allotment.controllers.semantic.translator import Translation, Untranslatable, snapshot
 from allotment.controllers.semantic.vendor_kinds import VendorKind
 
 DRIVER = "cards.dra.example.com"
@@ -42,13 +42,13 @@ class CardParameters:
             try:
                 Version.parse_tolerant(runtime)
             except VersionError as exc:
-                return Refusal(f"spec.minimumRuntimeVersion: {exc}")
+                return Untranslatable(f"spec.minimumRuntimeVersion: {exc}")
             terms.append(f'versions["runtimeVersion"] >= {_quoted(runtime)}')
         if memory := spec.get("minimumMemory"):
             try:
                 Quantity.parse(memory)
             except QuantityError as exc:
-                return Refusal(f"spec.minimumMemory: {exc}")
+                return Untranslatable(f"spec.minimumMemory: {exc}")
             terms.append(f'quantities["memory"] >= {_quoted(memory)}')
         selector = " && ".join(terms) or "true"
         cards = tuple(
@@ -73,7 +73,7 @@ class CardClassParameters:
         try:
             Quantity.parse(memory)
         except QuantityError as exc:
-            return Refusal(f"spec.maximumMemory: {exc}")
+            return Untranslatable(f"spec.maximumMemory: {exc}")
         selector = PartitionableResourceFilter(selector=f'quantities["memory"] <= {_quoted(memory)}')
         return ResourceClassParameters(filters=(ResourceFilter(driver_name=DRIVER, partitionable=selector),))
 

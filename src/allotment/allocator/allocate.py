@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from allotment.allocator.errors import AllocationError, NodeError
 from allotment.allocator.features import ALL, Features
 from allotment.allocator.held import NOTHING_HELD, Holdings
-from allotment.allocator.outcome import Allocated, GaveUp, Invalid, Outcome, Unsatisfiable
+from allotment.allocator.outcome import Allocated, GaveUp, InvalidInput, Outcome, Unsatisfiable
 from allotment.allocator.pool import Pool, by_pool, gather_pools
 from allotment.allocator.problem import Problem
 from allotment.allocator.request import Book, Demand
-from allotment.allocator.result import Draft, ShareIDs
-from allotment.allocator.search import DEFAULT_BUDGET, Answer, Search, Verdict
+from allotment.allocator.result import AnswerDraft, ShareIDs
+from allotment.allocator.search import DEFAULT_BUDGET, Answer, Search, SearchEnd
 from allotment.allocator.site import Site, Use
 from allotment.allocator.strategy import FIRST_FIT, arrange, in_order
 from allotment.allocator.terms import Terms
@@ -125,14 +125,14 @@ def solve(
         problem = Problem(terms, Use.of(site, held), held)
         answer = run(Search(problem, budget))
         steps = answer.steps
-        if answer.verdict is Verdict.GAVE_UP:
+        if answer.verdict is SearchEnd.GAVE_UP:
             return GaveUp(name, steps)
-        if answer.verdict is Verdict.FOUND:
-            results = Draft(problem, answer, book.classes).write(site.devices, name, share_id)
+        if answer.verdict is SearchEnd.FOUND:
+            results = AnswerDraft(problem, answer, book.classes).write(site.devices, name, share_id)
             return Allocated(name, results, answer.choices, steps)
         flaws = site.flaws()
         if flaws:
             raise NodeError(flaws)
         return Unsatisfiable(name, problem, steps, answer.shortage)
     except AllocationError as exc:
-        return Invalid(name, exc, steps)
+        return InvalidInput(name, exc, steps)

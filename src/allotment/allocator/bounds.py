@@ -20,9 +20,9 @@ from allotment.allocator.locks import Locks
 from allotment.allocator.matching import Shortage, unmatched
 
 if TYPE_CHECKING:
-    from allotment.allocator.constraint import Values
+    from allotment.allocator.constraint import AttributeValues
     from allotment.allocator.problem import Problem
-    from allotment.allocator.request import Ask, Request
+    from allotment.allocator.request import Ask, RequestDemand
 
 States = Sequence[Sequence[int]]
 """For each claim the state of each constraint; see ``constraint``."""
@@ -85,7 +85,7 @@ class Bounds:
                 return Shortage(((number, least),), candidates)
         return wants
 
-    def _candidates(self, request: Request, free: int, states: States | None) -> int:
+    def _candidates(self, request: RequestDemand, free: int, states: States | None) -> int:
         candidates = 0
         for ask in request.asks:
             suits = self._problem.suits[ask.shape]
@@ -123,7 +123,7 @@ class Bounds:
 
     def _values(self, ask: Ask, index: int, candidates: int) -> int:
         """The values, as a bit set, that candidates hold for one of the ask's constraints."""
-        table: Values = self._problem.terms.values[ask][ask.constraints.index(index)]
+        table: AttributeValues = self._problem.terms.values[ask][ask.constraints.index(index)]
         values = 0
         while candidates:
             lowest = candidates & -candidates

@@ -19,7 +19,7 @@ from allotment.allocator.errors import AllocationError
 from allotment.api.unknown_attribute import UnknownAttribute
 
 if TYPE_CHECKING:
-    from allotment.allocator.pool import Device
+    from allotment.allocator.pool import PooledDevice
     from allotment.allocator.request import Relation
 from allotment.api.resource import DeviceAttribute
 
@@ -56,7 +56,7 @@ def elements_of(attribute: DeviceAttribute, *, lists: bool) -> list[Element]:
     return []
 
 
-def static_attribute(device: Device, name: str) -> DeviceAttribute | None:
+def static_attribute(device: PooledDevice, name: str) -> DeviceAttribute | None:
     """A published attribute by its full name, or by its bare one if the domain is the driver."""
     attributes = device.spec.attributes
     found = attributes.get(name)
@@ -66,7 +66,7 @@ def static_attribute(device: Device, name: str) -> DeviceAttribute | None:
     return attributes.get(bare) if slash and domain == device.id.driver else None
 
 
-class Values:
+class AttributeValues:
     """The elements that each device holds for one attribute, as one kind of ask sees it."""
 
     __slots__ = ("errors", "held", "holders", "present", "unknown")
@@ -96,11 +96,11 @@ class Constraint:
 
     def read(
         self,
-        devices: Sequence[Device],
-        attribute: Callable[[Device], DeviceAttribute | AllocationError | None],
-    ) -> Values:
+        devices: Sequence[PooledDevice],
+        attribute: Callable[[PooledDevice], DeviceAttribute | AllocationError | None],
+    ) -> AttributeValues:
         """The elements of every device."""
-        values = Values()
+        values = AttributeValues()
         for position, device in enumerate(devices):
             found = attribute(device)
             bits = 0
@@ -121,7 +121,7 @@ class Constraint:
             values.held.append(bits)
         return values
 
-    def allowed(self, values: Values, state: int) -> int:
+    def allowed(self, values: AttributeValues, state: int) -> int:
         """The devices that may come next."""
         if state == FREE:
             return values.present
@@ -133,7 +133,7 @@ class Constraint:
             mask = self._allowed[key] = self._compute(values, state)
         return mask
 
-    def _compute(self, values: Values, state: int) -> int:
+    def _compute(self, values: AttributeValues, state: int) -> int:
         holders = 0
         while state:
             lowest = state & -state
@@ -143,7 +143,7 @@ class Constraint:
             return values.present & ~holders & ~values.unknown
         return holders
 
-    def joined(self, values: Values, position: int, state: int) -> int:
+    def joined(self, values: AttributeValues, position: int, state: int) -> int:
         """The state once a device, which must be allowed, is chosen."""
         held = values.held[position]
         if state == FREE:

@@ -22,7 +22,7 @@ from allotment.api.quantity import Quantity
 
 if TYPE_CHECKING:
     from allotment.allocator.held import Holdings
-    from allotment.allocator.pool import Device, Pool
+    from allotment.allocator.pool import Pool, PooledDevice
     from allotment.api.quantity import Format
 
 NOBODY = -1
@@ -50,10 +50,10 @@ class Draw:
         return self.pool, self.amounts, self.groups
 
 
-class Plan:
+class CounterTable:
     """The counters of a site's pools and what each device draws on; none of it changes with use."""
 
-    def __init__(self, pools: Sequence[Pool], devices: Sequence[Device]) -> None:
+    def __init__(self, pools: Sequence[Pool], devices: Sequence[PooledDevice]) -> None:
         self.names: list[tuple[str, str]] = []  # (set, counter) of each counter
         self.pool_of: list[int] = []  # of each counter
         self.totals: list[int] = []
@@ -90,7 +90,7 @@ class Plan:
                 self.totals.append(counter.value.nanos)
                 self.formats.append(counter.value.format)
 
-    def _draw(self, number: int, device: Device) -> Draw:
+    def _draw(self, number: int, device: PooledDevice) -> Draw:
         amounts: dict[int, int] = {}
         groups: list[tuple[int, int]] = []
         for use in device.spec.consumes_counters:
@@ -158,7 +158,7 @@ class Counters:
     the device. ``left`` is negative only in a pool that is ``overdrawn``.
     """
 
-    def __init__(self, plan: Plan, in_use: int, held: Holdings, *, grouped: bool) -> None:
+    def __init__(self, plan: CounterTable, in_use: int, held: Holdings, *, grouped: bool) -> None:
         """``in_use`` are the positions that someone holds, whole or by share."""
         self._plan = plan
         self.left = list(plan.totals)

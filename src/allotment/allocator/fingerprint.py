@@ -20,20 +20,20 @@ from typing import TYPE_CHECKING
 from allotment.allocator.constraint import elements_of, static_attribute
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.nodeselector import node_matches
-from allotment.allocator.selector import Part, device_features, parts_of
+from allotment.allocator.selector import ReadPart, device_features, parts_of
 from allotment.allocator.suits import NODE_OPERATIONS
 from allotment.cel.device import CelError, compile_derived
 
 if TYPE_CHECKING:
     from allotment.allocator.features import Features
-    from allotment.allocator.pool import Device
+    from allotment.allocator.pool import PooledDevice
     from allotment.allocator.request import Demand
     from allotment.allocator.site import Site
     from allotment.api.core import Node
     from allotment.api.resource import DeviceCapacity
 
 
-class Numbers:
+class Numbering:
     """Small numbers for equal values."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Prints:
 
     __slots__ = ("_columns", "_numbers", "_site")
 
-    def __init__(self, site: Site, numbers: Numbers) -> None:
+    def __init__(self, site: Site, numbers: Numbering) -> None:
         self._site = site
         self._numbers = numbers
         self._columns: dict[Hashable, int] = {}
@@ -62,7 +62,7 @@ class Prints:
             number = self._columns["skeleton"] = self._numbers.of(("skeleton", _skeleton(self._site)))
         return number
 
-    def column(self, part: Part) -> int:
+    def column(self, part: ReadPart) -> int:
         number = self._columns.get(part.name)
         if number is None:
             values = tuple([part.of(device) for device in self._site.devices])
@@ -84,7 +84,7 @@ class Lens:
     """What one demand looks at."""
 
     def __init__(self, demand: Demand, features: Features) -> None:
-        self._parts: dict[Hashable, Part] = {}
+        self._parts: dict[Hashable, ReadPart] = {}
         self._patterns: set[str] = set()
         for request in demand.requests:
             for ask in request.asks:
@@ -100,7 +100,7 @@ class Lens:
                 else:
                     self._patterns.add(relation.attribute)
 
-    def _add(self, parts: Sequence[Part]) -> None:
+    def _add(self, parts: Sequence[ReadPart]) -> None:
         for part in parts:
             self._parts[part.name] = part
 
@@ -113,15 +113,15 @@ class Lens:
         )
 
 
-def _derived_parts(expression: str, features: Features) -> Sequence[Part]:
+def _derived_parts(expression: str, features: Features) -> Sequence[ReadPart]:
     try:
         return parts_of(compile_derived(expression, device_features(features)).reads)
     except CelError:
         return ()  # it fails alike on every device
 
 
-def _attribute_part(attribute: str) -> Part:
-    return Part(("attribute", attribute), lambda device: static_attribute(device, attribute))
+def _attribute_part(attribute: str) -> ReadPart:
+    return ReadPart(("attribute", attribute), lambda device: static_attribute(device, attribute))
 
 
 def _skeleton(site: Site) -> Hashable:
@@ -144,7 +144,7 @@ def _counters(counter_set: object) -> Hashable:
     return name, tuple([(key, counter.value.nanos) for key, counter in sorted(counters.items())])
 
 
-def _bones(device: Device, ordinal: int, site: Site, declares: bool) -> Hashable:
+def _bones(device: PooledDevice, ordinal: int, site: Site, declares: bool) -> Hashable:
     spec, slice = device.spec, device.slice.spec
     return (
         device.id.driver,
@@ -176,7 +176,7 @@ def _forms(offer: DeviceCapacity) -> Hashable:
     return offer.value.format, tuple([amount.format for amount in amounts if amount is not None])
 
 
-def _reached(device: Device, node: Node) -> bool | str:
+def _reached(device: PooledDevice, node: Node) -> bool | str:
     """Whether a device that chooses nodes itself chooses this one. A broken selector is an error only if the search
     comes to the device."""
     spec = device.spec
@@ -186,7 +186,7 @@ def _reached(device: Device, node: Node) -> bool | str:
         return str(exc)
 
 
-def _pattern(devices: Sequence[Device], attribute: str, lists: bool) -> Hashable:
+def _pattern(devices: Sequence[PooledDevice], attribute: str, lists: bool) -> Hashable:
     """For each device the values it holds, renamed in order of appearance; None if it lacks the attribute."""
     names: dict[Hashable, int] = {}
     pattern: list[Hashable] = []

@@ -21,7 +21,7 @@ from allotment.allocator.counters import Counters
 from allotment.allocator.effort import Effort
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.features import ALL, Features
-from allotment.allocator.fingerprint import Numbers, Prints
+from allotment.allocator.fingerprint import Numbering, Prints
 from allotment.allocator.ledger import Ledger
 from allotment.allocator.outcome import Allocated, Nowhere, Outcome
 from allotment.allocator.pool import DeviceID, Pool, PoolID, gather_pools, reaches
@@ -30,7 +30,7 @@ from allotment.allocator.result import ShareIDs
 from allotment.allocator.search import DEFAULT_BUDGET
 from allotment.allocator.site import Site, Use
 from allotment.allocator.strategy import FIRST_FIT, in_order
-from allotment.allocator.view import Group, View
+from allotment.allocator.view import DemandView, Group
 from allotment.api.codec import encode
 from allotment.api.meta import ObjectMeta
 from allotment.api.resource import (
@@ -51,7 +51,7 @@ _NUMBERS_KEPT = 4_000_000
 _LOG_KEPT = 200_000
 
 
-class Place:
+class NodePlace:
     """One node of the fleet: its devices, made when first needed, and what is in use of them."""
 
     __slots__ = (
@@ -125,7 +125,7 @@ class Fleet:
         self.features = features
         self.effort = Effort()
         self.ledger = Ledger(self._use_changed)
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, NodePlace] = {}
         self.log: list[str | None] = []  # names of nodes that changed; None: a pool that several nodes reach
         self.log_start = 0  # how many entries were dropped before the first
         self.epoch = 0  # a view of an earlier epoch is not to be asked any more
@@ -137,9 +137,9 @@ class Fleet:
         self._homes: dict[PoolID, str | None] = {}  # see _home; of those that were asked for
         self._pool_versions: dict[PoolID, int] = {}  # how often the use of a pool that several reach changed
         self._publications: dict[PoolID, int] = {}  # how often a pool's slices changed
-        self._numbers = Numbers()
+        self._numbers = Numbering()
         self._versions = 0
-        self._views: dict[object, View] = {}
+        self._views: dict[object, DemandView] = {}
         self.book = Book(self._classes, features)
         for found in classes:
             self.set_class(found)
@@ -169,7 +169,7 @@ class Fleet:
     def set_node(self, node: Node) -> None:
         """Adds a node, or replaces what is known of it."""
         self._versions += 1
-        self.places[node.metadata.name] = Place(node, self._versions)
+        self.places[node.metadata.name] = NodePlace(node, self._versions)
         self._note(node.metadata.name)
 
     def remove_node(self, name: str) -> None:
@@ -211,7 +211,7 @@ class Fleet:
             place = self.places.get(name)
             if place is not None:
                 self._versions += 1
-                self.places[name] = Place(place.node, self._versions)
+                self.places[name] = NodePlace(place.node, self._versions)
                 self._note(name)
 
     def _reached(self, slices: Sequence[ResourceSlice]) -> Iterable[str]:
@@ -258,7 +258,7 @@ class Fleet:
 
     # --- questions ---
 
-    def site(self, place: Place) -> Site:
+    def site(self, place: NodePlace) -> Site:
         """The node's devices, put together if need be. Raises AllocationError for a broken node selector."""
         if place.site is None:
             mine = [*self._of_node.get(place.name, {}).values(), *self._for_several.values()]
@@ -284,27 +284,27 @@ class Fleet:
         slices = frozenset([device.slice.metadata.name for device in pool.devices])
         return pool.id, self._publications.get(pool.id, 0), slices
 
-    def versions(self, place: Place) -> tuple[int, ...]:
+    def versions(self, place: NodePlace) -> tuple[int, ...]:
         """The versions of the pools that the node shares with others."""
         if not place.reaches:
             return ()
         return tuple([self._pool_versions.get(pool, 0) for pool in place.reaches])
 
-    def use(self, place: Place) -> Use:
+    def use(self, place: NodePlace) -> Use:
         """What is in use of a node's devices, read again if a pool that it shares with others changed."""
         if place.reaches and place.seen != self.versions(place):
             place.reread(self.ledger)
             place.seen = self.versions(place)
         return place.use
 
-    def view(self, claims: Sequence[ResourceClaim], strategy: str, budget: int) -> View:
+    def view(self, claims: Sequence[ResourceClaim], strategy: str, budget: int) -> DemandView:
         """The view for claims of this shape. Names of claims do not matter, only what they ask for."""
         if len(self._numbers) > _NUMBERS_KEPT:
             self._start_over()
         key = (strategy, budget, *[encode(claim.spec) for claim in claims])
         view = self._views.pop(key, None)
         if view is None or view.behind < self.log_start or view.crowded:
-            view = View(self, self.book.demand(_nameless(claims)), strategy, budget)
+            view = DemandView(self, self.book.demand(_nameless(claims)), strategy, budget)
         self._views[key] = view  # last in, so the first is the one that was not asked for longest
         if len(self._views) > _VIEWS_KEPT:
             del self._views[next(iter(self._views))]
@@ -312,11 +312,11 @@ class Fleet:
 
     def _start_over(self) -> None:
         """Forgets all fingerprints, once changing slices have left too many that nobody has any more."""
-        self._numbers = Numbers()
+        self._numbers = Numbering()
         self._drop_views()
         for name, place in list(self.places.items()):
             self._versions += 1
-            self.places[name] = Place(place.node, self._versions)
+            self.places[name] = NodePlace(place.node, self._versions)
 
     def find(
         self,
@@ -353,7 +353,7 @@ class Fleet:
         view, place = self._of_class(class_name), self.places.get(node)
         return view.suitable_on(place) if view is not None and place is not None else 0
 
-    def _of_class(self, class_name: str) -> View | None:
+    def _of_class(self, class_name: str) -> DemandView | None:
         """The view of one device of a class; None if nobody knows the class."""
         if class_name not in self._classes:
             return None
@@ -421,7 +421,7 @@ class Fleet:
                 found[f"node {place.name}: counters"] = None
         return list(found)
 
-    def _current(self) -> list[Place]:
+    def _current(self) -> list[NodePlace]:
         """Nodes whose use was read since the pools that they share with others last changed."""
         return [
             place

@@ -21,7 +21,7 @@ from allotment.allocator.request import RESULTS_MAX
 if TYPE_CHECKING:
     from allotment.allocator.counters import Draw
     from allotment.allocator.problem import Problem
-    from allotment.allocator.request import Ask, Request
+    from allotment.allocator.request import Ask, RequestDemand
 
 
 def calm_requests(problem: Problem) -> int:
@@ -46,7 +46,7 @@ def unservable(problem: Problem) -> bool:
     return False
 
 
-def _calm(problem: Problem, request: Request, most: list[int]) -> bool:
+def _calm(problem: Problem, request: RequestDemand, most: list[int]) -> bool:
     """Whether no device raises, and the claim can hold the most that it can get up to here."""
     most[request.claim] += max([problem.terms.size(ask) for ask in request.asks])
     return most[request.claim] <= RESULTS_MAX and not any(_raises(problem, ask) for ask in request.asks)
@@ -79,11 +79,11 @@ def _fails(problem: Problem, number: int, ask: Ask) -> bool:
     return not positions or _fails_at_one(problem, request, ask, shared)
 
 
-def _share(ask: Ask, request: Request) -> bool:
+def _share(ask: Ask, request: RequestDemand) -> bool:
     return any(not set(ask.constraints).isdisjoint(other.constraints) for other in request.asks)
 
 
-def _fails_at_one(problem: Problem, request: Request, ask: Ask, shared: bool) -> bool:
+def _fails_at_one(problem: Problem, request: RequestDemand, ask: Ask, shared: bool) -> bool:
     """The devices one after the other, each asked in the search's order: free, drawn, constrained, large enough. With ``shared``
     constraints, only as far as these have no say."""
     suits, counters = problem.suits[ask.shape], problem.counters

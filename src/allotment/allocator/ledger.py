@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _NOTHING: Mapping[str, int] = {}
 
 
-class Conflict(AllocationError):
+class LedgerConflict(AllocationError):
     """A commit would promise a device twice, or a claim is committed twice. Nothing was changed."""
 
 
@@ -117,7 +117,7 @@ class Ledger:
     def hold(self, claim: str, holdings: tuple[Holding, ...]) -> None:
         """As ``commit``, for holdings that are already at hand."""
         if claim in self._claims:
-            raise Conflict(f"claim {claim} is already allocated")
+            raise LedgerConflict(f"claim {claim} is already allocated")
         self._check(claim, holdings)
         self._add(claim, holdings)
         if self._undo is not None:
@@ -160,13 +160,13 @@ class Ledger:
             whole = share is None
             holder = self._whole.get(device)
             if holder is not None:
-                raise Conflict(f"claim {claim}: device {device} is already in use by claim {holder}")
+                raise LedgerConflict(f"claim {claim}: device {device} is already in use by claim {holder}")
             if whole and device in self._shares:
-                raise Conflict(
+                raise LedgerConflict(
                     f"claim {claim}: device {device} is shared by {', '.join(self.holders(device))}"
                 )
             if device in mine and (whole or mine[device]):
-                raise Conflict(f"claim {claim}: device {device} is in it twice")
+                raise LedgerConflict(f"claim {claim}: device {device} is in it twice")
             mine[device] = whole
 
     def _add(self, claim: str, holdings: tuple[Holding, ...]) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from allotment.allocator.matching import Shortage
     from allotment.allocator.problem import Problem
     from allotment.allocator.reasons import NodeReason
-    from allotment.allocator.search import Choice
+    from allotment.allocator.search import DeviceChoice
     from allotment.allocator.view import Group
     from allotment.api.resource import AllocationResult
 
@@ -30,7 +30,7 @@ class Allocated:
 
     node: str
     results: list[AllocationResult]
-    choices: list[Choice]
+    choices: list[DeviceChoice]
     steps: int
 
 
@@ -54,7 +54,7 @@ class Unsatisfiable:
 
 
 @dataclass(slots=True)
-class Invalid:
+class InvalidInput:
     """An error instead of an answer. A NodeError is this node's alone; other nodes may fit."""
 
     node: str
@@ -70,7 +70,7 @@ class GaveUp:
     steps: int
 
 
-Outcome = Allocated | Unsatisfiable | Invalid | GaveUp
+Outcome = Allocated | Unsatisfiable | InvalidInput | GaveUp
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from allotment.allocator.pool import Device, DeviceID, Pool, PoolID
+from allotment.allocator.pool import DeviceID, Pool, PooledDevice, PoolID
 from allotment.api.meta import ObjectMeta
 from allotment.api.resource import CounterSet, DeviceCounterConsumption, ResourcePool, ResourceSlice
 from allotment.api.resource import Device as DeviceSpec
@@ -73,7 +73,7 @@ class WrittenVersion(Version):
         return self._text
 
 
-class Instance(Device):
+class Instance(PooledDevice):
     """A leaf of the tree, with its attributes by type. The maps are shared between instances: do not change them."""
 
     __slots__ = ("_largest", "_share", "maps")
@@ -103,7 +103,7 @@ class Instance(Device):
         return sum(parts, Fraction()) / len(parts) if parts else self._share
 
 
-class Lock(NamedTuple):
+class PartitionLock(NamedTuple):
     """Use of an instance by way of one of its groups."""
 
     instance: str
@@ -157,7 +157,7 @@ class _Leaf(NamedTuple):
 
     id: str
     slice: str  # its name
-    locks: tuple[Lock, ...]
+    locks: tuple[PartitionLock, ...]
     share: Fraction  # of the root instance, if all parts of a group are alike
     maps: TypedMaps
 
@@ -165,7 +165,7 @@ class _Leaf(NamedTuple):
 def _gone(id: str) -> _Leaf:
     """What is known of an instance in use that is no longer published: only its path."""
     names = id.split("/")
-    locks = tuple(Lock("/".join(names[:at]), names[at]) for at in range(1, len(names), 2))
+    locks = tuple(PartitionLock("/".join(names[:at]), names[at]) for at in range(1, len(names), 2))
     return _Leaf(id, "", locks, Fraction(1), _NO_ATTRIBUTES.maps)
 
 
@@ -176,7 +176,7 @@ class _Builder:
         self._pool = pool
         self._split = split
         self._slices: dict[str, ResourceSlice] = {}
-        self._uses: dict[tuple[Lock, ...], tuple[DeviceCounterConsumption, ...]] = {}
+        self._uses: dict[tuple[PartitionLock, ...], tuple[DeviceCounterConsumption, ...]] = {}
         self._largest: dict[str, int] = {}
         for leaf in leaves:
             for name, quantity in leaf.maps["quantities"].items():
@@ -189,7 +189,7 @@ class _Builder:
     def _use(self, leaf: _Leaf) -> tuple[DeviceCounterConsumption, ...]:
         locks = leaf.locks
         if leaf.id in self._split:  # what is in use there, or published there, is of another shape
-            locks = (*locks, Lock(leaf.id, _WHOLE))
+            locks = (*locks, PartitionLock(leaf.id, _WHOLE))
         use = self._uses.get(locks)
         if use is None:
             use = self._uses[locks] = tuple(
@@ -243,7 +243,7 @@ class _Place(NamedTuple):
 
     instance: ResourceInstance
     path: str
-    locks: tuple[Lock, ...]
+    locks: tuple[PartitionLock, ...]
     share: Fraction
     inherited: _Attributes
 
@@ -289,7 +289,7 @@ class _Tree:
             path = f"{place.path}/{group.name}"
             self._visit(path, group.name)
             inherited = attributes.with_nearer(self._own(group, path))
-            locks = (*place.locks, Lock(place.path, group.name))
+            locks = (*place.locks, PartitionLock(place.path, group.name))
             share = place.share / max(len(group.resource_instances), 1)
             for instance in group.resource_instances:
                 yield _Place(instance, f"{path}/{instance.name}", locks, share, inherited)

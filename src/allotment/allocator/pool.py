@@ -50,7 +50,7 @@ class DeviceID(NamedTuple):
         return f"{self.driver}/{self.pool}/{self.device}"
 
 
-class Device:
+class PooledDevice:
     """A device of a pool as it can be seen from a node: what was published, and the slice it came in."""
 
     __slots__ = ("flaw", "id", "slice", "spec")
@@ -80,8 +80,8 @@ class Pool:
     """
 
     id: PoolID
-    devices: tuple[Device, ...] = ()
-    elsewhere: tuple[Device, ...] = ()  # devices for other nodes; they draw from the same counters
+    devices: tuple[PooledDevice, ...] = ()
+    elsewhere: tuple[PooledDevice, ...] = ()  # devices for other nodes; they draw from the same counters
     counter_sets: tuple[CounterSet, ...] = ()
     incomplete: bool = False
     invalid: str = ""  # why it is, or empty
@@ -195,20 +195,22 @@ def _fill(
     pool: Pool, mine: Iterable[ResourceSlice], others: Iterable[ResourceSlice], features: Features
 ) -> None:
     counter_sets: list[CounterSet] = []
-    here: list[Device] = []
-    elsewhere: list[Device] = []
+    here: list[PooledDevice] = []
+    elsewhere: list[PooledDevice] = []
     for slices, devices in ((mine, here), (others, elsewhere)):
         for slice in slices:
             if features.PartitionableDevices and slice.spec.shared_counters:
                 counter_sets.extend(slice.spec.shared_counters)
             else:
-                devices += [Device(spec, slice) for spec in slice.spec.devices]
+                devices += [PooledDevice(spec, slice) for spec in slice.spec.devices]
     pool.invalid = _flaw(here, elsewhere, counter_sets if features.PartitionableDevices else None)
     if not pool.invalid:
         pool.devices, pool.elsewhere, pool.counter_sets = tuple(here), tuple(elsewhere), tuple(counter_sets)
 
 
-def _flaw(here: list[Device], elsewhere: list[Device], counter_sets: list[CounterSet] | None) -> str:
+def _flaw(
+    here: list[PooledDevice], elsewhere: list[PooledDevice], counter_sets: list[CounterSet] | None
+) -> str:
     if len({device.spec.name for device in here}) < len(here):
         return f"duplicate device name {_first_twice([device.spec.name for device in here])}"
     if counter_sets is None:

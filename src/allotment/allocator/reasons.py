@@ -19,9 +19,9 @@ from allotment.api.text import few
 
 if TYPE_CHECKING:
     from allotment.allocator.matching import Shortage
-    from allotment.allocator.pool import Device, Pool
+    from allotment.allocator.pool import Pool, PooledDevice
     from allotment.allocator.problem import Problem
-    from allotment.allocator.request import Ask, Request
+    from allotment.allocator.request import Ask, RequestDemand
     from allotment.allocator.selector import Criterion
 
 FITS = "fits"
@@ -165,7 +165,7 @@ def explain(problem: Problem, shortage: Shortage | None) -> NodeReason:
     return NodeReason(problem.site.node.metadata.name, asks, _together(problem, shortage), pools)
 
 
-def _fare(problem: Problem, request: Request, ask: Ask) -> AskReason:
+def _fare(problem: Problem, request: RequestDemand, ask: Ask) -> AskReason:
     reason = AskReason(
         claim=full_name(problem.demand.claims[request.claim].metadata),
         request=ask.name,
@@ -177,7 +177,7 @@ def _fare(problem: Problem, request: Request, ask: Ask) -> AskReason:
     return reason
 
 
-def _judge(problem: Problem, request: Request, ask: Ask, position: int) -> DeviceReason:
+def _judge(problem: Problem, request: RequestDemand, ask: Ask, position: int) -> DeviceReason:
     """What the device is comes before who has it: a device that is no good anyway is not what somebody holds."""
     device = problem.devices[position]
     bit, name, suits = 1 << position, str(device.id), problem.suits[ask.shape]
@@ -238,7 +238,7 @@ def _judge_use(problem: Problem, ask: Ask, position: int) -> DeviceReason | None
     return None
 
 
-def _judge_constraints(problem: Problem, request: Request, ask: Ask, position: int) -> DeviceReason:
+def _judge_constraints(problem: Problem, request: RequestDemand, ask: Ask, position: int) -> DeviceReason:
     name = str(problem.devices[position].id)
     for number, values in zip(ask.constraints, problem.terms.values.get(ask, ()), strict=True):
         relation = problem.terms.constraints[request.claim][number].relation
@@ -249,13 +249,13 @@ def _judge_constraints(problem: Problem, request: Request, ask: Ask, position: i
     return DeviceReason(name, FITS, "fit")
 
 
-def _selector_reason(name: str, device: Device, failed: Criterion) -> DeviceReason:
+def _selector_reason(name: str, device: PooledDevice, failed: Criterion) -> DeviceReason:
     expression = " ".join(failed.expression.split())
     short = expression if len(expression) <= 120 else expression[:117] + "..."
     return DeviceReason(name, "selector", f"fail `{short}`", failed.read_by(device))
 
 
-def _capacity_detail(device: Device, ask: Ask) -> str:
+def _capacity_detail(device: PooledDevice, ask: Ask) -> str:
     parts = []
     for name, wanted in ask.capacity.items():
         offer = device.spec.capacity.get(name)

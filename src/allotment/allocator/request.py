@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.allocator.errors import ClaimError
-from allotment.allocator.selector import Criterion, Selector
+from allotment.allocator.selector import Criterion, SelectorTest
 
 if TYPE_CHECKING:
     from allotment.allocator.features import Features
@@ -53,7 +53,7 @@ class Ask:
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class RequestDemand:
     """A request: one ask, or alternatives in the order of preference."""
 
     name: str
@@ -79,7 +79,7 @@ class Demand:
     """All that is asked for at once, all or nothing."""
 
     claims: tuple[ResourceClaim, ...]
-    requests: tuple[Request, ...]  # of all claims, in order
+    requests: tuple[RequestDemand, ...]  # of all claims, in order
     relations: tuple[tuple[Relation, ...], ...]  # per claim
     shapes: tuple[Ask, ...]  # one ask of each shape
     fault: ClaimError | None = None
@@ -108,7 +108,7 @@ class Book:
         if test is None:
             if len(self._tests) >= _TESTS_KEPT:
                 self._tests.clear()
-            test = self._tests[expression] = Selector(expression, self.features)
+            test = self._tests[expression] = SelectorTest(expression, self.features)
         return test
 
     def demand(self, claims: Sequence[ResourceClaim]) -> Demand:
@@ -157,7 +157,7 @@ class _Reader:
         self._book = book
         self._features = book.features
         self._shape_of: dict[object, int] = {}
-        self.requests: list[Request] = []
+        self.requests: list[RequestDemand] = []
         self.shapes: list[Ask] = []
 
     def read(self, index: int, claim: ResourceClaim) -> None:
@@ -169,10 +169,10 @@ class _Reader:
                     self._ask(owner, sub, f"{request.name}/{sub.name}", sub.name, request.name)
                     for sub in request.first_available
                 )
-                self.requests.append(Request(request.name, index, asks, True))
+                self.requests.append(RequestDemand(request.name, index, asks, True))
             elif request.exactly is not None:
                 ask = self._ask(owner, request.exactly, request.name, request.name, request.name)
-                self.requests.append(Request(request.name, index, (ask,), False))
+                self.requests.append(RequestDemand(request.name, index, (ask,), False))
             else:
                 raise ClaimError(
                     f"claim {owner}, request {request.name}: neither exactly nor firstAvailable is set"

@@ -19,7 +19,7 @@ from allotment.api.resource import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from allotment.allocator.pool import Device
+    from allotment.allocator.pool import PooledDevice
     from allotment.allocator.problem import Problem
     from allotment.allocator.request import Ask, Demand
     from allotment.allocator.search import Answer
@@ -30,7 +30,7 @@ ShareIDs = Callable[[int, int], str]
 """Names a share, given the number of the claim and of the result in it. Ids come from outside: nothing is random."""
 
 
-class Draft:
+class AnswerDraft:
     """An answer as positions, from which the allocations of any node in the same state can be written."""
 
     __slots__ = ("_claims", "_configs", "_features")
@@ -52,7 +52,7 @@ class Draft:
         """Every device that is given, by position, and the ask that it is given to."""
         return [(entry.ask, entry.position) for entries in self._claims for entry in entries]
 
-    def renumbered(self, position_of: Callable[[int], int]) -> Draft:
+    def renumbered(self, position_of: Callable[[int], int]) -> AnswerDraft:
         """The same answer for devices that are numbered otherwise."""
         other = copy(self)
         other._claims = [
@@ -61,7 +61,9 @@ class Draft:
         ]
         return other
 
-    def write(self, devices: Sequence[Device], node_name: str, share_id: ShareIDs) -> list[AllocationResult]:
+    def write(
+        self, devices: Sequence[PooledDevice], node_name: str, share_id: ShareIDs
+    ) -> list[AllocationResult]:
         """One allocation per claim, with these devices on this node."""
         allocations = []
         for number, entries in enumerate(self._claims):
@@ -76,7 +78,9 @@ class Draft:
             allocations.append(AllocationResult(devices=given, node_selector=where))
         return allocations
 
-    def _result(self, entry: _Entry, device: Device, share_id: str | None) -> DeviceRequestAllocationResult:
+    def _result(
+        self, entry: _Entry, device: PooledDevice, share_id: str | None
+    ) -> DeviceRequestAllocationResult:
         ask, spec = entry.ask, device.spec
         driver, pool, name = device.id
         binding = self._features.DeviceBindingAndStatus
@@ -142,7 +146,7 @@ def _applicable(claim: ResourceClaim, served: Sequence[tuple[str, Ask]]) -> list
     ]
 
 
-def node_selector(devices: Sequence[Device], node_name: str) -> NodeSelector | None:
+def node_selector(devices: Sequence[PooledDevice], node_name: str) -> NodeSelector | None:
     """Where these devices can be used together: on this one node if any is bound to it, else wherever all their
     selectors hold; None for everywhere."""
     fields: list[NodeSelectorRequirement] = []

@@ -50,7 +50,7 @@ _PATIENCE = 16
 """How often the search turns back before it counts at every step: many get by without."""
 
 
-class Verdict(Enum):
+class SearchEnd(Enum):
     """How a search ended."""
 
     FOUND = "found"
@@ -59,7 +59,7 @@ class Verdict(Enum):
 
 
 @dataclass(slots=True)
-class Choice:
+class DeviceChoice:
     """One device for one ask."""
 
     request: int  # index in the demand
@@ -72,9 +72,9 @@ class Answer:
     """If FOUND, the choices in order and for each request the ask that they serve. If IMPOSSIBLE, a shortage proves
     it, or else the search was exhausted."""
 
-    verdict: Verdict
+    verdict: SearchEnd
     steps: int
-    choices: list[Choice] = field(default_factory=list)
+    choices: list[DeviceChoice] = field(default_factory=list)
     served: list[Ask] = field(default_factory=list)
     shortage: Shortage | None = None
 
@@ -162,7 +162,7 @@ class Search:
         while step is not _Step.DONE:
             if self._steps > until:
                 if self._steps > self._budget:
-                    return Answer(Verdict.GAVE_UP, self._steps)
+                    return Answer(SearchEnd.GAVE_UP, self._steps)
                 self._step = step
                 return None
             if step is _Step.DOWN:
@@ -173,18 +173,20 @@ class Search:
                 shortage = self._turn_back()
                 if shortage is not None:
                     self._unwind()
-                    return Answer(Verdict.IMPOSSIBLE, self._steps, shortage=shortage)
+                    return Answer(SearchEnd.IMPOSSIBLE, self._steps, shortage=shortage)
                 if self._problem.terms.all or self._bounds is None:
                     self._unwind()
                     if unservable(self._problem):
-                        return Answer(Verdict.IMPOSSIBLE, self._steps)
+                        return Answer(SearchEnd.IMPOSSIBLE, self._steps)
                     step = self._enter(0)  # down the same way again, as nothing was ruled out yet
             else:
                 step = self._back(step)
         choices = [
-            Choice(slot.request, slot.ask, slot.position) for slot in self._stack if isinstance(slot, _Slot)
+            DeviceChoice(slot.request, slot.ask, slot.position)
+            for slot in self._stack
+            if isinstance(slot, _Slot)
         ]
-        return Answer(Verdict.FOUND, self._steps, choices, self._served())
+        return Answer(SearchEnd.FOUND, self._steps, choices, self._served())
 
     def _served(self) -> list[Ask]:
         """For each request the ask that was served. One that wants no devices at all has no slot to tell it."""
@@ -197,7 +199,7 @@ class Search:
     def _impossible(self, step: _Step) -> Answer:
         if step is _Step.TOO_MANY and self._crowded == 0:
             raise ClaimError(f"allocation max size exceeded: a claim can hold {RESULTS_MAX} devices at most")
-        return Answer(Verdict.IMPOSSIBLE, self._steps)
+        return Answer(SearchEnd.IMPOSSIBLE, self._steps)
 
     def _turn_back(self) -> Shortage | None:
         """Gets ready for a search that does not succeed at once, and looks for a proof that it never can."""

@@ -27,10 +27,10 @@ from allotment.cel.device import (
 
 if TYPE_CHECKING:
     from allotment.allocator.features import Features
-    from allotment.allocator.pool import Device
+    from allotment.allocator.pool import PooledDevice
     from allotment.api.resource import DeviceAttribute
+    from allotment.cel.device import CompiledSelector as Program
     from allotment.cel.device import Reads
-    from allotment.cel.device import Selector as Program
 
 _REMEMBERED = 65536  # answers kept per expression; a projection on a uuid would otherwise grow without end
 
@@ -44,11 +44,11 @@ class NotKnownYet(str):
     __slots__ = ()
 
 
-class Part(NamedTuple):
+class ReadPart(NamedTuple):
     """One thing that an expression reads of a device, under a name that tells it from other things."""
 
     name: Hashable
-    of: Callable[[Device], Hashable]
+    of: Callable[[PooledDevice], Hashable]
 
 
 class Criterion(Protocol):
@@ -56,18 +56,18 @@ class Criterion(Protocol):
 
     expression: str
 
-    def ask(self, device: Device) -> bool | str:
+    def ask(self, device: PooledDevice) -> bool | str:
         """Whether the device passes; or, as text, why that cannot be said (NotKnownYet: before the machine runs)."""
 
     @property
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[ReadPart]:
         """What the expression reads: devices that agree on all parts get the same answer."""
 
-    def read_by(self, device: Device) -> str:
+    def read_by(self, device: PooledDevice) -> str:
         """The values that the expression reads on this device, for people."""
 
 
-class Selector:
+class SelectorTest:
     """A CEL selector of resource.k8s.io/v1. One that does not compile answers every device with that error."""
 
     def __init__(self, expression: str, features: Features) -> None:
@@ -77,7 +77,7 @@ class Selector:
         # of all attributes and capacities that it can read, if they are known
         self._names: frozenset[str] | None = None
         self._broken = ""
-        self.parts: Sequence[Part] = ()
+        self.parts: Sequence[ReadPart] = ()
         try:
             self._program = compile_selector(expression, device_features(features))
             self.parts = parts_of(self._program.reads)
@@ -90,7 +90,7 @@ class Selector:
         """What the expression looks at."""
         return frozenset() if self._program is None else self._program.reads
 
-    def ask(self, device: Device) -> bool | str:
+    def ask(self, device: PooledDevice) -> bool | str:
         if self._program is None:
             return self._broken
         key = tuple([part.of(device) for part in self.parts])
@@ -101,7 +101,7 @@ class Selector:
             answer = self._answers[key] = self._evaluate(self._program, device)
         return answer
 
-    def read_by(self, device: Device) -> str:
+    def read_by(self, device: PooledDevice) -> str:
         parts = []
         for read in sorted(self.reads, key=repr):
             if len(read) == 3 and read[1] is not None and read[2] is not None:
@@ -110,7 +110,7 @@ class Selector:
                 parts.append(f"driver={device.id.driver}")
         return ", ".join(parts)
 
-    def _evaluate(self, program: Program, device: Device) -> bool | str:
+    def _evaluate(self, program: Program, device: PooledDevice) -> bool | str:
         spec = device.spec
         if device.flaw:
             return f"CEL runtime error: {device.flaw}"
@@ -135,15 +135,15 @@ def device_features(features: Features) -> DeviceFeatures:
     )
 
 
-def parts_of(reads: Reads) -> list[Part]:
+def parts_of(reads: Reads) -> list[ReadPart]:
     """All that an expression with these reads can see of a device. The driver always belongs to it, as it decides
     what an unqualified name means; and so does an attribute that cannot be read, as it fails every expression."""
-    parts = [Part("driver", lambda device: device.id.driver), Part("flaw", flaw)]
+    parts = [ReadPart("driver", lambda device: device.id.driver), ReadPart("flaw", flaw)]
     for read in sorted(reads, key=repr):
         if read == ("allowMultipleAllocations",):
-            parts.append(Part(read, lambda device: bool(device.spec.allow_multiple_allocations)))
+            parts.append(ReadPart(read, lambda device: bool(device.spec.allow_multiple_allocations)))
         elif len(read) == 3:
-            parts.append(Part(read, _reader(*read)))
+            parts.append(ReadPart(read, _reader(*read)))
     return parts
 
 
@@ -167,7 +167,7 @@ def _readable(version: str) -> bool:
     return True
 
 
-def flaw(device: Device) -> str:
+def flaw(device: PooledDevice) -> str:
     """Why no expression can be evaluated on a device; empty if all can."""
     if device.flaw is None:
         device.flaw = ""
@@ -184,7 +184,7 @@ def flaw(device: Device) -> str:
     return device.flaw
 
 
-def _shown(device: Device, where: str, domain: str, name: str) -> str:
+def _shown(device: PooledDevice, where: str, domain: str, name: str) -> str:
     mapping = device.spec.attributes if where == "attributes" else device.spec.capacity
     found = mapping.get(f"{domain}/{name}") or (mapping.get(name) if domain == device.id.driver else None)
     if found is None:
@@ -194,14 +194,14 @@ def _shown(device: Device, where: str, domain: str, name: str) -> str:
     return ",".join(str(value) for _, value in elements_of(found, lists=True)) or "(none)"
 
 
-def _reader(where: str, domain: str | None, name: str | None) -> Callable[[Device], Hashable]:
-    def table(device: Device) -> dict[str, DeviceAttribute] | dict[str, DeviceCapacity]:
+def _reader(where: str, domain: str | None, name: str | None) -> Callable[[PooledDevice], Hashable]:
+    def table(device: PooledDevice) -> dict[str, DeviceAttribute] | dict[str, DeviceCapacity]:
         return device.spec.attributes if where == "attributes" else device.spec.capacity
 
     if domain is not None and name is not None:
         qualified = f"{domain}/{name}"
 
-        def one(device: Device) -> Hashable:
+        def one(device: PooledDevice) -> Hashable:
             mapping = table(device)
             found = mapping.get(qualified)
             if device.id.driver == domain:
@@ -211,7 +211,7 @@ def _reader(where: str, domain: str | None, name: str | None) -> Callable[[Devic
         return one
     prefix = "" if domain is None else f"{domain}/"
 
-    def several(device: Device) -> Hashable:
+    def several(device: PooledDevice) -> Hashable:
         own = domain is None or device.id.driver == domain
         return frozenset(
             item

@@ -29,12 +29,12 @@ from allotment.allocator.errors import AllocationError, ClaimError
 from allotment.allocator.features import ALL
 from allotment.allocator.held import Held, Holdings
 from allotment.allocator.nodeselector import selects
-from allotment.allocator.outcome import Invalid
+from allotment.allocator.outcome import InvalidInput
 from allotment.allocator.partition import Instance, TypedMaps, partition_pools
-from allotment.allocator.pool import Device, DeviceID
-from allotment.allocator.request import Ask, Book, Demand, Request, full_name
+from allotment.allocator.pool import DeviceID, PooledDevice
+from allotment.allocator.request import Ask, Book, Demand, RequestDemand, full_name
 from allotment.allocator.search import DEFAULT_BUDGET, Answer, Search
-from allotment.allocator.selector import Criterion, Part
+from allotment.allocator.selector import Criterion, ReadPart
 from allotment.allocator.site import Site
 from allotment.allocator.strategy import FIRST_FIT, in_order
 from allotment.api import alpha2, resource
@@ -62,11 +62,11 @@ class InstanceTest:
         self.expression = expression
         self._program = compile_semantic(expression)
         reads = sorted(self._program.reads, key=repr)
-        self.parts = [Part(read, _reader(*read)) for read in reads]
+        self.parts = [ReadPart(read, _reader(*read)) for read in reads]
         self._keys = [(map, name) for map, name in reads if name is not None]
         self._answers: dict[Hashable, bool | str] = {}
 
-    def ask(self, device: Device) -> bool | str:
+    def ask(self, device: PooledDevice) -> bool | str:
         if not isinstance(device, Instance):
             return False
         key = tuple([part.of(device) for part in self.parts])
@@ -77,7 +77,7 @@ class InstanceTest:
             answer = self._answers[key] = self._evaluate(device.maps)
         return answer
 
-    def read_by(self, device: Device) -> str:
+    def read_by(self, device: PooledDevice) -> str:
         if not isinstance(device, Instance):
             return "not an instance of the partitionable model"
         maps = device.maps
@@ -94,10 +94,10 @@ class InstanceTest:
             return f"CEL runtime error: {exc}"
 
 
-def _reader(map: str, name: str | None) -> Callable[[Device], Hashable]:
+def _reader(map: str, name: str | None) -> Callable[[PooledDevice], Hashable]:
     """Looks one attribute up, or for no name a whole map."""
 
-    def read(device: Device) -> Hashable:
+    def read(device: PooledDevice) -> Hashable:
         if not isinstance(device, Instance):
             return None
         values = device.maps[map]
@@ -118,13 +118,13 @@ class OfDriver:
 
     def __init__(self, driver: str) -> None:
         self.expression = f'driver == "{driver}"'
-        self.parts = (Part("driver", lambda device: device.id.driver),)
+        self.parts = (ReadPart("driver", lambda device: device.id.driver),)
         self._driver = driver
 
-    def ask(self, device: Device) -> bool:
+    def ask(self, device: PooledDevice) -> bool:
         return device.id.driver == self._driver
 
-    def read_by(self, device: Device) -> str:
+    def read_by(self, device: PooledDevice) -> str:
         return f"driver={device.id.driver}"
 
 
@@ -133,13 +133,13 @@ class _Unsuited:
 
     def __init__(self, class_name: str, node_name: str) -> None:
         self.expression = f"suitableNodes of class {class_name}"
-        self.parts: Sequence[Part] = ()
+        self.parts: Sequence[ReadPart] = ()
         self._node_name = node_name
 
-    def ask(self, device: Device) -> bool:
+    def ask(self, device: PooledDevice) -> bool:
         return False
 
-    def read_by(self, device: Device) -> str:
+    def read_by(self, device: PooledDevice) -> str:
         return f"they leave out node {self._node_name}"
 
 
@@ -147,7 +147,7 @@ class _Unsuited:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Terms:
+class SemanticTerms:
     """A claim with all that it refers to, as it was when it was read."""
 
     claim: alpha2.ResourceClaim
@@ -164,7 +164,7 @@ class Terms:
 class SemanticDemand(Demand):
     """A demand that remembers the v1alpha2 claims; ``claims`` has v1 claims in their place, with the names only."""
 
-    terms: tuple[Terms, ...] = ()
+    terms: tuple[SemanticTerms, ...] = ()
 
     def on(self, node: Node) -> Demand:
         """The demand as it is on this node: where a class is not for it, nothing suits the class's claims.
@@ -189,7 +189,7 @@ class SemanticDemand(Demand):
         return replace(self, requests=tuple(requests), shapes=_shapes(requests))
 
 
-def _shapes(requests: Iterable[Request]) -> tuple[Ask, ...]:
+def _shapes(requests: Iterable[RequestDemand]) -> tuple[Ask, ...]:
     """One ask of each shape; tells every ask its own."""
     shapes: list[Ask] = []
     numbers: dict[tuple[Criterion, ...], int] = {}
@@ -220,8 +220,8 @@ class SemanticBook:
 
     def demand(self, claims: Sequence[alpha2.ResourceClaim]) -> SemanticDemand:
         """What the claims ask for. Never raises: a claim that makes no sense yields a demand with a fault."""
-        terms: list[Terms] = []
-        requests: list[Request] = []
+        terms: list[SemanticTerms] = []
+        requests: list[RequestDemand] = []
         fault = None
         try:
             for number, claim in enumerate(claims):
@@ -234,7 +234,7 @@ class SemanticBook:
             stand_ins, tuple(requests), ((),) * len(claims), _shapes(requests), fault, tuple(terms)
         )
 
-    def _terms(self, claim: alpha2.ResourceClaim) -> Terms:
+    def _terms(self, claim: alpha2.ResourceClaim) -> SemanticTerms:
         owner = f"claim {full_name(claim.metadata)}"
         name = claim.spec.resource_class_name
         found = self._classes.get(name)
@@ -246,7 +246,7 @@ class SemanticBook:
                 f"{found.driver_name} allocates its claims"
             )
         class_ref, claim_ref = found.parameters_ref, claim.spec.parameters_ref
-        return Terms(
+        return SemanticTerms(
             claim,
             found,
             None if class_ref is None else self._class_parameters.find(class_ref, "", f"class {name}"),
@@ -255,7 +255,7 @@ class SemanticBook:
             else self._claim_parameters.find(claim_ref, claim.metadata.namespace, owner),
         )
 
-    def _requests(self, number: int, terms: Terms) -> Iterator[Request]:
+    def _requests(self, number: int, terms: SemanticTerms) -> Iterator[RequestDemand]:
         parameters = terms.claim_parameters
         where = _place(parameters) if parameters.metadata.name else f"{terms.name} without parameters"
         for request in parameters.requests:
@@ -275,9 +275,9 @@ class SemanticBook:
                     tests=(of_driver, *(test for _, test in filters), test),
                     places=(place, *(place for place, _ in filters), place),
                 )
-                yield Request(name, number, (ask,), alternatives=False)
+                yield RequestDemand(name, number, (ask,), alternatives=False)
 
-    def _filters(self, terms: Terms, driver: str) -> list[tuple[str, Criterion]]:
+    def _filters(self, terms: SemanticTerms, driver: str) -> list[tuple[str, Criterion]]:
         """The class's tests for instances of a driver, and where each is written."""
         found = []
         parameters = terms.class_parameters
@@ -400,7 +400,7 @@ def allocate_semantic(
     try:
         here = demand.on(node) if demand.fault is None else demand
     except AllocationError as exc:
-        return Invalid(node.metadata.name, exc)
+        return InvalidInput(node.metadata.name, exc)
 
     def find_site() -> Site:
         pools = partition_pools(node.metadata.name, slices, held)
@@ -427,7 +427,7 @@ def semantic_results(demand: SemanticDemand, allocated: Allocated) -> list[alpha
 
 
 def _semantic_result(
-    terms: Terms, node_name: str, allocation: resource.AllocationResult
+    terms: SemanticTerms, node_name: str, allocation: resource.AllocationResult
 ) -> alpha2.AllocationResult:
     instances: dict[str, list[alpha2.AllocatedResourceInstance]] = {}
     for given in allocation.devices.results:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from allotment.allocator.counters import Plan
+from allotment.allocator.counters import CounterTable
 
 if TYPE_CHECKING:
     from allotment.allocator.features import Features
     from allotment.allocator.held import Holdings
-    from allotment.allocator.pool import Device, Pool
+    from allotment.allocator.pool import Pool, PooledDevice
     from allotment.api.core import Node
 
 
@@ -21,7 +21,7 @@ class Site:
     __slots__ = ("_plan", "bearing", "devices", "drawing", "features", "node", "pools", "shareable")
 
     def __init__(
-        self, node: Node, pools: Sequence[Pool], devices: Sequence[Device], features: Features
+        self, node: Node, pools: Sequence[Pool], devices: Sequence[PooledDevice], features: Features
     ) -> None:
         self.node = node
         self.pools = pools
@@ -30,7 +30,7 @@ class Site:
         self.shareable = 0  # several claims may have a share
         self.drawing = False  # some device draws on counters
         self.bearing = False  # some device bears on the node's own resources
-        self._plan: Plan | None = None
+        self._plan: CounterTable | None = None
         for position, device in enumerate(devices):
             spec = device.spec
             if spec.allow_multiple_allocations and features.ConsumableCapacity:
@@ -47,10 +47,10 @@ class Site:
         return f"invalid resource pools were encountered: {flaws}" if flaws else ""
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> CounterTable:
         """The counters, worked out when first needed."""
         if self._plan is None:
-            self._plan = Plan(self.pools, self.devices)
+            self._plan = CounterTable(self.pools, self.devices)
         return self._plan
 
 

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from allotment.allocator.held import Holdings
-    from allotment.allocator.pool import Device, Pool, PoolID
+    from allotment.allocator.pool import Pool, PooledDevice, PoolID
 
 FIRST_FIT = "first-fit"
 BEST_FIT = "best-fit"
 STRATEGIES = (FIRST_FIT, BEST_FIT)
 
 
-def in_order(pools: Sequence[Pool]) -> list[Device]:
+def in_order(pools: Sequence[Pool]) -> list[PooledDevice]:
     """The devices of all usable pools in upstream's order."""
     return [device for pool in pools for device in pool.devices]
 
 
-def arrange(pools: Sequence[Pool], strategy: str, held: Holdings) -> list[Device]:
+def arrange(pools: Sequence[Pool], strategy: str, held: Holdings) -> list[PooledDevice]:
     """The devices of all usable pools in the order in which they are to be tried."""
     devices = in_order(pools)
     if strategy == FIRST_FIT:
@@ -39,7 +39,7 @@ def arrange(pools: Sequence[Pool], strategy: str, held: Holdings) -> list[Device
 class _Value:
     """How much a device is missed once it is given away; less comes first."""
 
-    def __init__(self, pools: Sequence[Pool], devices: Sequence[Device], held: Holdings) -> None:
+    def __init__(self, pools: Sequence[Pool], devices: Sequence[PooledDevice], held: Holdings) -> None:
         self._held = held
         self._totals: dict[tuple[PoolID, str], Mapping[str, int]] = {}
         self._broken: set[tuple[PoolID, str]] = set()  # counter sets that something in use draws from
@@ -53,7 +53,7 @@ class _Value:
                 if held.exclusive(device.id) or held.shared(device.id):
                     self._broken.update((pool.id, use.counter_set) for use in device.spec.consumes_counters)
 
-    def of(self, device: Device) -> tuple[bool, Fraction, int, int, int]:
+    def of(self, device: PooledDevice) -> tuple[bool, Fraction, int, int, int]:
         pool = device.id.of_pool
         sets = [(pool, use.counter_set) for use in device.spec.consumes_counters]
         size = sum(capacity.value.nanos for capacity in device.spec.capacity.values())
@@ -71,7 +71,7 @@ class _Value:
             return 1
         return 0 if any(each in self._broken for each in sets) else 2
 
-    def _part(self, device: Device) -> Fraction:
+    def _part(self, device: PooledDevice) -> Fraction:
         """The largest part that the device takes of any counter; a device without counters is whole, unless it
         knows better."""
         if device.part is not None:
@@ -85,6 +85,6 @@ class _Value:
         return max(parts, default=Fraction(1))
 
 
-def _kind(device: Device) -> object:
+def _kind(device: PooledDevice) -> object:
     capacity = device.spec.capacity
     return device.id.driver, tuple(sorted((name, offer.value.nanos) for name, offer in capacity.items()))

@@ -17,7 +17,7 @@ from allotment.allocator.selector import NotKnownYet
 from allotment.allocator.taint import blocking_taint
 
 if TYPE_CHECKING:
-    from allotment.allocator.pool import Device
+    from allotment.allocator.pool import PooledDevice
     from allotment.allocator.request import Ask
     from allotment.allocator.selector import Criterion
     from allotment.allocator.site import Site
@@ -86,7 +86,7 @@ class Suits:
         if self.forbids(device) is None:
             self.allowed |= bit
 
-    def fails(self, device: Device) -> Criterion | str | None:
+    def fails(self, device: PooledDevice) -> Criterion | str | None:
         """The first expression that does not choose the device, or other words for why it is not selectable; None
         if it is. Raises AllocationError where an expression cannot be evaluated."""
         spec = device.spec
@@ -107,7 +107,7 @@ class Suits:
             return "do not reach this node"
         return unsure
 
-    def _serves(self, position: int, device: Device) -> bool:
+    def _serves(self, position: int, device: PooledDevice) -> bool:
         """Whether the device's capacity can serve the ask when nobody else has any. Notes how much it takes."""
         capacity, wanted = device.spec.capacity, self._ask.capacity
         features = self._site.features
@@ -126,7 +126,7 @@ class Suits:
         self.amounts[position] = amounts
         return True
 
-    def forbids(self, device: Device) -> str | None:
+    def forbids(self, device: PooledDevice) -> str | None:
         """Why a selectable device may not be had, whatever is in use; None if it may."""
         features, spec = self._site.features, device.spec
         if device.slice.spec.skip_node_operations:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from allotment.allocator.constraint import Constraint, Values
+    from allotment.allocator.constraint import AttributeValues, Constraint
     from allotment.allocator.problem import Problem
 
 
@@ -37,7 +37,7 @@ def device_classes(problem: Problem) -> list[int]:
 
 
 def _signature(
-    problem: Problem, position: int, admin: bool, tables: Iterable[tuple[Constraint, Values]]
+    problem: Problem, position: int, admin: bool, tables: Iterable[tuple[Constraint, AttributeValues]]
 ) -> object:
     """All that the search can see of a device."""
     bit = 1 << position

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from allotment.allocator.constraint import Constraint, Values, static_attribute
+from allotment.allocator.constraint import AttributeValues, Constraint, static_attribute
 from allotment.allocator.errors import AllocationError, ClaimError, NodeError
-from allotment.allocator.request import RESULTS_MAX, Ask, Demand, Request, full_name
+from allotment.allocator.request import RESULTS_MAX, Ask, Demand, RequestDemand, full_name
 from allotment.allocator.selector import device_features
 from allotment.allocator.suits import Suits
 from allotment.cel.device import CelError, CelUnknown, compile_derived
 
 if TYPE_CHECKING:
     from allotment.allocator.features import Features
-    from allotment.allocator.pool import Device
+    from allotment.allocator.pool import PooledDevice
     from allotment.allocator.site import Site
     from allotment.api.resource import DeviceAttribute
 
@@ -70,7 +70,7 @@ class Terms:
                 )
             least[request.claim] += max(fewest, 0)
 
-    def _name_of(self, request: Request) -> str:
+    def _name_of(self, request: RequestDemand) -> str:
         return f"claim {full_name(self.demand.claims[request.claim].metadata)}"
 
     def _all_devices(self, ask: Ask, where: str) -> list[int]:
@@ -115,7 +115,7 @@ class Terms:
         return candidates | raising
 
     def _read_constraints(self) -> None:
-        self.values: dict[Ask, list[Values]] = {}  # for each ask, in the order of ask.constraints
+        self.values: dict[Ask, list[AttributeValues]] = {}  # for each ask, in the order of ask.constraints
         self.constraints: list[list[Constraint]] = [[] for _ in self.demand.claims]
         if not any(self.demand.relations):
             return
@@ -124,7 +124,7 @@ class Terms:
             [Constraint(relation, lists=lists) for relation in relations]
             for relations in self.demand.relations
         ]
-        tables: dict[tuple[int, int, str | None], Values] = {}
+        tables: dict[tuple[int, int, str | None], AttributeValues] = {}
         for request in self.demand.requests:
             for ask in request.asks:
                 mine = self.values[ask] = []
@@ -154,7 +154,7 @@ class _Attribute:
             except CelError as exc:
                 self._broken = ClaimError(f"compile derived attribute {name} failed: {exc}")
 
-    def __call__(self, device: Device) -> DeviceAttribute | AllocationError | None:
+    def __call__(self, device: PooledDevice) -> DeviceAttribute | AllocationError | None:
         if self._broken is not None:
             return self._broken
         if self._program is None:

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 
 from allotment.allocator.allocate import numbered_shares, solve
 from allotment.allocator.errors import AllocationError
-from allotment.allocator.fingerprint import Lens, Numbers
+from allotment.allocator.fingerprint import Lens, Numbering
 from allotment.allocator.held import NOTHING_HELD
 from allotment.allocator.outcome import Outcome
 from allotment.allocator.paused_searches import PausedSearches
 from allotment.allocator.pool import DeviceID
 from allotment.allocator.problem import Problem
-from allotment.allocator.result import Draft, ShareIDs
-from allotment.allocator.search import Search, Verdict
+from allotment.allocator.result import AnswerDraft, ShareIDs
+from allotment.allocator.search import Search, SearchEnd
 from allotment.allocator.site import Site, Use
 from allotment.allocator.strategy import FIRST_FIT, arrange
 from allotment.allocator.terms import Terms
 
 if TYPE_CHECKING:
-    from allotment.allocator.fleet import Fleet, Place
+    from allotment.allocator.fleet import Fleet, NodePlace
     from allotment.allocator.held import Holdings
     from allotment.allocator.request import Demand
     from allotment.api.resource import ResourceClaim
@@ -105,7 +105,7 @@ def _drawn_from(site: Site, use: Use, held: Holdings) -> int:
     return sets
 
 
-class View:
+class DemandView:
     """See the module. Belongs to one fleet, which drops it when it falls too far behind."""
 
     def __init__(self, fleet: Fleet, demand: Demand, strategy: str, budget: int) -> None:
@@ -117,10 +117,10 @@ class View:
             ask.all or ask.admin for request in demand.requests for ask in request.asks
         )
         self._lens = None if demand.fault is not None else Lens(demand, fleet.features)
-        self._numbers = Numbers()
+        self._numbers = Numbering()
         self._static: dict[str, tuple[int, _Sight]] = {}  # node → (its version, what is seen of it)
         self._sights: dict[tuple[int, ...], _Sight] = {}
-        self._answers: dict[object, Draft | _No] = {}
+        self._answers: dict[object, AnswerDraft | _No] = {}
         self._searches = PausedSearches(fleet.effort)
         self._heap = list(fleet.places)
         heapify(self._heap)
@@ -144,10 +144,10 @@ class View:
 
     # --- the answer to one node's state ---
 
-    def draft(self, place: Place, state: object = None) -> Draft | None:
+    def draft(self, place: NodePlace, state: object = None) -> AnswerDraft | None:
         """How the claims fit on a node in its present state, which may be given; None if they do not."""
         answer = self._answer(place, state if state is not None else self.state(place))
-        return answer if isinstance(answer, Draft) else None
+        return answer if isinstance(answer, AnswerDraft) else None
 
     @property
     def demand(self) -> Demand:
@@ -158,18 +158,18 @@ class View:
         """What is wrong with the demand, wherever it is asked; empty if nothing is."""
         return str(self._demand.fault) if self._demand.fault is not None else ""
 
-    def refusal(self, place: Place) -> str:
+    def refusal(self, place: NodePlace) -> str:
         """Why the claims do not fit on a node where that is not a matter of devices; empty where it is."""
         answer = self._answer(place, self.state(place))
         return answer.words if isinstance(answer, _No) else ""
 
-    def appearance(self, place: Place) -> tuple[object, object]:
+    def appearance(self, place: NodePlace) -> tuple[object, object]:
         """Equal for nodes of which everything can be told alike, reasons included; ``state`` only tells answers apart."""
         state = self.state(place)
         known = self._static.get(place.name)
         return id(known[1]) if known is not None else None, state
 
-    def problem(self, place: Place) -> Problem | None:
+    def problem(self, place: NodePlace) -> Problem | None:
         """The question as it is put to the search on a node; None where the demand cannot be judged there."""
         self.state(place)
         known = self._static.get(place.name)
@@ -177,7 +177,7 @@ class View:
             return None
         return Problem(known[1].terms, self._fleet.use(place), self._fleet.ledger)
 
-    def state(self, place: Place) -> object:
+    def state(self, place: NodePlace) -> object:
         """The node's state, as far as this demand can tell."""
         fleet = self._fleet
         if self._lens is None:
@@ -195,7 +195,7 @@ class View:
             return sight.number, place.state(sight.relevant)
         return sight.number, place.state(sight.relevant), place.sees, fleet.versions(place)
 
-    def _sight(self, lens: Lens, place: Place) -> _Sight:
+    def _sight(self, lens: Lens, place: NodePlace) -> _Sight:
         """What the demand sees of a node, use aside."""
         assert place.prints is not None
         look = (*lens.look(place.prints), place.sees)
@@ -270,7 +270,7 @@ class View:
             return None, relevant
         return tuple([suits.selectable & suits.allowed for suits in terms.suits]), relevant
 
-    def _answer(self, place: Place, key: object) -> Draft | _No:
+    def _answer(self, place: NodePlace, key: object) -> AnswerDraft | _No:
         answer = self._answers.get(key)
         if answer is None:
             if len(self._answers) >= _ANSWERS_KEPT:
@@ -278,7 +278,7 @@ class View:
             answer = self._answers[key] = self._solve(place, key)
         return answer
 
-    def _solve(self, place: Place, key: object) -> Draft | _No:
+    def _solve(self, place: NodePlace, key: object) -> AnswerDraft | _No:
         fleet = self._fleet
         try:
             site = fleet.site(place)
@@ -291,16 +291,16 @@ class View:
             else:
                 order = self._order(sight, site, use)
                 found = self._search(_Sight(0, 0, order.terms), order.use(use), key)
-                if isinstance(found, Draft):
+                if isinstance(found, AnswerDraft):
                     found = found.renumbered(order.positions.__getitem__)
-            if place.reaches and isinstance(found, Draft):
+            if place.reaches and isinstance(found, AnswerDraft):
                 # Only there can node selectors be, and one that no result can name is an error of this node.
                 found.write(site.devices, place.name, numbered_shares)
             return found
         except AllocationError as exc:
             return _No(str(exc))
 
-    def _search(self, sight: _Sight, use: Use, key: object) -> Draft | _No:
+    def _search(self, sight: _Sight, use: Use, key: object) -> AnswerDraft | _No:
         """Raises Paused where the steps of this turn do not do; the search goes on when this state is asked about again."""
         if sight.terms is None:
             return _No(sight.words)
@@ -308,13 +308,13 @@ class View:
         problem, answer = self._searches.run(
             key, lambda: Search(Problem(terms, use, self._fleet.ledger), self._budget)
         )
-        if answer.verdict is Verdict.FOUND:
-            return Draft(problem, answer, self._fleet.book.classes)
-        if answer.verdict is Verdict.GAVE_UP:
+        if answer.verdict is SearchEnd.FOUND:
+            return AnswerDraft(problem, answer, self._fleet.book.classes)
+        if answer.verdict is SearchEnd.GAVE_UP:
             return _No(f"{GAVE_UP} after {answer.steps} steps")
         return _No(problem.site.flaws())
 
-    def ask(self, place: Place, claims: Sequence[ResourceClaim], share_id: ShareIDs) -> Outcome:
+    def ask(self, place: NodePlace, claims: Sequence[ResourceClaim], share_id: ShareIDs) -> Outcome:
         """The full outcome on one node, for these very claims."""
         fleet = self._fleet
         return solve(
@@ -345,7 +345,7 @@ class View:
             )
         return local + len(found)
 
-    def suitable_on(self, place: Place) -> int:
+    def suitable_on(self, place: NodePlace) -> int:
         """How many devices suit the first request, in use or not, of the pools that are the node's own: those that no other node
         reaches, or that are called after it."""
         self.state(place)
@@ -362,13 +362,13 @@ class View:
 
     # --- the first node that fits ---
 
-    def first(self) -> Place | None:
+    def first(self) -> NodePlace | None:
         """The first node by name that fits, or None."""
         self._catch_up()
         heap, places = self._heap, self._fleet.places
         while heap:
             place = places.get(heap[0])
-            if place is not None and isinstance(self._answer(place, self.state(place)), Draft):
+            if place is not None and isinstance(self._answer(place, self.state(place)), AnswerDraft):
                 return place
             name = heappop(heap)
             self._waiting.discard(name)
@@ -376,7 +376,7 @@ class View:
                 self._resting.add(name)
         return None
 
-    def shares_pools(self, place: Place) -> bool:
+    def shares_pools(self, place: NodePlace) -> bool:
         """Whether the answer on a node depends on pools that other nodes reach too."""
         known = self._static.get(place.name)
         return known is None or bool(known[1].relevant & ~place.local)
@@ -417,7 +417,7 @@ class View:
             place = fleet.places[next(iter(members))]
             answer = self._answer(place, self.state(place))
             words = answer.words if isinstance(answer, _No) else ""
-            groups.append(Group(isinstance(answer, Draft), list(members), words))
+            groups.append(Group(isinstance(answer, AnswerDraft), list(members), words))
         groups.sort(key=lambda group: not group.fits)
         return groups
 

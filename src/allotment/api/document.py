@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from allotment.api.json_lines import JsonLines
+from allotment.api.json_lines import LineFinder
 from allotment.api.nesting import too_deep
 from allotment.api.yaml_scalar import finite
 from allotment.api.yaml_values import TOO_DEEP, Document, Path, TextError, YamlValues, duplicate
@@ -45,7 +45,7 @@ def line_finder(document: Document) -> Callable[[Path], int]:
     What an alias brings in stands where the alias does. Costs a pass over the document; so keep the result.
     """
     if document.is_json:
-        return JsonLines(document.text).line
+        return LineFinder(document.text).line
     lines: dict[Path, int] = {}
     with suppress(TextError):  # then the lines found so far have to do
         next(YamlValues(lines).documents(document.text), None)

@@ -42,7 +42,7 @@ class _Passed:
         return self.seen[key]
 
 
-class JsonLines:
+class LineFinder:
     """Finds lines in one text, which must be valid JSON."""
 
     def __init__(self, text: str) -> None:

@@ -62,7 +62,7 @@ class Submit(ApiStruct, frozen=True, kw_only=True):
     file: str | None = None
 
 
-class Delete(ApiStruct, frozen=True, kw_only=True):
+class DeleteStep(ApiStruct, frozen=True, kw_only=True):
     """An object to delete."""
 
     kind: str = stated("")
@@ -70,7 +70,7 @@ class Delete(ApiStruct, frozen=True, kw_only=True):
     name: str = stated("")
 
 
-class Scale(ApiStruct, frozen=True, kw_only=True):
+class ScaleStep(ApiStruct, frozen=True, kw_only=True):
     """A workload that is to have another number of pods."""
 
     kind: str = stated("")
@@ -126,8 +126,8 @@ class Step(ApiStruct, frozen=True, kw_only=True):
     remove_node: RemoveNode | None = None
     drain_node: OneNode | None = None
     submit: Submit | None = None
-    delete: Delete | None = None
-    scale: Scale | None = None
+    delete: DeleteStep | None = None
+    scale: ScaleStep | None = None
     taint_device: TaintDevice | None = None
     resize_pool: ResizePool | None = None
     expect: Expect | None = None

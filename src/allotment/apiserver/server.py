@@ -31,7 +31,7 @@ from allotment.apiserver.folder import DataFolder
 from allotment.apiserver.http.app import App
 from allotment.apiserver.http.documents import OpenApi
 from allotment.apiserver.http.listener import Listener
-from allotment.apiserver.http.metrics import Metrics
+from allotment.apiserver.http.metrics import ServerMetrics
 from allotment.apiserver.http.paths import Paths
 from allotment.apiserver.http.resources import Resources
 from allotment.apiserver.registry import kinds
@@ -49,8 +49,8 @@ from allotment.apiserver.registry.admissions.quota import Quotas
 from allotment.apiserver.registry.admissions.role_escalation import RoleEscalation
 from allotment.apiserver.registry.admissions.service_account import ServiceAccounts
 from allotment.apiserver.registry.admissions.service_addresses import RANGE, ServiceAddresses
-from allotment.apiserver.registry.call import Call
-from allotment.apiserver.registry.catalogue import Catalogue, found_in
+from allotment.apiserver.registry.call import WriteContext
+from allotment.apiserver.registry.catalogue import ResourceCatalogue, found_in
 from allotment.apiserver.registry.registry import Registry
 from allotment.apiserver.registry.reviews import reviews
 from allotment.apiserver.store.record import Key, Obj, Record
@@ -87,7 +87,7 @@ class ApiServer:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.folder = DataFolder(options.data_dir)
-        self.metrics = Metrics()
+        self.metrics = ServerMetrics()
         self._listener: Listener | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
@@ -112,7 +112,7 @@ class ApiServer:
         self.accounts = ServiceAccountTokens(SigningKey(self.certificates.service_account_key), self.store)
         self.authentication = Authentication(self.accounts, time.time, self.options.tokens)
         self.authorization = Authorization(self.store)
-        self.catalogue = Catalogue(found_in(kinds), reviews(self.authentication, self.authorization))
+        self.catalogue = ResourceCatalogue(found_in(kinds), reviews(self.authentication, self.authorization))
         self.registry = Registry(self.store, self.catalogue, self._admissions(), _Services(self))
         self.app = self._application()
         self.metrics.follow(self.store)
@@ -222,7 +222,7 @@ class ApiServer:
 
     async def _bring_initial(self) -> None:
         """What exists from the first start on: the kinds' initial objects, namespaces first, and the roles."""
-        call = Call(ADMINISTRATOR, now(), manager="allotment", verb="create")
+        call = WriteContext(ADMINISTRATOR, now(), manager="allotment", verb="create")
         pending = []
         for resource in sorted(self.catalogue.resources, key=lambda each: each.id != "namespaces"):
             served = self.catalogue.hub(resource)

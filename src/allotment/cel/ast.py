@@ -42,7 +42,7 @@ class Select(Expr):
 
 
 @dataclass(slots=True, eq=False)
-class Call(Expr):
+class FunctionCall(Expr):
     function: str
     target: Expr | None
     """The receiver of ``target.function(args)``; None for a global call or an operator."""
@@ -107,7 +107,7 @@ def children(expr: Expr) -> Iterator[Expr]:
     match expr:
         case Select():
             yield expr.operand
-        case Call():
+        case FunctionCall():
             if expr.target is not None:
                 yield expr.target
             yield from expr.args
@@ -152,11 +152,11 @@ class Factory:
     def ident(self, name: str) -> Ident:
         return Ident(self.fresh(), self.position, name)
 
-    def call(self, function: str, *args: Expr) -> Call:
-        return Call(self.fresh(), self.position, function, None, list(args))
+    def call(self, function: str, *args: Expr) -> FunctionCall:
+        return FunctionCall(self.fresh(), self.position, function, None, list(args))
 
-    def member_call(self, target: Expr, function: str, *args: Expr) -> Call:
-        return Call(self.fresh(), self.position, function, target, list(args))
+    def member_call(self, target: Expr, function: str, *args: Expr) -> FunctionCall:
+        return FunctionCall(self.fresh(), self.position, function, target, list(args))
 
     def list(self, *elements: Expr) -> ListExpr:
         return ListExpr(self.fresh(), self.position, list(elements))
@@ -203,7 +203,7 @@ class Factory:
         match node:
             case Select():
                 return replace(node, id=self.fresh(), operand=done[node.operand.id])
-            case Call():
+            case FunctionCall():
                 target = None if node.target is None else done[node.target.id]
                 return replace(node, id=self.fresh(), target=target, args=[done[a.id] for a in node.args])
             case ListExpr():

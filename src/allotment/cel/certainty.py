@@ -12,7 +12,7 @@ from allotment.cel import ast, types
 from allotment.cel.ast import Expr
 from allotment.cel.checker import Checked
 from allotment.cel.recursion import Recursive, run
-from allotment.cel.types import Kind, Type, is_dynamic, parts
+from allotment.cel.types import Type, TypeKind, is_dynamic, parts
 
 
 def certainties(checked: Checked) -> dict[int, Type]:
@@ -23,7 +23,7 @@ def certainties(checked: Checked) -> dict[int, Type]:
 
 
 def _concrete(type_: Type) -> bool:
-    return not any(is_dynamic(part) or part.kind is Kind.PARAM or part.nullable for part in parts(type_))
+    return not any(is_dynamic(part) or part.kind is TypeKind.PARAM or part.nullable for part in parts(type_))
 
 
 class _Judge:
@@ -43,7 +43,7 @@ class _Judge:
             return
         resolution = self.checked.calls.get(expr.id)
         namespaced = resolution is not None and resolution.namespaced
-        for child in expr.args if isinstance(expr, ast.Call) and namespaced else ast.children(expr):
+        for child in expr.args if isinstance(expr, ast.FunctionCall) and namespaced else ast.children(expr):
             yield self.visit(child)
         self.note(expr, self.judge(expr))
 
@@ -61,9 +61,9 @@ class _Judge:
                 owner = self.sure.get(expr.operand.id)
                 if owner is None:
                     return None
-                if owner.kind is Kind.OBJECT:
+                if owner.kind is TypeKind.OBJECT:
                     return self.checked.types[expr.id]
-                return owner.params[1] if owner.kind is Kind.MAP else None
+                return owner.params[1] if owner.kind is TypeKind.MAP else None
             case ast.ListExpr():
                 element = self.common(expr.elements) if not expr.optional else None
                 return None if element is None else types.list_of(element)
@@ -73,7 +73,7 @@ class _Judge:
                 if key is None or value is None or any(entry.optional for entry in expr.entries):
                     return None
                 return types.map_of(key, value)
-            case ast.Call():
+            case ast.FunctionCall():
                 return self.call(expr)
             case _:
                 return None
@@ -83,12 +83,16 @@ class _Judge:
         found = {self.sure.get(expr.id) for expr in exprs}
         return found.pop() if len(found) == 1 else None
 
-    def call(self, expr: ast.Call) -> Type | None:
+    def call(self, expr: ast.FunctionCall) -> Type | None:
         if expr.function == "_?_:_":
             return self.common(expr.args[1:])
         if expr.function == "_[_]":
             owner = self.sure.get(expr.args[0].id)
-            return owner.params[-1] if owner is not None and owner.kind in (Kind.LIST, Kind.MAP) else None
+            return (
+                owner.params[-1]
+                if owner is not None and owner.kind in (TypeKind.LIST, TypeKind.MAP)
+                else None
+            )
         results = {overload.result for overload in self.checked.calls[expr.id].overloads}
         return results.pop() if len(results) == 1 else None
 
@@ -97,9 +101,9 @@ class _Judge:
         yield self.visit(expr.init)
         ranged = self.sure.get(expr.range.id)
         first = second = None
-        if ranged is not None and ranged.kind in (Kind.LIST, Kind.MAP):
+        if ranged is not None and ranged.kind in (TypeKind.LIST, TypeKind.MAP):
             first, second = ranged.params[0], ranged.params[-1]
-            if ranged.kind is Kind.LIST and expr.variable2 is not None:
+            if ranged.kind is TypeKind.LIST and expr.variable2 is not None:
                 first = types.INT
         bound = (
             self.sure.get(expr.init.id)

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from allotment.cel import ast, types
 from allotment.cel.ast import Expr
 from allotment.cel.declare import Function, Overload
-from allotment.cel.errors import CelCheckError, Issue, Source
-from allotment.cel.inference import Bindings, TooComplex, more_general
+from allotment.cel.errors import CelCheckError, Issue, SourceText
+from allotment.cel.inference import TooComplex, TypeBindings, more_general
 from allotment.cel.parser import Syntax
 from allotment.cel.recursion import Recursive, run
 from allotment.cel.scope import Declarations, Variable
-from allotment.cel.types import Kind, Type, describe, is_dynamic, is_optional
+from allotment.cel.types import Type, TypeKind, describe, is_dynamic, is_optional
 from allotment.cel.values import UInt
 
 
@@ -39,7 +39,7 @@ class Resolution:
 class Checked:
     """A tree that type-checks, with what is known about its nodes."""
 
-    source: Source
+    source: SourceText
     expr: Expr
     types: dict[int, Type] = field(default_factory=dict)
     names: dict[int, Variable] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class _Checker:
     def __init__(self, syntax: Syntax, declarations: Declarations) -> None:
         self.out = Checked(syntax.source, syntax.expr)
         self.declared = declarations
-        self.bindings = Bindings()
+        self.bindings = TypeBindings()
         self.scopes: list[dict[str, Variable]] = []
         self.issues: list[Issue] = []
         self.position = 0
@@ -125,7 +125,7 @@ class _Checker:
                 type_ = self.identifier(expr)
             case ast.Select():
                 type_ = yield self.selection(expr)
-            case ast.Call():
+            case ast.FunctionCall():
                 type_ = yield self.call(expr)
             case ast.ListExpr():
                 type_ = yield self.list(expr)
@@ -162,14 +162,14 @@ class _Checker:
         owner = self.bindings.resolve(self.type_of(operand))
         unwrapped = owner.params[0] if is_optional(owner) else owner
         match unwrapped.kind:
-            case Kind.MAP:
+            case TypeKind.MAP:
                 result = unwrapped.params[1]
-            case Kind.OBJECT:
+            case TypeKind.OBJECT:
                 fields = self.declared.fields.get(unwrapped.name, {})
                 result = fields.get(name, types.ERROR)
                 if name not in fields:
                     self.fault(expr.position, f"undefined field '{name}'")
-            case Kind.PARAM:
+            case TypeKind.PARAM:
                 self.bindings.assign(types.DYN, unwrapped)
                 result = types.DYN
             case _:
@@ -182,7 +182,7 @@ class _Checker:
 
     # --- calls
 
-    def call(self, expr: ast.Call) -> Recursive[Type]:
+    def call(self, expr: ast.FunctionCall) -> Recursive[Type]:
         if expr.function == "_?._":
             label = expr.args[1]
             assert isinstance(label, ast.Literal)
@@ -206,7 +206,7 @@ class _Checker:
         return self.resolve(expr, found, target)
 
     def resolve(
-        self, expr: ast.Call, function: Function, target: Expr | None, namespaced: bool = False
+        self, expr: ast.FunctionCall, function: Function, target: Expr | None, namespaced: bool = False
     ) -> Type:
         operands = expr.args if target is None else [target, *expr.args]
         given = [self.type_of(operand) for operand in operands]
@@ -233,7 +233,7 @@ class _Checker:
         self.out.calls[expr.id] = Resolution(function, tuple(fitting), namespaced)
         return result
 
-    def logical(self, expr: ast.Call, function: Function, given: list[Type]) -> Type:
+    def logical(self, expr: ast.FunctionCall, function: Function, given: list[Type]) -> Type:
         result = types.BOOL
         for arg, type_ in zip(expr.args, given, strict=True):
             if not self.bindings.assign(type_, types.BOOL):
@@ -247,7 +247,7 @@ class _Checker:
         return [self.renamed(p, fresh) for p in overload.params], self.renamed(overload.result, fresh)
 
     def renamed(self, type_: Type, fresh: dict[str, Type]) -> Type:
-        if type_.kind is Kind.PARAM:
+        if type_.kind is TypeKind.PARAM:
             if type_.name not in fresh:
                 fresh[type_.name] = self.bindings.variable()
             return fresh[type_.name]
@@ -302,7 +302,7 @@ class _Checker:
         found = self.declared.variable(expr.name)
         if found is None:
             return self.undeclared(expr.position, expr.name)
-        if found.type.kind is not Kind.TYPE:
+        if found.type.kind is not TypeKind.TYPE:
             return self.fault(expr.position, f"'{found.type.name}' is not a type")
         return self.fault(expr.position, f"'{found.name}' is not a message type")
 
@@ -325,13 +325,13 @@ class _Checker:
     def iteration(self, expr: ast.Comprehension, ranged: Type) -> dict[str, Variable]:
         """The loop variables: elements or keys; with two, index and element or key and value."""
         match ranged.kind:
-            case Kind.LIST:
+            case TypeKind.LIST:
                 first, second = types.INT, ranged.params[0]
                 if expr.variable2 is None:
                     first = second
-            case Kind.MAP:
+            case TypeKind.MAP:
                 first, second = ranged.params
-            case Kind.DYN | Kind.ERROR | Kind.PARAM:
+            case TypeKind.DYN | TypeKind.ERROR | TypeKind.PARAM:
                 self.bindings.assign(types.DYN, ranged)
                 first = second = types.DYN
             case _:

@@ -26,23 +26,23 @@ from allotment.cel.patterns import check_computed_pattern
 from allotment.cel.plan import (
     PATTERNS,
     Among,
-    Call,
-    Choice,
+    Conditional,
     Const,
+    ExecutionPlan,
     Fold,
     Logical,
     MakeList,
     MakeMap,
-    Node,
     OrElse,
     Path,
-    Plan,
+    PlannedCall,
+    PlanNode,
     Presence,
     among_key,
 )
 from allotment.cel.prices import CallCost, call_cost
 from allotment.cel.recursion import Recursive, run
-from allotment.cel.types import Kind
+from allotment.cel.types import TypeKind
 from allotment.cel.values import Optional, Value, make_literal_map, map_key
 
 
@@ -58,7 +58,7 @@ class Compiled:
     terms that may yet be skipped. Limits inside the closures are to be wider by it."""
 
 
-def compile_plan(plan: Plan) -> Compiled:
+def compile_plan(plan: ExecutionPlan) -> Compiled:
     compiler = Compiler(plan)
     code = run(compiler.node(plan.root))
     return Compiled(code.run, code.cost, min(compiler.spent, _MOST_SLACK))
@@ -68,7 +68,7 @@ _MOST_SLACK = 1_000_000
 
 
 class Compiler:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ExecutionPlan) -> None:
         self.plan = plan
         self.lazy: dict[int, Code] = {}
         """Values of ``cel.bind`` by slot, computed when first read."""
@@ -77,17 +77,17 @@ class Compiler:
         self.spent = 0
         """Sum of what all nodes always cost."""
 
-    def node(self, node: Node) -> Recursive[Code]:
+    def node(self, node: PlanNode) -> Recursive[Code]:
         match node:
             case Const():
                 return constant(node.value)
             case Path():
                 inner = paths.path(self, node)
-            case Choice():
+            case Conditional():
                 inner = self.choice(node)
             case Presence():
                 inner = self.presence(node)
-            case Call():
+            case PlannedCall():
                 inner = self.call(node)
             case Logical():
                 inner = self.logical(node)
@@ -107,7 +107,7 @@ class Compiler:
         self.spent += code.cost
         return code
 
-    def nodes(self, nodes: list[Node]) -> Recursive[list[Code]]:
+    def nodes(self, nodes: list[PlanNode]) -> Recursive[list[Code]]:
         codes: list[Code] = []
         for node in nodes:
             codes.append((yield self.node(node)))  # noqa: PERF401 - a comprehension cannot yield
@@ -115,7 +115,7 @@ class Compiler:
 
     # --- choices
 
-    def choice(self, node: Choice) -> Recursive[Code]:
+    def choice(self, node: Conditional) -> Recursive[Code]:
         """A branch that is a path is not charged for its own resolution, only for its steps."""
         test: Code = yield self.node(node.test)
         yes: Code = yield self.node(node.yes)
@@ -216,7 +216,7 @@ class Compiler:
 
     # --- calls
 
-    def call(self, node: Call) -> Recursive[Code]:
+    def call(self, node: PlannedCall) -> Recursive[Code]:
         args: list[Code] = yield self.nodes(node.args)
         if node.function.name in PATTERNS and len(args) > 1 and not args[1].constant:
             args[1] = Code(_modest(args[1].run), args[1].cost)
@@ -232,7 +232,7 @@ class Compiler:
             if node.overload == "equals" and args[1].constant and type(args[1].value) is str:
                 return _equals_text(impl, args[0], args[1].value, price, spent)
         call = _direct(impl, args) if impl is not None else _dispatched(node, args)
-        if node.function.name in COPYING and (impl is None or impl.result.kind is Kind.LIST):
+        if node.function.name in COPYING and (impl is None or impl.result.kind is TypeKind.LIST):
             call = _bounded(call)
         code = Code(call, spent + price) if isinstance(price, int) else _priced(node, args, price, spent)
         return _folded(code) if args and all(arg.constant for arg in args) else code
@@ -345,7 +345,7 @@ def _direct(overload: Overload, args: list[Code]) -> Closure:
             return lambda frame: impl(*[closure(frame) for closure in closures])
 
 
-def _dispatched(node: Call, args: list[Code]) -> Closure:
+def _dispatched(node: PlannedCall, args: list[Code]) -> Closure:
     """The overload is found by the values. The last one found is tried first: data seldom changes type."""
     closures = [arg.run for arg in args]
     name, overloads = node.function.name, node.overloads
@@ -377,7 +377,7 @@ def _equals_text(overload: Overload, arg: Code, text: str, price: CallCost | int
     return Code(compare, spent + when_equal)
 
 
-def _priced(node: Call, args: list[Code], price: CallCost, spent: int) -> Code:
+def _priced(node: PlannedCall, args: list[Code], price: CallCost, spent: int) -> Code:
     """A call whose cost depends on its values."""
     closures = [arg.run for arg in args]
     name, overloads = node.function.name, node.overloads

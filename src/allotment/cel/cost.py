@@ -28,32 +28,34 @@ from allotment.cel.estimate import (
     UNKNOWN,
     ZERO,
     CallEstimate,
-    Node,
+    EstimatedArgument,
     Range,
     exactly,
 )
 from allotment.cel.macros import ACCUMULATOR
 from allotment.cel.prices import COMPARED
 from allotment.cel.recursion import Recursive, run
-from allotment.cel.types import Kind, Type, is_optional
+from allotment.cel.types import Type, TypeKind, is_optional
 
 Limits: TypeAlias = Callable[[tuple[str, ...]], Range | None]
 """Declared size of what lies at a path; None where nothing is declared."""
 
-_SCALARS = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT})
+_SCALARS = frozenset(
+    {TypeKind.BOOL, TypeKind.DOUBLE, TypeKind.DURATION, TypeKind.INT, TypeKind.TIMESTAMP, TypeKind.UINT}
+)
 _ADDITIONS = frozenset({"add_string", "add_bytes", "add_list"})
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class EntrySizes:
     """Sizes of the keys (or indices) and values of a container."""
 
     list: bool
     key: Range
     value: Range
 
-    def union(self, other: Entry) -> Entry:
-        return Entry(self.list, self.key.union(other.key), self.value.union(other.value))
+    def union(self, other: EntrySizes) -> EntrySizes:
+        return EntrySizes(self.list, self.key.union(other.key), self.value.union(other.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Local:
 
     path: tuple[str, ...]
     size: Range | None
-    entry: Entry | None
+    entry: EntrySizes | None
 
 
 def worst_case(checked: Checked, limits: Limits) -> Range:
@@ -76,7 +78,7 @@ class _Estimator:
         self.limits = limits
         self.paths: dict[int, tuple[str, ...]] = {}
         self.sizes: dict[int, Range] = {}
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, EntrySizes] = {}
         self.locals: dict[str, list[Local]] = {}
 
     def type_of(self, expr: Expr) -> Type:
@@ -84,16 +86,16 @@ class _Estimator:
 
     # --- sizes (this object is the ``Sizes`` that estimators ask)
 
-    def of(self, node: Node) -> Range:
+    def of(self, node: EstimatedArgument) -> Range:
         if node.computed is not None:
             return node.computed
         declared = self.limits(node.path) if node.path else None
         return UNKNOWN if declared is None else declared
 
-    def element(self, node: Node) -> Node | None:
+    def element(self, node: EstimatedArgument) -> EstimatedArgument | None:
         if not node.type.params:
             return None
-        return Node(node.type.params[0], (*node.path, "@items") if node.path else ())
+        return EstimatedArgument(node.type.params[0], (*node.path, "@items") if node.path else ())
 
     def local(self, expr: Expr) -> Local | None:
         if not isinstance(expr, ast.Ident):
@@ -125,16 +127,16 @@ class _Estimator:
         size = self.size(expr)
         return UNKNOWN if size is None else size
 
-    def entry(self, expr: Expr) -> Entry | None:
+    def entry(self, expr: Expr) -> EntrySizes | None:
         known = self.entries.get(expr.id)
         local = self.local(expr) if known is None else None
         return local.entry if local is not None else known
 
-    def node(self, expr: Expr) -> Node:
+    def node(self, expr: Expr) -> EstimatedArgument:
         path = self.path(expr)
         if path and path[0] == ACCUMULATOR:
             path = ()
-        return Node(self.type_of(expr), path, expr, self.size(expr))
+        return EstimatedArgument(self.type_of(expr), path, expr, self.size(expr))
 
     # --- costs
 
@@ -151,7 +153,7 @@ class _Estimator:
                 return ONE
             case ast.Select():
                 inner = self.select(expr)
-            case ast.Call():
+            case ast.FunctionCall():
                 inner = self.call(expr)
             case ast.ListExpr():
                 inner = self.list(expr)
@@ -173,24 +175,24 @@ class _Estimator:
         total: Range = yield self.cost(expr.operand)
         if expr.test_only:
             return total
-        if self.type_of(expr.operand).kind in (Kind.MAP, Kind.OBJECT, Kind.PARAM):
+        if self.type_of(expr.operand).kind in (TypeKind.MAP, TypeKind.OBJECT, TypeKind.PARAM):
             total = total + ONE
         self.paths[expr.id] = (*self.path(expr.operand), expr.field)
         return total
 
-    def call(self, expr: ast.Call) -> Recursive[Range]:
+    def call(self, expr: ast.FunctionCall) -> Recursive[Range]:
         if expr.function == "dyn":
             inner: Range = yield self.cost(expr.args[0])
             self.copy_sizes(expr, expr.args[0])
             return ONE + inner
         costs: list[Range] = []
-        nodes: list[Node] = []
+        nodes: list[EstimatedArgument] = []
         for arg in expr.args:
             costs.append((yield self.cost(arg)))
             nodes.append(self.node(arg))
         resolution = self.checked.calls[expr.id]
         total = ZERO
-        target: Node | None = None
+        target: EstimatedArgument | None = None
         if expr.target is not None and not resolution.namespaced:
             total = yield self.cost(expr.target)
             target = self.node(expr.target)
@@ -206,7 +208,7 @@ class _Estimator:
             self.sizes[expr.id] = size
         return total + widest
 
-    def indexed(self, expr: ast.Call, overload: str, size: Range | None) -> Range | None:
+    def indexed(self, expr: ast.FunctionCall, overload: str, size: Range | None) -> Range | None:
         """Where the result of an index lies; else the size that is known otherwise, if none is known yet."""
         if overload in ("index_list", "index_map"):
             entry = self.entry(expr.args[0])
@@ -217,11 +219,11 @@ class _Estimator:
 
     def overload(
         self,
-        expr: ast.Call,
+        expr: ast.FunctionCall,
         resolution: Resolution,
         overload: Overload,
-        target: Node | None,
-        nodes: list[Node],
+        target: EstimatedArgument | None,
+        nodes: list[EstimatedArgument],
         costs: list[Range],
     ) -> CallEstimate:
         arguments = sum(costs, ZERO)
@@ -236,7 +238,7 @@ class _Estimator:
         return replace(own, cost=own.cost + arguments)
 
     def logical(
-        self, expr: ast.Call, overload: str, nodes: list[Node], costs: list[Range]
+        self, expr: ast.FunctionCall, overload: str, nodes: list[EstimatedArgument], costs: list[Range]
     ) -> CallEstimate | None:
         """Operators that do not evaluate all their arguments; None for the others."""
         if overload in ("logical_or", "logical_and"):
@@ -247,7 +249,13 @@ class _Estimator:
         self.unite_entries(expr, expr.args[1], expr.args[2])
         return CallEstimate(costs[0] + costs[1].union(costs[2]), size)
 
-    def general(self, expr: ast.Call, overload: str, target: Node | None, nodes: list[Node]) -> CallEstimate:
+    def general(
+        self,
+        expr: ast.FunctionCall,
+        overload: str,
+        target: EstimatedArgument | None,
+        nodes: list[EstimatedArgument],
+    ) -> CallEstimate:
         """The standard functions that cost by size; everything else costs one."""
         both = [*([target] if target is not None else []), *nodes]
         sizes = [_known(node) for node in both]
@@ -289,7 +297,7 @@ class _Estimator:
         for element in expr.elements:
             total = total + (yield self.cost(element))
             size = size.union(self.size_or_unknown(element))
-        self.entries[expr.id] = Entry(True, ONE, size)
+        self.entries[expr.id] = EntrySizes(True, ONE, size)
         return total
 
     def map(self, expr: ast.MapExpr) -> Recursive[Range]:
@@ -300,7 +308,7 @@ class _Estimator:
             total = total + (yield self.cost(entry.value))
             keys = keys.union(self.size_or_unknown(entry.key))
             values = values.union(self.size_or_unknown(entry.value))
-        self.entries[expr.id] = Entry(False, keys, values)
+        self.entries[expr.id] = EntrySizes(False, keys, values)
         return total
 
     def unite_entries(self, expr: Expr, one: Expr, two: Expr) -> None:
@@ -354,7 +362,7 @@ class _Estimator:
 
     def push_variables(self, expr: ast.Comprehension) -> tuple[str, ...]:
         entry = self.entry(expr.range)
-        is_list = entry.list if entry is not None else self.type_of(expr.range).kind is Kind.LIST
+        is_list = entry.list if entry is not None else self.type_of(expr.range).kind is TypeKind.LIST
         path = self.path(expr.range)
         key, value = (entry.key, entry.value) if entry is not None else (None, None)
         keys = Local((*path, "@indices" if is_list else "@keys"), key, None)
@@ -367,7 +375,7 @@ class _Estimator:
         return expr.variable, expr.variable2
 
 
-def _known(node: Node) -> Range:
+def _known(node: EstimatedArgument) -> Range:
     return UNKNOWN if node.computed is None else node.computed
 
 

@@ -15,24 +15,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from allotment.cel.ast import Call, Expr, Factory
-from allotment.cel.estimate import CallEstimate, Node, Sizes
+from allotment.cel.ast import Expr, Factory, FunctionCall
+from allotment.cel.estimate import ArgumentSizes, CallEstimate, EstimatedArgument
 from allotment.cel.types import Type
 from allotment.cel.values import Value
 
-Estimate: TypeAlias = Callable[[Sizes, Node | None, Sequence[Node]], CallEstimate | None]
+Estimate: TypeAlias = Callable[
+    [ArgumentSizes, EstimatedArgument | None, Sequence[EstimatedArgument]], CallEstimate | None
+]
 """Static cost of one overload: sizes, receiver (None for a global function), arguments."""
 
 RuntimeCost: TypeAlias = Callable[[Sequence[Value], Value], int | None]
 """Actual cost of one overload: arguments (the receiver first), result."""
 
-NamedEstimate: TypeAlias = Callable[[Sizes, str, Node | None, Sequence[Node]], CallEstimate | None]
+NamedEstimate: TypeAlias = Callable[
+    [ArgumentSizes, str, EstimatedArgument | None, Sequence[EstimatedArgument]], CallEstimate | None
+]
 """As ``Estimate``, with the overload id second."""
 
 NamedRuntimeCost: TypeAlias = Callable[[str, Sequence[Value], Value], int | None]
 """As ``RuntimeCost``, with the overload id first; it is "" when the overload was found at run time only."""
 
-LiteralCheck: TypeAlias = Callable[[Call, Callable[[Expr], Type]], Iterable[tuple[Expr, str]]]
+LiteralCheck: TypeAlias = Callable[[FunctionCall, Callable[[Expr], Type]], Iterable[tuple[Expr, str]]]
 """Faults of a call that can be told from its literals and static types: the place and what to say."""
 
 Expander: TypeAlias = Callable[[Factory, Expr | None, list[Expr]], Expr | None]

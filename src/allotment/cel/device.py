@@ -29,13 +29,13 @@ from allotment.cel.errors import (
     CelResultError,
     CelRuntimeError,
     CelUnknown,
-    Source,
+    SourceText,
 )
 from allotment.cel.estimate import Range
 from allotment.cel.library import bindings, lists
 from allotment.cel.library.kubernetes import KUBERNETES
 from allotment.cel.reads import Read, Reads, reads_of
-from allotment.cel.types import DYN, STRING, Kind, Type, map_of
+from allotment.cel.types import DYN, STRING, Type, TypeKind, map_of
 from allotment.cel.values import Value, type_name
 
 __all__ = [
@@ -47,13 +47,13 @@ __all__ = [
     "CelNoSuchKey",
     "CelRuntimeError",
     "CelUnknown",
+    "CompiledSelector",
     "DerivedAttribute",
     "DeviceFeatures",
     "DeviceView",
     "EnvType",
     "Read",
     "Reads",
-    "Selector",
     "compile_derived",
     "compile_selector",
 ]
@@ -286,7 +286,7 @@ class _Expression(Generic[_Answer]):
             raise
 
 
-class Selector(_Expression[bool]):
+class CompiledSelector(_Expression[bool]):
     """A compiled selector. Immutable."""
 
     def __init__(self, program: Program) -> None:
@@ -384,7 +384,7 @@ def _as_list_attribute(values: list[Value]) -> DeviceAttribute:
     return DeviceAttribute(version_values=tuple(map(str, values)))
 
 
-_E = TypeVar("_E", Selector, DerivedAttribute)
+_E = TypeVar("_E", CompiledSelector, DerivedAttribute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,7 +396,7 @@ class _Failure(Generic[_E]):
 
 def compile_selector(
     expression: str, features: DeviceFeatures = ALL, env_type: EnvType = "StoredExpressions"
-) -> Selector:
+) -> CompiledSelector:
     """The selector; the last thousand are remembered. Raises :class:`CelCompileError`."""
     found = _selector(expression, features, env_type)
     if isinstance(found, _Failure):
@@ -415,12 +415,14 @@ def compile_derived(
 
 
 @lru_cache(maxsize=1000)
-def _selector(expression: str, features: DeviceFeatures, env_type: EnvType) -> Selector | _Failure[Selector]:
+def _selector(
+    expression: str, features: DeviceFeatures, env_type: EnvType
+) -> CompiledSelector | _Failure[CompiledSelector]:
     try:
         environment = _environment(features, env_type)
         program = environment.compile(expression)
         _check_selector_type(program, environment.fields[_OBJECT.name]["attributes"].params[1].params[1])
-        return Selector(program)
+        return CompiledSelector(program)
     except CelCompileError as exc:
         return _Failure(exc.with_traceback(None))
 
@@ -443,12 +445,12 @@ def _check_selector_type(program: Program, unknown: Type) -> None:
         _refuse(program, f"must evaluate to bool or the unknown type, not {program.output}")
 
 
-_SCALAR_KINDS: Final = frozenset({Kind.BOOL, Kind.INT, Kind.STRING, Kind.ANY, Kind.DYN})
+_SCALAR_KINDS: Final = frozenset({TypeKind.BOOL, TypeKind.INT, TypeKind.STRING, TypeKind.ANY, TypeKind.DYN})
 
 
 def _check_derived_type(program: Program, lists_too: bool) -> None:
     output = program.output
-    element = output.params[0] if lists_too and output.kind is Kind.LIST else output
+    element = output.params[0] if lists_too and output.kind is TypeKind.LIST else output
     if element.kind not in _SCALAR_KINDS and element != types.SEMVER:
         allowed = " or a list of these scalars" if lists_too else ""
         _refuse(
@@ -458,4 +460,4 @@ def _check_derived_type(program: Program, lists_too: bool) -> None:
 
 
 def _refuse(program: Program, message: str) -> None:
-    raise CelResultError([Source(program.text).issue(program.checked.expr.position, message)])
+    raise CelResultError([SourceText(program.text).issue(program.checked.expr.position, message)])

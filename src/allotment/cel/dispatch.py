@@ -9,22 +9,22 @@ from collections.abc import Sequence
 
 from allotment.cel.declare import Overload
 from allotment.cel.errors import CelNoSuchOverload
-from allotment.cel.types import Kind, Type, is_dynamic
+from allotment.cel.types import Type, TypeKind, is_dynamic
 from allotment.cel.values import Duration, Optional, Timestamp, TypeValue, UInt, Value, key_value, type_name
 
-_CLASSES: dict[Kind, type] = {
-    Kind.NULL: type(None),
-    Kind.BOOL: bool,
-    Kind.INT: int,
-    Kind.UINT: UInt,
-    Kind.DOUBLE: float,
-    Kind.STRING: str,
-    Kind.BYTES: bytes,
-    Kind.TIMESTAMP: Timestamp,
-    Kind.DURATION: Duration,
-    Kind.TYPE: TypeValue,
+_CLASSES: dict[TypeKind, type] = {
+    TypeKind.NULL: type(None),
+    TypeKind.BOOL: bool,
+    TypeKind.INT: int,
+    TypeKind.UINT: UInt,
+    TypeKind.DOUBLE: float,
+    TypeKind.STRING: str,
+    TypeKind.BYTES: bytes,
+    TypeKind.TIMESTAMP: Timestamp,
+    TypeKind.DURATION: Duration,
+    TypeKind.TYPE: TypeValue,
 }
-_OPEN = frozenset({Kind.PARAM, Kind.DYN, Kind.ANY})
+_OPEN = frozenset({TypeKind.PARAM, TypeKind.DYN, TypeKind.ANY})
 """Parameters that take anything."""
 
 
@@ -45,16 +45,16 @@ def fits(param: Type, value: Value) -> bool:
     match kind:
         case _ if kind in _OPEN:
             return True
-        case Kind.LIST:
+        case TypeKind.LIST:
             return type(value) is list and (not value or fits(param.params[0], value[0]))
-        case Kind.MAP:
+        case TypeKind.MAP:
             if not isinstance(value, dict):
                 return False
             keys, values = param.params
             for first in value:
                 return fits(keys, key_value(first)) and (values.kind in _OPEN or fits(values, value[first]))
             return True
-        case Kind.OPAQUE if param.name == "optional_type":
+        case TypeKind.OPAQUE if param.name == "optional_type":
             return type(value) is Optional
         case _:
             return type_name(value) == param.name

@@ -20,7 +20,7 @@ from allotment.cel.errors import CelCheckError, CelCostExceeded, CelRuntimeError
 from allotment.cel.estimate import Range
 from allotment.cel.meter import Meter
 from allotment.cel.parser import Macros, Syntax, parse
-from allotment.cel.plan import KUBERNETES, Plan, Rules, plan
+from allotment.cel.plan import KUBERNETES, ExecutionPlan, LanguageRules, plan
 from allotment.cel.scope import Declarations, Variable
 from allotment.cel.types import Type
 from allotment.cel.values import Value
@@ -51,7 +51,7 @@ class Environment:
     macros: bool = True
     disabled: frozenset[str] = frozenset()
     """Overloads that may not be written."""
-    rules: Rules = KUBERNETES
+    rules: LanguageRules = KUBERNETES
     limits: Limits = lambda path: None
     """Declared sizes, for the static cost."""
     declarations: Declarations = field(init=False)
@@ -91,7 +91,7 @@ class Environment:
 class Program:
     """One compiled expression."""
 
-    def __init__(self, text: str, checked: Checked, steps: Plan, limits: Limits) -> None:
+    def __init__(self, text: str, checked: Checked, steps: ExecutionPlan, limits: Limits) -> None:
         self.text = text
         self.checked = checked
         self.plan = steps

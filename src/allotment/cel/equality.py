@@ -14,7 +14,14 @@ from allotment.api.quantity import Quantity
 from allotment.cel import types
 from allotment.cel.declare import Function, Library, Overload
 from allotment.cel.errors import CelNoSuchOverload
-from allotment.cel.estimate import ONE, STRING_TRAVERSAL, CallEstimate, Node, Range, Sizes
+from allotment.cel.estimate import (
+    ONE,
+    STRING_TRAVERSAL,
+    ArgumentSizes,
+    CallEstimate,
+    EstimatedArgument,
+    Range,
+)
 from allotment.cel.library import quantity
 from allotment.cel.values import Value, equals, type_name
 
@@ -23,7 +30,9 @@ _UNIT_TYPES = frozenset({types.QUANTITY, types.SEMVER, types.IP, types.CIDR})
 _UNIT_NAMES = frozenset(t.name for t in (*_UNIT_TYPES, types.FORMAT, types.URL))
 
 
-def _estimate(sizes: Sizes, overload: str, target: Node | None, args: Sequence[Node]) -> CallEstimate | None:
+def _estimate(
+    sizes: ArgumentSizes, overload: str, target: EstimatedArgument | None, args: Sequence[EstimatedArgument]
+) -> CallEstimate | None:
     if len(args) != 2 or args[0].type != args[1].type:
         return None
     type_ = args[0].type

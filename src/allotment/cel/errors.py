@@ -113,7 +113,7 @@ _MARGIN = 200
 MOST_ISSUES = 100
 
 
-class Source:
+class SourceText:
     """An expression text that can tell the line and column of an offset and draw a caret there."""
 
     def __init__(self, text: str) -> None:

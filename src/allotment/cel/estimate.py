@@ -71,7 +71,7 @@ class CallEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class EstimatedArgument:
     """An argument as an estimator sees it."""
 
     type: Type
@@ -82,11 +82,11 @@ class Node:
     """The size, where the expression itself tells it (a literal, a concatenation of known sizes)."""
 
 
-class Sizes(Protocol):
+class ArgumentSizes(Protocol):
     """What an estimator may ask about its arguments."""
 
-    def of(self, node: Node) -> Range:
+    def of(self, node: EstimatedArgument) -> Range:
         """The computed size, else the declared limit, else unknown."""
 
-    def element(self, node: Node) -> Node | None:
+    def element(self, node: EstimatedArgument) -> EstimatedArgument | None:
         """The element of a list-typed (the key of a map-typed) node; None if its type has no parameters."""

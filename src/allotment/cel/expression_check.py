@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from allotment.api.validation import ExpressionUse, Verdict
+from allotment.api.validation import CheckedExpression, ExpressionUse
 from allotment.cel.device import CelCompileError, compile_derived, compile_selector
 from allotment.cel.semantic import compile_semantic
 
 
 @lru_cache(maxsize=10_000)
-def check_expression(expression: str, use: ExpressionUse, /) -> Verdict:
+def check_expression(expression: str, use: ExpressionUse, /) -> CheckedExpression:
     """Never raises; a broken expression is a verdict whose error shows the place with a caret."""
     try:
         match use:
             case ExpressionUse.SELECTOR:
-                return Verdict(cost=compile_selector(expression).max_cost)
+                return CheckedExpression(cost=compile_selector(expression).max_cost)
             case ExpressionUse.DERIVED_ATTRIBUTE:
-                return Verdict(cost=compile_derived(expression).max_cost)
+                return CheckedExpression(cost=compile_derived(expression).max_cost)
             case ExpressionUse.PARTITIONABLE:
-                return Verdict(cost=compile_semantic(expression).max_cost)
+                return CheckedExpression(cost=compile_semantic(expression).max_cost)
     except CelCompileError as exc:
-        return Verdict(error=f"does not compile: {told(exc)}")
+        return CheckedExpression(error=f"does not compile: {told(exc)}")
 
 
 def told(error: CelCompileError) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from allotment.cel.access import elements, entries
 from allotment.cel.code import ABSORBED, COST, LIMIT, UNSET, Code, Frame
 from allotment.cel.errors import CelCostExceeded, CelNoSuchOverload, CelRuntimeError
-from allotment.cel.plan import Call, Const, Fold, Logical, MakeList, Node, Path
+from allotment.cel.plan import Const, Fold, Logical, MakeList, Path, PlannedCall, PlanNode
 from allotment.cel.recursion import Recursive
 from allotment.cel.values import Value
 
@@ -125,7 +125,7 @@ def _collector(compiler: Compiler, node: Fold) -> Recursive[Code]:
     return Code(collect, ranged.cost + result_code.cost)
 
 
-def growth(compiler: Compiler, node: Call, args: list[Code], spent: int) -> Code | None:
+def growth(compiler: Compiler, node: PlannedCall, args: list[Code], spent: int) -> Code | None:
     """``@result + [element]`` of a collector as an append, or None if the call is something else."""
     slot = _bare_slot(node.args[0])
     if slot is None or slot not in compiler.growing:
@@ -152,5 +152,5 @@ def growth(compiler: Compiler, node: Call, args: list[Code], spent: int) -> Code
     return None
 
 
-def _bare_slot(node: Node) -> int | None:
+def _bare_slot(node: PlanNode) -> int | None:
     return node.slot if isinstance(node, Path) and not node.steps else None

@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from allotment.cel import types
-from allotment.cel.types import Kind, Type, is_dynamic
+from allotment.cel.types import Type, TypeKind, is_dynamic
 
 MAX_WEIGHT = 5000
 """Terms in one type. ``{x: x}`` doubles with every nesting, so there has to be an end."""
 
-_NULLABLE = frozenset({Kind.OPAQUE, Kind.OBJECT, Kind.ANY, Kind.DURATION, Kind.TIMESTAMP})
-_PARAMETRIC = frozenset({Kind.OPAQUE, Kind.LIST, Kind.MAP, Kind.TYPE})
+_NULLABLE = frozenset({TypeKind.OPAQUE, TypeKind.OBJECT, TypeKind.ANY, TypeKind.DURATION, TypeKind.TIMESTAMP})
+_PARAMETRIC = frozenset({TypeKind.OPAQUE, TypeKind.LIST, TypeKind.MAP, TypeKind.TYPE})
 
 
 class TooComplex(Exception):
     """A type grew beyond :data:`MAX_WEIGHT`."""
 
 
-class Bindings:
+class TypeBindings:
     """Types bound to variables; variables are parameters with names that no signature uses."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Bindings:
 
     def _resolve(self, type_: Type, free_is_dyn: bool) -> Type:
         self._spend()
-        while type_.kind is Kind.PARAM:
+        while type_.kind is TypeKind.PARAM:
             bound = self._bound.get(type_.name)
             if bound is None:
                 return types.DYN if free_is_dyn else type_
@@ -86,20 +86,20 @@ class Bindings:
         if one is two:
             return True
         self._spend()
-        if two.kind is Kind.PARAM:
+        if two.kind is TypeKind.PARAM:
             fits, known = self._substitutes(one, two)
             if fits or known:
                 return fits
-        if one.kind is Kind.PARAM:
+        if one.kind is TypeKind.PARAM:
             return self._substitutes(two, one)[0]
         if is_dynamic(one) or is_dynamic(two):
             return True
-        if one.kind is Kind.NULL:
+        if one.kind is TypeKind.NULL:
             return _admits_null(two)
-        if two.kind is Kind.NULL:
+        if two.kind is TypeKind.NULL:
             return _admits_null(one)
-        if one.kind is Kind.TYPE:
-            return two.kind is Kind.TYPE
+        if one.kind is TypeKind.TYPE:
+            return two.kind is TypeKind.TYPE
         if one.kind in _PARAMETRIC:
             return one.kind is two.kind and one.name == two.name and self._all(one.params, two.params)
         return one.kind is two.kind and one.name == two.name
@@ -134,7 +134,7 @@ class Bindings:
             term = pending.pop()
             if term == variable:
                 return False
-            if term.kind is Kind.PARAM:
+            if term.kind is TypeKind.PARAM:
                 bound = self._bound.get(term.name)
                 if bound is not None:
                     pending.append(bound)
@@ -144,7 +144,7 @@ class Bindings:
 
 
 def _admits_null(type_: Type) -> bool:
-    return type_.nullable or type_.kind in _NULLABLE or type_.kind is Kind.NULL
+    return type_.nullable or type_.kind in _NULLABLE or type_.kind is TypeKind.NULL
 
 
 def more_general(one: Type, two: Type) -> Type:
@@ -153,14 +153,14 @@ def more_general(one: Type, two: Type) -> Type:
 
 
 def _says_no_more(one: Type, two: Type) -> bool:
-    if one.kind in (Kind.DYN, Kind.ANY, Kind.PARAM):
+    if one.kind in (TypeKind.DYN, TypeKind.ANY, TypeKind.PARAM):
         return True
-    if two.kind in (Kind.DYN, Kind.ANY, Kind.PARAM) or one.kind is not two.kind:
+    if two.kind in (TypeKind.DYN, TypeKind.ANY, TypeKind.PARAM) or one.kind is not two.kind:
         return False
     match one.kind:
-        case Kind.TYPE:
+        case TypeKind.TYPE:
             return True
-        case Kind.OPAQUE | Kind.LIST | Kind.MAP:
+        case TypeKind.OPAQUE | TypeKind.LIST | TypeKind.MAP:
             return (
                 one.name == two.name
                 and len(one.params) == len(two.params)

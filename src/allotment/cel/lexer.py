@@ -11,11 +11,11 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from allotment.cel.errors import CelSyntaxError, Source
+from allotment.cel.errors import CelSyntaxError, SourceText
 from allotment.cel.values import INT_MAX, UINT_MAX, UInt, Value
 
 
-class Token(Enum):
+class TokenKind(Enum):
     """Kinds of tokens; every operator and bracket is an ``OPERATOR`` told by its text."""
 
     IDENTIFIER = auto()
@@ -31,7 +31,7 @@ class Token(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Lexeme:
-    kind: Token
+    kind: TokenKind
     text: str
     position: int
     value: Value = None
@@ -63,7 +63,7 @@ _SIMPLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v"
 _ESCAPES = re.compile(_ESCAPE)
 
 
-def tokenize(source: Source) -> list[Lexeme]:
+def tokenize(source: SourceText) -> list[Lexeme]:
     """All tokens, ``END`` last. Raises at the first character that starts none."""
     text = source.text
     tokens: list[Lexeme] = []
@@ -74,47 +74,47 @@ def tokenize(source: Source) -> list[Lexeme]:
             raise _refusal(source, position, f"token recognition error at: '{text[position]}'")
         group = match.lastgroup
         if group != "space" and group is not None:
-            tokens.append(_lexeme(source, Token[group], match.group(), position))
+            tokens.append(_lexeme(source, TokenKind[group], match.group(), position))
         position = match.end()
-    tokens.append(Lexeme(Token.END, "<EOF>", len(text)))
+    tokens.append(Lexeme(TokenKind.END, "<EOF>", len(text)))
     return tokens
 
 
-def _refusal(source: Source, position: int, message: str) -> CelSyntaxError:
+def _refusal(source: SourceText, position: int, message: str) -> CelSyntaxError:
     return CelSyntaxError([source.issue(position, f"Syntax error: {message}")])
 
 
-def _lexeme(source: Source, kind: Token, text: str, position: int) -> Lexeme:
+def _lexeme(source: SourceText, kind: TokenKind, text: str, position: int) -> Lexeme:
     match kind:
-        case Token.IDENTIFIER if text in _KEYWORDS:
-            return Lexeme(Token.OPERATOR, text, position, _KEYWORDS[text])
-        case Token.ESCAPED:
+        case TokenKind.IDENTIFIER if text in _KEYWORDS:
+            return Lexeme(TokenKind.OPERATOR, text, position, _KEYWORDS[text])
+        case TokenKind.ESCAPED:
             return Lexeme(kind, text, position, text[1:-1])
-        case Token.INT | Token.UINT:
+        case TokenKind.INT | TokenKind.UINT:
             return _integer(source, kind, text, position)
-        case Token.DOUBLE:
+        case TokenKind.DOUBLE:
             return Lexeme(kind, text, position, float(text))
-        case Token.STRING | Token.BYTES:
+        case TokenKind.STRING | TokenKind.BYTES:
             try:
-                return Lexeme(kind, text, position, _unquoted(text, kind is Token.BYTES))
+                return Lexeme(kind, text, position, _unquoted(text, kind is TokenKind.BYTES))
             except ValueError as exc:
                 raise CelSyntaxError([source.issue(position, str(exc))]) from exc
         case _:
             return Lexeme(kind, text, position)
 
 
-def _integer(source: Source, kind: Token, text: str, position: int) -> Lexeme:
+def _integer(source: SourceText, kind: TokenKind, text: str, position: int) -> Lexeme:
     """An int may be one beyond the largest, since a minus sign may stand before it."""
     digits = text.rstrip("uU")
-    largest = INT_MAX + 1 if kind is Token.INT else UINT_MAX
+    largest = INT_MAX + 1 if kind is TokenKind.INT else UINT_MAX
     # Python refuses to convert thousands of decimal digits, so length is looked at first.
     number = (
         int(digits, 16 if digits.startswith("0x") else 10) if len(digits.lstrip("0x")) <= 20 else largest + 1
     )
     if number > largest:
-        name = "int" if kind is Token.INT else "uint"
+        name = "int" if kind is TokenKind.INT else "uint"
         raise CelSyntaxError([source.issue(position, f"invalid {name} literal")])
-    return Lexeme(kind, text, position, number if kind is Token.INT else UInt(number))
+    return Lexeme(kind, text, position, number if kind is TokenKind.INT else UInt(number))
 
 
 def _unquoted(text: str, is_bytes: bool) -> str | bytes:

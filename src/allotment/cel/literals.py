@@ -22,7 +22,7 @@ def issues(checked: Checked, kubernetes: bool) -> Iterator[Issue]:
     while pending:
         expr, mixed = pending.pop()
         resolution = checked.calls.get(expr.id)
-        if isinstance(expr, ast.Call) and resolution is not None:
+        if isinstance(expr, ast.FunctionCall) and resolution is not None:
             mixed = mixed or any(overload.mixed for overload in resolution.overloads)
             yield from _call_issues(checked, expr)
         if kubernetes:
@@ -35,13 +35,13 @@ def _checked_children(checked: Checked, expr: Expr) -> Iterator[Expr]:
     if expr.id in checked.names:
         return
     resolution = checked.calls.get(expr.id)
-    if isinstance(expr, ast.Call) and resolution is not None and resolution.namespaced:
+    if isinstance(expr, ast.FunctionCall) and resolution is not None and resolution.namespaced:
         yield from expr.args
     else:
         yield from ast.children(expr)
 
 
-def _call_issues(checked: Checked, call: ast.Call) -> Iterator[Issue]:
+def _call_issues(checked: Checked, call: ast.FunctionCall) -> Iterator[Issue]:
     for overload in checked.calls[call.id].overloads:
         if overload.check is not None:
             for place, message in overload.check(call, lambda expr: checked.types[expr.id]):
@@ -57,7 +57,7 @@ def _kubernetes_issues(checked: Checked, expr: Expr, mixed: bool) -> Iterator[Is
             yield from _mixed(checked, [(e.key, checked.types[e.key.id]) for e in expr.entries])
             values = [(e.value, _unwrapped(checked, e.value, e.optional)) for e in expr.entries]
             yield from _mixed(checked, values)
-        case ast.Call(function="duration" | "timestamp" | "matches") if expr.args:
+        case ast.FunctionCall(function="duration" | "timestamp" | "matches") if expr.args:
             yield from _bad_literal(checked, expr)
 
 
@@ -83,7 +83,7 @@ def _equivalent(one: Type, two: Type) -> bool:
     )
 
 
-def _bad_literal(checked: Checked, call: ast.Call) -> Iterator[Issue]:
+def _bad_literal(checked: Checked, call: ast.FunctionCall) -> Iterator[Issue]:
     """The first argument is looked at, also of ``matches(text, pattern)``, where it is the text: upstream's slip."""
     literal = call.args[0]
     if not isinstance(literal, ast.Literal):

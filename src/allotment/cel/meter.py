@@ -25,19 +25,19 @@ from allotment.cel.patterns import check_computed_pattern
 from allotment.cel.plan import (
     PATTERNS,
     Among,
-    Call,
-    Choice,
+    Conditional,
     Const,
+    ExecutionPlan,
     Fold,
     Logical,
     MakeList,
     MakeMap,
-    Node,
     OrElse,
     Path,
-    Plan,
+    PathStep,
+    PlannedCall,
+    PlanNode,
     Presence,
-    Step,
     among_key,
     closed_nodes,
     node_id,
@@ -49,7 +49,7 @@ from allotment.cel.values import OPTIONAL_NONE, Optional, Value, make_literal_ma
 class Meter:
     """One evaluation. ``cost`` is right also after :class:`CelCostExceeded`."""
 
-    def __init__(self, plan: Plan, frame: list[Value], limit: int) -> None:
+    def __init__(self, plan: ExecutionPlan, frame: list[Value], limit: int) -> None:
         self.plan = plan
         self.frame = frame
         self.limit = limit
@@ -62,7 +62,7 @@ class Meter:
         self._prices: dict[int, CallCost | int] = {}
         self._closed = closed_nodes(plan.root)
         self._known: dict[int, tuple[Value, int]] = {}
-        self._inits: dict[int, Node] = {}
+        self._inits: dict[int, PlanNode] = {}
 
     def run(self) -> Value:
         """The value, or the error as a value. Raises only :class:`CelCostExceeded`."""
@@ -95,7 +95,7 @@ class Meter:
         for id_ in ids:
             self._pop(id_)
 
-    def _take(self, nodes: list[Node]) -> list[Value] | None:
+    def _take(self, nodes: list[PlanNode]) -> list[Value] | None:
         """The values of these nodes, in order, or None if one of them is missing."""
         values: list[Value] = []
         for node in reversed(nodes):
@@ -107,12 +107,12 @@ class Meter:
 
     # --- nodes
 
-    def _value(self, node: Node) -> Value:
+    def _value(self, node: PlanNode) -> Value:
         if node.id in self._closed and type(node) in _REPEATABLE:
             return self._repeated(node)
         return _EVALUATE[type(node)](self, node)
 
-    def _repeated(self, node: Node) -> Value:
+    def _repeated(self, node: PlanNode) -> Value:
         """A part that reads no variable is walked once, and once more if the limit is reached inside it."""
         known = self._known.get(node.id)
         if known is not None and self.cost + known[1] <= self.limit:
@@ -130,14 +130,14 @@ class Meter:
         self._pop(node.last_id)
         return self._push(value, node.last_id, 1)
 
-    def _choice(self, node: Choice) -> Value:
+    def _choice(self, node: Conditional) -> Value:
         value = self._resolved(node)
         self._drop(node.no.last_id, node.yes.last_id, node_id(node.test))
         return self._push(value, node.last_id)
 
-    def _resolved(self, node: Node) -> Value:
+    def _resolved(self, node: PlanNode) -> Value:
         """A path or choice as part of another: charged for its steps but not for itself."""
-        if isinstance(node, Choice):
+        if isinstance(node, Conditional):
             test = self._value(node.test)
             if type(test) is not bool:
                 return test if isinstance(test, CelRuntimeError) else CelNoSuchOverload()
@@ -161,7 +161,7 @@ class Meter:
             self.frame[slot] = value
         return value
 
-    def _walk(self, value: Value, steps: list[Step]) -> Value:
+    def _walk(self, value: Value, steps: list[PathStep]) -> Value:
         optional = type(value) is Optional
         if optional:
             if not value.present:
@@ -186,8 +186,8 @@ class Meter:
             self._push(value, step.id, 1)
         return Optional(value) if optional else value
 
-    def _key(self, node: Node) -> Value:
-        value = self._resolved(node) if isinstance(node, Path | Choice) else self._value(node)
+    def _key(self, node: PlanNode) -> Value:
+        value = self._resolved(node) if isinstance(node, Path | Conditional) else self._value(node)
         if isinstance(value, CelRuntimeError):
             raise value
         return value
@@ -197,7 +197,7 @@ class Meter:
         if type(value) is Optional:
             value = value.present
         path = node.path
-        if isinstance(path, Choice):
+        if isinstance(path, Conditional):
             self._drop(path.no.last_id, path.yes.last_id, node_id(path.test))
             return self._push(value, node.id, -1)
         self._drop(path.last_id)
@@ -240,7 +240,7 @@ class Meter:
 
     # --- calls
 
-    def _call(self, node: Call) -> Value:
+    def _call(self, node: PlannedCall) -> Value:
         result = self._called(node)
         args = self._take(node.args)
         if args is None:
@@ -250,7 +250,7 @@ class Meter:
             price = self._prices[node.id] = call_cost(node.function, node.overload, node.overloads)
         return self._push(result, node.id, price if isinstance(price, int) else price(args, result))
 
-    def _called(self, node: Call) -> Value:
+    def _called(self, node: PlannedCall) -> Value:
         values: list[Value] = []
         for arg in node.args:
             value = self._value(arg)
@@ -278,7 +278,7 @@ class Meter:
         except CelRuntimeError as exc:
             return exc
 
-    def _owns(self, node: Node) -> bool:
+    def _owns(self, node: PlanNode) -> bool:
         return isinstance(node, Path) and not node.steps and node.slot in self.plan.accumulators
 
     # --- aggregates
@@ -356,13 +356,13 @@ class Meter:
         return self._value(node.result)
 
 
-_REPEATABLE = frozenset({Call, Logical, MakeList, MakeMap, Fold})
-_EVALUATE: dict[type[Node], Callable[[Meter, Any], Value]] = {
+_REPEATABLE = frozenset({PlannedCall, Logical, MakeList, MakeMap, Fold})
+_EVALUATE: dict[type[PlanNode], Callable[[Meter, Any], Value]] = {
     Const: Meter._const,
     Path: Meter._path,
-    Choice: Meter._choice,
+    Conditional: Meter._choice,
     Presence: Meter._presence,
-    Call: Meter._call,
+    PlannedCall: Meter._call,
     Logical: Meter._logical,
     OrElse: Meter._or_else,
     Among: Meter._among,

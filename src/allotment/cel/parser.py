@@ -17,8 +17,8 @@ from typing import NoReturn
 from allotment.cel import ast
 from allotment.cel.ast import Expr
 from allotment.cel.declare import Macro, MacroError
-from allotment.cel.errors import CelSyntaxError, Issue, Source
-from allotment.cel.lexer import Lexeme, Token, tokenize
+from allotment.cel.errors import CelSyntaxError, Issue, SourceText
+from allotment.cel.lexer import Lexeme, TokenKind, tokenize
 from allotment.cel.recursion import Recursive, run
 from allotment.cel.values import INT_MAX
 
@@ -33,7 +33,7 @@ RESERVED = frozenset({
 _RELATIONS = {"<": "_<_", "<=": "_<=_", ">=": "_>=_", ">": "_>_", "==": "_==_", "!=": "_!=_", "in": "@in"}
 _SUMS = {"+": "_+_", "-": "_-_"}
 _PRODUCTS = {"*": "_*_", "/": "_/_", "%": "_%_"}
-_LITERALS = {Token.INT, Token.UINT, Token.DOUBLE, Token.STRING, Token.BYTES}
+_LITERALS = {TokenKind.INT, TokenKind.UINT, TokenKind.DOUBLE, TokenKind.STRING, TokenKind.BYTES}
 _BEGINNINGS = frozenset({"[", "{", "(", ".", "-", "!", "true", "false", "null"})
 _OPERAND = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 """What may begin an operand, as Kubernetes' messages list it."""
@@ -55,19 +55,19 @@ class Macros:
 class Syntax:
     """A parsed expression and the first id that is free in it."""
 
-    source: Source
+    source: SourceText
     expr: Expr
 
 
 def parse(text: str, macros: Macros, optional_syntax: bool = True) -> Syntax:
     """Raises :class:`CelSyntaxError` with the first fault."""
-    source = Source(text)
+    source = SourceText(text)
     parser = _Parser(source, macros, optional_syntax)
     return Syntax(source, run(parser.whole()))
 
 
 class _Parser:
-    def __init__(self, source: Source, macros: Macros, optional_syntax: bool) -> None:
+    def __init__(self, source: SourceText, macros: Macros, optional_syntax: bool) -> None:
         self.source = source
         self.tokens = tokenize(source)
         self.at = 0
@@ -90,7 +90,7 @@ class _Parser:
 
     def sees(self, text: str) -> bool:
         token = self.tokens[self.at]
-        return token.text == text and token.kind is Token.OPERATOR
+        return token.text == text and token.kind is TokenKind.OPERATOR
 
     def accept(self, text: str) -> Lexeme | None:
         return self.next() if self.sees(text) else None
@@ -111,7 +111,7 @@ class _Parser:
         """Leaves out a token that begins no operand, if one begins behind it, and goes on to what else is wrong."""
         stray, behind = self.token, self.tokens[min(self.at + 1, len(self.tokens) - 1)]
         goes_on = behind is not stray and (
-            behind.kind in _LITERALS or behind.kind is Token.IDENTIFIER or behind.text in _BEGINNINGS
+            behind.kind in _LITERALS or behind.kind is TokenKind.IDENTIFIER or behind.text in _BEGINNINGS
         )
         negated = self.at > 0 and self.tokens[self.at - 1].text == "!"
         word = "extraneous" if goes_on or negated else "mismatched"
@@ -141,8 +141,8 @@ class _Parser:
 
     def whole(self) -> Recursive[Expr]:
         expr: Expr = yield self.expression()
-        if self.token.kind is not Token.END:
-            last = self.tokens[self.at + 1].kind is Token.END
+        if self.token.kind is not TokenKind.END:
+            last = self.tokens[self.at + 1].kind is TokenKind.END
             self.fail(f"{'extraneous' if last else 'mismatched'} input '{self.token.text}' expecting <EOF>")
         if self.issues:
             raise CelSyntaxError(self.issues)
@@ -162,7 +162,7 @@ class _Parser:
             tests.append((call_id, mark.position, value, chosen))
             value = yield self.disjunction()
         for call_id, position, test, chosen in reversed(tests):
-            value = ast.Call(call_id, position, "_?_:_", None, [test, chosen, value])
+            value = ast.FunctionCall(call_id, position, "_?_:_", None, [test, chosen, value])
         self.depth -= 1
         return value
 
@@ -178,42 +178,44 @@ class _Parser:
             terms.append((yield inner()))
         if len(terms) == 1:
             return first
-        return ast.Call(self.make.fresh(), position, function, None, terms)
+        return ast.FunctionCall(self.make.fresh(), position, function, None, terms)
 
     def relation(self) -> Recursive[Expr]:
         left: Expr = yield self.sum()
         links = 0
-        while self.token.kind is Token.OPERATOR and self.token.text in _RELATIONS:
+        while self.token.kind is TokenKind.OPERATOR and self.token.text in _RELATIONS:
             links += 1
             self.deepen(links)
             operator = self.next()
             call_id = self.make.fresh()
             right = yield self.sum()
-            left = ast.Call(call_id, operator.position, _RELATIONS[operator.text], None, [left, right])
+            left = ast.FunctionCall(
+                call_id, operator.position, _RELATIONS[operator.text], None, [left, right]
+            )
         return left
 
     def sum(self) -> Recursive[Expr]:
         left: Expr = yield self.product()
         links = 0
-        while self.token.kind is Token.OPERATOR and self.token.text in _SUMS:
+        while self.token.kind is TokenKind.OPERATOR and self.token.text in _SUMS:
             links += 1
             self.deepen(links)
             operator = self.next()
             call_id = self.make.fresh()
             right = yield self.product()
-            left = ast.Call(call_id, operator.position, _SUMS[operator.text], None, [left, right])
+            left = ast.FunctionCall(call_id, operator.position, _SUMS[operator.text], None, [left, right])
         return left
 
     def product(self) -> Recursive[Expr]:
         left: Expr = yield self.unary()
         links = 0
-        while self.token.kind is Token.OPERATOR and self.token.text in _PRODUCTS:
+        while self.token.kind is TokenKind.OPERATOR and self.token.text in _PRODUCTS:
             links += 1
             self.deepen(links)
             operator = self.next()
             call_id = self.make.fresh()
             right = yield self.unary()
-            left = ast.Call(call_id, operator.position, _PRODUCTS[operator.text], None, [left, right])
+            left = ast.FunctionCall(call_id, operator.position, _PRODUCTS[operator.text], None, [left, right])
         return left
 
     def unary(self) -> Recursive[Expr]:
@@ -223,12 +225,12 @@ class _Parser:
         if self.sees("!") or self.sees("-"):
             while self.accept(mark.text):
                 count += 1
-        signed = count == 1 and mark.text == "-" and self.token.kind in (Token.INT, Token.DOUBLE)
+        signed = count == 1 and mark.text == "-" and self.token.kind in (TokenKind.INT, TokenKind.DOUBLE)
         call_id = self.make.fresh()
         operand: Expr = yield self.member(mark if signed else None)
         if signed or count % 2 == 0:
             return operand
-        return ast.Call(call_id, mark.position, "!_" if mark.text == "!" else "-_", None, [operand])
+        return ast.FunctionCall(call_id, mark.position, "!_" if mark.text == "!" else "-_", None, [operand])
 
     def member(self, negative: Lexeme | None = None) -> Recursive[Expr]:
         if negative is not None:
@@ -253,22 +255,22 @@ class _Parser:
         call_id = self.make.fresh()
         index = yield self.expression()
         self.expect("]")
-        return ast.Call(call_id, mark.position, function, None, [operand, index])
+        return ast.FunctionCall(call_id, mark.position, function, None, [operand, index])
 
     def selection(self, operand: Expr, dot: Lexeme) -> Recursive[Expr]:
         optional = self.optional_mark()
         name = self.next()
-        if name.kind is Token.ESCAPED:
+        if name.kind is TokenKind.ESCAPED:
             field = str(name.value)
-        elif name.kind is Token.IDENTIFIER:
+        elif name.kind is TokenKind.IDENTIFIER:
             field = name.text
         else:
             self.fail(f"mismatched input '{name.text}' expecting IDENTIFIER", name.position)
         if optional:
             label = ast.Literal(self.make.fresh(), name.position, field)
-            return ast.Call(self.make.fresh(), dot.position, "_?._", None, [operand, label])
+            return ast.FunctionCall(self.make.fresh(), dot.position, "_?._", None, [operand, label])
         opening = self.token
-        if name.kind is Token.IDENTIFIER and self.accept("("):
+        if name.kind is TokenKind.IDENTIFIER and self.accept("("):
             call_id = self.make.fresh()
             args = yield self.arguments(")")
             return self.call(call_id, opening.position, field, operand, args)
@@ -295,17 +297,17 @@ class _Parser:
                 self.error(exc.expr.position, exc.message)
             if expanded is not None:
                 return expanded
-        return ast.Call(call_id, position, function, target, args)
+        return ast.FunctionCall(call_id, position, function, target, args)
 
     # --- primaries
 
     def primary(self) -> Recursive[Expr]:
         token = self.token
         if token.kind in _LITERALS or (
-            token.kind is Token.OPERATOR and token.text in ("true", "false", "null")
+            token.kind is TokenKind.OPERATOR and token.text in ("true", "false", "null")
         ):
-            return self.number(None) if token.kind is Token.INT else self.constant()
-        if token.kind is Token.IDENTIFIER or self.sees("."):
+            return self.number(None) if token.kind is TokenKind.INT else self.constant()
+        if token.kind is TokenKind.IDENTIFIER or self.sees("."):
             inner = self.name()
         elif self.sees("("):
             inner = self.parenthesized()
@@ -327,7 +329,7 @@ class _Parser:
 
     def constant(self) -> Expr:
         token = self.next()
-        if token.kind is Token.DOUBLE and token.value in (float("inf"), float("-inf")):
+        if token.kind is TokenKind.DOUBLE and token.value in (float("inf"), float("-inf")):
             self.error(token.position, "invalid double literal")
         return ast.Literal(self.make.fresh(), token.position, token.value)
 
@@ -345,7 +347,7 @@ class _Parser:
     def name(self) -> Recursive[Expr]:
         dot = self.accept(".")
         token = self.next()
-        if token.kind is not Token.IDENTIFIER:
+        if token.kind is not TokenKind.IDENTIFIER:
             self.fail(f"mismatched input '{token.text}' expecting IDENTIFIER", token.position)
         name = ("." if dot else "") + token.text
         if self.sees("{") or self.starts_object():
@@ -367,7 +369,7 @@ class _Parser:
     def starts_object(self) -> bool:
         """Whether ``.name`` pairs and then a brace follow: ``pkg.Type{…}``."""
         at = self.at
-        while self.tokens[at].text == "." and self.tokens[at + 1].kind is Token.IDENTIFIER:
+        while self.tokens[at].text == "." and self.tokens[at + 1].kind is TokenKind.IDENTIFIER:
             at += 2
         return at > self.at and self.tokens[at].text == "{"
 
@@ -420,11 +422,11 @@ class _Parser:
                     break
             optional = self.optional_mark()
             field = self.next()
-            if field.kind not in (Token.IDENTIFIER, Token.ESCAPED):
+            if field.kind not in (TokenKind.IDENTIFIER, TokenKind.ESCAPED):
                 self.fail(f"mismatched input '{field.text}' expecting IDENTIFIER", field.position)
             colon = self.expect(":")
             value = yield self.expression()
-            label = field.value if field.kind is Token.ESCAPED else field.text
+            label = field.value if field.kind is TokenKind.ESCAPED else field.text
             fields.append(ast.FieldEntry(self.make.fresh(), colon.position, label, value, optional))
         self.expect("}")
         return ast.ObjectExpr(object_id, opening.position, name, fields)

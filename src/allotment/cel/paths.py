@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from allotment.cel.access import enter, has, seek
 from allotment.cel.code import COST, UNSET, Closure, Code, Frame
 from allotment.cel.errors import CelNoSuchOverload, CelRuntimeError
-from allotment.cel.plan import Path, Step
+from allotment.cel.plan import Path, PathStep
 from allotment.cel.recursion import Recursive
 from allotment.cel.values import OPTIONAL_NONE, Optional, Value
 
@@ -128,7 +128,7 @@ def _three(slot: int, keys: list[str], walk: _Walk) -> Closure:
 _FAST = {1: _one, 2: _two, 3: _three}
 
 
-def _walk(steps: list[Step], keys: list[_Key]) -> _Walk:
+def _walk(steps: list[PathStep], keys: list[_Key]) -> _Walk:
     """Step by step. Once a step is optional, so is the rest: absence ends the path with ``none``, and the
     steps that were not taken are not charged."""
     unspent = [sum(price for _, price in keys[number:]) for number in range(len(keys))]

@@ -16,7 +16,7 @@ from allotment.cel.environment import COST_LIMIT, Environment, Evaluation, Progr
 from allotment.cel.library import bindings, lists, strings
 from allotment.cel.library.kubernetes import KUBERNETES
 from allotment.cel.parser import Syntax
-from allotment.cel.plan import Rules, plan
+from allotment.cel.plan import LanguageRules, plan
 from allotment.cel.types import Type
 from allotment.cel.values import Value
 
@@ -26,7 +26,7 @@ _LIBRARIES: Final = (
     lists.INCLUDES,
     bindings.LIBRARY,
 )
-_RULES: Final = Rules(fold_failures=False, unique_keys=True, strict_presence=True)
+_RULES: Final = LanguageRules(fold_failures=False, unique_keys=True, strict_presence=True)
 _SCALARS: Final[dict[str, Type]] = {
     "bool": types.BOOL,
     "int": types.INT,

@@ -50,22 +50,22 @@ _PRIMITIVES = frozenset({str, int, UInt, float, bool})
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class PlanNode:
     id: int
 
 
 @dataclass(slots=True, eq=False)
-class Const(Node):
+class Const(PlanNode):
     value: Value
 
 
 @dataclass(slots=True, eq=False)
-class Step:
+class PathStep:
     """One link of a path: a constant key, or a key computed by a node."""
 
     id: int
     key: Value
-    node: Node | None = None
+    node: PlanNode | None = None
     optional: bool = False
     """``[?key]``: an absent key ends the path with ``optional.none()``."""
     test: bool = False
@@ -75,11 +75,11 @@ class Step:
 
 
 @dataclass(slots=True, eq=False)
-class Path(Node):
+class Path(PlanNode):
     slot: int | None
     """The variable it starts from, or None if it starts from ``origin``."""
-    origin: Node | None
-    steps: list[Step] = field(default_factory=list)
+    origin: PlanNode | None
+    steps: list[PathStep] = field(default_factory=list)
     name: str = ""
 
     @property
@@ -88,12 +88,12 @@ class Path(Node):
 
 
 @dataclass(slots=True, eq=False)
-class Choice(Node):
+class Conditional(PlanNode):
     """``test ? yes : no``."""
 
-    test: Node
-    yes: Path | Choice
-    no: Path | Choice
+    test: PlanNode
+    yes: Path | Conditional
+    no: Path | Conditional
 
     @property
     def last_id(self) -> int:
@@ -101,18 +101,18 @@ class Choice(Node):
 
 
 @dataclass(slots=True, eq=False)
-class Presence(Node):
+class Presence(PlanNode):
     """``has(…)``: a path whose last step tests."""
 
-    path: Path | Choice
+    path: Path | Conditional
 
 
 @dataclass(slots=True, eq=False)
-class Call(Node):
+class PlannedCall(PlanNode):
     function: Function
     overload: str
     """The id, or "" if it is found out at run time."""
-    args: list[Node]
+    args: list[PlanNode]
     impl: Overload | None
     """The overload to call without looking at the arguments, where the checker is certain."""
     overloads: tuple[Overload, ...]
@@ -123,51 +123,51 @@ class Call(Node):
 
 
 @dataclass(slots=True, eq=False)
-class Logical(Node):
+class Logical(PlanNode):
     conjunction: bool
-    terms: list[Node]
+    terms: list[PlanNode]
 
 
 @dataclass(slots=True, eq=False)
-class OrElse(Node):
+class OrElse(PlanNode):
     """``left.or(right)`` and, with ``unwrap``, ``left.orValue(right)``."""
 
-    left: Node
-    right: Node
+    left: PlanNode
+    right: PlanNode
     unwrap: bool
 
 
 @dataclass(slots=True, eq=False)
-class Among(Node):
+class Among(PlanNode):
     """``item in [constants]``."""
 
-    item: Node
+    item: PlanNode
     values: frozenset[tuple[bool, Value]]
 
 
 @dataclass(slots=True, eq=False)
-class MakeList(Node):
-    elements: list[Node]
+class MakeList(PlanNode):
+    elements: list[PlanNode]
     optional: frozenset[int]
 
 
 @dataclass(slots=True, eq=False)
-class MakeMap(Node):
-    entries: list[tuple[Node, Node, bool]]
+class MakeMap(PlanNode):
+    entries: list[tuple[PlanNode, PlanNode, bool]]
     """Key, value, and whether the value is an optional to be unwrapped or left out."""
     unique_keys: bool
 
 
 @dataclass(slots=True, eq=False)
-class Fold(Node):
-    range: Node
+class Fold(PlanNode):
+    range: PlanNode
     variable: int
     variable2: int | None
     accumulator: int
-    init: Node
-    condition: Node
-    step: Node
-    result: Node
+    init: PlanNode
+    condition: PlanNode
+    step: PlanNode
+    result: PlanNode
 
     @property
     def binds(self) -> bool:
@@ -176,8 +176,8 @@ class Fold(Node):
 
 
 @dataclass(slots=True)
-class Plan:
-    root: Node
+class ExecutionPlan:
+    root: PlanNode
     slots: int
     """Size of the frame."""
     variables: dict[str, int]
@@ -186,7 +186,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class LanguageRules:
     """Where dialects differ on what a text may say; the defaults are Kubernetes'."""
 
     fold_failures: bool = True
@@ -197,28 +197,28 @@ class Rules:
     """Asking whether a number or a string has a field is an error; else it has none."""
 
 
-KUBERNETES = Rules()
+KUBERNETES = LanguageRules()
 
 
-def plan(checked: Checked, rules: Rules = KUBERNETES) -> Plan:
+def plan(checked: Checked, rules: LanguageRules = KUBERNETES) -> ExecutionPlan:
     """Raises :class:`CelCheckError`."""
     planner = _Planner(checked, rules)
     root = run(planner.node(checked.expr))
-    return Plan(root, planner.slots, planner.variables, frozenset(planner.accumulators))
+    return ExecutionPlan(root, planner.slots, planner.variables, frozenset(planner.accumulators))
 
 
-def children(node: Node) -> Iterator[Node]:
+def children(node: PlanNode) -> Iterator[PlanNode]:
     """Nodes directly inside a node."""
     match node:
         case Path():
             if node.origin is not None:
                 yield node.origin
             yield from (step.node for step in node.steps if step.node is not None)
-        case Choice():
+        case Conditional():
             yield from (node.test, node.yes, node.no)
         case Presence():
             yield node.path
-        case Call():
+        case PlannedCall():
             yield from node.args
         case Logical():
             yield from node.terms
@@ -234,7 +234,7 @@ def children(node: Node) -> Iterator[Node]:
             yield from (node.range, node.init, node.condition, node.step, node.result)
 
 
-def nodes(root: Node) -> Iterator[Node]:
+def nodes(root: PlanNode) -> Iterator[PlanNode]:
     """Every node, parents first."""
     pending = [root]
     while pending:
@@ -243,7 +243,7 @@ def nodes(root: Node) -> Iterator[Node]:
         pending.extend(children(node))
 
 
-def closed_nodes(root: Node) -> frozenset[int]:
+def closed_nodes(root: PlanNode) -> frozenset[int]:
     """Ids of nodes that read no variable but those bound inside them: their value is always the same."""
     free: dict[int, frozenset[int]] = {}
     closed: set[int] = set()
@@ -259,9 +259,9 @@ def closed_nodes(root: Node) -> frozenset[int]:
     return frozenset(closed)
 
 
-def node_id(node: Node) -> int:
+def node_id(node: PlanNode) -> int:
     """The id under which upstream files the value of a node: a path's is that of its last step."""
-    return node.last_id if isinstance(node, Path | Choice) else node.id
+    return node.last_id if isinstance(node, Path | Conditional) else node.id
 
 
 def among_key(value: Value) -> tuple[bool, Value]:
@@ -270,7 +270,7 @@ def among_key(value: Value) -> tuple[bool, Value]:
 
 
 class _Planner:
-    def __init__(self, checked: Checked, rules: Rules) -> None:
+    def __init__(self, checked: Checked, rules: LanguageRules) -> None:
         self.checked = checked
         self.rules = rules
         self.slots = FIRST_SLOT
@@ -286,7 +286,7 @@ class _Planner:
         self.slots += 1
         return self.slots - 1
 
-    def node(self, expr: Expr) -> Recursive[Node]:
+    def node(self, expr: Expr) -> Recursive[PlanNode]:
         match expr:
             case ast.Literal():
                 return Const(expr.id, expr.value)
@@ -296,7 +296,7 @@ class _Planner:
                 return self.name(expr)
             case ast.Select():
                 inner = self.select(expr)
-            case ast.Call():
+            case ast.FunctionCall():
                 inner = self.call(expr)
             case ast.ListExpr():
                 inner = self.list(expr)
@@ -306,10 +306,10 @@ class _Planner:
                 inner = self.fold(expr)
             case _:
                 self.fault(expr, "objects cannot be built here")
-        built: Node = yield inner
+        built: PlanNode = yield inner
         return built
 
-    def name(self, expr: ast.Ident | ast.Select) -> Node:
+    def name(self, expr: ast.Ident | ast.Select) -> PlanNode:
         variable = self.checked.names[expr.id]
         if variable.constant:
             return Const(expr.id, variable.value)
@@ -322,23 +322,23 @@ class _Planner:
 
     # --- paths
 
-    def select(self, expr: ast.Select) -> Recursive[Node]:
-        operand: Node = yield self.node(expr.operand)
+    def select(self, expr: ast.Select) -> Recursive[PlanNode]:
+        operand: PlanNode = yield self.node(expr.operand)
         path = self.path(operand)
-        _extend(path, Step(expr.id, expr.field, test=expr.test_only, strict=self.rules.strict_presence))
+        _extend(path, PathStep(expr.id, expr.field, test=expr.test_only, strict=self.rules.strict_presence))
         return Presence(expr.id, path) if expr.test_only else path
 
-    def path(self, node: Node) -> Path | Choice:
-        if isinstance(node, Path | Choice):
+    def path(self, node: PlanNode) -> Path | Conditional:
+        if isinstance(node, Path | Conditional):
             return node
         return Path(node.id, None, node)
 
-    def index(self, expr: ast.Call, operand: Node, key: Node, optional: bool) -> Node:
+    def index(self, expr: ast.FunctionCall, operand: PlanNode, key: PlanNode, optional: bool) -> PlanNode:
         path = self.path(operand)
         constant = isinstance(key, Const) and type(key.value) in _KEYS
         if isinstance(key, Const) and not constant and self.rules.fold_failures:
             self.fault(expr, "invalid qualifier type: a list or map cannot be indexed by this")
-        step = Step(
+        step = PathStep(
             expr.id,
             key.value if isinstance(key, Const) else None,
             None if constant else key,
@@ -350,12 +350,12 @@ class _Planner:
 
     # --- calls
 
-    def call(self, expr: ast.Call) -> Recursive[Node]:
+    def call(self, expr: ast.FunctionCall) -> Recursive[PlanNode]:
         resolution = self.checked.calls[expr.id]
         operands = list(expr.args)
         if expr.target is not None and not resolution.namespaced:
             operands.insert(0, expr.target)
-        args: list[Node] = []
+        args: list[PlanNode] = []
         for operand in operands:
             args.append((yield self.node(operand)))  # noqa: PERF401 - a comprehension cannot yield
         name = resolution.function.name
@@ -363,14 +363,14 @@ class _Planner:
             case "_&&_" | "_||_":
                 return Logical(expr.id, name == "_&&_", args)
             case "_?_:_":
-                return Choice(expr.id, args[0], self.branch(args[1]), self.branch(args[2]))
+                return Conditional(expr.id, args[0], self.branch(args[1]), self.branch(args[2]))
             case "_[_]" | "_[?_]" | "_?._":
                 return self.index(expr, args[0], args[1], optional=name != "_[_]")
             case "or" | "orValue" if len(args) == 2:
                 return OrElse(expr.id, args[0], args[1], unwrap=name == "orValue")
         overloads = resolution.overloads
         call = self.plain_call(expr, resolution.function, overloads, operands, args)
-        if isinstance(call, Call) and call.overload == "in_list" and isinstance(args[1], Const):
+        if isinstance(call, PlannedCall) and call.overload == "in_list" and isinstance(args[1], Const):
             return self.among(call, args[0], args[1].value)
         if name in _CONVERSIONS and len(args) == 1 and isinstance(args[0], Const):
             return self.converted(expr, call, args[0])
@@ -378,17 +378,17 @@ class _Planner:
             self.check_pattern(expr, args[1].value)
         return call
 
-    def branch(self, node: Node) -> Path | Choice:
+    def branch(self, node: PlanNode) -> Path | Conditional:
         return node.path if isinstance(node, Presence) else self.path(node)
 
     def plain_call(
         self,
-        expr: ast.Call,
+        expr: ast.FunctionCall,
         function: Function,
         overloads: tuple[Overload, ...],
         operands: list[Expr],
-        args: list[Node],
-    ) -> Call:
+        args: list[PlanNode],
+    ) -> PlannedCall:
         single = overloads[0] if len(overloads) == 1 else None
         types = [self.sure.get(operand.id) for operand in operands]
         sure = single is not None and all(
@@ -402,7 +402,7 @@ class _Planner:
                 o for o in function.overloads if o.member == member and len(o.params) == len(args)
             )
         pattern = function.name in PATTERNS and len(args) >= 2 and isinstance(args[1], Const)
-        return Call(
+        return PlannedCall(
             expr.id,
             function,
             single.id if single is not None else "",
@@ -413,14 +413,14 @@ class _Planner:
             stops=len(args) > 2 or pattern or (single is None and not generic) or function.name == "format",
         )
 
-    def among(self, call: Call, item: Node, values: list[Value]) -> Node:
+    def among(self, call: PlannedCall, item: PlanNode, values: list[Value]) -> PlanNode:
         if not values:
             return Const(call.id, False)
         if any(type(value) not in _PRIMITIVES for value in values):
             return call
         return Among(call.id, item, frozenset(map(among_key, values)))
 
-    def converted(self, expr: ast.Call, call: Call, arg: Const) -> Node:
+    def converted(self, expr: ast.FunctionCall, call: PlannedCall, arg: Const) -> PlanNode:
         try:
             impl = call.impl or dispatch(call.function.name, call.overloads, (arg.value,))
             assert impl.impl is not None
@@ -430,7 +430,7 @@ class _Planner:
                 self.fault(expr, str(exc))
             return call
 
-    def check_pattern(self, expr: ast.Call, pattern: str) -> None:
+    def check_pattern(self, expr: ast.FunctionCall, pattern: str) -> None:
         try:
             compile_pattern(pattern)
         except CelRuntimeError as exc:
@@ -439,19 +439,19 @@ class _Planner:
 
     # --- aggregates
 
-    def list(self, expr: ast.ListExpr) -> Recursive[Node]:
-        elements: list[Node] = []
+    def list(self, expr: ast.ListExpr) -> Recursive[PlanNode]:
+        elements: list[PlanNode] = []
         for element in expr.elements:
             elements.append((yield self.node(element)))  # noqa: PERF401 - a comprehension cannot yield
         if not expr.optional and all(isinstance(e, Const) for e in elements):
             return Const(expr.id, [e.value for e in elements if isinstance(e, Const)])
         return MakeList(expr.id, elements, expr.optional)
 
-    def map(self, expr: ast.MapExpr) -> Recursive[Node]:
-        entries: list[tuple[Node, Node, bool]] = []
+    def map(self, expr: ast.MapExpr) -> Recursive[PlanNode]:
+        entries: list[tuple[PlanNode, PlanNode, bool]] = []
         for entry in expr.entries:
-            key: Node = yield self.node(entry.key)
-            value: Node = yield self.node(entry.value)
+            key: PlanNode = yield self.node(entry.key)
+            value: PlanNode = yield self.node(entry.value)
             entries.append((key, value, entry.optional))
         constants = [
             (key.value, value.value)
@@ -465,9 +465,9 @@ class _Planner:
                 pass  # raised again at every evaluation
         return MakeMap(expr.id, entries, self.rules.unique_keys)
 
-    def fold(self, expr: ast.Comprehension) -> Recursive[Node]:
-        init: Node = yield self.node(expr.init)
-        ranged: Node = yield self.node(expr.range)
+    def fold(self, expr: ast.Comprehension) -> Recursive[PlanNode]:
+        init: PlanNode = yield self.node(expr.init)
+        ranged: PlanNode = yield self.node(expr.range)
         accumulator, variable = self.slot(), self.slot()
         variable2 = self.slot() if expr.variable2 is not None else None
         self.accumulators.add(accumulator)
@@ -476,20 +476,20 @@ class _Planner:
         if expr.variable2 is not None and variable2 is not None:
             loop[expr.variable2] = variable2
         self.locals.append(loop)
-        condition: Node = yield self.node(expr.condition)
-        step: Node = yield self.node(expr.step)
+        condition: PlanNode = yield self.node(expr.condition)
+        step: PlanNode = yield self.node(expr.step)
         self.locals.pop()
-        result: Node = yield self.node(expr.result)
+        result: PlanNode = yield self.node(expr.result)
         self.locals.pop()
         return Fold(expr.id, ranged, variable, variable2, accumulator, init, condition, step, result)
 
 
-def _extend(path: Path | Choice, step: Step) -> None:
+def _extend(path: Path | Conditional, step: PathStep) -> None:
     """A step behind a choice is a step behind both its branches."""
-    pending: list[Path | Choice] = [path]
+    pending: list[Path | Conditional] = [path]
     while pending:
         target = pending.pop()
-        if isinstance(target, Choice):
+        if isinstance(target, Conditional):
             pending += (target.yes, target.no)
         else:
             target.steps.append(step)

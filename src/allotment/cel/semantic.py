@@ -34,8 +34,8 @@ from allotment.cel.library import (
     standard,
     strings,
 )
-from allotment.cel.plan import Call, Const, Path, nodes, plan
-from allotment.cel.types import BOOL, INT, QUANTITY, SEMVER, STRING, Kind, Type, list_of, map_of
+from allotment.cel.plan import Const, Path, PlannedCall, nodes, plan
+from allotment.cel.types import BOOL, INT, QUANTITY, SEMVER, STRING, Type, TypeKind, list_of, map_of
 from allotment.cel.values import Value
 
 TypedMaps: TypeAlias = Mapping[str, Mapping[str, Value]]
@@ -186,7 +186,7 @@ def compile_semantic(expression: str) -> SemanticSelector:
 def _compile(expression: str) -> SemanticSelector | CelCompileError:
     try:
         checked = _ENVIRONMENT.check(expression)
-        if checked.output.kind not in (Kind.BOOL, Kind.DYN):
+        if checked.output.kind not in (TypeKind.BOOL, TypeKind.DYN):
             message = f"must evaluate to bool, not {checked.output}"
             raise CelCheckError([checked.source.issue(checked.expr.position, message)])
         issues = _bad_literals(checked)
@@ -194,7 +194,7 @@ def _compile(expression: str) -> SemanticSelector | CelCompileError:
             raise CelCheckError(issues)
         steps = plan(checked)
         for node in nodes(steps.root):
-            if isinstance(node, Call) and node.overload.startswith(tuple(_READERS)):
+            if isinstance(node, PlannedCall) and node.overload.startswith(tuple(_READERS)):
                 _read_literals(node)
         return SemanticSelector(Program(expression, checked, steps, _ENVIRONMENT.limits))
     except CelCompileError as exc:
@@ -205,7 +205,11 @@ def _bad_literals(checked: Checked) -> list[Issue]:
     issues: list[Issue] = []
     for expr in ast.walk(checked.expr):
         resolution = checked.calls.get(expr.id)
-        if not isinstance(expr, ast.Call) or resolution is None or resolution.function.name not in _OPERATORS:
+        if (
+            not isinstance(expr, ast.FunctionCall)
+            or resolution is None
+            or resolution.function.name not in _OPERATORS
+        ):
             continue
         read = _READERS.get(resolution.overloads[0].id.partition("_")[0])
         for arg in expr.args if read is not None else ():
@@ -217,7 +221,7 @@ def _bad_literals(checked: Checked) -> list[Issue]:
     return issues
 
 
-def _read_literals(call: Call) -> None:
+def _read_literals(call: PlannedCall) -> None:
     """Puts what a literal says in place of the literal; it is known to be readable."""
     read = _READERS[call.overload.partition("_")[0]]
     for arg in call.args:
@@ -231,7 +235,7 @@ def _reads(program: Program) -> frozenset[MapRead]:
     reads: set[MapRead] = set()
     asked: set[int] = set()
     for node in nodes(program.plan.root):
-        if isinstance(node, Call) and node.function.name == "@in" and isinstance(node.args[0], Const):
+        if isinstance(node, PlannedCall) and node.function.name == "@in" and isinstance(node.args[0], Const):
             path = node.args[1]
             if (
                 isinstance(path, Path)

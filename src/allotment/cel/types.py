@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 
-class Kind(Enum):
+class TypeKind(Enum):
     """What shape of type a term is; costs and assignability are decided on it."""
 
     DYN = auto()
@@ -41,7 +41,7 @@ class Kind(Enum):
 class Type:
     """One type term. ``str(t)`` is the notation of error messages: ``map(string, list(int))``."""
 
-    kind: Kind
+    kind: TypeKind
     name: str
     params: tuple[Type, ...] = ()
     nullable: bool = False
@@ -54,50 +54,50 @@ class Type:
         return f"wrapper({text})" if self.nullable else text
 
 
-DYN = Type(Kind.DYN, "dyn")
-ANY = Type(Kind.ANY, "any")
-ERROR = Type(Kind.ERROR, "!error!")
-NULL = Type(Kind.NULL, "null_type")
-BOOL = Type(Kind.BOOL, "bool")
-INT = Type(Kind.INT, "int")
-UINT = Type(Kind.UINT, "uint")
-DOUBLE = Type(Kind.DOUBLE, "double")
-STRING = Type(Kind.STRING, "string")
-BYTES = Type(Kind.BYTES, "bytes")
-TIMESTAMP = Type(Kind.TIMESTAMP, "google.protobuf.Timestamp")
-DURATION = Type(Kind.DURATION, "google.protobuf.Duration")
+DYN = Type(TypeKind.DYN, "dyn")
+ANY = Type(TypeKind.ANY, "any")
+ERROR = Type(TypeKind.ERROR, "!error!")
+NULL = Type(TypeKind.NULL, "null_type")
+BOOL = Type(TypeKind.BOOL, "bool")
+INT = Type(TypeKind.INT, "int")
+UINT = Type(TypeKind.UINT, "uint")
+DOUBLE = Type(TypeKind.DOUBLE, "double")
+STRING = Type(TypeKind.STRING, "string")
+BYTES = Type(TypeKind.BYTES, "bytes")
+TIMESTAMP = Type(TypeKind.TIMESTAMP, "google.protobuf.Timestamp")
+DURATION = Type(TypeKind.DURATION, "google.protobuf.Duration")
 
 
 def list_of(element: Type) -> Type:
-    return Type(Kind.LIST, "list", (element,))
+    return Type(TypeKind.LIST, "list", (element,))
 
 
 def map_of(key: Type, value: Type) -> Type:
-    return Type(Kind.MAP, "map", (key, value))
+    return Type(TypeKind.MAP, "map", (key, value))
 
 
 def type_of(inner: Type) -> Type:
     """The type of a type: ``type(int)`` is what the identifier ``int`` has."""
-    return Type(Kind.TYPE, "type", (inner,))
+    return Type(TypeKind.TYPE, "type", (inner,))
 
 
 def optional_of(inner: Type) -> Type:
-    return Type(Kind.OPAQUE, "optional_type", (inner,))
+    return Type(TypeKind.OPAQUE, "optional_type", (inner,))
 
 
 def object_type(name: str) -> Type:
     """A named type with fields or methods of its own, such as ``kubernetes.Quantity``."""
-    return Type(Kind.OBJECT, name)
+    return Type(TypeKind.OBJECT, name)
 
 
 def opaque_type(name: str, *params: Type) -> Type:
     """A named type of which the language knows nothing, such as ``net.IP``."""
-    return Type(Kind.OPAQUE, name, params)
+    return Type(TypeKind.OPAQUE, name, params)
 
 
 def param(name: str) -> Type:
     """A type parameter of a signature: ``param("T")``."""
-    return Type(Kind.PARAM, name)
+    return Type(TypeKind.PARAM, name)
 
 
 def wrapper_of(primitive: Type) -> Type:
@@ -119,7 +119,7 @@ def describe(type_: Type, depth: int = 12) -> str:
 
 
 def is_optional(type_: Type) -> bool:
-    return type_.kind is Kind.OPAQUE and type_.name == "optional_type"
+    return type_.kind is TypeKind.OPAQUE and type_.name == "optional_type"
 
 
 def is_dynamic(type_: Type) -> bool:
@@ -135,8 +135,13 @@ def parts(type_: Type) -> Iterator[Type]:
         pending.extend(term.params)
 
 
-_SHORT = {Kind.ANY: "any", Kind.NULL: "null", Kind.TIMESTAMP: "timestamp", Kind.DURATION: "duration"}
-_DYNAMIC = frozenset({Kind.DYN, Kind.ANY, Kind.ERROR})
+_SHORT = {
+    TypeKind.ANY: "any",
+    TypeKind.NULL: "null",
+    TypeKind.TIMESTAMP: "timestamp",
+    TypeKind.DURATION: "duration",
+}
+_DYNAMIC = frozenset({TypeKind.DYN, TypeKind.ANY, TypeKind.ERROR})
 
 QUANTITY = object_type("kubernetes.Quantity")
 SEMVER = object_type("kubernetes.Semver")

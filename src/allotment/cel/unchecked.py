@@ -33,7 +33,7 @@ class _Resolver:
             self.out.names[expr.id] = self.variable(expr.name)
         elif isinstance(expr, ast.Comprehension):
             yield self.comprehension(expr)
-        elif isinstance(expr, ast.Call):
+        elif isinstance(expr, ast.FunctionCall):
             yield self.call(expr)
         elif not self.is_qualified(expr):
             for child in ast.children(expr):
@@ -55,7 +55,7 @@ class _Resolver:
             self.out.names[expr.id] = found
         return found is not None
 
-    def call(self, expr: ast.Call) -> Recursive[None]:
+    def call(self, expr: ast.FunctionCall) -> Recursive[None]:
         for arg in expr.args:
             yield self.visit(arg)
         target = expr.target

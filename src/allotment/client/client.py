@@ -21,7 +21,7 @@ import msgspec
 
 from allotment.api.meta import ApiStruct
 from allotment.api.status import Conflict, Invalid, StatusError, TooManyRequests, Unavailable, from_status
-from allotment.client.form import Form, Identity, Obj, Plain, Resource, Typed, resource_of
+from allotment.client.form import Form, Obj, ObjectIdentity, Plain, ResourcePath, Typed, resource_of
 from allotment.client.transport import Call, Disconnected, Reply, Transport
 
 T = TypeVar("T")
@@ -128,7 +128,7 @@ class Client:
 
     def plain(self, api_version: str, plural: str, *, namespaced: bool = True) -> Collection[Obj]:
         """The objects of any kind, as JSON values."""
-        return Collection(self, Resource(api_version, plural, namespaced), Plain())
+        return Collection(self, ResourcePath(api_version, plural, namespaced), Plain())
 
     async def send(self, call: Call) -> Reply:
         """The reply to a request that succeeded; raises StatusError for one that did not."""
@@ -161,7 +161,7 @@ class Client:
 class Collection(Generic[T]):
     """All objects of one kind. An empty namespace means the whole cluster where that makes sense."""
 
-    def __init__(self, client: Client, resource: Resource, form: Form[T]) -> None:
+    def __init__(self, client: Client, resource: ResourcePath, form: Form[T]) -> None:
         self.client = client
         self.resource = resource
         self.form = form
@@ -272,13 +272,13 @@ class Collection(Generic[T]):
         subresource: str = "",
         uid: str = "",
         version: str | int = "",
-    ) -> Identity:
+    ) -> ObjectIdentity:
         """A :meth:`patch` for who wants to know of the result only which version it is: it is not read as a whole,
         which for a large object takes longer than all the rest of the call."""
         path, query = self.resource.path(namespace, name, subresource), self.client.writing(False)
         reply = await self._patched(path, query, patch, type_, uid, version)
         meta = _decoded(_HEADS, reply.body, "object").metadata
-        return Identity(meta.namespace, meta.name, meta.uid, int(meta.resource_version or 0))
+        return ObjectIdentity(meta.namespace, meta.name, meta.uid, int(meta.resource_version or 0))
 
     async def apply(
         self,

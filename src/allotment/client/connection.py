@@ -41,7 +41,7 @@ class Connection:
     server: str
     ssl: ssl.SSLContext | None = None
     namespace: str = "default"
-    token: Token | None = None
+    token: BearerToken | None = None
     impersonate: tuple[tuple[str, str], ...] = ()
     certificate: ClientCertificate | None = None
 
@@ -93,7 +93,7 @@ class ClientCertificate:
         )
 
 
-class Token:
+class BearerToken:
     """A bearer token that stays the same."""
 
     def __init__(self, value: str) -> None:
@@ -106,7 +106,7 @@ class Token:
         """There is no other."""
 
 
-class TokenFile(Token):
+class TokenFile(BearerToken):
     """A token that something else renews in a file."""
 
     def __init__(self, path: Path) -> None:
@@ -123,7 +123,7 @@ class TokenFile(Token):
         self._read_at = None
 
 
-class ExecToken(Token):
+class ExecToken(BearerToken):
     """A token, a client certificate or both that a program prints. Several requests at once wait for one run of it."""
 
     def __init__(self, spec: Mapping[str, Any], file: Path, context: ssl.SSLContext | None) -> None:
@@ -317,11 +317,11 @@ def _names(entries: _Entries) -> str:
     return ", ".join(sorted(entries)) or "none"
 
 
-def _token(user: dict[str, Any], file: Path, context: ssl.SSLContext | None) -> Token | None:
+def _token(user: dict[str, Any], file: Path, context: ssl.SSLContext | None) -> BearerToken | None:
     if path := user.get("tokenFile"):
         return TokenFile(file.parent / str(path))
     if value := user.get("token"):
-        return Token(str(value))
+        return BearerToken(str(value))
     if isinstance(user.get("exec"), dict):
         return ExecToken(user["exec"], file, context)
     if "auth-provider" in user:

@@ -14,17 +14,17 @@ import msgspec
 
 from allotment.api.status import NotAcceptable, NotFound
 from allotment.client.client import Client
-from allotment.client.form import Resource
+from allotment.client.form import ResourcePath
 from allotment.client.transport import Call
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class AnnouncedResource:
     """A resource as the server announces it."""
 
-    resource: Resource
+    resource: ResourcePath
     short_names: tuple[str, ...] = ()
     verbs: frozenset[str] = frozenset()
     subresources: frozenset[str] = frozenset()
@@ -33,10 +33,10 @@ class Served:
 class Discovery:
     """All that a server serves, the preferred version of each group first."""
 
-    def __init__(self, served: list[Served]) -> None:
+    def __init__(self, served: list[AnnouncedResource]) -> None:
         self.served = served
 
-    def find(self, plural: str, *groups: str) -> Served | None:
+    def find(self, plural: str, *groups: str) -> AnnouncedResource | None:
         """The resource in the first of these groups that has it, in the server's preferred version."""
         for group in groups:
             for known in self.served:
@@ -50,14 +50,14 @@ class Discovery:
             for known in self.served
         )
 
-    def of_kind(self, api_version: str, kind: str) -> Resource:
+    def of_kind(self, api_version: str, kind: str) -> ResourcePath:
         """Where objects that say this of themselves are served. Raises KeyError."""
         for known in self.served:
             if known.resource.api_version == api_version and known.resource.kind == kind:
                 return known.resource
         raise KeyError(f"the server has no {kind} in {api_version}")
 
-    def named(self, word: str) -> Served | None:
+    def named(self, word: str) -> AnnouncedResource | None:
         """What a person means by a word: plural, singular kind, short name, each also as ``plural.group``."""
         name, _, group = word.lower().partition(".")
         for known in self.served:
@@ -73,7 +73,7 @@ async def discover(client: Client) -> Discovery:
     return Discovery([served for part in parts for served in part])
 
 
-async def _root(client: Client, path: str) -> list[Served]:
+async def _root(client: Client, path: str) -> list[AnnouncedResource]:
     try:
         reply = await client.send(Call("GET", path, {}, {"Accept": f"{_AGGREGATED},application/json"}))
     except (NotFound, NotAcceptable):
@@ -93,12 +93,12 @@ async def _root(client: Client, path: str) -> list[Served]:
     ]
 
 
-def _aggregated(group: str, version: str, resource: dict[str, Any]) -> Served:
+def _aggregated(group: str, version: str, resource: dict[str, Any]) -> AnnouncedResource:
     api_version = f"{group}/{version}" if group else version
     kind = (resource.get("responseKind") or {}).get("kind", "")
-    where = Resource(api_version, resource["resource"], resource.get("scope") == "Namespaced", kind)
+    where = ResourcePath(api_version, resource["resource"], resource.get("scope") == "Namespaced", kind)
     parts = [part["subresource"] for part in resource.get("subresources") or ()]
-    return Served(
+    return AnnouncedResource(
         where,
         tuple(resource.get("shortNames") or ()),
         frozenset(resource.get("verbs") or ()),
@@ -116,7 +116,7 @@ def _api_versions(body: dict[str, Any]) -> list[str]:
     return found
 
 
-def _plain(api_version: str, listed: dict[str, Any]) -> list[Served]:
+def _plain(api_version: str, listed: dict[str, Any]) -> list[AnnouncedResource]:
     entries = listed.get("resources") or ()
     parts: dict[str, set[str]] = {}
     for entry in entries:
@@ -124,8 +124,8 @@ def _plain(api_version: str, listed: dict[str, Any]) -> list[Served]:
         if part:
             parts.setdefault(plural, set()).add(part)
     return [
-        Served(
-            Resource(api_version, entry["name"], bool(entry.get("namespaced")), entry["kind"]),
+        AnnouncedResource(
+            ResourcePath(api_version, entry["name"], bool(entry.get("namespaced")), entry["kind"]),
             tuple(entry.get("shortNames") or ()),
             frozenset(entry.get("verbs") or ()),
             frozenset(parts.get(entry["name"], ())),

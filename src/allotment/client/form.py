@@ -18,7 +18,7 @@ S = TypeVar("S", bound=ApiStruct)
 Obj = dict[str, Any]
 
 
-class Identity(NamedTuple):
+class ObjectIdentity(NamedTuple):
     """What tells one object, and one state of it, from others. The version is opaque but grows."""
 
     namespace: str
@@ -38,7 +38,7 @@ class Form(Protocol[T]):
 
     def write(self, obj: T) -> bytes: ...
 
-    def identity(self, obj: T) -> Identity: ...
+    def identity(self, obj: T) -> ObjectIdentity: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class Typed(Generic[S]):
     def write(self, obj: S) -> bytes:
         return codec.encode(obj)
 
-    def identity(self, obj: S) -> Identity:
+    def identity(self, obj: S) -> ObjectIdentity:
         meta = cast(Any, obj).metadata
-        return Identity(meta.namespace, meta.name, meta.uid, int(meta.resource_version or 0))
+        return ObjectIdentity(meta.namespace, meta.name, meta.uid, int(meta.resource_version or 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,16 @@ class Plain:
     def write(self, obj: Obj) -> bytes:
         return msgspec.json.encode(obj)
 
-    def identity(self, obj: Obj) -> Identity:
+    def identity(self, obj: Obj) -> ObjectIdentity:
         meta = obj.get("metadata") or {}
         version = meta.get("resourceVersion") or "0"
-        return Identity(meta.get("namespace", ""), meta.get("name", ""), meta.get("uid", ""), int(version))
+        return ObjectIdentity(
+            meta.get("namespace", ""), meta.get("name", ""), meta.get("uid", ""), int(version)
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ResourcePath:
     """Where a kind is served: what a path needs to know."""
 
     api_version: str
@@ -101,9 +103,9 @@ class Resource:
         return f"{collection}/{name}/{subresource}" if subresource else f"{collection}/{name}"
 
 
-def resource_of(type_: type[ApiStruct]) -> Resource:
+def resource_of(type_: type[ApiStruct]) -> ResourcePath:
     """Where the kind of a struct is served."""
     for known in kinds.KINDS.values():
         if known.type is type_ and known.to_type is None:
-            return Resource(known.api_version, known.plural, known.namespaced, known.kind)
+            return ResourcePath(known.api_version, known.plural, known.namespaced, known.kind)
     raise KeyError(f"{type_.__name__} is no kind of its own")

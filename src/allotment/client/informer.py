@@ -28,7 +28,7 @@ from allotment.api.status import Expired, Gone, StatusError, Timeout
 from allotment.client.backoff import Backoff
 from allotment.client.client import Collection, Happening, Listing, WatchEvent
 from allotment.client.connection import KubeconfigError
-from allotment.client.form import Identity
+from allotment.client.form import ObjectIdentity
 from allotment.client.transport import Disconnected
 
 log = logging.getLogger(__name__)
@@ -195,7 +195,7 @@ class Informer(Generic[T]):
         restored = version < self._seen
         present = {(at := self._identity(obj))[:2]: (at, obj) for obj in listing.items}
         for key in [key for key in self._objects if key not in present]:
-            self._change(Identity(*key, "", version), None)
+            self._change(ObjectIdentity(*key, "", version), None)
         for at, obj in present.values():
             self._change(at, obj, listed=True)
         self._advance(listing.version, restored)
@@ -228,7 +228,7 @@ class Informer(Generic[T]):
 
     # --- the copy ---
 
-    def _change(self, at: Identity, new: T | None, *, listed: bool = False) -> None:
+    def _change(self, at: ObjectIdentity, new: T | None, *, listed: bool = False) -> None:
         """Takes a new state in, unless the copy has this one or a later one. A list is always right: after a restore
         of the server its versions may be lower than ours."""
         key = at.namespace, at.name

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from allotment.api.meta import ApiStruct
 from allotment.client.client import Client, Collection
-from allotment.client.form import Obj, Resource, Typed
+from allotment.client.form import Obj, ResourcePath, Typed
 from allotment.client.informer import Informer
 
 T = TypeVar("T")
@@ -24,14 +24,14 @@ class Informers:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self._informers: dict[tuple[Resource, type[Any]], Informer[Any]] = {}
+        self._informers: dict[tuple[ResourcePath, type[Any]], Informer[Any]] = {}
         self._start: Callable[[Informer[Any]], object] | None = None
 
     def of(self, type_: type[S]) -> Informer[S]:
         """The informer of a typed kind, over all namespaces."""
         return self._of(self.client.of(type_), type_)
 
-    def at(self, resource: Resource, type_: type[S]) -> Informer[S]:
+    def at(self, resource: ResourcePath, type_: type[S]) -> Informer[S]:
         """The informer of a kind that is served at some place, read as a typed struct."""
         return self._of(Collection(self.client, resource, Typed(type_)), type_)
 
@@ -48,7 +48,7 @@ class Informers:
                 self._start(informer)
         return cast(Informer[T], informer)
 
-    def resources(self) -> list[Resource]:
+    def resources(self) -> list[ResourcePath]:
         """What is followed."""
         return [resource for resource, _ in self._informers]
 

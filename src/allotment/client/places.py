@@ -31,24 +31,24 @@ from allotment.api.storage import (
     VolumeAttachment,
 )
 from allotment.client.discovery import Discovery
-from allotment.client.form import Resource, resource_of
+from allotment.client.form import ResourcePath, resource_of
 
-DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions", False)
+DEFINITIONS = ResourcePath("apiextensions.k8s.io/v1", "customresourcedefinitions", False)
 """Those tell when a kind comes to be served."""
 
 
-def _also(type_: type[ApiStruct], api_version: str) -> tuple[Resource, ...]:
+def _also(type_: type[ApiStruct], api_version: str) -> tuple[ResourcePath, ...]:
     native = resource_of(type_)
     return native, replace(native, api_version=api_version)
 
 
-PLACES: dict[type[ApiStruct], tuple[Resource, ...]] = {
+PLACES: dict[type[ApiStruct], tuple[ResourcePath, ...]] = {
     DeviceTaintRule: _also(DeviceTaintRule, "resource.k8s.io/v1beta2"),
     ResourcePool: _also(ResourcePool, "allotment.dev/v1beta2"),
-    PodGroup: (Resource(SCHEDULING, "podgroups", True),),
-    PodDisruptionBudget: (Resource(POLICY, "poddisruptionbudgets", True),),
-    VolcanoPodGroup: (Resource(VOLCANO, "podgroups", True),),
-    Queue: (Resource(VOLCANO, "queues", False),),
+    PodGroup: (ResourcePath(SCHEDULING, "podgroups", True),),
+    PodDisruptionBudget: (ResourcePath(POLICY, "poddisruptionbudgets", True),),
+    VolcanoPodGroup: (ResourcePath(VOLCANO, "podgroups", True),),
+    Queue: (ResourcePath(VOLCANO, "queues", False),),
     **{
         type_: (resource_of(type_),)
         for type_ in (
@@ -74,7 +74,7 @@ PLACES: dict[type[ApiStruct], tuple[Resource, ...]] = {
 """What schedulers follow. The best place first."""
 
 
-def place_of(type_: type[ApiStruct], served: Discovery) -> Resource | None:
+def place_of(type_: type[ApiStruct], served: Discovery) -> ResourcePath | None:
     """Where a server has one of these kinds, or another in the one place where it may be; None: nowhere."""
     places = PLACES.get(type_) or (resource_of(type_),)
     return next((each for each in places if served.has(each.api_version, each.plural)), None)

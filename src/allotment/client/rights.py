@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from allotment.client.client import Client
-from allotment.client.form import Resource
+from allotment.client.form import ResourcePath
 
 _AT_ONCE = 16
 
@@ -36,7 +36,7 @@ def words(rights: Iterable[Right]) -> list[str]:
     return [f"{','.join(found)} {thing}" for thing, found in verbs.items()]
 
 
-def reading(resources: Iterable[Resource]) -> list[Right]:
+def reading(resources: Iterable[ResourcePath]) -> list[Right]:
     """To follow these in all namespaces."""
     return [
         Right(verb, each.api_version.rpartition("/")[0], each.plural)

@@ -18,7 +18,7 @@ from allotment.client.bucket import Bucket
 K = TypeVar("K", bound=Hashable)
 
 
-class Closed(Exception):
+class QueueClosed(Exception):
     """There will be no more work."""
 
 
@@ -91,7 +91,7 @@ class WorkQueue(Generic[K]):
         """The next key; call :meth:`done` for it afterwards. Raises :class:`Closed`."""
         while not self._waiting:
             if self._closed:
-                raise Closed
+                raise QueueClosed
             self._news.clear()
             await self._news.wait()
         key = self._waiting.popleft()

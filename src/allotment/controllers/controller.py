@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from allotment.api.status import Conflict, NotFound, StatusError, Unavailable
 from allotment.client.transport import Disconnected
-from allotment.client.work_queue import Closed, WorkQueue
+from allotment.client.work_queue import QueueClosed, WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Controller(Generic[K]):
         while True:
             try:
                 key = await queue.get()
-            except Closed:
+            except QueueClosed:
                 return
             try:
                 await self._one(key)

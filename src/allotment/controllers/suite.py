@@ -29,12 +29,12 @@ from allotment.api.storage import PersistentVolume
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.discovery import Discovery, discover
-from allotment.client.form import Resource, resource_of
+from allotment.client.form import ResourcePath, resource_of
 from allotment.client.informers import Informers
 from allotment.client.places import PLACES, place_of
 from allotment.client.recorder import Recorder
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
-from allotment.controllers.autoscaling.metrics import Costs, Numbers
+from allotment.controllers.autoscaling.metrics import AutoscalingMetrics, HourlyCosts
 from allotment.controllers.autoscaling.overlays import Overlays
 from allotment.controllers.autoscaling.provisioning import Provisioning
 from allotment.controllers.autoscaling.scale_down import ScaleDown
@@ -44,12 +44,12 @@ from allotment.controllers.claims.template_claims import TemplateClaims
 from allotment.controllers.controller import Controller, Reconciler
 from allotment.controllers.machines import provider as providers
 from allotment.controllers.machines.group_provider import GroupProvider
-from allotment.controllers.machines.lifecycle import Machines
+from allotment.controllers.machines.lifecycle import MachineLifecycle
 from allotment.controllers.machines.market import Market
 from allotment.controllers.machines.metrics import MachineNumbers
 from allotment.controllers.machines.pod_events import PodEvents
 from allotment.controllers.machines.simulated_provider import SimulatedProvider
-from allotment.controllers.machines.sizes import Sizes
+from allotment.controllers.machines.sizes import SourceSizes
 from allotment.controllers.machines.sweep import Sweep
 from allotment.controllers.nodes.node_lifecycle import NodeLifecycle
 from allotment.controllers.nodes.orphaned_pods import OrphanedPods
@@ -124,7 +124,7 @@ class Parts:
     scheduling: Configuration = DEFAULT
     readers: list[Reader] = field(default_factory=list)  # who goes by the catalogue, to be told of another
 
-    def place_of(self, type_: type[ApiStruct]) -> Resource | None:
+    def place_of(self, type_: type[ApiStruct]) -> ResourcePath | None:
         return place_of(type_, self.served)
 
 
@@ -194,14 +194,14 @@ def _machines(parts: Parts) -> list[Runs]:
         parts.provider, providers.Surroundings(client, informers, market, place, groups, trees)
     )
     numbers = MachineNumbers(informers.at(place, NodeClaim), parts.registry)
-    lifecycle = Machines(
+    lifecycle = MachineLifecycle(
         client, informers, recorder, provider, market, place=place, trees=trees, numbers=numbers
     )
     more = provider.reconcilers() if isinstance(provider, providers.Plays) else ()
     return [
         Controller(lifecycle, workers=MACHINE_WORKERS),
         Controller(Sweep(client, informers, recorder, provider, place=place), workers=1),
-        Controller(Sizes(client, informers, claims=place, pools=pools, groups=groups)),
+        Controller(SourceSizes(client, informers, claims=place, pools=pools, groups=groups)),
         Controller(PodEvents(client, informers, place=place)),
         *(Controller(each, workers=MACHINE_WORKERS) for each in more),
     ]
@@ -227,9 +227,9 @@ def _autoscaling(parts: Parts) -> list[Runs]:
     served = {kind: found for kind in kinds if (found := parts.place_of(kind)) is not None}
     cluster = FollowedCluster(parts.informers, served, parts.scheduling)
     market = _market(parts)
-    numbers = Numbers(parts.registry)
+    numbers = AutoscalingMetrics(parts.registry)
     if parts.registry is not None:
-        Costs(parts.informers.at(place, NodeClaim), market, parts.registry)
+        HourlyCosts(parts.informers.at(place, NodeClaim), market, parts.registry)
     shared = (parts.client, parts.informers, parts.recorder, cluster, market)
     made = (kind(*shared, place=place, numbers=numbers) for kind in (Provisioning, ScaleDown))
     return [Controller(each, workers=1) for each in made]

@@ -28,7 +28,7 @@ from allotment.daemons.components import (
     SCHEDULER,
     ComponentFailed,
     Components,
-    Wanted,
+    WantedComponents,
     first_of,
 )
 from allotment.daemons.log import set_up
@@ -47,7 +47,7 @@ _BEGUN = b"begun"
 class ComponentProcess:
     """The process, seen from the server's. ``server`` has the transports into the server by user."""
 
-    def __init__(self, wanted: Wanted, server: Mapping[str, Transport]) -> None:
+    def __init__(self, wanted: WantedComponents, server: Mapping[str, Transport]) -> None:
         self._wanted = wanted
         self._server = server
         self._pipe: Pipe | None = None
@@ -94,7 +94,7 @@ class ComponentProcess:
 class ComponentProcesses:
     """Several of them as one: what some do for seconds on end does not keep the others from their work."""
 
-    def __init__(self, wanted: Iterable[Wanted], server: Mapping[str, Transport]) -> None:
+    def __init__(self, wanted: Iterable[WantedComponents], server: Mapping[str, Transport]) -> None:
         self._processes = [ComponentProcess(each, server) for each in wanted if each]
 
     async def run(self, begun: Callable[[], Awaitable[None]]) -> None:
@@ -121,7 +121,7 @@ class ComponentProcesses:
         return b"".join([await each.metrics() for each in self._processes])
 
 
-def _named(wanted: Wanted) -> str:
+def _named(wanted: WantedComponents) -> str:
     return "autoscaling" if wanted.controllers == (AUTOSCALING,) else "scheduler and controllers"
 
 
@@ -160,7 +160,7 @@ class _Offered:
         """Nothing is held open."""
 
 
-async def _run(end: socket.socket, wanted: Wanted) -> int:
+async def _run(end: socket.socket, wanted: WantedComponents) -> int:
     registry = CollectorRegistry()
     offered = _Offered(registry)
     pipe = await Pipe.over(end, {_COMPONENTS: offered})
@@ -187,7 +187,7 @@ async def _run(end: socket.socket, wanted: Wanted) -> int:
 def main(descriptor: str, wanted: str) -> int:
     set_up(logging.WARNING)
     end = socket.socket(fileno=int(descriptor))
-    return uvloop.run(_run(end, msgspec.json.decode(wanted, type=Wanted)))
+    return uvloop.run(_run(end, msgspec.json.decode(wanted, type=WantedComponents)))
 
 
 if __name__ == "__main__":

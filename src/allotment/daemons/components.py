@@ -25,7 +25,7 @@ from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import DEFAULT, Configuration
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.driver import Driver
-from allotment.scheduler.metrics import Metrics
+from allotment.scheduler.metrics import SchedulerMetrics
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class ComponentFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedComponents:
     """What to run. No configuration: no scheduler."""
 
     scheduler: Configuration | None = None
@@ -55,7 +55,7 @@ class Components:
     """What runs in one process. The controllers may read all that the scheduler reads, so they read for both."""
 
     def __init__(
-        self, wanted: Wanted, scheduling: Client, controlling: Client, registry: CollectorRegistry
+        self, wanted: WantedComponents, scheduling: Client, controlling: Client, registry: CollectorRegistry
     ) -> None:
         self._wanted = wanted
         self._scheduling, self._controlling = scheduling, controlling
@@ -64,7 +64,7 @@ class Components:
 
     @classmethod
     def of_users(
-        cls, wanted: Wanted, server: Mapping[str, Transport], registry: CollectorRegistry
+        cls, wanted: WantedComponents, server: Mapping[str, Transport], registry: CollectorRegistry
     ) -> Components:
         """Each as the user that it is on the embedded server; ``server`` has the transports into it by user."""
         scheduling, controlling = (
@@ -120,7 +120,7 @@ class Components:
             making_room=configuration.making_room,
         )
         told = Recorder(self._scheduling, next(iter(core.profiles)))
-        metrics = Metrics(self._registry)
+        metrics = SchedulerMetrics(self._registry)
         driver = Driver(core, self._scheduling, self.informers, told, metrics=metrics)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_never_ending("writing events", told.run()))

@@ -13,7 +13,7 @@ from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.in_process import InProcessTransport
 from allotment.client.transport import Transport
-from allotment.daemons.components import CONTROLLERS, SCHEDULER, Components, Wanted
+from allotment.daemons.components import CONTROLLERS, SCHEDULER, Components, WantedComponents
 from allotment.daemons.plan_process import plan_through
 from allotment.dashboard.dashboard import Dashboard
 from allotment.insight.explain.answer import explained
@@ -63,6 +63,6 @@ def _log_failure(task: asyncio.Task[None]) -> None:
         log.error("the dashboard failed", exc_info=failure)
 
 
-def components_of(server: ApiServer, wanted: Wanted) -> Components:
+def components_of(server: ApiServer, wanted: WantedComponents) -> Components:
     """The components, for this process, not running yet. Their numbers are among the server's."""
     return Components.of_users(wanted, transports_into(server), server.metrics.registry)

@@ -15,7 +15,7 @@ from allotment.insight.remarks import on_terminal
 _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """Time, level, logger and message; what was passed as ``extra`` becomes fields of its own."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -47,6 +47,6 @@ class ReadableLines(logging.Formatter):
 def set_up(level: int) -> None:
     """Sends our logs to standard error; other libraries' only when something is wrong."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(ReadableLines() if on_terminal(sys.stderr) else JsonLines())
+    handler.setFormatter(ReadableLines() if on_terminal(sys.stderr) else JsonFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("allotment").setLevel(level)

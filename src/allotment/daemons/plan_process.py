@@ -32,7 +32,7 @@ from allotment.scheduler.volumes.storage import KINDS as STORAGE
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
     from allotment.client.transport import Transport
-    from allotment.insight.snapshot import Seen
+    from allotment.insight.snapshot import Snapshot
 
 SECONDS = 60.0
 """How long a plan may take."""
@@ -96,7 +96,7 @@ def _read(data: bytes) -> Catalogue:
 # --- the process itself ---
 
 
-async def _look(end: socket.socket) -> Seen:
+async def _look(end: socket.socket) -> Snapshot:
     from allotment.insight.planning import KINDS
     from allotment.insight.snapshot import look_at
 
@@ -107,7 +107,7 @@ async def _look(end: socket.socket) -> Seen:
         await pipe.close()
 
 
-def _refusal(seen: Seen) -> str:
+def _refusal(seen: Snapshot) -> str:
     """Which rights are missing. ResourcePools are not, as they only count the claims that a plan needs to see; nor are volumes, of which
     a plan says that it knows nothing."""
     optional = (ResourcePool, *STORAGE)

@@ -10,19 +10,19 @@ from allotment.api.autoscaling import INSTANCE_TYPE, NODE_GROUP, NODE_POOL, Node
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.catalogue.node_claims import machine_of
-from allotment.autoscaler.catalogue.overlays import Evaluation, evaluate
+from allotment.autoscaler.catalogue.overlays import OverlaidCatalogue, evaluate
 from allotment.dashboard.choice_document import choice_document
 
 
-def choice_of(catalogue: Catalogue, overlays: Iterable[NodeOverlay]) -> Choice:
+def choice_of(catalogue: Catalogue, overlays: Iterable[NodeOverlay]) -> MachineChoice:
     """Takes as long as there are machines and overlays; nothing that is told of it later does."""
-    return Choice(evaluate(catalogue, overlays))
+    return MachineChoice(evaluate(catalogue, overlays))
 
 
-class Choice:
+class MachineChoice:
     """``document`` is what the page is told of it."""
 
-    def __init__(self, found: Evaluation) -> None:
+    def __init__(self, found: OverlaidCatalogue) -> None:
         self.document: dict[str, Any] = choice_document(found)
         self._types: dict[str, list[Machine]] = {}
         for machine in found.machines:

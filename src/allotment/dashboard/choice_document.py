@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from allotment.api.autoscaling import VALIDATION_SUCCEEDED
-from allotment.autoscaler.catalogue.catalogue_summary import Line, assortment, says
+from allotment.autoscaler.catalogue.catalogue_summary import SummaryLine, assortment, says
 from allotment.autoscaler.catalogue.overlay_status import conditions
-from allotment.autoscaler.catalogue.overlays import Evaluation, Finding
+from allotment.autoscaler.catalogue.overlays import OverlaidCatalogue, OverlayFinding
 from allotment.dashboard.price import price
 from allotment.dashboard.words import LONGEST, said
 
@@ -17,7 +17,7 @@ _NAMED = 12
 """Types and problems of one overlay."""
 
 
-def choice_document(found: Evaluation) -> dict[str, Any]:
+def choice_document(found: OverlaidCatalogue) -> dict[str, Any]:
     """Overlays with something wrong come first."""
     overlays = sorted(map(overlay_document, found.findings.values()), key=lambda row: not row["wrong"])
     lines = assortment(found)
@@ -27,7 +27,7 @@ def choice_document(found: Evaluation) -> dict[str, Any]:
     }
 
 
-def overlay_document(finding: Finding) -> dict[str, Any]:
+def overlay_document(finding: OverlayFinding) -> dict[str, Any]:
     """What came of an overlay here. Its own status may know of more: who wrote that may have another catalogue."""
     overlay = finding.overlay
     reason = conditions(finding)[0].reason
@@ -51,7 +51,7 @@ def overlay_document(finding: Finding) -> dict[str, Any]:
     }
 
 
-def type_document(line: Line) -> dict[str, Any]:
+def type_document(line: SummaryLine) -> dict[str, Any]:
     first = line.machines[0]
     return {
         "source": first.source,

@@ -24,7 +24,7 @@ from allotment.allocator.pool import PoolID
 from allotment.api.status import BadRequest, Forbidden, NotFound, TooManyRequests, Unauthorized
 from allotment.apiserver.auth.identity import ANONYMOUS, Authorizer, Identity
 from allotment.apiserver.http.pages import Who
-from allotment.apiserver.http.reply import Reply, Stream
+from allotment.apiserver.http.reply import Response, StreamResponse
 from allotment.apiserver.http.request import Request
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
@@ -85,11 +85,11 @@ class Dashboard:
         finally:
             await self._plans.close()
 
-    async def answer(self, request: Request, who: Who) -> Reply | Stream:
+    async def answer(self, request: Request, who: Who) -> Response | StreamResponse:
         path = request.path.removeprefix(self.root).strip("/")
         if path in self._files:
             return self._files[path]
-        answers: dict[str, Callable[[Request, Who], Awaitable[Reply | Stream]]] = {
+        answers: dict[str, Callable[[Request, Who], Awaitable[Response | StreamResponse]]] = {
             "api/fleet": self._fleet,
             "api/changes": self._changes,
             "api/device": self._device,
@@ -114,33 +114,33 @@ class Dashboard:
     def _rights(self, identity: Identity) -> Rights:
         return rights_of(identity, self._authorizer, self._census.namespaces())
 
-    async def _fleet(self, request: Request, who: Who) -> Reply:
+    async def _fleet(self, request: Request, who: Who) -> Response:
         async with self.views.of(who, _nobody()) as view:
             return _reply(await FleetTeller(self._census).whole(view))
 
-    async def _changes(self, request: Request, who: Who) -> Stream:
+    async def _changes(self, request: Request, who: Who) -> StreamResponse:
         return self._stream(self.views, FleetTeller(self._census), request, who)
 
-    async def _machines(self, request: Request, who: Who) -> Reply:
+    async def _machines(self, request: Request, who: Who) -> Response:
         async with self.machine_views.of(who, _nobody()) as view:
             return _reply(await MachineTeller().whole(view))
 
-    async def _machine_changes(self, request: Request, who: Who) -> Stream:
+    async def _machine_changes(self, request: Request, who: Who) -> StreamResponse:
         return self._stream(self.machine_views, MachineTeller(), request, who)
 
-    def _stream(self, views: Views[V], teller: Teller[V], request: Request, who: Who) -> Stream:
+    def _stream(self, views: Views[V], teller: Teller[V], request: Request, who: Who) -> StreamResponse:
         if self.views.viewers + self.machine_views.viewers >= VIEWERS:
             told = f"{VIEWERS} pages of the dashboard are open already; try again later"
             raise TooManyRequests(told, {"retryAfterSeconds": 10})
         return Viewing(views, teller, who, request.peer).stream()
 
-    async def _plan(self, request: Request, who: Who) -> Reply:
+    async def _plan(self, request: Request, who: Who) -> Response:
         """With the version of what it is of, so that the page can tell when that has changed."""
         async with self.machine_views.of(who, _nobody()) as view:
             version = view.version()
         return _reply({**await self._plans.of(who(), version), "version": version})
 
-    async def _device(self, request: Request, who: Who) -> Reply:
+    async def _device(self, request: Request, who: Who) -> Response:
         driver, pool, name = _given(request, "driver", "pool", "device")
         async with self.views.of(who, _nobody()) as view:
             if not view.rights.slices:
@@ -150,7 +150,7 @@ class Dashboard:
             raise NotFound("no slice publishes this device")
         return _reply(device_document(device))
 
-    async def _pod(self, request: Request, who: Who) -> Reply:
+    async def _pod(self, request: Request, who: Who) -> Response:
         namespace, name = _given(request, "namespace", "name")
         if self._asked >= QUESTIONS:
             raise TooManyRequests("other pods are looked at already; try again", {"retryAfterSeconds": 2})
@@ -174,7 +174,7 @@ def _given(request: Request, *names: str) -> list[str]:
     return values
 
 
-def _reply(document: dict[str, Any]) -> Reply:
-    reply = Reply.of(document)
+def _reply(document: dict[str, Any]) -> Response:
+    reply = Response.of(document)
     reply.headers += NOT_KEPT
     return reply

@@ -30,7 +30,7 @@ _NUMBER = {state: number for number, state in enumerate(STATES)}
 _encode = msgspec.json.Encoder().encode
 
 
-class Fleet:
+class FleetPicture:
     """See the module. ``touched`` is called with each pool that changes."""
 
     def __init__(self, *, slices: bool, all_claims: bool, touched: Callable[[PoolID], None]) -> None:

@@ -13,16 +13,18 @@ from allotment.api.pools import ResourcePool
 from allotment.api.resource import Device, DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.client.client import Client
 from allotment.client.informer import Informer
-from allotment.dashboard.fleet import Fleet
+from allotment.dashboard.fleet import FleetPicture
 from allotment.dashboard.rights import Rights
-from allotment.dashboard.view import View
+from allotment.dashboard.view import PersonView
 
 
-class FleetView(View):
+class FleetView(PersonView):
     """Its parts are pools, by their ids, and the pods."""
 
     def __init__(self, client: Client, rights: Rights) -> None:
-        self.fleet = Fleet(slices=rights.slices, all_claims=rights.claims.everywhere, touched=self.tell)
+        self.fleet = FleetPicture(
+            slices=rights.slices, all_claims=rights.claims.everywhere, touched=self.tell
+        )
         self._slices = Informer(client.of(ResourceSlice), indexes={"pool": _pools_of})
         devices = list(self._of_devices(client, rights))
         for informer in devices:

@@ -21,10 +21,10 @@ from allotment.autoscaler.catalogue.node_claims import (
     INITIALIZED,
     LAUNCHED,
     REGISTERED,
-    State,
+    ClaimProgress,
     state_of,
 )
-from allotment.dashboard.choice import Choice, certain_labels
+from allotment.dashboard.choice import MachineChoice, certain_labels
 from allotment.dashboard.machine_view import CHOICE, CLAIMS, SOURCES, MachineView
 from allotment.dashboard.price import price
 from allotment.dashboard.rights import Rights, some
@@ -82,28 +82,30 @@ def notes(rights: Rights) -> list[str]:
 # --- machines that were asked for ---
 
 
-def claims_document(claims: Iterable[NodeClaim], choice: Choice) -> dict[str, Any]:
+def claims_document(claims: Iterable[NodeClaim], choice: MachineChoice) -> dict[str, Any]:
     """Those with something wrong first, then those on their way, the newest first."""
     rows = [claim_document(each, choice) for each in claims]
     rows.sort(key=lambda row: row["name"])
     rows.sort(key=lambda row: row["since"], reverse=True)
-    rows.sort(key=lambda row: (not row["wrong"], row["state"] == State.INITIALIZED.value))
+    rows.sort(key=lambda row: (not row["wrong"], row["state"] == ClaimProgress.INITIALIZED.value))
     states = [row["state"] for row in rows]
     return {
         "count": len(rows),
-        "states": {state.value: states.count(state.value) for state in State if state.value in states},
+        "states": {
+            state.value: states.count(state.value) for state in ClaimProgress if state.value in states
+        },
         "rows": rows[:TOLD],
     }
 
 
-def claim_document(claim: NodeClaim, choice: Choice) -> dict[str, Any]:
+def claim_document(claim: NodeClaim, choice: MachineChoice) -> dict[str, Any]:
     labels, state = certain_labels(claim), state_of(claim)
     told = {each.type: each for each in claim.status.conditions}
     wrong = [
         told[type_] for type_ in (LAUNCHED, AS_PREDICTED) if type_ in told and told[type_].status == "False"
     ]
     waits = [told[type_] for type_ in _STEPS if type_ in told and told[type_].status != "True"]
-    cost = choice.price_of(claim) if state is not State.FAILED else None
+    cost = choice.price_of(claim) if state is not ClaimProgress.FAILED else None
     return {
         "name": claim.metadata.name,
         "source": labels.get(NODE_POOL) or labels.get(NODE_GROUP) or "",

@@ -15,9 +15,9 @@ from allotment.api.core import Pod
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.client.client import Client
 from allotment.client.informer import Informer
-from allotment.dashboard.choice import Choice, choice_of
+from allotment.dashboard.choice import MachineChoice, choice_of
 from allotment.dashboard.rights import Rights
-from allotment.dashboard.view import View
+from allotment.dashboard.view import PersonView
 
 SOURCES, CLAIMS, CHOICE = "sources", "claims", "choice"
 """The parts, besides pods: pools and groups; what was asked for; what there is to choose from."""
@@ -25,10 +25,10 @@ PAUSE_SECONDS = 0.25
 """The least time from one evaluation of overlays to the next."""
 
 
-class MachineView(View):
+class MachineView(PersonView):
     """See the module. ``choice`` is there once the view is ready."""
 
-    choice: Choice
+    choice: MachineChoice
 
     def __init__(self, client: Client, rights: Rights, catalogue: Catalogue) -> None:
         self.catalogue = catalogue

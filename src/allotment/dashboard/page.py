@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from allotment.apiserver.http.reply import Headers, Reply
+from allotment.apiserver.http.reply import Headers, Response
 
 _PAGES = {"": "fleet", "machines": "machines"}
 """By path, the names of their files."""
@@ -35,14 +35,16 @@ NOT_KEPT: Headers = [*SAFE, (b"cache-control", b"no-store")]
 """For what only one person may see."""
 
 
-def page_files() -> dict[str, Reply]:
+def page_files() -> dict[str, Response]:
     """By path below the pages' own."""
     folder = files("allotment.dashboard") / "static"
     headers = [*SAFE, (b"cache-control", b"no-cache")]
-    found = {name: Reply(200, (folder / name).read_bytes(), type_, headers) for name, type_ in _TYPES.items()}
+    found = {
+        name: Response(200, (folder / name).read_bytes(), type_, headers) for name, type_ in _TYPES.items()
+    }
     frame = (folder / "frame.html").read_text()
     for path, name in _PAGES.items():
         own = (folder / f"{name}.html").read_text()
         text = frame.replace("<!-- name -->", name).replace("<!-- page -->", own)
-        found[path] = Reply(200, text.encode(), _HTML, headers)
+        found[path] = Response(200, text.encode(), _HTML, headers)
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from allotment.autoscaler.provision.plan import LeftOut, NewNode, Place, Plan
+from allotment.autoscaler.provision.plan import LeftOut, NewNode, Plan, PodPlace
 from allotment.dashboard.price import price
 
 ALIKE = 100
@@ -108,7 +108,7 @@ def _sort(nodes: Sequence[NewNode]) -> dict[str, Any]:
     }
 
 
-def _places(places: Sequence[Place]) -> dict[str, Any]:
+def _places(places: Sequence[PodPlace]) -> dict[str, Any]:
     told = [{"pod": each.pod, "node": each.node, "devices": _devices(each.devices)} for each in places[:PODS]]
     return {"count": len(places), "pods": told}
 

@@ -10,8 +10,8 @@ from typing import Any
 from allotment.api.autoscaling import NODE_GROUP, NODE_POOL, READY, NodeClaim, NodeGroup, NodePool
 from allotment.api.quantity import Quantity
 from allotment.api.validation import validate_node_group, validate_node_pool
-from allotment.autoscaler.catalogue.node_claims import State, state_of
-from allotment.dashboard.choice import Choice
+from allotment.autoscaler.catalogue.node_claims import ClaimProgress, state_of
+from allotment.dashboard.choice import MachineChoice
 from allotment.dashboard.price import price
 from allotment.dashboard.words import said
 
@@ -39,13 +39,13 @@ class _Source:
 
 
 def sources_document(
-    pools: Iterable[NodePool], groups: Iterable[NodeGroup], asked: Iterable[NodeClaim], choice: Choice
+    pools: Iterable[NodePool], groups: Iterable[NodeGroup], asked: Iterable[NodeClaim], choice: MachineChoice
 ) -> dict[str, Any]:
     """``asked`` are all machines that were asked for; those that failed do not count."""
     claims: dict[tuple[str, str], list[NodeClaim]] = {}
     for claim in asked:
         for label in (NODE_POOL, NODE_GROUP):
-            if (name := claim.metadata.labels.get(label)) and state_of(claim) is not State.FAILED:
+            if (name := claim.metadata.labels.get(label)) and state_of(claim) is not ClaimProgress.FAILED:
                 claims.setdefault((label, name), []).append(claim)
     sources = [
         *[_pool(each, claims.get((NODE_POOL, each.metadata.name), ()), choice) for each in pools],
@@ -59,7 +59,7 @@ def sources_document(
     }
 
 
-def _pool(pool: NodePool, claims: Sequence[NodeClaim], choice: Choice) -> _Source:
+def _pool(pool: NodePool, claims: Sequence[NodeClaim], choice: MachineChoice) -> _Source:
     used = pool.status.resources or _sum(each.status.capacity for each in claims)
     limits = [_limit(name, used.get(name, _NONE), limit) for name, limit in sorted(pool.spec.limits.items())]
     document = {
@@ -73,7 +73,7 @@ def _pool(pool: NodePool, claims: Sequence[NodeClaim], choice: Choice) -> _Sourc
     return _Source(document, machines, sum(known, Decimal(0)), len(prices) - len(known))
 
 
-def _group(group: NodeGroup, claims: Sequence[NodeClaim], choice: Choice) -> _Source:
+def _group(group: NodeGroup, claims: Sequence[NodeClaim], choice: MachineChoice) -> _Source:
     size = max(0, group.status.size if group.status.size is not None else len(claims))
     least = f", never fewer than {group.spec.min}" if group.spec.min else ""
     part = _part(size, group.spec.max)

@@ -21,7 +21,7 @@ PODS = "pods"
 """The part of all views that is the pods without a node."""
 
 
-class View:
+class PersonView:
     """Kept up while :meth:`run` runs. ``over`` is set when the person's rights are no longer these."""
 
     def __init__(self, client: Client, rights: Rights, *followed: Informer[Any]) -> None:

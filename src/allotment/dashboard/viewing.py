@@ -13,9 +13,9 @@ from contextlib import aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from allotment.api.status import StatusError
-from allotment.apiserver.http.reply import Stream, encode
+from allotment.apiserver.http.reply import StreamResponse, encode
 from allotment.dashboard.page import NOT_KEPT
-from allotment.dashboard.view import View
+from allotment.dashboard.view import PersonView
 from allotment.dashboard.views import Views
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 CHECK_SECONDS = 2.0
 """How often the reader is asked again who they are, and what goes by the clock goes on."""
 
-V = TypeVar("V", bound=View)
-Told = TypeVar("Told", bound=View, contravariant=True)
+V = TypeVar("V", bound=PersonView)
+Told = TypeVar("Told", bound=PersonView, contravariant=True)
 
 
 class Teller(Protocol[Told]):
@@ -60,8 +60,8 @@ class Viewing(Generic[V]):
         self._ended = False
         self._wake = asyncio.Event()
 
-    def stream(self) -> Stream:
-        return Stream(self._lines(), self._end, list(NOT_KEPT), content_type=b"application/x-ndjson")
+    def stream(self) -> StreamResponse:
+        return StreamResponse(self._lines(), self._end, list(NOT_KEPT), content_type=b"application/x-ndjson")
 
     def _end(self) -> None:
         self._ended = True

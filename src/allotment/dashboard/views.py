@@ -19,7 +19,7 @@ from allotment.api.status import TooManyRequests, Unavailable
 from allotment.apiserver.auth.identity import Identity
 from allotment.client.client import Client
 from allotment.dashboard.rights import Rights
-from allotment.dashboard.view import View, Viewer
+from allotment.dashboard.view import PersonView, Viewer
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ CHECK_SECONDS = 2.0
 PATIENCE_SECONDS = 30.0
 """How long somebody waits for the first picture before they are told that it does not come."""
 
-V = TypeVar("V", bound=View)
+V = TypeVar("V", bound=PersonView)
 Person = tuple[str, tuple[str, ...]]
 """Name and groups: all that rights follow from."""
 

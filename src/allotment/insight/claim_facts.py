@@ -13,13 +13,13 @@ from allotment.api import alpha2
 from allotment.api.resource import ResourceClaim, ResourceSlice
 from allotment.insight.absent import absent
 from allotment.insight.errors import Failure, NoAnswer
-from allotment.insight.findings import Ailment, ailments
+from allotment.insight.findings import Finding, ailments
 from allotment.insight.manifest_cluster import name_of
 from allotment.usage.allocation import held_by
 
 if TYPE_CHECKING:
     from allotment.allocator.pool import PoolID
-    from allotment.insight.snapshot import Seen
+    from allotment.insight.snapshot import Snapshot
     from allotment.insight.usage_document import Document
     from allotment.usage.allocation import AllocationInfo, AnyClaim
 
@@ -45,7 +45,7 @@ class ClaimFacts:
 
     claim: AnyClaim
     devices: tuple[HeldDevice, ...]
-    problems: tuple[Ailment, ...]
+    problems: tuple[Finding, ...]
     wishes: tuple[str, ...] = ()  # a line for each request
 
     @property
@@ -57,7 +57,7 @@ class ClaimFacts:
         return IN_USE if self.claim.status.reserved_for else ALLOCATED
 
 
-def named_claim(seen: Seen, name: str, namespaces: Sequence[str]) -> AnyClaim:
+def named_claim(seen: Snapshot, name: str, namespaces: Sequence[str]) -> AnyClaim:
     """The one claim of that name in the namespaces, or in all that are seen. Raises Failure if that is none or several."""
     hidden = [each for each in namespaces if seen.namespaces is not None and each not in seen.namespaces]
     found = [
@@ -82,7 +82,7 @@ def named_claim(seen: Seen, name: str, namespaces: Sequence[str]) -> AnyClaim:
     raise absent("claim", asked, known, "kubectl get resourceclaims -A")
 
 
-def facts_of(claim: AnyClaim, seen: Seen, now: datetime) -> ClaimFacts:
+def facts_of(claim: AnyClaim, seen: Snapshot, now: datetime) -> ClaimFacts:
     """What there is to tell of a claim."""
     sees = seen.sees(ResourceSlice)
     homes = {(pool.id, device.name): device.node_name for pool in seen.pools() for device in pool.devices}
@@ -134,7 +134,7 @@ def _instances_wished(claim: alpha2.ResourceClaim, book: SemanticBook | None) ->
         yield f"{request.name}: one instance with {of_driver}{wanted}{also}"
 
 
-def book_of(seen: Seen) -> SemanticBook | None:
+def book_of(seen: Snapshot) -> SemanticBook | None:
     """Classes and parameters of v1alpha2 as they are seen; None if they are not."""
     if not seen.sees(alpha2.ResourceClass):
         return None

@@ -23,7 +23,7 @@ from allotment.usage.inventory import DUPLICATE_DEVICES
 if TYPE_CHECKING:
     from allotment.allocator.pool import PoolID
     from allotment.api.resource import ResourceClaimConsumerReference
-    from allotment.insight.snapshot import Seen
+    from allotment.insight.snapshot import Snapshot
     from allotment.usage.allocation import AnyClaim
     from allotment.usage.pool import PoolUsage, VanishedDevice
 
@@ -63,7 +63,7 @@ _FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Ailment:
+class Finding:
     """One thing that is wrong."""
 
     kind: str  # one of KINDS
@@ -78,7 +78,7 @@ class Ailment:
         return f"{kind} {self.namespace}/{name}" if self.namespace else f"{kind} {name}"
 
 
-def ailments(seen: Seen, now: datetime) -> list[Ailment]:
+def ailments(seen: Snapshot, now: datetime) -> list[Finding]:
     """All that is wrong, by kind and name."""
     running = _running(seen.of(Pod)) if seen.sees(Pod) else None
     found = [each for claim in seen.claims for each in _of_claim(claim, running, now)]
@@ -99,7 +99,7 @@ def ailments(seen: Seen, now: datetime) -> list[Ailment]:
 # --- pods ---
 
 
-def claims_gone(pods: Iterable[Pod], seen: Seen) -> list[Ailment]:
+def claims_gone(pods: Iterable[Pod], seen: Snapshot) -> list[Finding]:
     """Pods on a node that name claims which are not there any more, or are not theirs: somebody removed them, finalizers and all."""
     there = {(claim.metadata.namespace, claim.metadata.name): claim for claim in seen.claims}
     stand_ins: dict[str, list[str]] = defaultdict(list)  # by the uid of the pod
@@ -134,7 +134,7 @@ def claims_gone(pods: Iterable[Pod], seen: Seen) -> list[Ailment]:
             )
             step = f"{held}: kubectl delete pod -n {quote(meta.namespace)} {quote(meta.name)}"
             message = f"runs with {'; and with '.join(told)}"
-            found.append(Ailment(CLAIM_GONE, f"pod/{meta.name}", meta.namespace, message, step))
+            found.append(Finding(CLAIM_GONE, f"pod/{meta.name}", meta.namespace, message, step))
     return found
 
 
@@ -157,7 +157,7 @@ def _running(pods: Iterable[Pod]) -> frozenset[str]:
     return frozenset([pod.metadata.uid for pod in pods if pod.status.phase not in ("Succeeded", "Failed")])
 
 
-def _of_claim(claim: AnyClaim, running: frozenset[str] | None, now: datetime) -> Iterator[Ailment]:
+def _of_claim(claim: AnyClaim, running: frozenset[str] | None, now: datetime) -> Iterator[Finding]:
     meta, status = claim.metadata, claim.status
     if status.allocation is None:
         return
@@ -165,8 +165,8 @@ def _of_claim(claim: AnyClaim, running: frozenset[str] | None, now: datetime) ->
     if since is not None and now - since < _YOUNG:
         return
 
-    def ailment(kind: str, message: str, step: str) -> Ailment:
-        return Ailment(kind, f"resourceclaim/{meta.name}", meta.namespace, message, step)
+    def ailment(kind: str, message: str, step: str) -> Finding:
+        return Finding(kind, f"resourceclaim/{meta.name}", meta.namespace, message, step)
 
     remove = f"kubectl delete resourceclaim -n {quote(meta.namespace)} {quote(meta.name)}"
     deleted = _time(meta.deletion_timestamp)
@@ -210,7 +210,7 @@ def _time(text: str | None) -> datetime | None:
 
 def _vanished(
     lost: Iterable[tuple[PoolID, Sequence[VanishedDevice]]], drivers: set[str]
-) -> Iterator[Ailment]:
+) -> Iterator[Finding]:
     """One for each claim and driver."""
     devices: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for pool, gone in lost:
@@ -226,26 +226,26 @@ def _vanished(
                 f"holds {few(held, _FEW)} of {driver}, which publishes nothing any more",
             )
         step = f"see whether {driver} runs there; if the devices do not come back, delete the claim's pods, then the claim"
-        yield Ailment(kind, f"resourceclaim/{name}", namespace, message, step)
+        yield Finding(kind, f"resourceclaim/{name}", namespace, message, step)
 
 
 # --- pools and slices ---
 
 
-def _of_pool(pool: PoolUsage) -> Iterator[Ailment]:
+def _of_pool(pool: PoolUsage) -> Iterator[Finding]:
     subject = f"pool/{pool.driver}/{pool.pool_name}"
     for device in pool.devices:
         holders = [each for each in device.allocations if not each.admin_access]
         if len(holders) > 1 and any(each.share_id is None for each in holders):
             claims = few(sorted({each.claim for each in holders}), _FEW)
             message = f"has device {device.name} in {len(holders)} allocations: {claims}"
-            yield Ailment(
+            yield Finding(
                 PROMISED_TWICE, subject, "", message, "delete the pods of all claims but one of these"
             )
     if not pool.valid.holds:
         kind = DUPLICATES if pool.valid.reason == DUPLICATE_DEVICES else INVALID
         message = f"is not valid: {'; '.join(pool.validation_errors[:_FEW]) or pool.valid.message}"
-        yield Ailment(
+        yield Finding(
             kind,
             subject,
             "",
@@ -255,10 +255,10 @@ def _of_pool(pool: PoolUsage) -> Iterator[Ailment]:
     if not pool.complete.holds:
         where = f" on node {pool.node_name}" if pool.node_name else ""
         step = f"see whether driver {pool.driver} runs{where} and may write resourceslices"
-        yield Ailment(INCOMPLETE, subject, "", f"is incomplete: {pool.complete.message}", step)
+        yield Finding(INCOMPLETE, subject, "", f"is incomplete: {pool.complete.message}", step)
 
 
-def _stale(slices: Iterable[ResourceSlice]) -> Iterator[Ailment]:
+def _stale(slices: Iterable[ResourceSlice]) -> Iterator[Finding]:
     pools: dict[tuple[str, str], list[ResourceSlice]] = defaultdict(list)
     for slice in slices:
         pools[slice.spec.driver, slice.spec.pool.name].append(slice)
@@ -274,7 +274,7 @@ def _stale(slices: Iterable[ResourceSlice]) -> Iterator[Ailment]:
                 )
 
 
-def _of_nodes(slices: Iterable[ResourceSlice], nodes: Iterable[Node]) -> Iterator[Ailment]:
+def _of_nodes(slices: Iterable[ResourceSlice], nodes: Iterable[Node]) -> Iterator[Finding]:
     known = {node.metadata.name: node for node in nodes}
     for slice in slices:
         name = slice.spec.node_name
@@ -292,7 +292,7 @@ def _of_nodes(slices: Iterable[ResourceSlice], nodes: Iterable[Node]) -> Iterato
             )
         elif any(each.type == "Ready" and each.status != "True" for each in node.status.conditions):
             step = f"see why with: kubectl describe node {quote(name)}"
-            yield Ailment(
+            yield Finding(
                 NODE_NOT_READY,
                 f"resourceslice/{slice.metadata.name}",
                 "",
@@ -301,8 +301,8 @@ def _of_nodes(slices: Iterable[ResourceSlice], nodes: Iterable[Node]) -> Iterato
             )
 
 
-def _of_slice(kind: str, slice: ResourceSlice, message: str, before: str) -> Ailment:
+def _of_slice(kind: str, slice: ResourceSlice, message: str, before: str) -> Finding:
     name = slice.metadata.name
-    return Ailment(
+    return Finding(
         kind, f"resourceslice/{name}", "", message, f"{before} kubectl delete resourceslice {quote(name)}"
     )

@@ -31,7 +31,7 @@ from allotment.usage.remaining import Fits, Remaining, remaining
 from allotment.usage.remaining_instances import remaining_instances
 
 if TYPE_CHECKING:
-    from allotment.insight.snapshot import Seen
+    from allotment.insight.snapshot import Snapshot
     from allotment.insight.usage_document import Document
     from allotment.usage.allocation import AnyClaim
 
@@ -50,7 +50,7 @@ class Early:
     class_parameters: Sequence[alpha2.ResourceClassParameters] = ()
     claim_parameters: Sequence[alpha2.ResourceClaimParameters] = ()
 
-    def book(self, seen: Seen) -> SemanticBook:
+    def book(self, seen: Snapshot) -> SemanticBook:
         """Together with what is seen. What came with a claim takes the place of what is."""
         return SemanticBook(
             _one_each(seen.of(alpha2.ResourceClass), self.classes),
@@ -112,7 +112,7 @@ def read_shapes(files: Iterable[str]) -> Shapes:
     return Shapes(found, cluster.classes, early)
 
 
-def how_many(shapes: Shapes, seen: Seen) -> list[Fit]:
+def how_many(shapes: Shapes, seen: Snapshot) -> list[Fit]:
     """Asks about each by itself. Notes what was assumed. Raises NoAnswer without slices or classes to ask about."""
     nodes = _nodes(seen)
     all_seen = seen.namespaces is None or seen.usage.cluster().hidden == 0
@@ -121,7 +121,7 @@ def how_many(shapes: Shapes, seen: Seen) -> list[Fit]:
     ]
 
 
-def _more(claim: AnyClaim, shapes: Shapes, seen: Seen, nodes: Sequence[Node]) -> Remaining:
+def _more(claim: AnyClaim, shapes: Shapes, seen: Snapshot, nodes: Sequence[Node]) -> Remaining:
     if not isinstance(claim, ResourceClaim):
         return _more_instances(claim, shapes, seen, nodes)
     if not seen.sees(ResourceSlice):
@@ -142,7 +142,7 @@ def _more(claim: AnyClaim, shapes: Shapes, seen: Seen, nodes: Sequence[Node]) ->
 
 
 def _more_instances(
-    claim: alpha2.ResourceClaim, shapes: Shapes, seen: Seen, nodes: Sequence[Node]
+    claim: alpha2.ResourceClaim, shapes: Shapes, seen: Snapshot, nodes: Sequence[Node]
 ) -> Remaining:
     trees = seen.of(alpha2.NodeResourceSlice)
     if not seen.sees(alpha2.NodeResourceSlice):
@@ -159,7 +159,7 @@ def _more_instances(
     )
 
 
-def _nodes(seen: Seen) -> list[Node]:
+def _nodes(seen: Snapshot) -> list[Node]:
     if not seen.sees(Node):
         nodes = made_up_nodes(seen.of(ResourceSlice))
         seen.notes.append(f"no nodes are seen: {len(nodes)} are taken from the slices, without labels")

@@ -24,7 +24,7 @@ from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from allotment.api.status import StatusError
 from allotment.client.backoff import Backoff
 from allotment.client.client import Client, Collection
-from allotment.client.form import Resource, Typed
+from allotment.client.form import ResourcePath, Typed
 from allotment.client.informer import Informer
 from allotment.client.rights import Right, missing
 from allotment.client.transport import Disconnected
@@ -51,7 +51,7 @@ _ASKING_SECONDS = 0.05
 @dataclass(frozen=True, slots=True)
 class _Followed:
     kind: type[ApiStruct]
-    place: Resource
+    place: ResourcePath
     namespace: str
     informer: Informer[Any]
 
@@ -78,7 +78,7 @@ class Following:
         """Looks at everything. Raises Failure, and what the client raises."""
         followed: list[_Followed] = []
 
-        async def read(kind: type[Any], where: Resource, namespace: str) -> list[Any]:
+        async def read(kind: type[Any], where: ResourcePath, namespace: str) -> list[Any]:
             collection = Collection(self._client, where, Typed(kind))
             informer = Informer(collection, namespace, backoff=Backoff(longest=_LONGEST_SECONDS))
             await informer.begin()

@@ -40,7 +40,7 @@ Template = ResourceClaimTemplate | alpha2.ResourceClaimTemplate
 
 
 @dataclass
-class Cluster:
+class ManifestCluster:
     """Objects by kind. Claims, templates and parameters are found by namespace and name."""
 
     nodes: list[Node] = field(default_factory=list)
@@ -98,10 +98,10 @@ def name_of(metadata: ObjectMeta) -> Name:
 
 def gather(
     reading: Reading, check: ExpressionChecker, *, lenient: bool = False, workloads: bool = False
-) -> Cluster:
+) -> ManifestCluster:
     """The cluster that these objects describe. With ``workloads``, Deployments, Jobs and their like come to the pods that their
     controllers would make and that are not here yet. Raises BadInput with all that is wrong."""
-    cluster = Cluster()
+    cluster = ManifestCluster()
     complaints: list[ManifestError] = []
     unknown: list[ManifestError] = []
     ignored: Counter[str] = Counter()
@@ -155,7 +155,7 @@ def _counted(kinds: Counter[str]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()) if count)
 
 
-def _complete_nodes(cluster: Cluster) -> None:
+def _complete_nodes(cluster: ManifestCluster) -> None:
     named = {slice.spec.node_name for slice in cluster.slices if slice.spec.node_name}
     named |= {slice.spec.node_name for slice in cluster.node_slices if slice.spec.node_name}
     named |= {d.node_name for slice in cluster.slices for d in slice.spec.devices if d.node_name}

@@ -11,7 +11,7 @@ from allotment.insight.usage_document import device_document, pool_document, sum
 from allotment.usage.rollup import ClusterUsage, NodeUsage, by_node, in_cluster
 
 if TYPE_CHECKING:
-    from allotment.insight.snapshot import Seen
+    from allotment.insight.snapshot import Snapshot
     from allotment.insight.usage_document import Document
     from allotment.insight.waiting_pods import WaitingPod
     from allotment.usage.pool import PoolUsage
@@ -50,7 +50,7 @@ class Overview:
     notes: Sequence[str]
 
 
-def overview_of(seen: Seen, pending: Sequence[WaitingPod]) -> Overview:
+def overview_of(seen: Snapshot, pending: Sequence[WaitingPod]) -> Overview:
     pools = seen.pools()
     bad = {pool.id for pool in pools if pool.broken}
     known = {node.metadata.name: node for node in seen.of(Node)} if seen.sees(Node) else None

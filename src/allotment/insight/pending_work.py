@@ -22,7 +22,7 @@ from allotment.api.storage import PersistentVolumeClaim
 from allotment.cel.expression_check import check_expression
 from allotment.insight.errors import BadInput
 from allotment.insight.explain.trial_scheduler import KINDS
-from allotment.insight.manifest_cluster import Cluster, gather, name_of
+from allotment.insight.manifest_cluster import ManifestCluster, gather, name_of
 from allotment.insight.manifest_files import Reading, read_objects
 from allotment.insight.placement.needs import FINISHED
 from allotment.insight.snapshot import GROUPS
@@ -61,7 +61,7 @@ def checked(found: Sequence[Located], *, workloads: bool = False) -> list[ApiStr
     return [*_all(cluster), *others]
 
 
-def _all(cluster: Cluster) -> list[ApiStruct]:
+def _all(cluster: ManifestCluster) -> list[ApiStruct]:
     return [
         *cluster.nodes,
         *cluster.slices,  # tainted as rules have it

@@ -32,12 +32,12 @@ from allotment.scheduler.volumes.pod_volumes import volumes_of
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
     from allotment.autoscaler.catalogue.catalogue import Catalogue
-    from allotment.autoscaler.catalogue.overlays import Evaluation
+    from allotment.autoscaler.catalogue.overlays import OverlaidCatalogue
     from allotment.autoscaler.consolidate.consolidation import Consolidation
     from allotment.autoscaler.provision.plan import Plan
     from allotment.autoscaler.simulate.simulation import Simulation
     from allotment.insight.pending_work import Waiting
-    from allotment.insight.snapshot import Seen
+    from allotment.insight.snapshot import Snapshot
 
 SOURCES = (NodeOverlay, NodePool, NodeGroup, NodeClaim)
 """What a cluster itself says about machines: which can be had, and which are on their way."""
@@ -49,7 +49,7 @@ KINDS: tuple[type[ApiStruct], ...] = (*_SEEN, *SOURCES)
 _CONFLICTS = 5
 
 
-def waiting_in(seen: Seen, mine: Sequence[ApiStruct] = ()) -> tuple[Waiting, list[ApiStruct]]:
+def waiting_in(seen: Snapshot, mine: Sequence[ApiStruct] = ()) -> tuple[Waiting, list[ApiStruct]]:
     """The pods that wait, or those among ``mine``; and what the cluster says about machines."""
     objects = [each for kind in _SEEN for each in seen.some(kind)]
     found = waiting(mine, objects, tainted=False)
@@ -91,7 +91,7 @@ def _create(simulation: Simulation, waiting: Waiting) -> None:
     simulation.obstacles.refuse(refusals(simulation.cluster, new, there))
 
 
-def _conflicts(found: Evaluation) -> list[str]:
+def _conflicts(found: OverlaidCatalogue) -> list[str]:
     """What overlays contradict each other about, and so nobody plans with."""
     told = list(
         dict.fromkeys(

@@ -27,11 +27,11 @@ from allotment.insight.explain.trial_scheduler import (
 )
 from allotment.insight.manifest_files import read_objects
 from allotment.insight.pending_work import checked, waiting
-from allotment.insight.snapshot import Seen, look
+from allotment.insight.snapshot import Snapshot, look
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
-    from allotment.insight.source import Sight
+    from allotment.insight.source import ClusterSource
 
 SOURCES = (NodeOverlay, NodePool, NodeGroup)
 """What a cluster itself says about machines to be had."""
@@ -44,7 +44,7 @@ class Scene:
     objects: list[ApiStruct] = field(default_factory=list)
     sources: list[ApiStruct] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    seen: Seen | None = None  # by whom not all may be seen
+    seen: Snapshot | None = None  # by whom not all may be seen
 
     def simulation(self) -> Simulation:
         found = start_simulation(self.objects, claim_name=claim_name)
@@ -53,7 +53,7 @@ class Scene:
         return found
 
 
-def look_at_scene(sight: Sight, *, empty: bool) -> Scene:
+def look_at_scene(sight: ClusterSource, *, empty: bool) -> Scene:
     """Reads the cluster once. Raises NoAnswer, or BadInput for files."""
     if empty:
         return Scene()

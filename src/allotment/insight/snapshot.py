@@ -36,12 +36,12 @@ from allotment.usage.usage import Usage
 if TYPE_CHECKING:
     from allotment.client.client import Client
     from allotment.client.discovery import Discovery
-    from allotment.client.form import Resource
-    from allotment.insight.source import Sight
+    from allotment.client.form import ResourcePath
+    from allotment.insight.source import ClusterSource
     from allotment.usage.allocation import AnyClaim
 
 S = TypeVar("S", bound=ApiStruct)
-Read = Callable[[type[Any], "Resource", str], Awaitable[list[Any]]]
+Read = Callable[[type[Any], "ResourcePath", str], Awaitable[list[Any]]]
 """Lists a kind at a place, in a namespace or, if that is empty, in all."""
 
 USE = (ResourceSlice, alpha2.NodeResourceSlice, ResourceClaim, DeviceTaintRule, ResourcePool)
@@ -82,7 +82,7 @@ _COUNTED = (DeviceTaintRule, alpha2.NodeResourceSlice)
 
 
 @dataclass
-class Seen:
+class Snapshot:
     """Objects by kind, and what is to be said about what is not here."""
 
     objects: dict[type[ApiStruct], list[Any]] = field(default_factory=dict, repr=False)
@@ -149,7 +149,7 @@ class Seen:
         return f"{'namespaces' if many else 'namespace'} {', '.join(self.namespaces)}"
 
 
-def look(sight: Sight, kinds: Sequence[type[ApiStruct]]) -> Seen:
+def look(sight: ClusterSource, kinds: Sequence[type[ApiStruct]]) -> Snapshot:
     """What there is of these kinds. Raises NoAnswer, or BadInput for files."""
     if sight.offline:
         return _read(sight.offline)
@@ -164,7 +164,7 @@ def look(sight: Sight, kinds: Sequence[type[ApiStruct]]) -> Seen:
 # --- files ---
 
 
-def _read(files: Sequence[str]) -> Seen:
+def _read(files: Sequence[str]) -> Snapshot:
     """What is saved in files. All claims are taken to be there. Fields that we do not know are no mistakes: a newer server
     may have written them."""
     from allotment.api.preparation import prepared
@@ -177,7 +177,7 @@ def _read(files: Sequence[str]) -> Seen:
     groups = [each for each in reading.found if isinstance(each.obj, GROUPS)]
     others = [each for each in reading.found if not isinstance(each.obj, (ResourcePool, *GROUPS))]
     cluster = gather(Reading(others, reading.complaints), check_expression, lenient=True)
-    seen = Seen({ResourcePool: [each.obj for each in pools]})
+    seen = Snapshot({ResourcePool: [each.obj for each in pools]})
     seen.objects[ResourceSlice] = cluster.slices  # tainted already as rules have it
     seen.objects[alpha2.NodeResourceSlice] = cluster.node_slices
     seen.objects[DeviceClass] = cluster.classes
@@ -219,7 +219,7 @@ def made_up_nodes(slices: Iterable[ResourceSlice]) -> list[Node]:
 # --- a server ---
 
 
-async def _ask(sight: Sight, kinds: Sequence[type[ApiStruct]]) -> Seen:
+async def _ask(sight: ClusterSource, kinds: Sequence[type[ApiStruct]]) -> Snapshot:
     from allotment.insight.connecting import connected, connection_of
 
     async with connected(sight.kubeconfig, sight.context, "allotment-view") as client:
@@ -234,7 +234,7 @@ async def look_at(
     *,
     insist: bool = False,
     read: Read | None = None,
-) -> Seen:
+) -> Snapshot:
     """What a client's user sees. ``namespaces`` are those whose claims to look at if not all may be listed, unless all are
     insisted on. ``read`` lists one kind; it may keep what it does it with. Raises Failure if there is nothing to tell of."""
     from allotment.client.discovery import discover
@@ -245,7 +245,7 @@ async def look_at(
             "the server has no resource.k8s.io/v1 or v1beta2",
             "dynamic resource allocation is on by default since Kubernetes 1.34",
         )
-    seen, read = Seen(), read or partial(_all, client)
+    seen, read = Snapshot(), read or partial(_all, client)
     others = [kind for kind in kinds if kind is not ResourceClaim]
     claims = _claims(read, served, seen, namespaces, insist) if ResourceClaim in kinds else None
     lists = [_list(read, kind, served, seen, namespaces) for kind in others]
@@ -268,7 +268,7 @@ async def look_at(
     return seen
 
 
-async def judge_counter(client: Client, seen: Seen) -> None:
+async def judge_counter(client: Client, seen: Snapshot) -> None:
     """Notes whether counts that are shown may be old: of whoever goes by ResourcePools, as nothing else tells them what others hold."""
     from datetime import UTC, datetime
 
@@ -291,7 +291,7 @@ async def judge_counter(client: Client, seen: Seen) -> None:
 
 
 async def _list(
-    read: Read, kind: type[ApiStruct], served: Discovery, seen: Seen, namespaces: Sequence[str]
+    read: Read, kind: type[ApiStruct], served: Discovery, seen: Snapshot, namespaces: Sequence[str]
 ) -> None:
     from allotment.api.status import Forbidden, NotFound
 
@@ -311,7 +311,9 @@ async def _list(
                 seen.partly.setdefault(kind, {})[namespace] = found
 
 
-async def _claims(read: Read, served: Discovery, seen: Seen, namespaces: Sequence[str], insist: bool) -> None:
+async def _claims(
+    read: Read, served: Discovery, seen: Snapshot, namespaces: Sequence[str], insist: bool
+) -> None:
     from allotment.api.status import Forbidden
 
     where = place(ResourceClaim, served)
@@ -340,7 +342,7 @@ async def _claims(read: Read, served: Discovery, seen: Seen, namespaces: Sequenc
         seen.notes.append(f"you may list resourceclaims only in {seen.whose()}, not in all; -n names others")
 
 
-async def _all(client: Client, kind: type[S], where: Resource, namespace: str) -> list[S]:
+async def _all(client: Client, kind: type[S], where: ResourcePath, namespace: str) -> list[S]:
     from allotment.api.status import Expired
     from allotment.client.client import Collection
     from allotment.client.form import Typed
@@ -352,7 +354,7 @@ async def _all(client: Client, kind: type[S], where: Resource, namespace: str) -
         return (await collection.list(namespace, limit=0)).items
 
 
-def place(kind: type[ApiStruct], served: Discovery) -> Resource | None:
+def place(kind: type[ApiStruct], served: Discovery) -> ResourcePath | None:
     """Where a server has a kind, in a version that reads like ours."""
     from allotment.client.form import resource_of
     from allotment.client.places import PLACES

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ClusterSource:
     """What the options say."""
 
     namespaces: tuple[str, ...] = ()

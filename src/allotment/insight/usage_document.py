@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from allotment.usage.allocation import AllocationInfo
     from allotment.usage.device import DeviceUsage
     from allotment.usage.pool import PoolUsage
-    from allotment.usage.rollup import NodePool
+    from allotment.usage.rollup import PoolOnNode
 
 if TYPE_CHECKING:
     from allotment.allocator.pool import PoolID
     from allotment.api.quantity import Quantity
     from allotment.usage.allocation import AllocationInfo
     from allotment.usage.device import DeviceUsage
-    from allotment.usage.inventory import Finding
+    from allotment.usage.inventory import PoolFinding
     from allotment.usage.pool import PoolUsage
-    from allotment.usage.rollup import NodePool
+    from allotment.usage.rollup import PoolOnNode
     from allotment.usage.summary import Summary
 
 Document = dict[str, Any]
@@ -53,7 +53,7 @@ def pool_document(pool: PoolUsage, *, devices: bool) -> Document:
     return document
 
 
-def node_pool_document(pool: NodePool) -> Document:
+def node_pool_document(pool: PoolOnNode) -> Document:
     return {
         **pool_id_document(pool.id),
         "summary": summary_document(pool.summary, pool.hidden),
@@ -63,7 +63,7 @@ def node_pool_document(pool: NodePool) -> Document:
     }
 
 
-def partly_free_document(pool: PoolUsage | NodePool) -> Document:
+def partly_free_document(pool: PoolUsage | PoolOnNode) -> Document:
     """``capacity`` is that of devices which claims share; it is not known where devices are not seen."""
     if pool.summary.partially_allocated and not pool.devices:
         return {"devices": pool.summary.partially_allocated, "capacity": None}
@@ -121,7 +121,7 @@ def _holder(info: AllocationInfo) -> Document:
     return document
 
 
-def _finding(finding: Finding) -> Document:
+def _finding(finding: PoolFinding) -> Document:
     return {"status": finding.holds, "reason": finding.reason, "message": finding.message}
 
 

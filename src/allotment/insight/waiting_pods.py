@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from allotment.api.core import Node, Pod
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from allotment.controllers.claims.claim_users import claim_name
-from allotment.insight.explain.explanation import BEGINNINGS, State
+from allotment.insight.explain.explanation import BEGINNINGS, Outlook
 from allotment.insight.explain.pod import condition_of, from_templates, identified, regardless_of_nodes
 from allotment.insight.explain.trial_scheduler import (
     hides_volumes,
@@ -35,7 +35,7 @@ from allotment.scheduler.inquiry import Inquiry
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
-    from allotment.insight.snapshot import Seen
+    from allotment.insight.snapshot import Snapshot
     from allotment.insight.usage_document import Document
 
 _UNASKED = "nobody has tried to place it yet"
@@ -48,7 +48,7 @@ class WaitingPod:
     namespace: str
     name: str
     since: str  # a timestamp, or empty
-    state: State | None
+    state: Outlook | None
     reason: str
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class WaitingPod:
 @dataclass(frozen=True, slots=True)
 class _Answer:
     epoch: int  # of the cluster when it was given
-    state: State
+    state: Outlook
     reason: str
 
 
@@ -74,7 +74,7 @@ class WaitingPods:
     """See the module. ``seen`` is the caller's, and shows each change before ``change`` is told of it. ``only`` names the
     namespaces whose pods are of interest; none: all."""
 
-    def __init__(self, seen: Seen, only: Sequence[str] = ()) -> None:
+    def __init__(self, seen: Snapshot, only: Sequence[str] = ()) -> None:
         self._seen = seen
         self._only = frozenset(only)
         self._cluster = Cluster()
@@ -128,12 +128,12 @@ class WaitingPods:
             return WaitingPod(*name_of(pod.metadata), since, None, condition_of(pod) or _UNASKED)
         return WaitingPod(*name_of(pod.metadata), since, answer.state, answer.reason)
 
-    def _ask(self, key: str, pod: Pod, now: datetime) -> tuple[State, str]:
+    def _ask(self, key: str, pod: Pod, now: datetime) -> tuple[Outlook, str]:
         """As ``explain`` has it, without what would help."""
         seen = dataclasses.replace(self._seen, notes=[])  # what is noted is about one pod
         namespace = name_of(pod.metadata)[0]
         if pod.spec.resource_claims and not seen.knows(ResourceClaim, namespace):
-            return State.WAITS, condition_of(
+            return Outlook.WAITS, condition_of(
                 pod
             ) or f"you may not list resourceclaims in namespace {namespace}"
         self._hold_hidden()
@@ -143,10 +143,10 @@ class WaitingPods:
         with self._supposing(pod, judged, made):
             finding = inquiry.about(key, now.timestamp())
         if finding.refusal is not None:
-            return (State.NOWHERE if finding.asked else State.WAITS), finding.refusal.words
+            return (Outlook.NOWHERE if finding.asked else Outlook.WAITS), finding.refusal.words
         if seen.namespaces is None and not hides_volumes(pod, seen):
-            return State.FITS, f"fits on node {finding.node}; nothing stands in its way"
-        return State.MAY_FIT, f"fits on node {finding.node} as far as you can see"
+            return Outlook.FITS, f"fits on node {finding.node}; nothing stands in its way"
+        return Outlook.MAY_FIT, f"fits on node {finding.node} as far as you can see"
 
     @contextmanager
     def _supposing(self, pod: Pod, judged: Pod, made: Sequence[ResourceClaim]) -> Iterator[None]:

@@ -23,30 +23,30 @@ from allotment.api.codec import to_builtins
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
-from allotment.scheduler.binding.binding_stage import Bindings
+from allotment.scheduler.binding.binding_stage import BindingsUnderWay
 from allotment.scheduler.binding.pod_binding import Binding, Party
-from allotment.scheduler.binding.stale_reservations import Stale, StaleReservations, Standing
+from allotment.scheduler.binding.stale_reservations import ReservationState, Stale, StaleReservations
 from allotment.scheduler.binding.step import BindVolume, MakeClaim, SelectNode, WriteClaim
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import MAKING_ROOM
 from allotment.scheduler.devices.disputes import Disputes
 from allotment.scheduler.devices.removed_claims import REASON as REMOVED
 from allotment.scheduler.devices.removed_claims import RemovedClaims
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn
-from allotment.scheduler.framework import Code, Protected, Release, Room, Status
+from allotment.scheduler.framework import Protected, Release, Room, Status, StatusCode
 from allotment.scheduler.gangs.gang_lifecycle import GANG_PREFIX, Gangs
-from allotment.scheduler.gangs.group_status import GroupStatuses, Verdict
+from allotment.scheduler.gangs.group_status import GangHindrance, GroupStatuses
 from allotment.scheduler.gangs.queue_status import QueueStatuses
 from allotment.scheduler.gangs.session import Session
-from allotment.scheduler.gangs.session_actions import Actions
+from allotment.scheduler.gangs.session_actions import SessionActions
 from allotment.scheduler.gangs.tenant_queues import Quota, unread
 from allotment.scheduler.gate import Gate
 from allotment.scheduler.instruction import DeleteClaim, DeletePod, Instruction, PatchClaim, PatchPod
 from allotment.scheduler.outbox import Outbox
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.pod import PodInfo, group_key
-from allotment.scheduler.queue import ACTIVE, GATED, PARKED, Backoff, Entry, Queue
+from allotment.scheduler.queue import ACTIVE, GATED, PARKED, QueueBackoff, QueueEntry, SchedulingQueue
 from allotment.scheduler.volumes.writer import CLAIM, followed
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Scheduler:
         cluster: Cluster,
         profiles: Mapping[str, Profile],
         *,
-        backoff: Backoff | None = None,
+        backoff: QueueBackoff | None = None,
         gangs: bool = True,
         making_room: frozenset[str] = MAKING_ROOM,
     ) -> None:
@@ -81,10 +81,10 @@ class Scheduler:
         self.profiles = profiles
         self.placer = Placer(cluster, profiles)
         plugins = {plugin.name: plugin for profile in profiles.values() for plugin in profile.plugins}
-        self.queue = Queue([*plugins.values(), Quota()], backoff)
-        self.actions = Actions(cluster, self.placer, Session(cluster, self.placer), making_room)
+        self.queue = SchedulingQueue([*plugins.values(), Quota()], backoff)
+        self.actions = SessionActions(cluster, self.placer, Session(cluster, self.placer), making_room)
         self.outbox = Outbox()
-        self.bindings = Bindings(cluster, self.outbox.send, self)
+        self.bindings = BindingsUnderWay(cluster, self.outbox.send, self)
         self.queue.turn = self.actions.queues.turn
         self.statuses = GroupStatuses(cluster, self.outbox.send, self.actions.queues)
         self.queue_statuses = QueueStatuses(cluster, self.outbox.send, self.actions.queues, on=gangs)
@@ -165,12 +165,12 @@ class Scheduler:
             self.queue.revisit(self.now)
         for key, status in self._gate.overdue(self.now):
             if key.startswith(GANG_PREFIX):
-                verdict = Verdict(status.words, incomplete=True)
+                verdict = GangHindrance(status.words, incomplete=True)
                 self.statuses.refused(key.removeprefix(GANG_PREFIX), verdict)
             entry = self.queue.get(key)
-            passing = status.code is Code.WAIT
+            passing = status.code is StatusCode.WAIT
             for pod in entry.pods if entry is not None else ():
-                self.outbox.say_unschedulable(pod, Refusal(status.words, frozenset(), passing=passing))
+                self.outbox.say_unschedulable(pod, NoNode(status.words, frozenset(), passing=passing))
 
     def _changed(self, event: Changed) -> None:
         old: Any = event.old
@@ -321,7 +321,7 @@ class Scheduler:
         ours = (pod.pod.spec.scheduler_name or "") in self.profiles
         return ours and not pod.node and not pod.leaving and pod.key not in self.bindings
 
-    def gate(self, entry: Entry, status: Status) -> None:
+    def gate(self, entry: QueueEntry, status: Status) -> None:
         """Lets an entry into the queue proper, or keeps it out; people are told if that lasts."""
         if status.ok:
             self._gate.open(entry)
@@ -330,7 +330,7 @@ class Scheduler:
             self.nominate(pod, "")
         self._gate.shut(entry, status, self.now)
 
-    def _try_gate(self, entry: Entry) -> None:
+    def _try_gate(self, entry: QueueEntry) -> None:
         if entry.key.startswith(GANG_PREFIX):
             self.gangs.stir(entry.key.removeprefix(GANG_PREFIX))
         else:
@@ -355,7 +355,7 @@ class Scheduler:
             pods -= len(entry.pods)
             self._decide(entry)
 
-    def _decide(self, entry: Entry) -> None:
+    def _decide(self, entry: QueueEntry) -> None:
         """Decides about an entry, or goes on with that, as far as one turn allows."""
         self.decided += 1
         self.profile = entry.pods[0].pod.spec.scheduler_name or ""
@@ -376,26 +376,26 @@ class Scheduler:
         elif self.paused:
             self.queue.pause(entry.key)
 
-    def _give_up(self, entry: Entry) -> None:
+    def _give_up(self, entry: QueueEntry) -> None:
         """The decision took more than anybody's may; after a rest it goes on with what is known by then."""
         words = f"gave up after {MOST_STEPS} steps, before it was known whether the claims fit; this is tried again"
         self.queue.park(entry.key, None, (), self.now)
         for pod in entry.pods:
-            self.outbox.say_unschedulable(pod, Refusal(words, frozenset()))
+            self.outbox.say_unschedulable(pod, NoNode(words, frozenset()))
         if entry.key.startswith(GANG_PREFIX):
-            self.statuses.refused(entry.key.removeprefix(GANG_PREFIX), Verdict(words))
+            self.statuses.refused(entry.key.removeprefix(GANG_PREFIX), GangHindrance(words))
 
-    def _try(self, entry: Entry) -> None:
+    def _try(self, entry: QueueEntry) -> None:
         if entry.key.startswith(GANG_PREFIX):
             self.gangs.decide(entry)
             return
         pod = entry.pods[0]
         attempt = self.placer.begin(pod, self.now)
-        if isinstance(attempt, Refusal):
+        if isinstance(attempt, NoNode):
             self._refuse(entry, (pod.asks, pod.key), attempt)
             return
         placed = self.placer.finish(attempt)
-        if isinstance(placed, Refusal):
+        if isinstance(placed, NoNode):
             self._refuse(entry, attempt.shape, placed, attempt)
             return
         self._gate.drop(entry.key)
@@ -408,7 +408,7 @@ class Scheduler:
             *[Binding(each.cycle.pod, each.cycle, each.node, each.steps, self.now, party) for each in placed]
         )
 
-    def _refuse(self, entry: Entry, shape: Any, refusal: Refusal, attempt: Attempt | None = None) -> None:
+    def _refuse(self, entry: QueueEntry, shape: Any, refusal: NoNode, attempt: Attempt | None = None) -> None:
         pod = entry.pods[0]
         if attempt is not None and not refusal.error:
             refusal = self._make_room(pod, attempt, refusal)
@@ -419,11 +419,11 @@ class Scheduler:
         blamed = () if refusal.error else refusal.plugins
         self.queue.park(entry.key, shape, blamed, self.now, lasting=refusal.lasting)
         if refusal.passing:
-            self._gate.say_later(entry.key, Status(Code.WAIT, "", refusal.words), self.now)
+            self._gate.say_later(entry.key, Status(StatusCode.WAIT, "", refusal.words), self.now)
         else:
             self.outbox.say_unschedulable(pod, refusal)
 
-    def _make_room(self, pod: PodInfo, attempt: Attempt, refusal: Refusal) -> Refusal:
+    def _make_room(self, pod: PodInfo, attempt: Attempt, refusal: NoNode) -> NoNode:
         """PostFilter: what can be done so that the pod fits later."""
         if not attempt.profile.post_filter:
             return refusal
@@ -434,20 +434,20 @@ class Scheduler:
             if isinstance(room, Release):
                 for claim in room.claims:
                     self._deallocate(claim)
-                return Refusal(f"{refusal.words}. {room.words}", refusal.plugins)
+                return NoNode(f"{refusal.words}. {room.words}", refusal.plugins)
             if isinstance(room, Room):
                 self._preempt(pod, room)
-                return Refusal(f"{refusal.words}. {room.words}", refusal.plugins, resolvable=False)
+                return NoNode(f"{refusal.words}. {room.words}", refusal.plugins, resolvable=False)
             if isinstance(room, Protected):
                 words = f"{refusal.words}. {room.words}"
-                refusal = Refusal(words, refusal.plugins, resolvable=refusal.resolvable)
+                refusal = NoNode(words, refusal.plugins, resolvable=refusal.resolvable)
         self.nominate(pod, "")
         if not refusal.resolvable:
             return refusal
         also = frozenset(
             plugin.name for plugin in attempt.profile.post_filter
         )  # they may find room another time
-        return Refusal(refusal.words, refusal.plugins | also)
+        return NoNode(refusal.words, refusal.plugins | also)
 
     def _deallocate(self, key: str) -> None:
         claim = self.cluster.claims.objects[key]
@@ -477,16 +477,16 @@ class Scheduler:
             lambda id: PatchClaim(id, meta.namespace, meta.name, meta.uid, version, patch, status=True)
         )
 
-    def _standing(self, pod: PodInfo) -> Standing:
+    def _standing(self, pod: PodInfo) -> ReservationState:
         """Whether a pod that a claim is reserved for still counts on that."""
         ours = (pod.pod.spec.scheduler_name or "") in self.profiles
         if not ours or pod.pod.spec.node_name:
-            return Standing.OTHER
+            return ReservationState.OTHER
         if pod.node or pod.key in self.bindings:
-            return Standing.BUSY
+            return ReservationState.BUSY
         entry = self.queue.get(pod.key) or self.queue.get(GANG_PREFIX + pod.group)
         first_try = entry is not None and entry.place == ACTIVE and not entry.attempts
-        return Standing.BUSY if first_try and not pod.leaving else Standing.WAITS
+        return ReservationState.BUSY if first_try and not pod.leaving else ReservationState.WAITS
 
     def _preempt(self, pod: PodInfo, room: Room) -> None:
         self.nominate(pod, room.node)
@@ -570,7 +570,7 @@ class Scheduler:
             profile = pod.pod.spec.scheduler_name or ""
             self.unbound[profile] = self.unbound.get(profile, 0) + 1
             words = f"binding to {binding.node} failed: {binding.why}"
-            self.outbox.say_unschedulable(pod, Refusal(words, frozenset()))
+            self.outbox.say_unschedulable(pod, NoNode(words, frozenset()))
 
     def _rest(self, pod: PodInfo) -> None:
         """A pod that could not be bound is tried again after a while, a longer one each time; so is its gang."""

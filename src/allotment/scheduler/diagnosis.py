@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from allotment.api.quantity import Quantity, QuantityError
-from allotment.scheduler.framework import Code, Status
+from allotment.scheduler.framework import Status, StatusCode
 
 MOST_REASONS = 8
 _NODES = frozenset(("NodeAffinity", "DynamicResources"))
@@ -26,7 +26,7 @@ _SINGULAR = (
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class NoNode:
     """No node takes the pod. ``plugins`` are those whose verdicts a change could turn."""
 
     words: str
@@ -37,21 +37,21 @@ class Refusal:
     lasting: bool = False  # on all nodes: see ``Status``
 
 
-def refused_by(status: Status) -> Refusal:
+def refused_by(status: Status) -> NoNode:
     """A plugin turned the pod away before any node was asked."""
-    return Refusal(
+    return NoNode(
         status.words,
         frozenset((status.plugin,)),
-        error=status.code is Code.ERROR,
-        resolvable=status.code is Code.UNSCHEDULABLE,
-        passing=status.code is Code.WAIT,
+        error=status.code is StatusCode.ERROR,
+        resolvable=status.code is StatusCode.UNSCHEDULABLE,
+        passing=status.code is StatusCode.WAIT,
     )
 
 
-def refused_everywhere(rejections: Mapping[Status, int], nodes: int) -> Refusal:
+def refused_everywhere(rejections: Mapping[Status, int], nodes: int) -> NoNode:
     """Every node said no; ``rejections`` counts the nodes of each status."""
     if not nodes:
-        return Refusal("0/0 nodes: there are none in the cluster", _NODES, resolvable=False)
+        return NoNode("0/0 nodes: there are none in the cluster", _NODES, resolvable=False)
     counts: dict[str, int] = {}
     for status, count in rejections.items():
         counts[status.words] = counts.get(status.words, 0) + count
@@ -65,11 +65,11 @@ def refused_everywhere(rejections: Mapping[Status, int], nodes: int) -> Refusal:
     plugins = frozenset(status.plugin for status in rejections if status.plugin)
     if others or not all(status.plugin for status in rejections):  # by no plugin: the node is not known
         plugins |= _NODES
-    return Refusal(
+    return NoNode(
         f"0/{nodes} nodes: {'; '.join(parts)}",
         plugins,
-        error=all(status.code is Code.ERROR for status in rejections) and not others,
-        resolvable=any(status.code is Code.UNSCHEDULABLE for status in rejections),
+        error=all(status.code is StatusCode.ERROR for status in rejections) and not others,
+        resolvable=any(status.code is StatusCode.UNSCHEDULABLE for status in rejections),
     )
 
 

@@ -30,14 +30,14 @@ from allotment.api.status import (
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.client.client import Client, Collection, PatchType
 from allotment.client.discovery import Discovery, discover
-from allotment.client.form import Resource, Typed, resource_of
+from allotment.client.form import ResourcePath, Typed, resource_of
 from allotment.client.informers import Informers
 from allotment.client.places import DEFINITIONS, PLACES, place_of
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.transport import Disconnected
 from allotment.scheduler.binding.binding_conditions import timestamp
 from allotment.scheduler.core import TURN_STEPS, Scheduler
-from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
+from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn, WriteFailure
 from allotment.scheduler.instruction import (
     Bind,
     CreateClaim,
@@ -53,7 +53,7 @@ from allotment.scheduler.instruction import (
     Tell,
     Write,
 )
-from allotment.scheduler.metrics import Metrics
+from allotment.scheduler.metrics import SchedulerMetrics
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Driver:
         *,
         now: Callable[[], float] = time.time,
         hear: Callable[[Event | Instruction], None] | None = None,
-        metrics: Metrics | None = None,
+        metrics: SchedulerMetrics | None = None,
     ) -> None:
         self.core = core
         self._metrics = metrics
@@ -134,7 +134,7 @@ class Driver:
                         if new["metadata"]["name"] == f"{place.plural}.{group}":
                             self._watch_at(place, type_)
 
-    def _watch_at(self, place: Resource, type_: type[ApiStruct]) -> None:
+    def _watch_at(self, place: ResourcePath, type_: type[ApiStruct]) -> None:
         if type_ not in self._watched:
             self._watched.add(type_)
             self._informers.at(place, type_).on_change(self._changed)
@@ -231,10 +231,10 @@ class Driver:
         except StatusError as exc:
             return Failed(write.id, failure_of(exc), str(exc))
         except Disconnected as exc:
-            return Failed(write.id, Failure.UNKNOWN, str(exc))
+            return Failed(write.id, WriteFailure.UNKNOWN, str(exc))
         except Exception as exc:
             log.exception("%s failed", type(write).__name__)
-            return Failed(write.id, Failure.UNKNOWN, str(exc))
+            return Failed(write.id, WriteFailure.UNKNOWN, str(exc))
 
     async def _perform(self, write: Write) -> Done:
         match write:
@@ -320,7 +320,7 @@ class Driver:
         await self._pods.delete(write.name, write.namespace, uid=write.uid)
 
 
-def followed(served: Discovery) -> list[tuple[Resource, type[ApiStruct]]]:
+def followed(served: Discovery) -> list[tuple[ResourcePath, type[ApiStruct]]]:
     """What a scheduler reads on a server, and as what; pods last."""
     *first, last = ((resource_of(type_), type_) for type_ in _ALWAYS)
     first += [(place, type_) for type_ in PLACES if (place := place_of(type_, served)) is not None]
@@ -338,15 +338,15 @@ TAKEN = "DeviceTaken"
 """The reason that the embedded server gives for a 409 when a device is promised to another claim."""
 
 
-def failure_of(error: StatusError) -> Failure:
+def failure_of(error: StatusError) -> WriteFailure:
     """What a server's refusal means for what comes next."""
     if isinstance(error, NotFound):
-        return Failure.GONE
+        return WriteFailure.GONE
     if isinstance(error, Conflict):
         taken = any(cause.get("reason") == TAKEN for cause in error.details.get("causes") or ())
-        return Failure.TAKEN if taken else Failure.CONFLICT
+        return WriteFailure.TAKEN if taken else WriteFailure.CONFLICT
     if isinstance(error, AlreadyExists):
-        return Failure.CONFLICT
+        return WriteFailure.CONFLICT
     if isinstance(error, Invalid | Forbidden) or error.code in (400, 405, 413, 415):
-        return Failure.REFUSED
-    return Failure.UNKNOWN
+        return WriteFailure.REFUSED
+    return WriteFailure.UNKNOWN

@@ -21,7 +21,7 @@ from allotment.api.resource import ResourceClaim
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.scheduler.binding.step import AwaitVolumes
 from allotment.scheduler.core import Scheduler
-from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
+from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn, WriteFailure
 from allotment.scheduler.instruction import (
     Bind,
     CreateClaim,
@@ -44,7 +44,7 @@ PODS_A_TURN = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class DryRunDecision:
     """About one pod: a node and devices, or ``why`` it has none. With both it has a node and waits to be bound."""
 
     namespace: str
@@ -72,7 +72,7 @@ class DryRun:
         self._nodes: dict[str, str] = {}
         self._why: dict[str, str] = {}
 
-    def run(self, objects: Iterable[ApiStruct]) -> list[Decision]:
+    def run(self, objects: Iterable[ApiStruct]) -> list[DryRunDecision]:
         """Decides about every pod that waits for one of the core's profiles, in the order of their names."""
         self._handle(Tick(self._now))
         for obj in objects:
@@ -149,9 +149,9 @@ class DryRun:
         key = f"{write.namespace}/{write.name}"
         old = self._claims.get(key)
         if old is None:
-            return [Failed(write.id, Failure.GONE)]
+            return [Failed(write.id, WriteFailure.GONE)]
         if old.metadata.resource_version != write.version:
-            return [Failed(write.id, Failure.CONFLICT)]
+            return [Failed(write.id, WriteFailure.CONFLICT)]
         new = self._claims[key] = _patched(old, write.patch, str(self._version))
         return [Changed(old, new), Done(write.id, self._version, new.metadata.uid)]
 
@@ -164,13 +164,13 @@ class DryRun:
         else:
             old = storage.claims.get(f"{write.namespace}/{write.name}")
         if old is None:
-            return [Failed(write.id, Failure.GONE)]
+            return [Failed(write.id, WriteFailure.GONE)]
         if old.metadata.resource_version != write.version:
-            return [Failed(write.id, Failure.CONFLICT)]
+            return [Failed(write.id, WriteFailure.CONFLICT)]
         new = _patched(old, write.patch, str(self._version))
         return [Changed(old, new), Done(write.id, self._version)]
 
-    def _decision(self, key: str, pod: PodInfo) -> Decision:
+    def _decision(self, key: str, pod: PodInfo) -> DryRunDecision:
         binding = self._core.bindings.get(key)
         node = self._nodes.get(key, "") or (binding.node if binding is not None else "")
         why = "" if key in self._nodes else self._why.get(key, "") or _condition(pod.pod)
@@ -178,7 +178,7 @@ class DryRun:
             waits = any(isinstance(step, AwaitVolumes) for step in binding.steps)
             why = f"waits until its {'volumes are bound' if waits else 'devices are ready'}"
         devices = tuple(self._devices(self._core.cluster.pods.get(key, pod))) if node else ()
-        return Decision(pod.namespace, pod.name, node, devices, why)
+        return DryRunDecision(pod.namespace, pod.name, node, devices, why)
 
     def _devices(self, pod: PodInfo) -> Iterator[str]:
         """What the claims have that are reserved for a pod, or for its group."""

@@ -32,7 +32,7 @@ class Done(msgspec.Struct, frozen=True, gc=False):
     uid: str = ""  # of an object that was made
 
 
-class Failure(Enum):
+class WriteFailure(Enum):
     """Why a write did not take effect, as far as it matters to what comes next."""
 
     CONFLICT = "conflict"  # the object is not in the state that was read
@@ -46,7 +46,7 @@ class Failed(msgspec.Struct, frozen=True, gc=False):
     """The write that instruction ``id`` asked for failed."""
 
     id: int
-    why: Failure
+    why: WriteFailure
     message: str = ""
 
 

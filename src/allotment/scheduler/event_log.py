@@ -20,7 +20,7 @@ from allotment.api.batch import PodDisruptionBudget, PodGroup, Queue, VolcanoPod
 from allotment.api.codec import DecodeError, decode, to_builtins
 from allotment.api.core import Namespace, Node, Pod
 from allotment.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from allotment.scheduler.event import Changed, Done, Event, Failed, Failure, Tick, Turn
+from allotment.scheduler.event import Changed, Done, Event, Failed, Tick, Turn, WriteFailure
 from allotment.scheduler.volumes.storage import KINDS as STORAGE
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def record(heard: Event | Instruction) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ReplayDifference:
     """The first place where a replay left its log. None: nothing was logged, or said, there."""
 
     line: int  # of the log, from 1
@@ -94,7 +94,7 @@ class Difference:
         return f"line {self.line}: the log has {self.logged}, and the core says {self.said}"
 
 
-def replay(lines: Iterable[str], core: Scheduler) -> Difference | None:
+def replay(lines: Iterable[str], core: Scheduler) -> ReplayDifference | None:
     """Has a fresh core hear a log again; returns where it first says something else. Raises BrokenLog."""
     objects: dict[tuple[str, str, str], ApiStruct] = {}
     said: list[Json] = []  # since the last event, and not in the log yet
@@ -104,16 +104,16 @@ def replay(lines: Iterable[str], core: Scheduler) -> Difference | None:
         if "instruction" in line:
             mine = said.pop(0) if said else None
             if mine != line:
-                return Difference(number, line, mine)
+                return ReplayDifference(number, line, mine)
             continue
         if said:
-            return Difference(number, None, said[0])
+            return ReplayDifference(number, None, said[0])
         try:
             event = _event(line, objects)
         except (KeyError, TypeError, ValueError, DecodeError) as exc:
             raise BrokenLog(f"line {number} of the log is no event: {exc}") from exc
         said = [msgspec.json.decode(record(each)) for each in core.handle(event)]
-    return Difference(number + 1, None, said[0]) if said else None
+    return ReplayDifference(number + 1, None, said[0]) if said else None
 
 
 def _read(number: int, text: str) -> Json:
@@ -133,7 +133,7 @@ def _event(line: Json, objects: dict[tuple[str, str, str], ApiStruct]) -> Event:
         case "Done":
             return Done(line["id"], line["version"], line["uid"])
         case "Failed":
-            return Failed(line["id"], Failure(line["why"]), line["message"])
+            return Failed(line["id"], WriteFailure(line["why"]), line["message"])
         case "Tick":
             return Tick(line["now"])
         case "Turn":

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from allotment.scheduler.queue import Entry, Rank
+    from allotment.scheduler.queue import QueueEntry, Rank
 
 _MOST_IDLE = 10_000
 
@@ -23,7 +23,7 @@ _Turn = tuple[int, int, float, int, str]
 class FairOrder:
     """Ranks by tenant. ``entry`` returns the entry of a rank, or None if it is not to be served (any more)."""
 
-    def __init__(self, entry: Callable[[Rank], Entry | None]) -> None:
+    def __init__(self, entry: Callable[[Rank], QueueEntry | None]) -> None:
         self._entry = entry
         self._ranks: dict[str, list[Rank]] = {}  # of each tenant, a heap with some that are gone
         self._cost: dict[str, int] = {}
@@ -44,7 +44,7 @@ class FairOrder:
         if tenant not in self._turn or turn < self._turn[tenant]:
             self._await_turn(turn)
 
-    def first(self) -> Entry | None:
+    def first(self) -> QueueEntry | None:
         """The entry that is to be served next; it stays until ``entry`` knows it no more."""
         while self._turns:
             turn = self._turns[0]
@@ -73,7 +73,7 @@ class FairOrder:
     def ranks(self) -> set[Rank]:
         return {rank for ranks in self._ranks.values() for rank in ranks}
 
-    def _first_of(self, tenant: str) -> Entry | None:
+    def _first_of(self, tenant: str) -> QueueEntry | None:
         ranks = self._ranks[tenant]
         while ranks:
             found = self._entry(ranks[0])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import PodInfo
 
 
-class Code(Enum):
+class StatusCode(Enum):
     """What a status obliges the scheduler to do."""
 
     SUCCESS = "Success"
@@ -47,14 +47,14 @@ class Status:
     A rejection by Filter is ``lasting`` if it holds as long as the node itself and its devices are what they are, whatever
     runs there and whatever is in use: the node is not asked about again before one of them changes."""
 
-    code: Code = Code.SUCCESS
+    code: StatusCode = StatusCode.SUCCESS
     plugin: str = ""
     words: str = ""
     lasting: bool = field(default=False, repr=False, compare=False)
     ok: bool = field(init=False, repr=False, compare=False)  # kept, since it is asked so often
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ok", self.code is Code.SUCCESS)
+        object.__setattr__(self, "ok", self.code is StatusCode.SUCCESS)
 
     def __hash__(self) -> int:
         """Of the words alone, which remember theirs: rejections are counted by status, node by node."""
@@ -62,11 +62,11 @@ class Status:
 
     @property
     def rejected(self) -> bool:
-        return self.code in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
+        return self.code in (StatusCode.UNSCHEDULABLE, StatusCode.UNRESOLVABLE)
 
 
 SUCCESS = Status()
-SKIP = Status(Code.SKIP)
+SKIP = Status(StatusCode.SKIP)
 
 MAX_SCORE = 100
 
@@ -91,7 +91,7 @@ class Cycle:
         self.names = names if self.names is None else self.names & names
 
 
-class Action(Enum):
+class ObjectAction(Enum):
     """What happened to an object, as far as it can make pods schedulable."""
 
     ADD = "add"
@@ -104,7 +104,7 @@ class Wake:
     """An event that may help pods that a plugin turned away: changes of objects of ``kind`` (the struct's type)."""
 
     kind: type[ApiStruct]
-    actions: frozenset[Action]
+    actions: frozenset[ObjectAction]
 
 
 @runtime_checkable

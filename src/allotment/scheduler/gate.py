@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from allotment.scheduler.devices.pod_wants import NAME as DEVICES
-from allotment.scheduler.framework import SUCCESS, Code, Status
+from allotment.scheduler.framework import SUCCESS, Status, StatusCode
 from allotment.scheduler.gangs.gang import GANG
 from allotment.scheduler.pod import VOLCANO
 from allotment.scheduler.queue import GATED
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.config.profile import Profile
     from allotment.scheduler.pod import PodInfo
-    from allotment.scheduler.queue import Entry, Queue
+    from allotment.scheduler.queue import QueueEntry, SchedulingQueue
 
 GATE_PATIENCE = 2.0
 """Seconds that a claim may be missing before the pod's condition says so: its controller has just been told."""
@@ -30,7 +30,7 @@ def admission(pod: PodInfo, cluster: Cluster, profile: Profile, *, gangs: bool) 
     group = pod.group
     if group and gangs and group not in cluster.groups:
         return Status(
-            Code.UNRESOLVABLE, GANG, f"the pod's group {group.removeprefix(VOLCANO)} does not exist"
+            StatusCode.UNRESOLVABLE, GANG, f"the pod's group {group.removeprefix(VOLCANO)} does not exist"
         )
     for plugin in profile.pre_enqueue:
         status = plugin.pre_enqueue(pod, cluster)
@@ -43,7 +43,7 @@ class Gate:
     """See the module. Without ``gangs`` it does not matter whether the group of a pod exists."""
 
     def __init__(
-        self, cluster: Cluster, profiles: Mapping[str, Profile], queue: Queue, *, gangs: bool
+        self, cluster: Cluster, profiles: Mapping[str, Profile], queue: SchedulingQueue, *, gangs: bool
     ) -> None:
         self._cluster = cluster
         self._profiles = profiles
@@ -57,12 +57,12 @@ class Gate:
         profile = self._profiles[pod.pod.spec.scheduler_name or ""]
         return admission(pod, self._cluster, profile, gangs=self._gangs)
 
-    def open(self, entry: Entry) -> None:
+    def open(self, entry: QueueEntry) -> None:
         """Lets an entry into the queue proper."""
         self._unsaid.pop(entry.key, None)
         self._queue.open(entry.key)
 
-    def shut(self, entry: Entry, status: Status, now: float) -> None:
+    def shut(self, entry: QueueEntry, status: Status, now: float) -> None:
         """Keeps an entry out."""
         if entry.place != GATED or status.plugin not in entry.plugins:
             self._queue.gate(entry.key, status.plugin)
@@ -102,6 +102,6 @@ class Gate:
         """A claim appeared: whoever makes them is at it."""
         self._claim_came = now
 
-    def _comes_soon(self, entry: Entry, now: float) -> bool:
+    def _comes_soon(self, entry: QueueEntry, now: float) -> bool:
         """Whether whoever makes claims is at it, and the turn of this one may come."""
         return now - self._claim_came < GATE_PATIENCE and now - entry.since < GATE_LONGEST

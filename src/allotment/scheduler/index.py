@@ -15,17 +15,27 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.framework import Code, Cycle, Filter, Plugin, PreFilter, Score, Sees, Sight, Status
+from allotment.scheduler.framework import (
+    Cycle,
+    Filter,
+    Plugin,
+    PreFilter,
+    Score,
+    Sees,
+    Sight,
+    Status,
+    StatusCode,
+)
 
 if TYPE_CHECKING:
-    from allotment.allocator.fleet import Place
+    from allotment.allocator.fleet import NodePlace
     from allotment.api.core import Node
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.config.profile import Profile
     from allotment.scheduler.node import NodeInfo
 
 _ALIKE_KEPT = 10_000
-UNKNOWN_NODE = Status(Code.UNRESOLVABLE, "", "are not known")
+UNKNOWN_NODE = Status(StatusCode.UNRESOLVABLE, "", "are not known")
 
 
 class Index:
@@ -43,7 +53,7 @@ class Index:
         for plugin in profile.local:
             self._enlist(plugin, profile.weight(plugin))
         self._verdicts: dict[str, int | Status] = {}
-        self._lasting: dict[str, tuple[Node, Place | None]] = {}  # nodes as they were rejected for good
+        self._lasting: dict[str, tuple[Node, NodePlace | None]] = {}  # nodes as they were rejected for good
         self._heap: list[tuple[int, str]] = []
         self.rejections: dict[Status, int] = {}
         self._read = self._fleet_read = -1
@@ -54,7 +64,7 @@ class Index:
             isinstance(plugin, PreFilter) and plugin.name != "DynamicResources"
         ):  # whose PreFilter is the pod's own
             status = plugin.pre_filter(self.cycle)
-            if status.code is Code.SKIP:
+            if status.code is StatusCode.SKIP:
                 return
             if not status.ok and self.refusal is None:
                 self.refusal = status
@@ -115,7 +125,7 @@ class Index:
         self._cluster.fleet.effort.take()
         for judge in self._filters:
             status = judge.filter(self.cycle, node)
-            if status.code is not Code.SUCCESS and (not without or status.plugin != without):
+            if status.code is not StatusCode.SUCCESS and (not without or status.plugin != without):
                 return status
         return None
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from allotment.scheduler.devices.pod_wants import NAME as DEVICES
 from allotment.scheduler.devices.pod_wants import Wants, reaches
-from allotment.scheduler.diagnosis import Refusal, refused_by
+from allotment.scheduler.diagnosis import NoNode, refused_by
 from allotment.scheduler.framework import Status
 from allotment.scheduler.obstacles import ClaimName, Knows, Obstacles
 from allotment.scheduler.placement import Attempt, Placer
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class InquiryAnswer:
     """``node`` is where the pod would go; without one, ``refusal`` says why nowhere."""
 
     node: str = ""
-    refusal: Refusal | None = None
+    refusal: NoNode | None = None
     asked: bool = False  # the refusal is that of nodes; else the pod was turned away before any was asked
     rejections: Mapping[str, Status] = field(default_factory=dict)  # of the nodes that were asked, by name
     claims: Sequence[ResourceClaim] = ()  # of v1, that would have to be allocated together
@@ -59,18 +59,18 @@ class Inquiry:
         self.obstacles = Obstacles(cluster, profiles, gangs=gangs, knows=knows, claim_name=claim_name)
         self._placer = Placer(cluster, profiles)
 
-    def about(self, key: str, now: float) -> Finding:
+    def about(self, key: str, now: float) -> InquiryAnswer:
         """The answer for a pod ``namespace/name`` that one of the profiles is for and that has no node."""
         pod = self.cluster.pods[key]
         status = self.obstacles.of(pod)
         if status is not None:
-            return Finding(refusal=refused_by(status))
+            return InquiryAnswer(refusal=refused_by(status))
         attempt = self._placer.begin(pod, now)
-        if isinstance(attempt, Refusal):
-            return Finding(refusal=attempt)
+        if isinstance(attempt, NoNode):
+            return InquiryAnswer(refusal=attempt)
         found = self._placer.choose(attempt)
-        if not isinstance(found, Refusal):
-            return Finding(node=found, claims=self._pending(attempt, (found,)))
+        if not isinstance(found, NoNode):
+            return InquiryAnswer(node=found, claims=self._pending(attempt, (found,)))
         rejections = dict(self._placer.rejections(attempt))
         short = tuple(
             name for name, status in rejections.items() if self._lacks_devices(attempt, name, status)
@@ -78,7 +78,7 @@ class Inquiry:
         scarce = tuple(
             name for name, status in rejections.items() if self._lacks_instances(attempt, name, status)
         )
-        return Finding(
+        return InquiryAnswer(
             "", found, True, rejections, self._pending(attempt, short), short, _carried(attempt), scarce
         )
 

@@ -28,7 +28,7 @@ QUEUES = {ACTIVE: "active", BACKOFF: "backoff", PARKED: "unschedulable", GATED: 
 """Our places of the queue, as kube-scheduler calls them."""
 
 
-class Metrics(Collector):
+class SchedulerMetrics(Collector):
     """One scheduler's numbers. ``follow`` names the core that they are about; a new one after each election."""
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -26,9 +26,9 @@ from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.devices.claim_quotas import ClaimQuotas, claim_like
 from allotment.scheduler.devices.extended_resources import existing, extended_claim, served
 from allotment.scheduler.devices.pod_wants import NAME as DEVICES
-from allotment.scheduler.framework import Code, Status
+from allotment.scheduler.framework import Status, StatusCode
 from allotment.scheduler.gangs.gang import gang_of, incomplete
-from allotment.scheduler.gangs.tenant_queues import QUEUE, Queues, add, demand_of, further_demand
+from allotment.scheduler.gangs.tenant_queues import QUEUE, TenantQueues, add, demand_of, further_demand
 from allotment.scheduler.gate import admission
 from allotment.scheduler.pod import group_key
 
@@ -88,7 +88,7 @@ class Obstacles:
         self._knows = knows
         self._claim_name = claim_name
         self.quotas = ClaimQuotas(cluster)
-        self._queues = Queues(cluster)
+        self._queues = TenantQueues(cluster)
         self._regrouped = -1
         self._version = version
         self._gang_answers: dict[str, tuple[int, _GangAnswer]] = {}  # by group
@@ -327,11 +327,11 @@ def schedulers_heard_of(pods: Iterable[Pod]) -> set[str]:
 
 
 def _kept_by(who: str, words: str) -> Status:
-    return Status(Code.UNRESOLVABLE, who, words)
+    return Status(StatusCode.UNRESOLVABLE, who, words)
 
 
 def _of_its_queue(words: str) -> Status:
-    return Status(Code.UNRESOLVABLE, QUEUE, words)
+    return Status(StatusCode.UNRESOLVABLE, QUEUE, words)
 
 
 def _by_key(pod: PodInfo) -> str:

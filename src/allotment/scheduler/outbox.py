@@ -9,13 +9,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from allotment.scheduler.binding.binding_conditions import timestamp
-from allotment.scheduler.event import Done, Failed, Failure
+from allotment.scheduler.event import Done, Failed, WriteFailure
 from allotment.scheduler.instruction import Instruction, PatchPod, Tell
 
 if TYPE_CHECKING:
     from allotment.api.batch import Queue
     from allotment.scheduler.binding.claim_writer import Draft
-    from allotment.scheduler.diagnosis import Refusal
+    from allotment.scheduler.diagnosis import NoNode
     from allotment.scheduler.pod import PodInfo
 
 MOST_TIMES, REPEAT_AFTER = 5, 2.0
@@ -55,10 +55,10 @@ class Outbox:
     def outcome(self, event: Done | Failed) -> tuple[str, ...]:
         """Hears how a write ended. Returns the pods that it was to make room for, if it never will."""
         found = self._insisted.pop(event.id, None)
-        if found is None or isinstance(event, Done) or event.why is Failure.GONE:
+        if found is None or isinstance(event, Done) or event.why is WriteFailure.GONE:
             return ()
         _, nominees, times = found
-        if event.why is Failure.UNKNOWN and times:
+        if event.why is WriteFailure.UNKNOWN and times:
             self._again.append((self.now + REPEAT_AFTER, *found))
             return ()
         return nominees
@@ -74,7 +74,7 @@ class Outbox:
 
     # --- people ---
 
-    def say_unschedulable(self, pod: PodInfo, refusal: Refusal) -> None:
+    def say_unschedulable(self, pod: PodInfo, refusal: NoNode) -> None:
         """Says why in the pod's PodScheduled condition and in an event, unless that was said already. Of a pod with gates the
         API server has said SchedulingGated, and that stands: to autoscalers Unschedulable means that nodes are missing. What
         passes is said only of a pod of which nothing is known: it would take the place of the reason why the pod waits."""

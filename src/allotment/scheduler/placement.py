@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from allotment.allocator.effort import Paused
 from allotment.scheduler.binding.step import in_order
-from allotment.scheduler.diagnosis import Refusal, refused_by, refused_everywhere
-from allotment.scheduler.framework import Code, Cycle, Filter, Status
+from allotment.scheduler.diagnosis import NoNode, refused_by, refused_everywhere
+from allotment.scheduler.framework import Cycle, Filter, Status, StatusCode
 from allotment.scheduler.index import Index
 from allotment.scheduler.node import NodeInfo
 from allotment.scheduler.volumes.likeness import likeness
@@ -79,24 +79,24 @@ class Placer:
         self._profiles = profiles
         self._indexes: OrderedDict[Hashable, Index] = OrderedDict()
 
-    def place(self, pod: PodInfo, now: float) -> Placement | Refusal:
+    def place(self, pod: PodInfo, now: float) -> Placement | NoNode:
         """Chooses the best node and reserves what the pod needs there."""
         attempt = self.begin(pod, now)
-        return attempt if isinstance(attempt, Refusal) else self.finish(attempt)
+        return attempt if isinstance(attempt, NoNode) else self.finish(attempt)
 
-    def finish(self, attempt: Attempt) -> Placement | Refusal:
+    def finish(self, attempt: Attempt) -> Placement | NoNode:
         """Chooses the best node for a pod that was begun with, and reserves what it needs there."""
         node = self.choose(attempt)
-        return node if isinstance(node, Refusal) else self.reserve(attempt, node)
+        return node if isinstance(node, NoNode) else self.reserve(attempt, node)
 
-    def begin(self, pod: PodInfo, now: float) -> Attempt | Refusal:
+    def begin(self, pod: PodInfo, now: float) -> Attempt | NoNode:
         """PreFilter: whether there is any point in asking nodes."""
         profile = self._profiles[pod.pod.spec.scheduler_name or ""]
         cycle = Cycle(pod, self._cluster, now)
         seen: Hashable = None
         if profile.devices is not None:
             status = profile.devices.pre_filter(cycle)
-            if not status.ok and status.code is not Code.SKIP:
+            if not status.ok and status.code is not StatusCode.SKIP:
                 return refused_by(status)
             seen = profile.devices.shape(cycle)
         group = pod.group if self._cluster.nominated else ""  # whose room is kept for whom
@@ -111,7 +111,7 @@ class Placer:
         attempt = Attempt(cycle, profile, shape, index, [], [])
         return self._begin_everywhere(attempt) or attempt
 
-    def _begin_everywhere(self, attempt: Attempt) -> Refusal | None:
+    def _begin_everywhere(self, attempt: Attempt) -> NoNode | None:
         pod = attempt.cycle.pod
         for plugin in attempt.profile.everywhere:
             if plugin.indifferent(pod, self._cluster):
@@ -119,7 +119,7 @@ class Placer:
             skipped = False
             if plugin.pre_filter is not None:
                 status = plugin.pre_filter.pre_filter(attempt.cycle)
-                skipped = status.code is Code.SKIP
+                skipped = status.code is StatusCode.SKIP
                 if not status.ok and not skipped:
                     return refused_by(status)
             if plugin.filter is not None and not skipped:
@@ -144,17 +144,17 @@ class Placer:
 
     # --- Filter and Score ---
 
-    def choose(self, attempt: Attempt) -> str | Refusal:
+    def choose(self, attempt: Attempt) -> str | NoNode:
         """The best node that fits."""
         cleared = self._cleared(attempt)
         if isinstance(cleared, str):
             return cleared
         found = self._choose(attempt)
-        if cleared is not None and isinstance(found, Refusal):  # what the room that is kept for it lacks yet
+        if cleared is not None and isinstance(found, NoNode):  # what the room that is kept for it lacks yet
             return replace(found, plugins=found.plugins | {cleared.plugin})
         return found
 
-    def _choose(self, attempt: Attempt) -> str | Refusal:
+    def _choose(self, attempt: Attempt) -> str | NoNode:
         cycle, index = attempt.cycle, attempt.index
         if cycle.names is None and not attempt.filters and not attempt.scores:
             best = index.best()
@@ -179,8 +179,8 @@ class Placer:
         """As ``verdict``, but true also when pods were taken away since the attempt began."""
         if attempt.filters:
             again = self.begin(attempt.cycle.pod, attempt.cycle.now)
-            if isinstance(again, Refusal):
-                return Status(Code.UNRESOLVABLE, "", again.words)
+            if isinstance(again, NoNode):
+                return Status(StatusCode.UNRESOLVABLE, "", again.words)
             attempt = again
         return self.verdict(attempt, node)
 
@@ -254,7 +254,7 @@ class Placer:
                     totals[name] += score
         return min(totals, key=lambda name: (-totals[name], name))
 
-    def _refusal(self, attempt: Attempt, rejections: Mapping[Status, int]) -> Refusal:
+    def _refusal(self, attempt: Attempt, rejections: Mapping[Status, int]) -> NoNode:
         refusal, devices = refused_everywhere(rejections, self._cluster.known), attempt.profile.devices
         return (
             refusal if devices is None else replace(refusal, words=devices.told(attempt.cycle, refusal.words))
@@ -262,14 +262,14 @@ class Placer:
 
     # --- Reserve ---
 
-    def reserve(self, attempt: Attempt, name: str) -> Placement | Refusal:
+    def reserve(self, attempt: Attempt, name: str) -> Placement | NoNode:
         """Takes what the pod needs on the node, and assumes that it is there. Leaves nothing behind where that fails."""
         placed = self.take(attempt, name)
         if isinstance(placed, Placement):
             self._cluster.assume(placed.cycle.pod, name, placed.cycle.state.get(EXTRA))
         return placed
 
-    def take(self, attempt: Attempt, name: str) -> Placement | Refusal:
+    def take(self, attempt: Attempt, name: str) -> Placement | NoNode:
         """As ``reserve``, for a pod whose binding is shown at once: what it takes beside its claims is counted then."""
         cycle, node = attempt.cycle, self._cluster.nodes[name]
         self._cluster.fleet.effort.take()

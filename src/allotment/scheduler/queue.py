@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, TypeVar
 from allotment.api.core import Pod
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.fair_order import FairOrder
-from allotment.scheduler.framework import Action, Concerns, HelpsAnyone, Plugin
+from allotment.scheduler.framework import Concerns, HelpsAnyone, ObjectAction, Plugin
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -51,7 +51,7 @@ _COSTS_KEPT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class QueueBackoff:
     """How long an entry rests after its n-th failed attempt, in seconds. One that was turned away is tried again only when
     something happened that can help, so it rests shortly; one that failed for no reason of its own, longer."""
 
@@ -59,13 +59,13 @@ class Backoff:
     turned_away: float = 1.0  # at most
     failed: float = 10.0  # at most
 
-    def after(self, entry: Entry) -> float:
+    def after(self, entry: QueueEntry) -> float:
         longest = self.turned_away if entry.plugins else self.failed
         return float(min(self.initial * 2 ** min(entry.attempts - 1, 30), longest)) if entry.attempts else 0.0
 
 
 @dataclass(slots=True)
-class Entry:
+class QueueEntry:
     """A pod, or the pods of a gang, as the queue sees them."""
 
     key: str
@@ -101,18 +101,18 @@ class Entry:
 class _Bucket:
     """Parked entries of one shape."""
 
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, QueueEntry] = field(default_factory=dict)
     plugins: frozenset[str] = frozenset()
     lasting: bool = False
     scout: str = ""  # an entry of this shape that is on its way
     order: list[Rank] = field(default_factory=list)  # a heap, with some that are gone
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: QueueEntry) -> None:
         self.entries[entry.key] = entry
         self.plugins, self.lasting = entry.plugins, entry.lasting
         heappush(self.order, entry.rank)
 
-    def first(self) -> Entry | None:
+    def first(self) -> QueueEntry | None:
         """The entry that would be tried first."""
         while self.order:
             entry = self.entries.get(self.order[0][-1])
@@ -148,13 +148,13 @@ class _Interest:
     precise: Concerns | None
 
 
-class Queue:
+class SchedulingQueue:
     """See the module. ``plugins`` are all plugins of all profiles, by name."""
 
-    def __init__(self, plugins: Iterable[Plugin], backoff: Backoff | None = None) -> None:
+    def __init__(self, plugins: Iterable[Plugin], backoff: QueueBackoff | None = None) -> None:
         self.plugins = {plugin.name: plugin for plugin in plugins}
-        self._backoff = backoff or Backoff()
-        self._entries: dict[str, Entry] = {}
+        self._backoff = backoff or QueueBackoff()
+        self._entries: dict[str, QueueEntry] = {}
         self._active = FairOrder(lambda rank: self._ready(rank, slow=False))
         self._slow = FairOrder(lambda rank: self._ready(rank, slow=True))
         self._costly: dict[Hashable, None] = {}  # kinds of entries that took more than one turn the last time
@@ -163,7 +163,7 @@ class Queue:
         self.turn: Callable[[str], tuple[float, ...]] = lambda lane: ()
         self._resting: list[tuple[float, str]] = []
         self._buckets: dict[Hashable, _Bucket] = {}
-        self._gated: dict[str, dict[str, Entry]] = {}  # by the plugin whose gate it is
+        self._gated: dict[str, dict[str, QueueEntry]] = {}  # by the plugin whose gate it is
         self._numbers = 0
         self._failures: dict[str, int] = {}  # entry → how often its binding failed; not only of those here
         # plugin → shapes without a scout that it turned away, and others
@@ -179,7 +179,7 @@ class Queue:
             )
             for wake in plugin.wakes:
                 for action in wake.actions:
-                    happening = (wake.kind, action is Action.ADD, action is Action.DELETE)
+                    happening = (wake.kind, action is ObjectAction.ADD, action is ObjectAction.DELETE)
                     self._interested.setdefault(happening, {})[plugin.name] = interest
 
     def __contains__(self, key: str) -> bool:
@@ -188,7 +188,7 @@ class Queue:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str) -> QueueEntry | None:
         return self._entries.get(key)
 
     def counts(self) -> dict[str, int]:
@@ -210,12 +210,12 @@ class Queue:
         *,
         lane: str = "",
         gate: str = "",
-    ) -> Entry:
+    ) -> QueueEntry:
         """A new entry, ready to be tried, or at the gate of a plugin. Of those of equal priority that are in lanes, the lane
         with the lowest ``turn`` is served first."""
         assert key not in self._entries, f"{key} is queued already"
         self._numbers += 1
-        entry = Entry(key, priority, pods, now, lane=lane, rank=(-priority, now, self._numbers, key))
+        entry = QueueEntry(key, priority, pods, now, lane=lane, rank=(-priority, now, self._numbers, key))
         self._entries[key] = entry
         if gate:
             self._shut(entry, gate)
@@ -238,7 +238,7 @@ class Queue:
         self._shut(entry, plugin)
         self._relieve(entry)
 
-    def _shut(self, entry: Entry, plugin: str) -> None:
+    def _shut(self, entry: QueueEntry, plugin: str) -> None:
         entry.place, entry.plugins = GATED, frozenset((plugin,))
         self._gated.setdefault(plugin, {})[entry.key] = entry
 
@@ -264,7 +264,7 @@ class Queue:
 
     # --- trying ---
 
-    def pop(self, now: float) -> Entry | None:
+    def pop(self, now: float) -> QueueEntry | None:
         """The entry to try next; report on it with ``remove``, ``park`` or ``gate``."""
         self._wake_rested(now)
         entry, slow = self._first_quick(), self._slow.first()
@@ -276,7 +276,7 @@ class Queue:
             entry.place = TAKEN
         return entry
 
-    def _first_quick(self) -> Entry | None:
+    def _first_quick(self) -> QueueEntry | None:
         """The first that is not for the slow lane; those that are, by what is known of their kind, go there."""
         while True:
             entry = self._active.first()
@@ -296,7 +296,7 @@ class Queue:
             del self._costly[next(iter(self._costly))]
         self._activate(entry)
 
-    def charge(self, entry: Entry, steps: int, *, done: bool) -> None:
+    def charge(self, entry: QueueEntry, steps: int, *, done: bool) -> None:
         """What was done about an entry since it was popped took so many steps; ``done``: it is decided."""
         self._steps[entry.slow] += steps
         if entry.slow or not entry.lane:
@@ -307,15 +307,15 @@ class Queue:
                 self._costly.pop(entry.kind, None)
             entry.paused, entry.spent, entry.again = False, 0, 0
 
-    def _is_costly(self, entry: Entry) -> bool:
+    def _is_costly(self, entry: QueueEntry) -> bool:
         return bool(self._costly) and entry.kind in self._costly  # mostly there are none
 
-    def _ready(self, rank: Rank, *, slow: bool) -> Entry | None:
+    def _ready(self, rank: Rank, *, slow: bool) -> QueueEntry | None:
         entry = self._entries.get(rank[-1])
         active = entry is not None and entry.place == ACTIVE and entry.rank == rank and entry.slow == slow
         return entry if active else None
 
-    def _first(self, heap: list[Rank]) -> Entry | None:
+    def _first(self, heap: list[Rank]) -> QueueEntry | None:
         """The first that is active of a heap."""
         while heap:
             entry = self._ready(heap[0], slow=False)
@@ -324,7 +324,7 @@ class Queue:
             heappop(heap)
         return None
 
-    def _whose_turn(self, other: Entry | None) -> Entry | None:
+    def _whose_turn(self, other: QueueEntry | None) -> QueueEntry | None:
         """The entry to try next, when there are lanes; ``other`` is the first of those that are in none."""
         firsts = {
             lane: first for lane, heap in self._lanes.items() if (first := self._first(heap)) is not None
@@ -409,7 +409,7 @@ class Queue:
             return bool(self._lasting)
         return self._concerns_lasting(shown, cluster)
 
-    def wake(self, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> list[Entry]:
+    def wake(self, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> list[QueueEntry]:
         """Something changed: sends scouts where it can help. Returns the gated entries that it may help."""
         shown = new if new is not None else old
         assert shown is not None
@@ -455,10 +455,10 @@ class Queue:
         old: ApiStruct | None,
         new: ApiStruct | None,
         cluster: Cluster,
-    ) -> list[Entry]:
+    ) -> list[QueueEntry]:
         """As ``wake``, for a change that may help pods of these plugins."""
 
-        def helps(entry: Entry) -> bool:
+        def helps(entry: QueueEntry) -> bool:
             return any(
                 each.plugin.helps(pod, old, new, cluster)
                 for name, each in helpful.items()
@@ -466,7 +466,7 @@ class Queue:
                 for pod in entry.pods
             )
 
-        found: dict[str, Entry] = {}
+        found: dict[str, QueueEntry] = {}
         for name, each in helpful.items():
             precise = each.precise
             keys = None if precise is None else precise.concerns(old, new, cluster)
@@ -539,12 +539,12 @@ class Queue:
             bucket.scout = entry.key
             self._unpark(entry)
 
-    def _unpark(self, entry: Entry) -> None:
+    def _unpark(self, entry: QueueEntry) -> None:
         bucket = self._buckets[entry.shape]
         bucket.entries.pop(entry.key, None)
         self._rest(entry, entry.tried + self._backoff.after(entry))
 
-    def _leave(self, entry: Entry) -> None:
+    def _leave(self, entry: QueueEntry) -> None:
         if entry.place == PARKED:
             bucket = self._buckets[entry.shape]
             bucket.entries.pop(entry.key, None)
@@ -554,7 +554,7 @@ class Queue:
             for plugin in entry.plugins:
                 _forget(self._gated, plugin, entry.key)
 
-    def _relieve(self, entry: Entry) -> None:
+    def _relieve(self, entry: QueueEntry) -> None:
         """If an entry was the scout of its shape, the next one follows."""
         bucket = self._buckets.get(entry.shape)
         if bucket is not None and bucket.scout == entry.key:
@@ -564,7 +564,7 @@ class Queue:
                 del self._buckets[entry.shape]
         entry.shape = None
 
-    def _activate(self, entry: Entry) -> None:
+    def _activate(self, entry: QueueEntry) -> None:
         entry.place, entry.slow = ACTIVE, self._is_costly(entry)
         if entry.slow:
             self._slow.add(entry.tenant, entry.rank)
@@ -573,7 +573,7 @@ class Queue:
         else:
             self._active.add(entry.tenant, entry.rank)
 
-    def _rest(self, entry: Entry, ready: float) -> None:
+    def _rest(self, entry: QueueEntry, ready: float) -> None:
         entry.place, entry.ready = BACKOFF, ready
         heappush(self._resting, (ready, entry.key))
 

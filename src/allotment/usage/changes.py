@@ -32,7 +32,7 @@ _DECIMAL = [10**power for power in range(27, -1, -3)]
 _BINARY = [10**9 << shift for shift in range(60, -1, -10)]
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     """What is changed, in the order in which changes are offered: those that give up least come first."""
 
     TOLERATION = "toleration"
@@ -46,10 +46,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ClaimChange:
     """Claim number ``number`` of those asked for becomes ``claim``. ``words`` complete "fits …"."""
 
-    kind: Kind
+    kind: ChangeKind
     number: int
     claim: ResourceClaim
     request: str  # ``req`` or ``req/sub``; empty where the change is the whole claim's
@@ -63,7 +63,7 @@ class Dial:
     """Something that may be turned down, to any number from 1 to ``most``."""
 
     most: int
-    at: Callable[[int], Change]
+    at: Callable[[int], ClaimChange]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,9 @@ class _Ask:
             else f"{request.name}/{request.first_available[self.alternative].name}"
         )
 
-    def changed(self, kind: Kind, value: str, words: str, given_up: float, **fields: Any) -> Change:
+    def changed(
+        self, kind: ChangeKind, value: str, words: str, given_up: float, **fields: Any
+    ) -> ClaimChange:
         claim = self.claims[self.number]
         requests = list(claim.spec.devices.requests)
         request, wish = requests[self.request], replace(self.wish, **fields)
@@ -101,7 +103,7 @@ class _Ask:
         else:
             asks = [wish if n == self.alternative else each for n, each in enumerate(request.first_available)]
             requests[self.request] = replace(request, first_available=tuple(asks))
-        return Change(
+        return ClaimChange(
             kind, self.number, _with(claim, requests=tuple(requests)), self.name, value, words, given_up
         )
 
@@ -127,7 +129,7 @@ def _asks(claims: Sequence[ResourceClaim]) -> Iterator[_Ask]:
 # --- left out ---
 
 
-def constraints_left_out(claims: Sequence[ResourceClaim]) -> Iterator[Change]:
+def constraints_left_out(claims: Sequence[ResourceClaim]) -> Iterator[ClaimChange]:
     """Every constraint, each by itself."""
     for number, claim in enumerate(claims):
         constraints = claim.spec.devices.constraints
@@ -136,8 +138,8 @@ def constraints_left_out(claims: Sequence[ResourceClaim]) -> Iterator[Change]:
             attribute = constraint.match_attribute or constraint.distinct_attribute or ""
             of = f" (claim {full_name(claim.metadata)})" if len(claims) > 1 else ""
             rest = constraints[:index] + constraints[index + 1 :]
-            yield Change(
-                Kind.CONSTRAINT,
+            yield ClaimChange(
+                ChangeKind.CONSTRAINT,
                 number,
                 _with(claim, constraints=rest),
                 "",
@@ -147,7 +149,7 @@ def constraints_left_out(claims: Sequence[ResourceClaim]) -> Iterator[Change]:
             )
 
 
-def selectors_left_out(claims: Sequence[ResourceClaim]) -> Iterator[Change]:
+def selectors_left_out(claims: Sequence[ResourceClaim]) -> Iterator[ClaimChange]:
     """Every selector of a request, each by itself. Those of classes are not the claim's to change."""
     for ask in _asks(claims):
         selectors = ask.wish.selectors
@@ -155,7 +157,7 @@ def selectors_left_out(claims: Sequence[ResourceClaim]) -> Iterator[Change]:
             expression = " ".join(selector.cel.expression.split()) if selector.cel is not None else ""
             short = expression if len(expression) <= _EXPRESSION else expression[: _EXPRESSION - 3] + "..."
             yield ask.changed(
-                Kind.SELECTOR,
+                ChangeKind.SELECTOR,
                 expression,
                 f"without selector `{short}` {ask.where()}",
                 1 / len(selectors),
@@ -166,7 +168,7 @@ def selectors_left_out(claims: Sequence[ResourceClaim]) -> Iterator[Change]:
 # --- put up with ---
 
 
-def tolerations(claims: Sequence[ResourceClaim], taints: Iterable[DeviceTaint]) -> Iterator[Change]:
+def tolerations(claims: Sequence[ResourceClaim], taints: Iterable[DeviceTaint]) -> Iterator[ClaimChange]:
     """Every key of a taint that keeps devices back, tolerated by each request that does not do so yet."""
     blocking = [taint for taint in taints if taint.effect in BLOCKING]
     for ask in _asks(claims):
@@ -175,7 +177,7 @@ def tolerations(claims: Sequence[ResourceClaim], taints: Iterable[DeviceTaint]) 
         for key in sorted(untold):
             more = DeviceToleration(key=key, operator="Exists")
             words = f"with a toleration of device taint {key} {ask.where()}"
-            yield ask.changed(Kind.TOLERATION, key, words, 0.0, tolerations=(*have, more))
+            yield ask.changed(ChangeKind.TOLERATION, key, words, 0.0, tolerations=(*have, more))
 
 
 # --- turned down ---
@@ -204,7 +206,7 @@ def _count(ask: _Ask) -> Dial | None:
         return Dial(
             RESULTS_MAX,
             lambda count: ask.changed(
-                Kind.COUNT,
+                ChangeKind.COUNT,
                 str(count),
                 f"with count ≤ {count} {ask.where(' asks for all')}",
                 1 / (1 + count),
@@ -218,7 +220,7 @@ def _count(ask: _Ask) -> Dial | None:
     return Dial(
         min(asked - 1, RESULTS_MAX),
         lambda count: ask.changed(
-            Kind.COUNT,
+            ChangeKind.COUNT,
             str(count),
             f"with count ≤ {count} {ask.where(f' asks for {asked}')}",
             1 - count / asked,
@@ -234,10 +236,10 @@ def _amount(ask: _Ask, name: str, wanted: Quantity) -> Dial:
     least = next(each for each in (10**9, 10**6, 1) if wanted.nanos % each == 0)
     unit = next((each for each in units if each >= least and wanted.nanos >= _FINENESS * each), least)
 
-    def at(number: int) -> Change:
+    def at(number: int) -> ClaimChange:
         amount = Quantity(number * unit, wanted.format)
         return ask.changed(
-            Kind.CAPACITY,
+            ChangeKind.CAPACITY,
             str(amount),
             f"with {name} ≤ {amount} {ask.where(f' asks for {wanted}')}",
             1 - amount.nanos / wanted.nanos,

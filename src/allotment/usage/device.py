@@ -25,7 +25,7 @@ from allotment.api.quantity import Format, Quantity
 from allotment.usage.summary import DeviceState
 
 if TYPE_CHECKING:
-    from allotment.allocator.pool import Device
+    from allotment.allocator.pool import PooledDevice
     from allotment.api.resource import DeviceCapacity, DeviceTaint
     from allotment.usage.allocation import AllocationInfo
 
@@ -44,7 +44,7 @@ _order = attrgetter("order")
 
 
 @dataclass(frozen=True, slots=True)
-class Obstacle:
+class DeviceObstacle:
     """Why nobody can have a device that nobody has."""
 
     reason: str  # one of the words above
@@ -70,7 +70,7 @@ class DeviceUsage(msgspec.Struct, frozen=True, gc=False):
 
 
 def device_usage(
-    device: Device, allocations: Sequence[AllocationInfo], obstacle: Callable[[], Obstacle | None]
+    device: PooledDevice, allocations: Sequence[AllocationInfo], obstacle: Callable[[], DeviceObstacle | None]
 ) -> DeviceUsage:
     """Judges one device. ``obstacle`` is asked only about devices that nobody has."""
     spec = device.spec
@@ -96,10 +96,10 @@ def device_usage(
     return DeviceUsage(spec.name, state, reason, message, mine, total, taken, left, bound.node_name or "")
 
 
-def taint_obstacle(device: Device) -> Obstacle | None:
+def taint_obstacle(device: PooledDevice) -> DeviceObstacle | None:
     """The first taint that keeps claims off, if there is any."""
     taint = blocking_taint(device.spec.taints, ()) if device.spec.taints else None
-    return Obstacle(TAINTED, f"has the taint {_written(taint)}") if taint is not None else None
+    return DeviceObstacle(TAINTED, f"has the taint {_written(taint)}") if taint is not None else None
 
 
 def _written(taint: DeviceTaint) -> str:

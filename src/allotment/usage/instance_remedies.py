@@ -17,7 +17,7 @@ from allotment.allocator.outcome import Allocated
 from allotment.allocator.request import full_name
 from allotment.allocator.semantic import SemanticBook, allocate_semantic
 from allotment.api import alpha2
-from allotment.usage.changes import Kind
+from allotment.usage.changes import ChangeKind
 from allotment.usage.remedies import MOST, Remedies, Remedy
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Shelf:
 class Rewritten:
     """Parameters as they are, and as they might be. ``words`` complete "fits …"."""
 
-    kind: Kind
+    kind: ChangeKind
     claim: str
     request: str
     value: str
@@ -95,7 +95,7 @@ class InstanceSearch:
     def remedies(self, holders: Mapping[str, Collection[DeviceID]]) -> Remedies:
         """``holders`` are claims that may be named as ones to release, with what they hold."""
         found = [*self._changes(), *self._releases(holders)]
-        order = list(Kind)
+        order = list(ChangeKind)
         found.sort(key=lambda each: (order.index(each.kind), each.given_up))
         return Remedies(tuple(found[:MOST]), self._cut or len(found) > MOST)
 
@@ -125,7 +125,7 @@ class InstanceSearch:
             if ground is not None:
                 words = f"if claim {name} is released"
                 yield Remedy(
-                    Kind.RELEASE, name, "", name, words, ground.node.metadata.name, float(len(devices))
+                    ChangeKind.RELEASE, name, "", name, words, ground.node.metadata.name, float(len(devices))
                 )
 
 
@@ -152,7 +152,7 @@ def _of_claim(claim: str, parameters: ClaimParameters) -> Iterator[Rewritten]:
             name = wish.name or f"{request.driver_name}[{index}]"
             if several > 1:
                 yield Rewritten(
-                    Kind.COUNT,
+                    ChangeKind.COUNT,
                     claim,
                     name,
                     "",
@@ -163,7 +163,7 @@ def _of_claim(claim: str, parameters: ClaimParameters) -> Iterator[Rewritten]:
             if wish.selector != _EVERYTHING:
                 open_ = replace(wish, selector=_EVERYTHING)
                 yield Rewritten(
-                    Kind.SELECTOR,
+                    ChangeKind.SELECTOR,
                     claim,
                     name,
                     wish.selector,
@@ -190,7 +190,7 @@ def _of_class(claim: str, parameters: ClassParameters) -> Iterator[Rewritten]:
         words = f"without the filter {_shown(selector)} of {where}"
         kept = (*parameters.filters[:index], *parameters.filters[index + 1 :])
         yield Rewritten(
-            Kind.SELECTOR, claim, "", selector, words, parameters, replace(parameters, filters=kept)
+            ChangeKind.SELECTOR, claim, "", selector, words, parameters, replace(parameters, filters=kept)
         )
 
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from allotment.allocator.counters import Plan
+from allotment.allocator.counters import CounterTable
 from allotment.allocator.features import ALL
 from allotment.allocator.partition import partition_pools
-from allotment.allocator.pool import Device, DeviceID, Pool, PoolID, reaches, whole_pool
+from allotment.allocator.pool import DeviceID, Pool, PooledDevice, PoolID, reaches, whole_pool
 from allotment.allocator.taint import may_taint, tainted
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ INVALID_SLICES = "InvalidSlices"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PoolFinding:
     """Whether something holds, with the reason and message of a Kubernetes condition."""
 
     holds: bool
@@ -51,9 +51,9 @@ class Inventory:
     """See the module. ``flaws`` are what validation has to say, errors first."""
 
     pool: Pool  # as the allocator has it
-    devices: Sequence[Device]  # of each name one, also of pools that cannot be used
-    complete: Finding
-    valid: Finding
+    devices: Sequence[PooledDevice]  # of each name one, also of pools that cannot be used
+    complete: PoolFinding
+    valid: PoolFinding
     flaws: list[str] = field(default_factory=list)
     slices: Sequence[ResourceSlice] = ()  # those that count; none of a seed 0 pool
 
@@ -74,10 +74,10 @@ class Inventory:
         return names.pop() if len(names) == 1 else ""
 
     @cached_property
-    def plan(self) -> Plan | None:
+    def plan(self) -> CounterTable | None:
         """What devices draw on together; None where nothing is shared, or the pool cannot be used."""
         drawing = self.pool.usable and any(device.spec.consumes_counters for device in self.devices)
-        return Plan([self.pool], self.devices) if drawing else None
+        return CounterTable([self.pool], self.devices) if drawing else None
 
     def reached_by(self, node: Node) -> bool:
         """Whether a node reaches any device. Raises AllocationError if a node selector is broken."""
@@ -104,7 +104,7 @@ def slice_inventory(
     pool = whole_pool(
         sorted(current, key=lambda s: (s.spec.pool.resource_slice_count == count, -_announced(s))), ALL
     )
-    devices: Sequence[Device] = pool.devices
+    devices: Sequence[PooledDevice] = pool.devices
     duplicates: list[str] = []
     if not pool.usable:
         devices, duplicates = _listed(current)
@@ -131,32 +131,32 @@ def _announced(slice: ResourceSlice) -> int:
     return slice.spec.pool.resource_slice_count
 
 
-def _completeness(pool: Pool) -> Finding:
+def _completeness(pool: Pool) -> PoolFinding:
     if not pool.incomplete:
-        return Finding(True, ALL_SLICES_PRESENT, f"{pool.slices} of {_slices(pool.announced)} found")
+        return PoolFinding(True, ALL_SLICES_PRESENT, f"{pool.slices} of {_slices(pool.announced)} found")
     reason = SLICES_MISSING if pool.slices < pool.announced else TOO_MANY_SLICES
     generation = f"generation {pool.generation}"
-    return Finding(
+    return PoolFinding(
         False,
         reason,
         f"{pool.slices} of {_slices(pool.announced)} of {generation} found; nothing is given out",
     )
 
 
-def _validity(pool: Pool, duplicates: Collection[str]) -> Finding:
+def _validity(pool: Pool, duplicates: Collection[str]) -> PoolFinding:
     if duplicates:
         names = "1 device name is" if len(duplicates) == 1 else f"{len(duplicates)} device names are"
         message = f"{names} published more than once; nothing is given out"
-        return Finding(False, DUPLICATE_DEVICES, message)
+        return PoolFinding(False, DUPLICATE_DEVICES, message)
     if pool.invalid:
-        return Finding(False, INVALID_SLICES, f"{pool.invalid}; nothing is given out")
-    return Finding(True, VALIDATION_PASSED, "no errors that keep devices from being given out")
+        return PoolFinding(False, INVALID_SLICES, f"{pool.invalid}; nothing is given out")
+    return PoolFinding(True, VALIDATION_PASSED, "no errors that keep devices from being given out")
 
 
-def _listed(slices: Sequence[ResourceSlice]) -> tuple[list[Device], list[str]]:
+def _listed(slices: Sequence[ResourceSlice]) -> tuple[list[PooledDevice], list[str]]:
     """The first device of each name, and an error for each name that comes again. Devices beside shared counters do not
     count, as for the allocator."""
-    first: dict[str, Device] = {}
+    first: dict[str, PooledDevice] = {}
     again: dict[str, dict[str, None]] = {}
     for slice in slices:
         for spec in () if slice.spec.shared_counters else slice.spec.devices:
@@ -164,7 +164,7 @@ def _listed(slices: Sequence[ResourceSlice]) -> tuple[list[Device], list[str]]:
                 again.setdefault(spec.name, {first[spec.name].slice.metadata.name: None})
                 again[spec.name][slice.metadata.name] = None
             else:
-                first[spec.name] = Device(spec, slice)
+                first[spec.name] = PooledDevice(spec, slice)
     duplicates = [
         f'device "{name}" is published more than once, in {" and ".join(list(names)[:2])}'
         for name, names in sorted(again.items())

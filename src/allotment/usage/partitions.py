@@ -22,8 +22,8 @@ from allotment.allocator.pool import DeviceID
 from allotment.usage.device import taint_obstacle
 
 if TYPE_CHECKING:
-    from allotment.allocator.counters import Plan
-    from allotment.allocator.pool import Device
+    from allotment.allocator.counters import CounterTable
+    from allotment.allocator.pool import PooledDevice
     from allotment.usage.inventory import Inventory
 
 KINDS_MAX = 32
@@ -73,7 +73,9 @@ def partition_kinds(
     )
 
 
-def _keys(inventory: Inventory, plan: Plan, default: str | None) -> Iterator[tuple[int, tuple[str, str]]]:
+def _keys(
+    inventory: Inventory, plan: CounterTable, default: str | None
+) -> Iterator[tuple[int, tuple[str, str]]]:
     """Position, attribute and value of each partition. Raises PartitionError."""
     costs: dict[tuple[str, str], object] = {}
     for position, draw in plan.draws.items():
@@ -88,7 +90,7 @@ def _keys(inventory: Inventory, plan: Plan, default: str | None) -> Iterator[tup
         yield position, key
 
 
-def _type(device: Device, attribute: str) -> str:
+def _type(device: PooledDevice, attribute: str) -> str:
     """An attribute without a domain is of the driver's."""
     known = device.spec.attributes
     found = known.get(attribute) or known.get(attribute.removeprefix(f"{device.slice.spec.driver}/"))
@@ -98,7 +100,7 @@ def _type(device: Device, attribute: str) -> str:
     return found.string_value
 
 
-def _fitting(inventory: Inventory, plan: Plan, positions: list[int], in_use: Collection[str]) -> int:
+def _fitting(inventory: Inventory, plan: CounterTable, positions: list[int], in_use: Collection[str]) -> int:
     names = [device.spec.name for device in inventory.devices]
     bits = sum(1 << position for position, name in enumerate(names) if name in in_use)
     gone = HeldDevices([DeviceID(*inventory.id, name) for name in in_use if name not in inventory.names])

@@ -23,16 +23,16 @@ from allotment.usage.device import (
     LOCKED_OUT,
     POOL_INCOMPLETE,
     POOL_INVALID,
+    DeviceObstacle,
     DeviceUsage,
-    Obstacle,
     device_usage,
     taint_obstacle,
 )
-from allotment.usage.inventory import Finding, Inventory, slice_inventory, tree_inventory
+from allotment.usage.inventory import Inventory, PoolFinding, slice_inventory, tree_inventory
 from allotment.usage.summary import Summary, count
 
 if TYPE_CHECKING:
-    from allotment.allocator.pool import Device
+    from allotment.allocator.pool import PooledDevice
     from allotment.api.alpha2 import NodeResourceSlice
     from allotment.api.resource import DeviceTaintRule
 
@@ -66,8 +66,8 @@ class PoolUsage:
     generation: int
     devices: tuple[DeviceUsage, ...]  # in the order in which the allocator tries them
     summary: Summary
-    complete: Finding
-    valid: Finding
+    complete: PoolFinding
+    valid: PoolFinding
     observed_slices: int  # of this generation
     expected_slices: int
     validation_errors: tuple[str, ...] = ()  # at most ERRORS_MAX
@@ -163,11 +163,11 @@ class _Judge:
 
     def __init__(self, inventory: Inventory, held: Holdings) -> None:
         self._held = held
-        self._trouble: Obstacle | None = None
+        self._trouble: DeviceObstacle | None = None
         if not inventory.valid.holds:
-            self._trouble = Obstacle(POOL_INVALID, inventory.valid.message)
+            self._trouble = DeviceObstacle(POOL_INVALID, inventory.valid.message)
         elif not inventory.complete.holds:
-            self._trouble = Obstacle(POOL_INCOMPLETE, inventory.complete.message)
+            self._trouble = DeviceObstacle(POOL_INCOMPLETE, inventory.complete.message)
         self._plan = inventory.plan
         self._counters: Counters | None = None
         if self._plan is not None:
@@ -178,14 +178,14 @@ class _Judge:
             gone = HeldDevices([DeviceID(*inventory.id, name) for name in used - inventory.names])
             self._counters = Counters(self._plan, bits, gone, grouped=True)
 
-    def usage(self, position: int, device: Device) -> DeviceUsage:
+    def usage(self, position: int, device: PooledDevice) -> DeviceUsage:
         allocations = self._held.get(device.spec.name, ())
         return device_usage(device, allocations, lambda: self._obstacle(position, device))
 
-    def _obstacle(self, position: int, device: Device) -> Obstacle | None:
+    def _obstacle(self, position: int, device: PooledDevice) -> DeviceObstacle | None:
         return self._trouble or taint_obstacle(device) or self._neighbours(position)
 
-    def _neighbours(self, position: int) -> Obstacle | None:
+    def _neighbours(self, position: int) -> DeviceObstacle | None:
         """What is in use beside a device, if that keeps it from being given out."""
         plan, counters = self._plan, self._counters
         draw = plan.draws.get(position) if plan is not None else None
@@ -200,10 +200,10 @@ class _Judge:
             told = [f"{missing} of {name} in {counter_set}" for counter_set, name, missing in short[:_TOLD]]
             if len(short) > _TOLD:
                 told.append(f"and of {len(short) - _TOLD} more counters")
-            return Obstacle(COUNTERS_EXHAUSTED, f"lacks {', '.join(told)}, in use by its neighbours")
+            return DeviceObstacle(COUNTERS_EXHAUSTED, f"lacks {', '.join(told)}, in use by its neighbours")
         if counters.overdrawn:
-            return Obstacle(COUNTERS_EXHAUSTED, _OVERDRAWN)
-        return Obstacle(LOCKED_OUT, "cannot be used together with what is in use beside it")
+            return DeviceObstacle(COUNTERS_EXHAUSTED, _OVERDRAWN)
+        return DeviceObstacle(LOCKED_OUT, "cannot be used together with what is in use beside it")
 
     def errors(self) -> list[str]:
         return [_OVERDRAWN] if self._counters is not None and self._counters.overdrawn else []
@@ -219,7 +219,7 @@ def _vanished_errors(vanished: Sequence[VanishedDevice]) -> list[str]:
     ]
 
 
-def _overuse(devices: Sequence[Device], usages: Sequence[DeviceUsage]) -> list[str]:
+def _overuse(devices: Sequence[PooledDevice], usages: Sequence[DeviceUsage]) -> list[str]:
     """Promises that cannot all be kept: two schedulers may have given a device away, or a driver may have shrunk it."""
     errors = []
     for device, usage in zip(devices, usages, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allotment.api.pools import COMPLETE, VALID, ResourcePool
-from allotment.usage.inventory import Finding
+from allotment.usage.inventory import PoolFinding
 from allotment.usage.pool import PoolUsage
 from allotment.usage.summary import Summary
 
@@ -40,8 +40,8 @@ def as_published(pool: ResourcePool) -> PoolUsage:
     )
 
 
-def _condition(pool: ResourcePool, type_: str) -> Finding:
+def _condition(pool: ResourcePool, type_: str) -> PoolFinding:
     for each in pool.status.conditions:
         if each.type == type_:
-            return Finding(each.status == "True", each.reason, each.message)
-    return Finding(True, "", "not told")
+            return PoolFinding(each.status == "True", each.reason, each.message)
+    return PoolFinding(True, "", "not told")

@@ -20,14 +20,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from allotment.allocator.allocate import numbered_shares, solve
-from allotment.allocator.fleet import Fleet, Place
+from allotment.allocator.fleet import Fleet, NodePlace
 from allotment.allocator.ledger import Holding
 from allotment.allocator.outcome import Allocated, GaveUp
 from allotment.allocator.pool import DeviceID, PoolID, by_pool
 from allotment.allocator.search import DEFAULT_BUDGET
 from allotment.allocator.strategy import FIRST_FIT
 from allotment.allocator.taint import tainted
-from allotment.allocator.view import GAVE_UP, View
+from allotment.allocator.view import GAVE_UP, DemandView
 from allotment.usage.allocation import AllocationInfo, AnyClaim, held_by
 
 if TYPE_CHECKING:
@@ -87,13 +87,13 @@ def remaining(
     Whether ``claim`` itself is allocated does not matter.
     """
     stock = _Stock(list(nodes), list(slices), list(classes), list(claims), list(rules))
-    bounds = Bounds(limit, steps)
+    bounds = CountingBudget(limit, steps)
     tally = _fill(stock.fleet(stock.nodes, stock.slices), claim, strategy, bounds)
     return Remaining(tally.cluster, tally.nodes, _pools(stock, tally, claim, strategy, bounds))
 
 
 @dataclass(slots=True)
-class Bounds:
+class CountingBudget:
     """What counting may cost."""
 
     limit: int
@@ -154,7 +154,7 @@ class _Tally:
     nodes: dict[str, Fits] = field(default_factory=dict)
 
 
-def _fill(fleet: Fleet, claim: ResourceClaim, strategy: str, bounds: Bounds) -> _Tally:
+def _fill(fleet: Fleet, claim: ResourceClaim, strategy: str, bounds: CountingBudget) -> _Tally:
     """Counts on every node, and on all together."""
     view = fleet.view([claim], strategy, DEFAULT_BUDGET)
     tally = _Tally(Fits(0))
@@ -188,7 +188,9 @@ class _Filling:
     results: list[AllocationResult]
 
 
-def _most(fleet: Fleet, view: View, place: Place, claim: ResourceClaim, bounds: Bounds) -> _Filling:
+def _most(
+    fleet: Fleet, view: DemandView, place: NodePlace, claim: ResourceClaim, bounds: CountingBudget
+) -> _Filling:
     """As many as fit on one node."""
     simple = _simple(view, place)
     with fleet.ledger.fork():
@@ -202,7 +204,7 @@ def _most(fleet: Fleet, view: View, place: Place, claim: ResourceClaim, bounds: 
     return _proved(fleet, place, claim, filling, bounds)
 
 
-def _until_refused(fleet: Fleet, view: View, place: Place, limit: int) -> _Filling:
+def _until_refused(fleet: Fleet, view: DemandView, place: NodePlace, limit: int) -> _Filling:
     """Allocates one after the other. What was committed stays."""
     results: list[AllocationResult] = []
     devices = fleet.site(place).devices
@@ -216,11 +218,11 @@ def _until_refused(fleet: Fleet, view: View, place: Place, limit: int) -> _Filli
     return _Filling(Fits(len(results), exact=False), results)
 
 
-def _commit(fleet: Fleet, place: Place, number: int, result: AllocationResult) -> None:
+def _commit(fleet: Fleet, place: NodePlace, number: int, result: AllocationResult) -> None:
     fleet.ledger.commit(f"remaining {place.name} {number}", result)
 
 
-def _simple(view: View, place: Place) -> bool:
+def _simple(view: DemandView, place: NodePlace) -> bool:
     """Whether it does not matter which devices claims get, as far as their number goes."""
     problem, requests = view.problem(place), view.demand.requests
     if problem is None or len(requests) != 1 or len(requests[0].asks) != 1:
@@ -232,7 +234,9 @@ def _simple(view: View, place: Place) -> bool:
     return ask.count == 1 and not ask.all and not suits.errors and not drawing
 
 
-def _proved(fleet: Fleet, place: Place, claim: ResourceClaim, filling: _Filling, bounds: Bounds) -> _Filling:
+def _proved(
+    fleet: Fleet, place: NodePlace, claim: ResourceClaim, filling: _Filling, bounds: CountingBudget
+) -> _Filling:
     """Asks for one more all together, as long as that can be had."""
     results, words = filling.results, filling.fits.words
     while len(results) < min(bounds.limit, TOGETHER) and bounds.steps > 0:
@@ -251,11 +255,11 @@ def _proved(fleet: Fleet, place: Place, claim: ResourceClaim, filling: _Filling,
 
 def _on_all(
     fleet: Fleet,
-    view: View,
+    view: DemandView,
     claim: ResourceClaim,
     groups: Sequence[Sequence[str]],
     alone: Mapping[str, Fits],
-    bounds: Bounds,
+    bounds: CountingBudget,
 ) -> Fits:
     """Fills nodes that have devices in common, one after the other, those with most room first."""
     first = fleet.places[groups[0][0]]
@@ -280,7 +284,7 @@ def _on_all(
 
 
 def _pools(
-    stock: _Stock, whole: _Tally, claim: ResourceClaim, strategy: str, bounds: Bounds
+    stock: _Stock, whole: _Tally, claim: ResourceClaim, strategy: str, bounds: CountingBudget
 ) -> dict[PoolID, Fits]:
     found: dict[PoolID, Fits] = {}
     nodes = {node.metadata.name: node for node in stock.nodes}

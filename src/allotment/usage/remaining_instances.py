@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.nodeselector import selects
-from allotment.allocator.outcome import Allocated, GaveUp, Invalid
+from allotment.allocator.outcome import Allocated, GaveUp, InvalidInput
 from allotment.allocator.pool import DeviceID, PoolID
 from allotment.allocator.semantic import SemanticBook, allocate_semantic
 from allotment.api.codec import encode
 from allotment.usage.allocation import AnyClaim, held_by
 from allotment.usage.pool import in_use
-from allotment.usage.remaining import LIMIT, STEPS, TOGETHER, Bounds, Fits, Remaining
+from allotment.usage.remaining import LIMIT, STEPS, TOGETHER, CountingBudget, Fits, Remaining
 
 if TYPE_CHECKING:
     from allotment.api.alpha2 import NodeResourceSlice, ResourceClaim
@@ -45,7 +45,7 @@ def remaining_instances(
     for each in claims:
         for pool, devices in held_by(each).items():
             held.setdefault(pool.pool, []).extend(DeviceID(*pool, name) for name in in_use(devices))
-    count = _Count(claim, book, Bounds(limit, steps))
+    count = _Count(claim, book, CountingBudget(limit, steps))
     on_nodes: dict[str, Fits] = {}
     on_pools: dict[PoolID, Fits] = {}
     for node in sorted(nodes, key=lambda node: node.metadata.name):
@@ -66,7 +66,7 @@ def remaining_instances(
 class _Count:
     """Counts for one claim, and remembers by what the nodes have in common."""
 
-    def __init__(self, claim: ResourceClaim, book: SemanticBook, bounds: Bounds) -> None:
+    def __init__(self, claim: ResourceClaim, book: SemanticBook, bounds: CountingBudget) -> None:
         self._claim = claim
         self._book = book
         self._bounds = bounds
@@ -94,7 +94,7 @@ class _Count:
         while number < self._bounds.limit:
             outcome = allocate_semantic(node, trees, self._book, [self._claim], taken)
             if not isinstance(outcome, Allocated):
-                words = str(outcome.error) if isinstance(outcome, Invalid) else ""
+                words = str(outcome.error) if isinstance(outcome, InvalidInput) else ""
                 return Fits(number, not isinstance(outcome, GaveUp), words)
             results = outcome.results[0].devices.results
             taken += [DeviceID(each.driver, each.pool, each.device) for each in results]

@@ -23,9 +23,9 @@ from allotment.allocator.request import full_name
 from allotment.allocator.strategy import FIRST_FIT
 from allotment.allocator.view import GAVE_UP
 from allotment.usage.changes import (
-    Change,
+    ChangeKind,
+    ClaimChange,
     Dial,
-    Kind,
     capacities,
     constraints_left_out,
     counts,
@@ -36,7 +36,7 @@ from allotment.usage.changes import (
 if TYPE_CHECKING:
     from allotment.allocator.fleet import Fleet
     from allotment.allocator.pool import PoolID
-    from allotment.allocator.view import View
+    from allotment.allocator.view import DemandView
     from allotment.api.resource import Device, DeviceTaint, ResourceClaim
 
 QUESTIONS = 20_000
@@ -53,14 +53,14 @@ TAINTS = 32
 class Remedy:
     """A change after which all claims fit, on ``node`` for one. ``words`` complete "fits …"."""
 
-    kind: Kind
+    kind: ChangeKind
     claim: str  # the one that is written differently, or released
     request: str
     value: str
     words: str
     node: str
     given_up: float
-    change: Change | None = None  # None: a release
+    change: ClaimChange | None = None  # None: a release
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def remedies(
         *search.first(most, search.selectors()),
         *search.first(most, search.releases(releasable)),
     ]
-    order = list(Kind)
+    order = list(ChangeKind)
     found.sort(key=lambda each: (order.index(each.kind), each.given_up))
     return Remedies(tuple(found), search.cut)
 
@@ -123,10 +123,10 @@ class _Search:
 
     # --- one question ---
 
-    def _view(self, claims: Sequence[ResourceClaim]) -> View:
+    def _view(self, claims: Sequence[ResourceClaim]) -> DemandView:
         return self._fleet.view(claims, self._strategy, self._budget)
 
-    def _fits(self, view: View, nodes: Iterable[str]) -> str | None:
+    def _fits(self, view: DemandView, nodes: Iterable[str]) -> str | None:
         """The first node that takes the claims; None if there is none, or nobody may ask any more."""
         if self._left <= 0:
             self.cut = True
@@ -142,7 +142,7 @@ class _Search:
             self.cut = self.cut or view.refusal(place).startswith(GAVE_UP)
         return None
 
-    def _tried(self, change: Change) -> Remedy | None:
+    def _tried(self, change: ClaimChange) -> Remedy | None:
         claims = list(self._claims)
         claims[change.number] = change.claim
         if self._left <= 0:  # before the view is made, which costs something too
@@ -186,7 +186,7 @@ class _Search:
     def capacities(self) -> Iterator[Remedy]:
         return self._turned_down(capacities(self._claims))
 
-    def _helping(self, changes: Iterable[Change]) -> Iterator[Remedy]:
+    def _helping(self, changes: Iterable[ClaimChange]) -> Iterator[Remedy]:
         for change in changes:
             if (found := self._tried(change)) is not None:
                 yield found
@@ -251,7 +251,7 @@ class _Search:
                 node = self._fits(view, nodes)
             if node is not None:
                 words = f"if claim {name} is released"
-                yield Remedy(Kind.RELEASE, name, "", name, words, node, float(len(held[name])))
+                yield Remedy(ChangeKind.RELEASE, name, "", name, words, node, float(len(held[name])))
 
     def _reach(self) -> dict[PoolID, list[str]]:
         """The nodes that a pool makes a difference to."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class NodePool:
+class PoolOnNode:
     """A pool, or the part of it that is on one node."""
 
     id: PoolID
@@ -33,7 +33,7 @@ class NodeUsage:
     """The devices of one node."""
 
     name: str
-    pools: tuple[NodePool, ...] = ()
+    pools: tuple[PoolOnNode, ...] = ()
     reaches: tuple[PoolID, ...] = ()  # pools with devices that other nodes may reach too; not in the summary
 
     @property
@@ -73,10 +73,10 @@ class ClusterUsage:
 
 def by_node(pools: Iterable[PoolUsage]) -> dict[str, NodeUsage]:
     """Every node that has devices of its own, by name."""
-    found: dict[str, list[NodePool]] = {}
+    found: dict[str, list[PoolOnNode]] = {}
     for pool in sorted(pools, key=lambda pool: pool.id):
         if pool.node_name:
-            whole = NodePool(pool.id, pool.devices, pool.summary, pool.hidden)
+            whole = PoolOnNode(pool.id, pool.devices, pool.summary, pool.hidden)
             found.setdefault(pool.node_name, []).append(whole)
             continue
         parts: dict[str, list[DeviceUsage]] = {}
@@ -86,7 +86,7 @@ def by_node(pools: Iterable[PoolUsage]) -> dict[str, NodeUsage]:
         for name, devices in parts.items():
             summary = count([device.state for device in devices])
             hidden = 0 if pool.hidden == 0 else None  # on which node they are, nobody knows
-            found.setdefault(name, []).append(NodePool(pool.id, tuple(devices), summary, hidden))
+            found.setdefault(name, []).append(PoolOnNode(pool.id, tuple(devices), summary, hidden))
     return {name: NodeUsage(name, tuple(found[name])) for name in sorted(found)}
 
 

@@ -11,7 +11,7 @@ from allotment.api.quantity import Quantity
 from allotment.usage.summary import DeviceState
 
 if TYPE_CHECKING:
-    from allotment.allocator.pool import Device
+    from allotment.allocator.pool import PooledDevice
     from allotment.usage.device import DeviceUsage
 
 
@@ -38,7 +38,7 @@ class Shareable:
     capacity: tuple[ShareableCapacity, ...]
 
 
-def shareable_of(devices: Sequence[Device], usages: Sequence[DeviceUsage]) -> Shareable | None:
+def shareable_of(devices: Sequence[PooledDevice], usages: Sequence[DeviceUsage]) -> Shareable | None:
     """None for a pool that has no such devices. ``usages`` are those of the devices, in their order."""
     fully = partially = 0
     total: dict[str, Quantity] = {}

@@ -5,16 +5,16 @@ from typing import Any
 from allotment.api import alpha2, resource
 from allotment.api.codec import decode
 from allotment.api.fields import FieldError
-from allotment.api.validation import ExpressionUse, Verdict
+from allotment.api.validation import CheckedExpression, ExpressionUse
 
 Json = dict[str, Any]
 
 
-def check(expression: str, use: ExpressionUse, /) -> Verdict:
+def check(expression: str, use: ExpressionUse, /) -> CheckedExpression:
     """Stands in for CEL: the word in the expression decides."""
     if "broken" in expression:
-        return Verdict(error=f"1:1: syntax error in {use.value}")
-    return Verdict(cost={"costly": 1_000_001, "dear": 600_000}.get(expression, 1))
+        return CheckedExpression(error=f"1:1: syntax error in {use.value}")
+    return CheckedExpression(cost={"costly": 1_000_001, "dear": 600_000}.get(expression, 1))
 
 
 def shown(errors: list[FieldError]) -> list[str]:

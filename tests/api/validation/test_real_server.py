@@ -18,7 +18,7 @@ from allotment.api.codec import decode, to_builtins
 from allotment.api.status import StatusError
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.registry import kinds
-from allotment.apiserver.registry.catalogue import Catalogue, found_in
+from allotment.apiserver.registry.catalogue import ResourceCatalogue, found_in
 from allotment.apiserver.registry.strategy import Operation, Write
 from tests.api.validation.examples import (
     CLAIM,
@@ -36,7 +36,7 @@ Json = dict[str, Any]
 Answer = tuple[int, set[tuple[str, str]], Json]
 """The status code, the causes as (field, reason), and the object if it was accepted."""
 
-RESOURCES = {each.kind: each for each in Catalogue(found_in(kinds)).resources}
+RESOURCES = {each.kind: each for each in ResourceCatalogue(found_in(kinds)).resources}
 NOW = "2026-01-02T00:00:00Z"
 CREATE = Write(Operation.CREATE, ADMINISTRATOR, NOW)
 UPDATE = Write(Operation.UPDATE, ADMINISTRATOR, NOW, "status")

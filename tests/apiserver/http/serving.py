@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from allotment.apiserver.auth.identity import ADMINISTRATOR, Identity
-from allotment.apiserver.http.reply import Reply as Answer
-from allotment.apiserver.http.reply import Stream
+from allotment.apiserver.http.reply import Response as Answer
+from allotment.apiserver.http.reply import StreamResponse
 from allotment.apiserver.http.request import Peer, Request
 from allotment.apiserver.server import ApiServer, Options
 from tests.apiserver.beginning import begin
@@ -106,7 +106,7 @@ class Watch:
     async def gone(self) -> None:
         await self.left.wait()
 
-    async def send(self, answer: Answer | Stream) -> None:
+    async def send(self, answer: Answer | StreamResponse) -> None:
         self.status = answer.status
         if isinstance(answer, Answer):
             self.lines.put_nowait(answer.body)

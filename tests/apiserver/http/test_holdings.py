@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.apiserver.http.holdings import Holdings
+from allotment.apiserver.http.holdings import BufferHoldings
 
 STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5), st.integers(0, 60)), max_size=40)
 
@@ -14,7 +14,7 @@ STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5), st.integer
 def test_the_sums_are_right_and_once_the_excess_is_dropped_no_bound_is_exceeded(
     steps: list[tuple[str, int, int]], most: int, most_each: int
 ) -> None:
-    holdings: Holdings[tuple[str, int]] = Holdings(most, most_each)
+    holdings: BufferHoldings[tuple[str, int]] = BufferHoldings(most, most_each)
     model: dict[tuple[str, int], int] = {}
     for owner, thing, size in steps:
         if size > 50:
@@ -42,7 +42,7 @@ def test_the_sums_are_right_and_once_the_excess_is_dropped_no_bound_is_exceeded(
 
 
 def test_who_holds_most_lets_go_first() -> None:
-    holdings: Holdings[str] = Holdings(100, 80)
+    holdings: BufferHoldings[str] = BufferHoldings(100, 80)
     for owner, thing, size in (("a", "a1", 30), ("a", "a2", 40), ("b", "b1", 35)):
         holdings.hold(owner, thing, size)
     assert holdings.excess() == ["a2"]  # and not b's, which is larger than what a has left

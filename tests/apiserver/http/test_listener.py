@@ -18,7 +18,7 @@ import pytest
 import uvloop
 
 from allotment.apiserver.http import limits
-from allotment.apiserver.http.connection import Connection
+from allotment.apiserver.http.connection import HttpConnection
 from allotment.apiserver.server import ApiServer
 from tests.apiserver.http.serving import CONFIGMAPS, PATIENCE, configmap, serving
 
@@ -299,7 +299,7 @@ def test_what_a_peer_that_is_gone_held_is_free_at_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path / "data", port=0) as ours:
             assert ours.server._listener is not None
-            held: list[weakref.ref[Connection]] = []
+            held: list[weakref.ref[HttpConnection]] = []
             for said in (b"", b"GET /healthz HT", f"GET {CONFIGMAPS}?watch=1 HTTP/1.1\r\n\r\n".encode()):
                 async with peer(ours.server, tmp_path) as client:
                     assert (await client.request("GET", "/healthz"))[0] == 200

@@ -27,10 +27,10 @@ from hypothesis import strategies as st
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.auth.token_file import digest_of
 from allotment.apiserver.http import limits
-from allotment.apiserver.http.connection import Connection
+from allotment.apiserver.http.connection import HttpConnection
 from allotment.apiserver.http.listener import Listener
-from allotment.apiserver.http.reply import Reply
-from allotment.apiserver.http.request import Disconnected, Request
+from allotment.apiserver.http.reply import Response
+from allotment.apiserver.http.request import ClientGone, Request
 from tests.apiserver.http.serving import CONFIGMAPS, PATIENCE, Serving, configmap, serving
 from tests.apiserver.http.test_listener import Peer
 
@@ -714,22 +714,22 @@ class _Wire(asyncio.Transport):
 class _Echo:
     """Answers with what it was asked."""
 
-    async def answer(self, request: Request, send: Callable[[Reply], Any]) -> None:
-        with contextlib.suppress(Disconnected):
+    async def answer(self, request: Request, send: Callable[[Response], Any]) -> None:
+        with contextlib.suppress(ClientGone):
             body = await request.body()
             heard = {
                 "path": request.path,
                 "headers": len(list(request.headers)),
                 "body": body.decode("latin-1"),
             }
-            await send(Reply.of({"method": request.method, **heard}))
+            await send(Response.of({"method": request.method, **heard}))
 
 
 async def echoed(pieces: list[bytes]) -> bytes:
     app: Any = _Echo()
     listening = Listener(app, "", 0, None)
     wire = _Wire()
-    connection = Connection(listening, asyncio.get_running_loop())
+    connection = HttpConnection(listening, asyncio.get_running_loop())
     connection.connection_made(wire)
     for piece in pieces:
         connection.received(piece)

@@ -9,19 +9,19 @@ import pytest
 
 from allotment.api.schema import SCALARS, Schema
 from allotment.apiserver.http.openapi import Documents, build
-from allotment.apiserver.registry.resource import Action, ActionResult, Resource, Version
+from allotment.apiserver.registry.resource import ActionResult, Resource, ServedVersion, SubresourceAction
 from allotment.apiserver.registry.review import Review
 
 CLAIM = Resource(
     *("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims"),
     namespaced=True,
     status=True,
-    versions=(Version("v1beta1"), Version("v1alpha2")),
+    versions=(ServedVersion("v1beta1"), ServedVersion("v1alpha2")),
 )
 POD = Resource(
     *("", "v1", "Pod", "pods"),
     namespaced=True,
-    actions={"binding": Action("v1", "Binding", lambda *_: ActionResult(None, None))},
+    actions={"binding": SubresourceAction("v1", "Binding", lambda *_: ActionResult(None, None))},
 )
 NODE = Resource("", "v1", "Node", "nodes", namespaced=False, status=True)
 SECRET = Resource("", "v1", "Secret", "secrets", namespaced=True, doc="Text that is not shown.")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from allotment.apiserver.registry.actions import Actions
+from allotment.apiserver.registry.actions import ResourceActions
 from allotment.apiserver.registry.patches import Patches
-from allotment.apiserver.registry.resource import Action, ActionResult
+from allotment.apiserver.registry.resource import ActionResult, SubresourceAction
 from allotment.apiserver.store.record import Key
 from tests.apiserver.upkeep.rig import Rig, with_rig
 
@@ -21,8 +21,8 @@ def test_the_reply_waits_for_all_that_an_action_wrote(tmp_path: Path) -> None:
             return ActionResult(None, None, delete=True, others=((Key("configmaps", "ns", "other"), other),))
 
         other["data"] = {"changed": "too"}
-        action = Action("policy/v1", "Eviction", run)
-        actions = Actions(rig.writes, rig.deletion, Patches(rig.writes), cast(Any, None))
+        action = SubresourceAction("policy/v1", "Eviction", run)
+        actions = ResourceActions(rig.writes, rig.deletion, Patches(rig.writes), cast(Any, None))
         written = actions.run(rig.served("configmaps"), "ns", "goes", "eviction", action, {}, rig.call())
         last = await written.record()
         assert (last.key.name, last.load()["data"]) == ("other", {"changed": "too"})

@@ -8,11 +8,11 @@ from allotment.api.schema import schema_of
 from allotment.api.status import Invalid
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.registry.body import accepted
-from allotment.apiserver.registry.call import Call
-from allotment.apiserver.registry.catalogue import Catalogue
+from allotment.apiserver.registry.call import WriteContext
+from allotment.apiserver.registry.catalogue import ResourceCatalogue
 from allotment.apiserver.registry.resource import Resource
 
-CALL = Call(ADMINISTRATOR, "2026-01-02T03:04:05Z")
+CALL = WriteContext(ADMINISTRATOR, "2026-01-02T03:04:05Z")
 
 
 @pytest.mark.parametrize("metadata", [None, "x", 1, [], {"name": 1}, {"name": ["a"]}])
@@ -29,4 +29,4 @@ def test_another_kind_is_refused_whatever_its_metadata_is(metadata: Any) -> None
     )
     sent = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": metadata}
     with pytest.raises(Invalid, match="must be Widget"):
-        accepted(Catalogue().hub(widgets), sent, [], CALL)
+        accepted(ResourceCatalogue().hub(widgets), sent, [], CALL)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from allotment.apiserver.registry.catalogue import Catalogue, Served, version_rank
-from allotment.apiserver.registry.resource import Resource, Version
+from allotment.apiserver.registry.catalogue import ResourceCatalogue, ServedResource, version_rank
+from allotment.apiserver.registry.resource import Resource, ServedVersion
 from allotment.apiserver.store.record import Obj
 
 
@@ -35,15 +35,22 @@ def _down(obj: Obj) -> Obj:
 
 
 THINGS = Resource(
-    "example.com", "v2", "Thing", "things", True, versions=(Version("v1", _up, _down), Version("v3"))
+    "example.com",
+    "v2",
+    "Thing",
+    "things",
+    True,
+    versions=(ServedVersion("v1", _up, _down), ServedVersion("v3")),
 )
 
 
 def test_a_kind_is_found_in_each_of_its_versions() -> None:
-    catalogue = Catalogue([THINGS])
+    catalogue = ResourceCatalogue([THINGS])
     assert catalogue.groups() == {"example.com": ["v3", "v2", "v1"]}
     hub, old, new = (catalogue.find("example.com", version, "things") for version in ("v2", "v1", "v3"))
-    assert isinstance(hub, Served) and isinstance(old, Served) and isinstance(new, Served)  # noqa: PT018  # for types
+    assert isinstance(hub, ServedResource)  # for types
+    assert isinstance(old, ServedResource)
+    assert isinstance(new, ServedResource)
     assert (hub.hub, old.hub, new.hub) == (True, False, False)
     assert old.to_hub({"old": 1})["new"] == 1
     assert new.from_hub({"apiVersion": "example.com/v2", "x": 1}) == {"apiVersion": "example.com/v3", "x": 1}
@@ -52,7 +59,7 @@ def test_a_kind_is_found_in_each_of_its_versions() -> None:
 
 
 def test_what_depends_on_the_whole_is_told_of_changes() -> None:
-    catalogue = Catalogue()
+    catalogue = ResourceCatalogue()
     seen = {catalogue.changes}
     catalogue.add(THINGS)
     seen.add(catalogue.changes)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from allotment.apiserver.store.history import Evicted, Window
+from allotment.apiserver.store.history import DroppedChange, Window
 from allotment.apiserver.store.pending import Pending
 from allotment.apiserver.store.record import Change, Key, Obj, Record
 from allotment.apiserver.store.store import Store
@@ -100,7 +100,7 @@ class Disk:
     def repair(self) -> None:
         self._error = None
 
-    def commit(self, writes: Sequence[Pending], evicted: Sequence[Evicted] = ()) -> None:
+    def commit(self, writes: Sequence[Pending], evicted: Sequence[DroppedChange] = ()) -> None:
         assert self._open.wait(30), "a test forgot to release the disk"
         if self._error is not None:
             raise self._error

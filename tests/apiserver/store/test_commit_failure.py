@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from allotment.apiserver.store.errors import CommitFailed
-from allotment.apiserver.store.history import Evicted, Window
+from allotment.apiserver.store.history import DroppedChange, Window
 from allotment.apiserver.store.pending import Pending
 from allotment.apiserver.store.record import Record
 from tests.apiserver.store.build import (
@@ -186,7 +186,7 @@ def test_a_commit_that_failed_in_word_only_is_not_written_over(file: Path) -> No
             await put(store, "a", 1)
             commit = store._database.commit
 
-            def lie(writes: Sequence[Pending], evicted: Sequence[Evicted] = ()) -> None:
+            def lie(writes: Sequence[Pending], evicted: Sequence[DroppedChange] = ()) -> None:
                 commit(writes, evicted)
                 raise sqlite3.OperationalError("disk I/O error")
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from allotment.apiserver.store import database, mark
 from allotment.apiserver.store.backup import copy
-from allotment.apiserver.store.errors import CommitFailed, Corrupt, Lost, OpenError, TooNew, Unwritable
+from allotment.apiserver.store.errors import CommitFailed, Corrupt, LostWrites, OpenError, TooNew, Unwritable
 from allotment.apiserver.store.mark import AHEAD
 from allotment.apiserver.store.store import Store
 from tests.apiserver.store.build import delete, opened, put, values
@@ -114,7 +114,7 @@ def test_a_write_ahead_log_that_lost_acknowledged_writes_is_refused_and_left_alo
     before = {path.name: path.read_bytes() for path in killed.parent.iterdir()}
     for _ in range(2):
         refused = refusal(killed)
-        assert isinstance(refused, Lost)
+        assert isinstance(refused, LostWrites)
         assert 22 < refused.first <= refused.last == NEWEST
         assert "store.db-wal" in str(refused)
         assert f"revision {NEWEST}," in str(refused) or f"{refused.first} to {NEWEST}" in str(refused)
@@ -146,7 +146,7 @@ def test_whatever_happens_to_a_file_nothing_is_lost_in_silence_and_no_revision_g
     damage(folder / f"store.db{suffix}", where)
     try:
         assert contents(folder / "store.db") == contents(whole / "store.db")
-    except (Corrupt, Lost):
+    except (Corrupt, LostWrites):
         assert contents(folder / "store.db", accept_loss=True)[0] > NEWEST
     except (TooNew, Unwritable):  # bits of the header that say so
         assert suffix == ""
@@ -249,7 +249,7 @@ def test_a_store_that_is_missing_beside_its_mark_or_keys_is_refused(killed: Path
     killed.unlink()
     wal(killed).unlink()
     refused = refusal(killed)
-    assert isinstance(refused, Lost)
+    assert isinstance(refused, LostWrites)
     assert (refused.first, refused.last) == (2, NEWEST)
     assert "store.db is missing" in str(refused)
 
@@ -332,7 +332,7 @@ def test_a_file_that_is_no_database_makes_way_for_an_empty_store(killed: Path) -
 
 def test_no_backup_is_made_of_a_store_that_lost_something(killed: Path, tmp_path: Path) -> None:
     cut(wal(killed), 0.5)
-    with pytest.raises(Lost):
+    with pytest.raises(LostWrites):
         copy(killed, tmp_path / "backup")
     assert not (tmp_path / "backup").exists()
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from allotment.apiserver.store.errors import Corrupt, Locked, Lost, OpenError, TooNew, Unwritable
+from allotment.apiserver.store.errors import Corrupt, Locked, LostWrites, OpenError, TooNew, Unwritable
 from allotment.apiserver.store.store import Store
 from tests.apiserver.store.build import delete, opened, put, values
 from tests.thoroughness import examples
@@ -145,7 +145,7 @@ def test_a_truncated_file_is_refused_at_whatever_length(written: Path) -> None:
     whole = written.read_bytes()
     for length in {*range(1, len(whole), 1500), 1, 99, 100, 511, 4096, 8192, len(whole) - 1}:
         written.write_bytes(whole[:length])
-        assert isinstance(refusal(written), Corrupt | Lost), length
+        assert isinstance(refusal(written), Corrupt | LostWrites), length
 
 
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from allotment.apiserver.store import store as store_module
-from allotment.apiserver.store.errors import Closed, Compacted, ObjectTooLarge, Overloaded
+from allotment.apiserver.store.errors import Compacted, ObjectTooLarge, Overloaded, StoreClosed
 from allotment.apiserver.store.history import Window
 from allotment.apiserver.store.record import Record
 from allotment.apiserver.store.store import Store
@@ -317,9 +317,9 @@ def test_closing_finishes_what_is_on_its_way_and_refuses_the_rest(file: Path) ->
             await store.close()
             assert all(each.done for each in pending)
             assert (await pending[-1]).revision == 101
-            with pytest.raises(Closed):
+            with pytest.raises(StoreClosed):
                 store.put(key("b"), thing("b"))
-            with pytest.raises(Closed):
+            with pytest.raises(StoreClosed):
                 store.watch("pods", since=1)
             await store.close()
         async with opened(file) as store:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from allotment.apiserver.store.errors import Closed, Compacted, Overflow
+from allotment.apiserver.store.errors import Compacted, Overflow, StoreClosed
 from allotment.apiserver.store.history import Window
 from allotment.apiserver.store.record import Change
 from allotment.apiserver.store.store import Store
@@ -252,7 +252,7 @@ def test_closing_the_watch_or_the_store_ends_a_waiting_reader(file: Path) -> Non
             await store.close()
             assert store.stats.watches == 0
             for result in await asyncio.gather(*readers, return_exceptions=True):
-                assert isinstance(result, Closed)
+                assert isinstance(result, StoreClosed)
 
     asyncio.run(run())
 

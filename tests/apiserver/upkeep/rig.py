@@ -8,8 +8,8 @@ from typing import Any
 
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.registry import kinds
-from allotment.apiserver.registry.call import Call
-from allotment.apiserver.registry.catalogue import Catalogue, Served, found_in
+from allotment.apiserver.registry.call import WriteContext
+from allotment.apiserver.registry.catalogue import ResourceCatalogue, ServedResource, found_in
 from allotment.apiserver.registry.deletion import DeleteOptions, Deletion
 from allotment.apiserver.registry.writes import Writes
 from allotment.apiserver.store.record import Key, Obj
@@ -23,7 +23,7 @@ class Rig:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.catalogue = Catalogue(found_in(kinds))
+        self.catalogue = ResourceCatalogue(found_in(kinds))
         self.writes = Writes(store)
         self.deletion = Deletion(self.writes)
         self.now = START
@@ -36,13 +36,13 @@ class Rig:
     def later(self, **delta: float) -> None:
         self.now += timedelta(**delta)
 
-    def served(self, resource: str) -> Served:
+    def served(self, resource: str) -> ServedResource:
         found = self.catalogue.resource(resource)
         assert found is not None, resource
         return self.catalogue.hub(found)
 
-    def call(self) -> Call:
-        return Call(ADMINISTRATOR, self.now.strftime("%Y-%m-%dT%H:%M:%SZ"), manager="test")
+    def call(self) -> WriteContext:
+        return WriteContext(ADMINISTRATOR, self.now.strftime("%Y-%m-%dT%H:%M:%SZ"), manager="test")
 
     def create(self, resource: str, namespace: str, obj: Obj) -> Obj:
         served = self.served(resource)

@@ -11,7 +11,7 @@ import pytest
 
 from allotment.api.status import Forbidden, Invalid
 from allotment.apiserver.registry import kinds as package
-from allotment.apiserver.registry.catalogue import Catalogue, Served, found_in
+from allotment.apiserver.registry.catalogue import ResourceCatalogue, ServedResource, found_in
 from allotment.apiserver.registry.conditions import condition
 from allotment.apiserver.registry.kinds.custom_resource_definition import CLEANUP, DEFINITIONS
 from allotment.apiserver.registry.writes import Writes
@@ -42,9 +42,9 @@ def told(crd: Obj, type_: str) -> tuple[str, str, str]:
     return found["status"], found["reason"], found["message"]
 
 
-def served(rig: Rig, version: str = "v1", plural: str = "widgets") -> Served:
+def served(rig: Rig, version: str = "v1", plural: str = "widgets") -> ServedResource:
     found = rig.catalogue.find("example.com", version, plural)
-    assert isinstance(found, Served)
+    assert isinstance(found, ServedResource)
     return found
 
 
@@ -83,10 +83,10 @@ def test_kinds_are_there_again_after_a_restart(tmp_path: Path) -> None:
     async def again() -> None:
         store = Store.open(tmp_path / "store.db")
         try:
-            catalogue = Catalogue(found_in(package))
+            catalogue = ResourceCatalogue(found_in(package))
             CustomKinds(Writes(store), catalogue)
             found = catalogue.find("example.com", "v1", "widgets")
-            assert isinstance(found, Served)
+            assert isinstance(found, ServedResource)
             record = store.head(found.key("ns", "a"))
             assert record is not None
             assert record.load()["spec"] == {"size": 1}

@@ -13,7 +13,7 @@ from allotment.apiserver.store.record import Key, Record
 from allotment.apiserver.upkeep.ownership import (
     FOREGROUND,
     ORPHAN,
-    Delete,
+    DeleteObject,
     DropOwners,
     Ownership,
     Policy,
@@ -55,7 +55,7 @@ def family(*records: Record) -> Ownership:
 
 def told(step: Step) -> str:
     match step:
-        case Delete(member, policy):
+        case DeleteObject(member, policy):
             return f"delete {member.uid} {policy.value}"
         case DropOwners(member, owners):
             return f"drop {' '.join(sorted(owners))} from {member.uid}"
@@ -200,7 +200,7 @@ def carried_out(current: dict[str, Record], step: Step) -> dict[str, Record]:
     uid = step.member.uid
     metadata = json.loads(current[uid].data)["metadata"]
     match step:
-        case Delete(policy=policy):
+        case DeleteObject(policy=policy):
             finalizers = [f for f in metadata["finalizers"] if f not in (FOREGROUND, ORPHAN)]
             finalizers += {Policy.FOREGROUND: [FOREGROUND], Policy.ORPHAN: [ORPHAN]}.get(policy, [])
             metadata |= {"finalizers": finalizers, "deletionTimestamp": "now"}

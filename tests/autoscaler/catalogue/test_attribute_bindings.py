@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from allotment.api.autoscaling import DynamicResources
 from allotment.api.codec import decode
-from allotment.autoscaler.catalogue.attribute_bindings import Bound, classes
+from allotment.autoscaler.catalogue.attribute_bindings import BoundAttribute, classes
 from tests.autoscaler.build import GPU, NIC, ROOT, binding, device, devices, template
 
 NUMA = "example.com/numa"
@@ -37,15 +37,15 @@ def resources(keys: dict[tuple[str, str, str], str], bindings: list[Any]) -> Dyn
     )
 
 
-def closure(keys: dict[tuple[str, str, str], str], bindings: list[Any]) -> set[frozenset[Bound]]:
+def closure(keys: dict[tuple[str, str, str], str], bindings: list[Any]) -> set[frozenset[BoundAttribute]]:
     """Joins any two sets that overlap until none do."""
     position = {"gpus": 0, "nics": 1}
     sets: list[set[Any]] = [
-        {key, Bound(position[place], name, attr)} for (place, name, attr), key in keys.items()
+        {key, BoundAttribute(position[place], name, attr)} for (place, name, attr), key in keys.items()
     ]
     sets += [
         {
-            Bound(position[one["resourceSliceTemplate"]], one["device"], attribute)
+            BoundAttribute(position[one["resourceSliceTemplate"]], one["device"], attribute)
             for one in each["deviceSelectors"]
         }
         for each in bindings
@@ -54,11 +54,11 @@ def closure(keys: dict[tuple[str, str, str], str], bindings: list[Any]) -> set[f
     while overlap := next(((a, b) for a, b in combinations(sets, 2) if a & b), None):
         sets = [each for each in sets if each is not overlap[0] and each is not overlap[1]]
         sets.append(overlap[0] | overlap[1])
-    return {frozenset(member for member in each if isinstance(member, Bound)) for each in sets}
+    return {frozenset(member for member in each if isinstance(member, BoundAttribute)) for each in sets}
 
 
-def partition(resources: DynamicResources) -> set[frozenset[Bound]]:
-    found: dict[int, set[Bound]] = {}
+def partition(resources: DynamicResources) -> set[frozenset[BoundAttribute]]:
+    found: dict[int, set[BoundAttribute]] = {}
     for member, number in classes(resources).items():
         found.setdefault(number, set()).add(member)
     return {frozenset(each) for each in found.values()}
@@ -97,7 +97,7 @@ def test_a_name_without_a_domain_is_the_drivers() -> None:
         resources({("gpus", "gpu-0", "root"): "k"}, []),
         resources({("gpus", "gpu-0", f"{GPU}/root"): "k"}, []),
     )
-    assert classes(bare) == classes(full) == {Bound(0, "gpu-0", f"{GPU}/root"): 0}
+    assert classes(bare) == classes(full) == {BoundAttribute(0, "gpu-0", f"{GPU}/root"): 0}
 
 
 def test_attributes_of_one_binding_are_not_equal_to_each_other() -> None:

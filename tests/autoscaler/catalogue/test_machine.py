@@ -7,7 +7,7 @@ from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 
 from allotment.allocator.errors import NodeError
-from allotment.allocator.outcome import Invalid, Unsatisfiable
+from allotment.allocator.outcome import InvalidInput, Unsatisfiable
 from allotment.api.resource import DeviceConstraint, DeviceRequest, ResourceSlice
 from allotment.api.unknown_attribute import UnknownAttribute
 from allotment.autoscaler.catalogue.machine import Machine, node_of
@@ -252,7 +252,7 @@ def test_a_device_whose_value_is_known_is_taken_instead() -> None:
 def test_all_devices_are_not_known_either_but_that_is_the_nodes_matter() -> None:
     host, slices = node_of(paired(), "new")
     outcome = allocate(slices, claim(gpu(READS_ROOT, all=True)), classes=CLASSES, on=host)
-    assert isinstance(outcome, Invalid)
+    assert isinstance(outcome, InvalidInput)
     assert isinstance(outcome.error, NodeError)  # other nodes may fit
     assert "asks for all devices" in str(outcome.error)
     assert "no known value before the machine runs" in str(outcome.error)
@@ -263,7 +263,7 @@ def test_a_derived_attribute_of_what_is_not_known() -> None:
     derives = {"example.com/root": 'device.attributes["resource.kubernetes.io"].pcieRoot'}
     wanted = claim(gpu(derives=derives, count=2), constraints=[match("example.com/root")])
     outcome = allocate(slices, wanted, classes=CLASSES, on=host)
-    assert isinstance(outcome, Invalid)
+    assert isinstance(outcome, InvalidInput)
     assert isinstance(outcome.error, NodeError)
 
 

@@ -25,7 +25,7 @@ from allotment.autoscaler.catalogue.node_claims import (
     DRIVERS,
     PODS,
     TERMINATION,
-    State,
+    ClaimProgress,
     claim_of,
     drivers_of,
     foreseen,
@@ -155,13 +155,21 @@ def test_the_foreseen_node_is_that_of_the_claim() -> None:
 
 
 STATES = {
-    "new": ((), False, State.LAUNCHING),
-    "being retried": (("Launched=Unknown",), False, State.LAUNCHING),
-    "out of stock": (("Launched=False",), False, State.FAILED),
-    "launched": (("Launched=True", "Registered=Unknown"), False, State.LAUNCHED),
-    "registered": (("Launched=True", "Registered=True", "Initialized=Unknown"), False, State.REGISTERED),
-    "initialized": (("Launched=True", "Registered=True", "Initialized=True"), False, State.INITIALIZED),
-    "going": (("Launched=True", "Registered=True", "Initialized=True"), True, State.GOING),
+    "new": ((), False, ClaimProgress.LAUNCHING),
+    "being retried": (("Launched=Unknown",), False, ClaimProgress.LAUNCHING),
+    "out of stock": (("Launched=False",), False, ClaimProgress.FAILED),
+    "launched": (("Launched=True", "Registered=Unknown"), False, ClaimProgress.LAUNCHED),
+    "registered": (
+        ("Launched=True", "Registered=True", "Initialized=Unknown"),
+        False,
+        ClaimProgress.REGISTERED,
+    ),
+    "initialized": (
+        ("Launched=True", "Registered=True", "Initialized=True"),
+        False,
+        ClaimProgress.INITIALIZED,
+    ),
+    "going": (("Launched=True", "Registered=True", "Initialized=True"), True, ClaimProgress.GOING),
 }
 
 
@@ -170,7 +178,9 @@ def test_conditions_tell_how_far_a_claim_has_come(case: str) -> None:
     conditions, going, expected = STATES[case]
     state = state_of(told(claim_of(MACHINES[0], {}, name="c"), *conditions, going=going))
     assert state is expected
-    assert state.is_coming == (expected in (State.LAUNCHING, State.LAUNCHED, State.REGISTERED))
+    assert state.is_coming == (
+        expected in (ClaimProgress.LAUNCHING, ClaimProgress.LAUNCHED, ClaimProgress.REGISTERED)
+    )
 
 
 def test_what_a_claim_failed_to_get_is_not_on_offer_for_any_pool() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from allotment.api.autoscaling import NodeOverlay
 from allotment.api.quantity import Quantity
 from allotment.autoscaler.catalogue.overlay_status import conditions
-from allotment.autoscaler.catalogue.overlays import Evaluation, evaluate
+from allotment.autoscaler.catalogue.overlays import OverlaidCatalogue, evaluate
 from tests.autoscaler.build import (
     GPU,
     NIC,
@@ -273,7 +273,7 @@ def test_overlays_of_a_cluster_take_the_place_of_the_files() -> None:
     assert found.machines[0].price == 6
 
 
-def _summary(found: Evaluation) -> Any:
+def _summary(found: OverlaidCatalogue) -> Any:
     return (
         [(each.name, each.price, dict(each.capacity)) for each in found.machines],
         origins(found.machines),

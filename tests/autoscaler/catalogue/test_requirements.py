@@ -10,7 +10,7 @@ from allotment.api.autoscaling import Requirement
 from allotment.autoscaler.catalogue.requirements import (
     ANY,
     NONE,
-    Values,
+    LabelValues,
     contradiction,
     failed,
     labelled,
@@ -73,22 +73,22 @@ def test_what_only_is_possible_contradicts_if_no_value_is_left(one: Requirement,
 @pytest.mark.parametrize(
     ("values", "empty"),
     [
-        (Values(), True),
+        (LabelValues(), True),
         (ANY, False),
-        (Values(frozenset("5"), others=True, least=5, most=5), True),
-        (Values(frozenset("56"), others=True, least=5, most=7), False),
-        (Values(others=True, least=3, most=2), True),
+        (LabelValues(frozenset("5"), others=True, least=5, most=5), True),
+        (LabelValues(frozenset("56"), others=True, least=5, most=7), False),
+        (LabelValues(others=True, least=3, most=2), True),
     ],
 )
-def test_empty(values: Values, empty: bool) -> None:
+def test_empty(values: LabelValues, empty: bool) -> None:
     assert values.empty is empty
 
 
 def test_only_one_value_is_certain() -> None:
     assert one("a").only == "a"
-    assert Values(frozenset("ab")).only is None
-    assert Values(frozenset("a"), others=True).only is None
-    assert (Values(frozenset(("4", "8"))) & Values(others=True, least=5)).only == "8"
+    assert LabelValues(frozenset("ab")).only is None
+    assert LabelValues(frozenset("a"), others=True).only is None
+    assert (LabelValues(frozenset(("4", "8"))) & LabelValues(others=True, least=5)).only == "8"
 
 
 def test_a_label_that_a_machine_is_known_not_to_have() -> None:

@@ -17,7 +17,7 @@ from allotment.autoscaler.catalogue.machine import Machine, node_of
 from allotment.autoscaler.consolidate.consolidation import Consolidation, consolidate
 from allotment.autoscaler.consolidate.removability import DO_NOT_DISRUPT, SAFE_TO_EVICT, SCALE_DOWN_DISABLED
 from allotment.autoscaler.provision.provisioner import provision
-from allotment.autoscaler.simulate.simulation import Bound, Simulation
+from allotment.autoscaler.simulate.simulation import BoundPod, Simulation
 from tests.allocator import build
 from tests.autoscaler.build import GPU, evaluated, gpus, group, pool, type_
 from tests.autoscaler.builders import asking, picture, semantic_claim, semantic_pod, simulation, trees
@@ -91,7 +91,7 @@ def apply(there: Simulation, found: Consolidation) -> None:
         bound = {
             key
             for key, each in left.items()
-            if isinstance(there.simulate_bind_pod(there.cluster.pods[key].pod, each.node), Bound)
+            if isinstance(there.simulate_bind_pod(there.cluster.pods[key].pod, each.node), BoundPod)
         }
         assert bound, f"the scheduler refuses {left}"
         left = {key: each for key, each in left.items() if key not in bound}
@@ -112,7 +112,7 @@ def world(
     for name, those in (pods or {}).items():
         for each in those:
             bound = there.simulate_bind_pod(with_metadata(each, deletion_timestamp=None), name)
-            assert isinstance(bound, Bound), bound
+            assert isinstance(bound, BoundPod), bound
             if (
                 each.metadata.deletion_timestamp
             ):  # deleted once it ran: nobody binds a pod that is on its way out
@@ -375,7 +375,7 @@ def test_who_only_looks_at_devices_does_not_hold_a_node() -> None:
 
 def test_an_immediate_claim_holds_its_node() -> None:
     made = world([SMALL_TYPE, OPEN], {}, *trees("n1", "n2"), semantic_claim("c", "Immediate"))
-    assert isinstance(made.there.simulate_bind_pod(owned(semantic_pod("p", "c")), "n1"), Bound)
+    assert isinstance(made.there.simulate_bind_pod(owned(semantic_pod("p", "c")), "n1"), BoundPod)
     for name in ("n1", "n2"):
         changed(made.there, name, labels={NODE_POOL: "p"})
     found = made.consolidate()
@@ -387,7 +387,7 @@ def test_a_node_stays_while_its_devices_are_used_from_elsewhere() -> None:
     made = world([SMALL_TYPE, OPEN], {"n2": "small"}, claim("c"))
     away = replace(node("n1"), metadata=replace(node("n1").metadata, labels={NODE_POOL: "p"}))
     made.there.simulate_add_node(away, [slice_("n1", "d0", on=None, everywhere=True)])
-    assert isinstance(made.there.simulate_bind_pod(owned(pod("p", cpu=4, claims=["c"])), "n2"), Bound)
+    assert isinstance(made.there.simulate_bind_pod(owned(pod("p", cpu=4, claims=["c"])), "n2"), BoundPod)
     made.there.simulate_bind_pod(own("q", 8), "n1")
     found = made.consolidate()
     assert found.stays["n1"].why == "1 pod uses devices of it from elsewhere"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from allotment.api.validation import validate_node_pool
-from allotment.autoscaler.consolidate.disruption_policy import EMPTY, FREE, UNDERUTILIZED, Rules
+from allotment.autoscaler.consolidate.disruption_policy import EMPTY, FREE, UNDERUTILIZED, DisruptionPolicy
 from tests.autoscaler.build import pool
 
 FRIDAY_AT_8 = 1_800_000_000.0
@@ -15,8 +15,8 @@ WORK = {"schedule": "0 7 * * mon-fri", "duration": "8h"}
 NIGHT = {"schedule": "0 22 * * *", "duration": "6h"}
 
 
-def budgets(*given: dict[str, Any]) -> Rules:
-    return Rules.of(pool("p", disruption={"budgets": list(given)}))
+def budgets(*given: dict[str, Any]) -> DisruptionPolicy:
+    return DisruptionPolicy.of(pool("p", disruption={"budgets": list(given)}))
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def test_how_many_nodes_may_go(given: list[dict[str, Any]], nodes: int, allowed:
 
 
 def test_a_pool_that_says_nothing_lets_a_tenth_go_at_once() -> None:
-    rules = Rules.of(pool("p"))
+    rules = DisruptionPolicy.of(pool("p"))
     assert rules.keeps(empty=False, quiet=0) == ""
     assert rules.allowed(EMPTY, 10, 0.0) == 1
 
 
 def test_what_cannot_be_read_keeps_nodes() -> None:
-    rules = Rules.of(pool("p", disruption={"consolidateAfter": "later"}))
+    rules = DisruptionPolicy.of(pool("p", disruption={"consolidateAfter": "later"}))
     assert "cannot be read" in rules.keeps(empty=True, quiet=1e9)
 
 

@@ -7,10 +7,10 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.autoscaler.provision.gang_selection import FEW, SECOND_CHANCES, Attempt, best_attempt
+from allotment.autoscaler.provision.gang_selection import FEW, SECOND_CHANCES, GangSelection, best_attempt
 
 
-def in_a_row(sizes: dict[str, int], places: int, without: frozenset[str]) -> Attempt[int]:
+def in_a_row(sizes: dict[str, int], places: int, without: frozenset[str]) -> GangSelection[int]:
     """Places go to one gang after another; one that gets too few is broken, and has them all the same."""
     left, broken, served = places, {}, 0
     for gang, size in sizes.items():
@@ -21,7 +21,7 @@ def in_a_row(sizes: dict[str, int], places: int, without: frozenset[str]) -> Att
         elif size <= left:
             served += size
         left = max(0, left - size)
-    return Attempt(left, without, broken, (served,))
+    return GangSelection(left, without, broken, (served,))
 
 
 def most(sizes: dict[str, int], places: int) -> int:

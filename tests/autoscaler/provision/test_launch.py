@@ -14,7 +14,7 @@ from allotment.api.meta import ApiStruct, Condition
 from allotment.api.quantity import Quantity
 from allotment.api.resource import ResourceSlice
 from allotment.autoscaler.catalogue.node_claims import drivers_of, foreseen
-from allotment.autoscaler.provision.launch import Decision, claim_name, decide
+from allotment.autoscaler.provision.launch import LaunchDecision, claim_name, decide
 from allotment.autoscaler.simulate.simulation import Simulation
 from tests.allocator.build import request
 from tests.autoscaler.build import GPU, evaluated, gpus, pool, type_
@@ -40,14 +40,16 @@ def pods_of(there: Simulation) -> list[Pod]:
     return sorted(there.objects(Pod).values(), key=lambda each: each.metadata.name)
 
 
-def launched(there: Simulation, claims: Sequence[NodeClaim] = (), shop: Any = SHOP, **more: Any) -> Decision:
+def launched(
+    there: Simulation, claims: Sequence[NodeClaim] = (), shop: Any = SHOP, **more: Any
+) -> LaunchDecision:
     before = list(there.all())
     found = decide(there, shop, claims, [each for each in pods_of(there) if not each.spec.node_name], **more)
     assert list(there.all()) == before, "deciding leaves nothing behind"
     return found
 
 
-def told(decision: Decision) -> list[str]:
+def told(decision: LaunchDecision) -> list[str]:
     return [f"{each.machine.type}/{each.machine.offering.zone}" for each in decision.launches]
 
 

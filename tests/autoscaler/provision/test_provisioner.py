@@ -23,7 +23,7 @@ from allotment.autoscaler.catalogue.machine import Machine, node_of
 from allotment.autoscaler.provision.plan import Plan
 from allotment.autoscaler.provision.provisioner import provision
 from allotment.autoscaler.simulate.node_arrival import foresee_drivers
-from allotment.autoscaler.simulate.simulation import Bound, Simulation, start_simulation
+from allotment.autoscaler.simulate.simulation import BoundPod, Simulation, start_simulation
 from tests.allocator import build
 from tests.autoscaler.build import (
     GPU,
@@ -82,7 +82,9 @@ def check(found: Plan, pods: Sequence[Pod], objects: Sequence[ApiStruct]) -> Non
     waiting = list(places.values())
     while waiting:  # spreading allows one order and not another
         left = [
-            place for place in waiting if not isinstance(_bound(fresh, by_key[place.pod], place.node), Bound)
+            place
+            for place in waiting
+            if not isinstance(_bound(fresh, by_key[place.pod], place.node), BoundPod)
         ]
         assert len(left) < len(waiting), f"the scheduler refuses {left}"
         waiting = left
@@ -186,7 +188,7 @@ def brute_force(
             return True
         for name in names:
             cluster.fork()
-            if isinstance(cluster.simulate_bind_pod(left[0], name), Bound) and placed(
+            if isinstance(cluster.simulate_bind_pod(left[0], name), BoundPod) and placed(
                 cluster, left[1:], names
             ):
                 return True

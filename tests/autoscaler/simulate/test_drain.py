@@ -12,7 +12,7 @@ from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct, OwnerReference
 from allotment.api.resource import ResourceClaim
 from allotment.autoscaler.errors import NoSuchNode
-from allotment.autoscaler.simulate.drain import Drained, Held, drain
+from allotment.autoscaler.simulate.drain import CannotDrain, Drained, drain
 from allotment.autoscaler.simulate.simulation import Simulation
 from tests.allocator import build
 from tests.autoscaler.builders import (
@@ -132,7 +132,7 @@ def test_whether_a_node_can_go(case: Case) -> None:
     there.validate()
     assert there.depth == 0
     if case.held:
-        assert isinstance(found, Held)
+        assert isinstance(found, CannotDrain)
         assert found.claims == case.claims
         assert found.pods.keys() == case.held.keys()
         for key, words in case.held.items():
@@ -151,7 +151,7 @@ def test_whether_a_node_can_go(case: Case) -> None:
 def test_those_who_matter_most_are_placed_first() -> None:
     there = bound(Case([node("n1"), node("n2", cpu=4)], [pod("a", cpu=4), pod("z", cpu=4, priority=9)]))
     found = drain(there, "n1")
-    assert isinstance(found, Held)
+    assert isinstance(found, CannotDrain)
     assert list(found.pods) == ["default/a"]
 
 
@@ -160,7 +160,7 @@ def test_an_immediate_claim_holds_a_node_though_nobody_uses_it() -> None:
     there.simulate_evict_pod(semantic_pod("p", "c"), "n1")
     before = picture(there)
     found = drain(there, "n1")
-    assert isinstance(found, Held)
+    assert isinstance(found, CannotDrain)
     assert (found.pods, found.claims) == ({}, ("ns/c",))
     assert picture(there) == before
     there.validate()
@@ -189,7 +189,7 @@ def test_a_node_stays_while_its_devices_are_used_from_elsewhere() -> None:
     there.simulate_add_node(node("n1"), [slice_("n1", "d0", on=None, everywhere=True)])
     bind(there, pod("p", claims=["c"]), "n2")
     found = drain(there, "n1")
-    assert isinstance(found, Held)
+    assert isinstance(found, CannotDrain)
     assert found.pods == {"default/p": "it uses devices of node n1 from elsewhere"}
     there.validate()
 

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from allotment.api.core import Pod
 from allotment.api.resource import DeviceAttribute, ResourceClaim, ResourceSlice
 from allotment.autoscaler.catalogue.machine import Machine, node_of
-from allotment.autoscaler.simulate.simulation import Bound, Simulation
-from allotment.scheduler.diagnosis import Refusal
+from allotment.autoscaler.simulate.simulation import BoundPod, Simulation
+from allotment.scheduler.diagnosis import NoNode
 from tests.allocator.build import match, request
 from tests.autoscaler.build import GPU, NIC, ROOT, binding, device, devices, machine, overlay, template, type_
 from tests.autoscaler.builders import bind, devices_of, machines, simulation
@@ -52,7 +52,7 @@ def test_pods_get_bound_pairs_until_there_are_none_left() -> None:
     for number in range(4):
         who = wanting(f"p{number}")[0]
         there.put(who)
-        assert isinstance(there.schedule(who), Bound)
+        assert isinstance(there.schedule(who), BoundPod)
         got.append(devices_of(there, f"default/p{number}"))
     assert sorted(got) == [
         ["new-1/gpu-0", "new-1/nic-1"],
@@ -63,7 +63,7 @@ def test_pods_get_bound_pairs_until_there_are_none_left() -> None:
     last, wish = wanting("last")
     there.put(wish)
     there.put(last)
-    assert isinstance(there.fits(last), Refusal)
+    assert isinstance(there.fits(last), NoNode)
     there.validate()
 
 
@@ -76,7 +76,7 @@ def test_what_is_bound_is_taken_and_given_back_as_pairs() -> None:
     one, two, three = (wanting(name)[0] for name in ("one", "two", "three"))
     bind(there, one, "new")
     bind(there, two, "new")
-    assert isinstance(there.fits(three), Refusal)
+    assert isinstance(there.fits(three), NoNode)
     there.simulate_evict_pod(one, "new")
     bind(there, three, "new")
     assert devices_of(there, "default/three") == ["new/gpu-0", "new/nic-1"]
@@ -88,9 +88,9 @@ def test_a_selector_on_what_is_not_known_is_told_and_fits_nowhere() -> None:
     there.put(wish)
     there.put(who)
     refusal = there.fits_on(who, "new-1")
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, NoNode)
     assert "no known value before the machine runs" in refusal.words
-    assert isinstance(there.fits(who), Refusal)
+    assert isinstance(there.fits(who), NoNode)
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -104,7 +104,7 @@ def test_it_fits_once_the_machine_has_told_its_values(known: bool) -> None:
     who, wish = wanting("p", 'device.attributes["resource.kubernetes.io"].pcieRoot == "root-1"')
     there.put(wish)
     there.put(who)
-    assert there.fits(who) == "new" if known else isinstance(there.fits(who), Refusal)
+    assert there.fits(who) == "new" if known else isinstance(there.fits(who), NoNode)
 
 
 def _published(made: ResourceSlice) -> ResourceSlice:

@@ -7,7 +7,7 @@ import pytest
 from allotment.api.core import Pod
 from allotment.autoscaler.errors import NoFork, PodBound
 from allotment.autoscaler.simulate.simulation import Simulation
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 from tests.allocator import build
 from tests.autoscaler.builders import bind, devices_of, machines, picture, simulation
 from tests.scheduler.builders import claim, node, pod, slice_
@@ -124,12 +124,12 @@ def test_every_kind_of_object_can_be_put_back() -> None:
     who = pod("p", claims=["c"])
     with where.trial():
         where.drop(build.class_())
-        assert isinstance(where.fits(who), Refusal)
+        assert isinstance(where.fits(who), NoNode)
         where.validate()
     assert where.fits(who) == "n1"
     with where.trial():
         where.put(slice_("n1"))
-        assert isinstance(where.fits(who), Refusal)
+        assert isinstance(where.fits(who), NoNode)
         where.put(slice_("n1", "d7"))
         assert where.fits(who) == "n1"
         where.validate()

@@ -19,9 +19,9 @@ from allotment.autoscaler.errors import (
     PodBound,
     SimulationError,
 )
-from allotment.autoscaler.simulate.simulation import Bound, Simulation, start_simulation
-from allotment.scheduler.diagnosis import Refusal
-from allotment.scheduler.framework import Code
+from allotment.autoscaler.simulate.simulation import BoundPod, Simulation, start_simulation
+from allotment.scheduler.diagnosis import NoNode
+from allotment.scheduler.framework import StatusCode
 from tests.allocator import build
 from tests.allocator.trees import card, slice_of
 from tests.autoscaler.builders import (
@@ -96,19 +96,19 @@ def test_claims_of_seed_0_may_come_in_their_own_form() -> None:
     there.validate()
     assert there.fits(semantic_pod("c")) == "n1"
     there.drop(semantic_claim("c"))
-    assert isinstance(there.fits(semantic_pod("c")), Refusal)
+    assert isinstance(there.fits(semantic_pod("c")), NoNode)
 
 
 def test_objects_that_change_are_followed() -> None:
     who, wish = asking("p", cpu=4)
     there = simulation(node("n1", cpu=2), slice_("n1", "d0"), wish)
     refusal = there.fits(who)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, NoNode)
     there.put(node("n1", cpu=8))
     assert there.fits(who) == "n1"
     there.drop(slice_("n1", "d0"))
     there.drop(slice_("n1", "d0"))  # it is gone already
-    assert isinstance(there.fits(who), Refusal)
+    assert isinstance(there.fits(who), NoNode)
     there.validate()
 
 
@@ -182,7 +182,7 @@ def test_whether_a_pod_fits(case: Fit) -> None:
     if case.node:
         assert found == case.node
     else:
-        assert isinstance(found, Refusal)
+        assert isinstance(found, NoNode)
         assert case.words in found.words
     assert picture(there) == before
     there.validate()
@@ -207,11 +207,11 @@ def test_room_that_is_kept_for_a_pod_is_kept_here_too() -> None:
     there = simulation(node("n1", cpu=8), waiting)
     assert there.fits(pod("p", cpu=1)) == "n1"
     there.put(replace(waiting, status=replace(waiting.status, nominated_node_name="n1")))
-    assert isinstance(there.fits(pod("p", cpu=1)), Refusal)
+    assert isinstance(there.fits(pod("p", cpu=1)), NoNode)
     with there.trial():
         bind(there, there.objects(Pod)["default/first"], "n1")
     there.validate()
-    assert isinstance(there.fits(pod("p", cpu=1)), Refusal)
+    assert isinstance(there.fits(pod("p", cpu=1)), NoNode)
 
 
 # --- SimulateAddNode ---
@@ -220,7 +220,7 @@ def test_room_that_is_kept_for_a_pod_is_kept_here_too() -> None:
 def test_a_node_that_is_added_has_its_devices() -> None:
     who, wish = asking("p")
     there = simulation(node("n1"), wish)
-    assert isinstance(there.fits(who), Refusal)
+    assert isinstance(there.fits(who), NoNode)
     there.simulate_add_node(node("new"), [slice_("new", "d0")])
     there.validate()
     assert there.fits(who) == "new"
@@ -255,7 +255,7 @@ def test_slices_for_several_nodes_come_and_go_with_the_node_that_brings_them() -
     assert caught.value.pods == ("default/p",)
     there.simulate_evict_pod(who, "n1")
     assert len(there.simulate_remove_node("new").slices) == 1
-    assert isinstance(there.fits(who), Refusal)
+    assert isinstance(there.fits(who), NoNode)
     there.validate()
 
 
@@ -297,7 +297,7 @@ def test_nodes_that_cannot_be_added(
 def test_pods_that_say_they_are_on_a_node_count_once_it_comes() -> None:
     there = simulation(pod("q", node="new", cpu=6))
     there.simulate_add_node(node("new", cpu=8))
-    assert isinstance(there.fits_on(pod("p", cpu=4), "new"), Refusal)
+    assert isinstance(there.fits_on(pod("p", cpu=4), "new"), NoNode)
     assert there.fits_on(pod("p", cpu=2), "new") == "new"
     there.validate()
 
@@ -388,7 +388,7 @@ def test_an_immediate_claim_is_stranded_when_its_node_goes() -> None:
     assert there.simulate_evict_pod(who, "n1").tied == ("ns/c",)
     removed = there.simulate_remove_node("n1")
     assert (removed.stranded, removed.released) == (("ns/c",), ())
-    assert isinstance(there.fits(who), Refusal)
+    assert isinstance(there.fits(who), NoNode)
     there.validate()
 
 
@@ -457,40 +457,45 @@ def test_pods_without_a_uid_are_told_apart() -> None:
 
 def test_a_pod_that_waits_may_come_back_different() -> None:
     there = simulation(node("n1", cpu=4), pod("p", cpu=8))
-    assert isinstance(there.simulate_bind_pod(pod("p", cpu=8), "n1"), Refusal)
+    assert isinstance(there.simulate_bind_pod(pod("p", cpu=8), "n1"), NoNode)
     assert there.objects(Pod)["default/p"] == pod("p", cpu=8)
     bind(there, pod("p", cpu=2), "n1")
     assert there.cluster.nodes["n1"].taken["cpu"] == 2 * 10**9
 
 
-REFUSED: dict[str, tuple[Sequence[ApiStruct], Pod, str, Code]] = {
-    "cpu": ([node("n1", cpu=1)], pod("p", cpu=2), "node n1 ", Code.UNRESOLVABLE),
+REFUSED: dict[str, tuple[Sequence[ApiStruct], Pod, str, StatusCode]] = {
+    "cpu": ([node("n1", cpu=1)], pod("p", cpu=2), "node n1 ", StatusCode.UNRESOLVABLE),
     "devices in use": (
         [*machines("n1", devices=["d0"]), allocated(claim("c"), "d0", on="n1"), claim("p")],
         pod("p", claims=["p"]),
         "node n1 has every any in use",
-        Code.UNSCHEDULABLE,
+        StatusCode.UNSCHEDULABLE,
     ),
-    "a missing claim": ([node("n1")], pod("p", claims=["c"]), "default/c does not exist", Code.UNRESOLVABLE),
+    "a missing claim": (
+        [node("n1")],
+        pod("p", claims=["c"]),
+        "default/c does not exist",
+        StatusCode.UNRESOLVABLE,
+    ),
     "seed 0's trees": (
         [*trees(), node("n1"), semantic_claim("c")],
         semantic_pod("c"),
         "node n1 has no cards",
-        Code.UNRESOLVABLE,
+        StatusCode.UNRESOLVABLE,
     ),
 }
 
 
 @pytest.mark.parametrize(("objects", "who", "words", "code"), REFUSED.values(), ids=REFUSED)
 def test_what_filter_would_refuse_is_not_bound(
-    objects: Sequence[ApiStruct], who: Pod, words: str, code: Code
+    objects: Sequence[ApiStruct], who: Pod, words: str, code: StatusCode
 ) -> None:
     there = simulation(*objects)
     before = picture(there)
     found = there.simulate_bind_pod(who, "n1")
-    assert isinstance(found, Refusal)
+    assert isinstance(found, NoNode)
     assert words in found.words
-    assert found.resolvable == (code is Code.UNSCHEDULABLE)
+    assert found.resolvable == (code is StatusCode.UNSCHEDULABLE)
     assert picture(there) == before  # the pod did not stay either
     there.validate()
 
@@ -509,10 +514,10 @@ def test_schedule_binds_where_the_scheduler_would() -> None:
     who, wish = asking("p")
     there = simulation(node("n1"), *machines("n2"), wish)
     found = there.schedule(who)
-    assert isinstance(found, Bound)
+    assert isinstance(found, BoundPod)
     assert found.node == "n2"
     refused = there.schedule(pod("q", cpu=100))
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, NoNode)
     assert "default/q" not in there.objects(Pod)
     there.validate()
 

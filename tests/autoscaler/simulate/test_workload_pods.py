@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.api.manifest import read_manifest
-from allotment.autoscaler.simulate.workload_pods import Identity, Workload, like, owners_of, workload_of
+from allotment.autoscaler.simulate.workload_pods import Workload, WorkloadID, like, owners_of, workload_of
 from tests.autoscaler.scenario.test_scenario_run import replica
 from tests.autoscaler.scenarios import workload
 from tests.autoscaler.simulate.test_drain import of
@@ -47,14 +47,14 @@ def test_how_many_pods(kind: str, spec: dict[str, Any], count: int) -> None:
 def test_pods_know_their_workload(kind: str) -> None:
     made = read(kind).pod(7)
     assert (made.metadata.name, made.metadata.labels["app"]) == ("w-7", "w")
-    assert Identity(kind, "default", "w") in owners_of(made)
+    assert WorkloadID(kind, "default", "w") in owners_of(made)
     assert made.metadata.uid
 
 
 def test_the_clusters_own_pods_know_theirs_and_more_can_be_made_like_them() -> None:
-    web = Identity("Deployment", "default", "web")
+    web = WorkloadID("Deployment", "default", "web")
     found = replica("web-x-1")
-    assert list(owners_of(found)) == [Identity("ReplicaSet", "default", "web-x"), web]
+    assert list(owners_of(found)) == [WorkloadID("ReplicaSet", "default", "web-x"), web]
     another = like(web, found).pod(0)
     assert list(owners_of(another)) == list(owners_of(found))
     assert another.metadata.uid != found.metadata.uid

@@ -8,7 +8,13 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from allotment.autoscaler.solver.covering_problem import Offer, Pattern, Room, Yard, pattern_of
+from allotment.autoscaler.solver.covering_problem import (
+    CoveringProblem,
+    Dimension,
+    Offer,
+    Pattern,
+    pattern_of,
+)
 
 
 def an_offer(
@@ -21,7 +27,7 @@ def an_offer(
     draws: tuple[int, ...] = (),
 ) -> Offer:
     """``needs`` by shape, then room."""
-    rooms = tuple(Room(size, tuple(each[place] for each in needs)) for place, size in enumerate(sizes))
+    rooms = tuple(Dimension(size, tuple(each[place] for each in needs)) for place, size in enumerate(sizes))
     most = tuple(
         0 if shape in never else min([size // need for size, need in zip(sizes, each, strict=True) if need])
         for shape, each in enumerate(needs)
@@ -29,7 +35,7 @@ def an_offer(
     return Offer(price, rooms, most, kind, draws)
 
 
-def brute_force(yard: Yard) -> tuple[int, int]:
+def brute_force(yard: CoveringProblem) -> tuple[int, int]:
     """(pods left out, price) of the best plan: most pods first, then the price."""
 
     @cache
@@ -65,7 +71,7 @@ def _less(wanted: tuple[int, ...], pattern: Pattern) -> tuple[int, ...]:
 
 
 @st.composite
-def small_yards(draw: st.DrawFn) -> Yard:
+def small_yards(draw: st.DrawFn) -> CoveringProblem:
     """A few shapes and offers; some offers keep a shape off, some patterns are refused, sometimes there is a limit."""
     shapes = draw(st.integers(1, 3))
     few = st.integers(0, 3)
@@ -94,4 +100,4 @@ def small_yards(draw: st.DrawFn) -> Yard:
             for each, least in refused
         )
 
-    return Yard(demand, offers, limits, holds)
+    return CoveringProblem(demand, offers, limits, holds)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.autoscaler.solver.covering import Effort, cover, covers
+from allotment.autoscaler.solver.covering import SolverEffort, cover, covers
 from allotment.autoscaler.solver.covering_problem import (
     Cover,
-    Yard,
+    CoveringProblem,
     drawn_by,
     price_of,
     served_by,
@@ -20,7 +20,7 @@ from allotment.autoscaler.solver.covering_problem import (
 from tests.autoscaler.solver.covering_problems import an_offer, brute_force, small_yards
 
 
-def check(yard: Yard, plan: Cover) -> None:
+def check(yard: CoveringProblem, plan: Cover) -> None:
     """A plan is what it says: its patterns hold, limits are kept, sums are right."""
     served = served_by(plan.machines, len(yard.demand))
     assert [a + b for a, b in zip(served, plan.missing, strict=True)] == list(yard.demand)
@@ -35,7 +35,7 @@ def check(yard: Yard, plan: Cover) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(small_yards())
-def test_a_small_problem_is_solved_exactly(yard: Yard) -> None:
+def test_a_small_problem_is_solved_exactly(yard: CoveringProblem) -> None:
     plan = cover(yard)
     check(yard, plan)
     assert plan.exact
@@ -44,9 +44,11 @@ def test_a_small_problem_is_solved_exactly(yard: Yard) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(small_yards())
-def test_every_stage_is_a_plan_and_its_bound_is_never_above_the_optimum(yard: Yard) -> None:
+def test_every_stage_is_a_plan_and_its_bound_is_never_above_the_optimum(yard: CoveringProblem) -> None:
     missing, price = brute_force(yard)
-    for plan in covers(yard, Effort(steps=0)):  # without branch and bound, which would hide a wrong bound
+    for plan in covers(
+        yard, SolverEffort(steps=0)
+    ):  # without branch and bound, which would hide a wrong bound
         check(yard, plan)
         assert plan.bound <= plan.price
         if sum(plan.missing) == missing and not yard.limits:
@@ -55,16 +57,20 @@ def test_every_stage_is_a_plan_and_its_bound_is_never_above_the_optimum(yard: Ya
 
 @settings(max_examples=60, deadline=None)
 @given(small_yards(), st.randoms(use_true_random=False))
-def test_the_order_of_offers_does_not_matter_for_the_price(yard: Yard, random: st.DataObject) -> None:
+def test_the_order_of_offers_does_not_matter_for_the_price(
+    yard: CoveringProblem, random: st.DataObject
+) -> None:
     order = list(range(len(yard.offers)))
     random.shuffle(order)  # type: ignore[attr-defined]  # hypothesis' type of randoms() is that of random.Random
-    turned = Yard(
+    turned = CoveringProblem(
         yard.demand,
         [yard.offers[each] for each in order],
         yard.limits,
         lambda n, pattern: yard.holds(order[n], pattern),
     )
-    assert cover(turned).price == cover(Yard(yard.demand, yard.offers, yard.limits, yard.holds)).price
+    assert (
+        cover(turned).price == cover(CoveringProblem(yard.demand, yard.offers, yard.limits, yard.holds)).price
+    )
 
 
 def test_the_same_problem_gives_the_same_plan() -> None:
@@ -74,10 +80,10 @@ def test_the_same_problem_gives_the_same_plan() -> None:
     assert first.gap < 0.05
 
 
-def _two_hundred_pods() -> Yard:
+def _two_hundred_pods() -> CoveringProblem:
     needs = [(2, 3), (5, 1), (1, 8), (3, 3)]
     offers = [an_offer(7 + 10 * size, (8 * size, 9 * size), needs) for size in (1, 2, 4, 8)]
-    return Yard((60, 50, 50, 40), offers)
+    return CoveringProblem((60, 50, 50, 40), offers)
 
 
 @pytest.mark.parametrize(
@@ -92,12 +98,12 @@ def test_pods_share_a_machine_where_that_is_cheaper(
     prices: tuple[int, int], expected: dict[int, int]
 ) -> None:
     small, large = prices
-    plan = cover(Yard((2,), [an_offer(small, (1,), [(1,)]), an_offer(large, (4,), [(1,)])]))
+    plan = cover(CoveringProblem((2,), [an_offer(small, (1,), [(1,)]), an_offer(large, (4,), [(1,)])]))
     assert {each.offer: each.count for each in plan.machines} == expected
 
 
 def test_what_fits_on_no_offer_is_missing_and_the_rest_is_served() -> None:
-    plan = cover(Yard((1, 2), [an_offer(3, (4,), [(9,), (2,)])]))
+    plan = cover(CoveringProblem((1, 2), [an_offer(3, (4,), [(9,), (2,)])]))
     assert plan.missing == (1, 0)
     assert (plan.price, plan.bound) == (3, 3)
 
@@ -106,14 +112,14 @@ def test_a_limit_leaves_out_as_few_pods_as_can_be() -> None:
     """Two machines may be bought: the large one twice holds all, though small ones are cheaper for a pod."""
     needs = [(1,)]
     offers = [an_offer(1, (1,), needs, draws=(1,)), an_offer(50, (3,), needs, draws=(1,))]
-    plan = cover(Yard((6,), offers, (2,)))
+    plan = cover(CoveringProblem((6,), offers, (2,)))
     assert plan.missing == (0,)
     assert plan.price == 100
 
 
 def test_a_refused_pattern_is_not_bought() -> None:
     """The rooms would let four pods in, the machine really holds three."""
-    yard = Yard((12,), [an_offer(10, (4,), [(1,)])], (), lambda offer, pattern: pattern[0][1] <= 3)
+    yard = CoveringProblem((12,), [an_offer(10, (4,), [(1,)])], (), lambda offer, pattern: pattern[0][1] <= 3)
     plan = cover(yard)
     check(yard, plan)
     assert plan.price == 40

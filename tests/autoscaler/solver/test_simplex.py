@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allotment.autoscaler.solver.simplex import Entries, Program
+from allotment.autoscaler.solver.simplex import Entries, LinearProgram
 
 PENALTY = 1e6
 
 
 def check(
-    program: Program, wanted: list[int], allowed: list[int], columns: list[tuple[int, Entries]]
+    program: LinearProgram, wanted: list[int], allowed: list[int], columns: list[tuple[int, Entries]]
 ) -> None:
     """The values meet every row, and the duals prove that nothing costs less."""
     amounts = program.amounts()
@@ -50,7 +50,7 @@ def programs(draw: st.DrawFn) -> tuple[list[int], list[int], list[tuple[int, Ent
 @given(programs())
 def test_the_duals_prove_the_optimum(given: tuple[list[int], list[int], list[tuple[int, Entries]]]) -> None:
     wanted, allowed, columns = given
-    program = Program(wanted, allowed, PENALTY)
+    program = LinearProgram(wanted, allowed, PENALTY)
     for cost, entries in columns:
         program.add(float(cost), entries)
         program.solve()  # a column at a time, as they are found
@@ -61,14 +61,14 @@ def test_the_duals_prove_the_optimum(given: tuple[list[int], list[int], list[tup
 
 
 def test_without_columns_everything_is_gone_without() -> None:
-    program = Program([2, 3], [], 10.0)
+    program = LinearProgram([2, 3], [], 10.0)
     program.solve()
     assert program.value == 50.0
     assert program.amounts() == {}
 
 
 def test_a_limit_has_a_price_when_it_binds() -> None:
-    program = Program([6], [2], 100.0)
+    program = LinearProgram([6], [2], 100.0)
     small = program.add(1.0, ((0, 1.0), (1, 1.0)))
     large = program.add(50.0, ((0, 3.0), (1, 1.0)))
     program.solve()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.cel.ast import Call, Expr, Factory, Ident, ListExpr, Literal, MapExpr
+from allotment.cel.ast import Expr, Factory, FunctionCall, Ident, ListExpr, Literal, MapExpr
 from allotment.cel.errors import CelRuntimeError
 from allotment.cel.library.formatting import NEWEST, PINNED, faults, format_text
 from allotment.cel.types import (
@@ -191,7 +191,7 @@ def test_a_text_without_clauses_is_itself(text: str) -> None:
     assert format_text(text, [], PINNED) == text.replace("%%", "%")
 
 
-def literal_call(text: str, *args: Expr) -> Call:
+def literal_call(text: str, *args: Expr) -> FunctionCall:
     make = Factory()
     return make.member_call(make.literal(text), "format", make.list(*args))
 

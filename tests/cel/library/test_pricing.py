@@ -6,7 +6,7 @@ import pytest
 
 from allotment.cel.ast import Literal
 from allotment.cel.declare import Function, Library, Overload
-from allotment.cel.estimate import MAX, UNKNOWN, CallEstimate, Node, Range
+from allotment.cel.estimate import MAX, UNKNOWN, CallEstimate, EstimatedArgument, Range
 from allotment.cel.library import (
     cidr,
     format,
@@ -35,11 +35,11 @@ LIBRARIES = (
 class KnownSizes:
     """Sizes as given; elements of lists are texts of up to 20 characters."""
 
-    def of(self, node: Node) -> Range:
+    def of(self, node: EstimatedArgument) -> Range:
         return node.computed or UNKNOWN
 
-    def element(self, node: Node) -> Node | None:
-        return Node(node.type.params[0], computed=Range(0, 20)) if node.type.params else None
+    def element(self, node: EstimatedArgument) -> EstimatedArgument | None:
+        return EstimatedArgument(node.type.params[0], computed=Range(0, 20)) if node.type.params else None
 
 
 def declared(overload: str) -> tuple[Function, Overload]:
@@ -52,19 +52,19 @@ def declared(overload: str) -> tuple[Function, Overload]:
     )
 
 
-def text(least: int, most: int | None = None) -> Node:
-    return Node(STRING, computed=Range(least, least if most is None else most))
+def text(least: int, most: int | None = None) -> EstimatedArgument:
+    return EstimatedArgument(STRING, computed=Range(least, least if most is None else most))
 
 
-def items(element: Type, least: int, most: int) -> Node:
-    return Node(list_of(element), computed=Range(least, most))
+def items(element: Type, least: int, most: int) -> EstimatedArgument:
+    return EstimatedArgument(list_of(element), computed=Range(least, most))
 
 
-def number(value: int) -> Node:
-    return Node(INT, expr=Literal(1, 0, value))
+def number(value: int) -> EstimatedArgument:
+    return EstimatedArgument(INT, expr=Literal(1, 0, value))
 
 
-def estimate(overload: str, nodes: Sequence[Node]) -> CallEstimate:
+def estimate(overload: str, nodes: Sequence[EstimatedArgument]) -> CallEstimate:
     function, found = declared(overload)
     target, args = (nodes[0], nodes[1:]) if found.member else (None, nodes)
     price = found.estimate and found.estimate(KnownSizes(), target, args)
@@ -72,11 +72,16 @@ def estimate(overload: str, nodes: Sequence[Node]) -> CallEstimate:
     return price or CallEstimate(Range(1, 1))
 
 
-STATIC: dict[str, tuple[str, list[Node], tuple[int, int], tuple[int, int] | None]] = {
+STATIC: dict[str, tuple[str, list[EstimatedArgument], tuple[int, int], tuple[int, int] | None]] = {
     "a scan of the text": ("string_lower_ascii", [text(7)], (1, 1), (7, 7)),
-    "a scan of an unknown text": ("string_trim", [Node(STRING)], (0, 1844674407370955264), (0, MAX)),
+    "a scan of an unknown text": (
+        "string_trim",
+        [EstimatedArgument(STRING)],
+        (0, 1844674407370955264),
+        (0, MAX),
+    ),
     "indexOf in a text": ("string_index_of_string", [text(5, 25), text(1)], (1, 3), None),
-    "indexOf in numbers": ("list_a_index_of_int", [items(INT, 2, 3), Node(INT)], (2, 3), None),
+    "indexOf in numbers": ("list_a_index_of_int", [items(INT, 2, 3), EstimatedArgument(INT)], (2, 3), None),
     "indexOf in texts": ("list_a_index_of_int", [items(STRING, 2, 3), text(1)], (2, 9), None),
     "includes of something unknown": ("list_includes_dyn_dyn", [text(0, 64), text(1)], (0, 64), None),
     "replace that grows": ("string_replace_string_string", [text(5), text(1), text(6)], (1, 1), (5, 30)),
@@ -93,22 +98,27 @@ STATIC: dict[str, tuple[str, list[Node], tuple[int, int], tuple[int, int] | None
     "join": ("list_join_string", [items(STRING, 1, 3), text(2)], (0, 7), (0, 64)),
     "join nothing": ("list_join", [items(STRING, 0, 0)], (0, 0), (0, 0)),
     "quote": ("strings_quote", [text(5)], (1, 1), (7, 12)),
-    "format": ("string_format", [text(11), Node(list_of(STRING))], (2, 2), None),
+    "format": ("string_format", [text(11), EstimatedArgument(list_of(STRING))], (2, 2), None),
     "find": ("string_find_string", [text(0, 100), text(9)], (3, 33), (0, 100)),
     "url keeps its size": ("string_to_url", [text(30)], (3, 3), (30, 30)),
     "isURL has no price": ("is_url_string", [text(3000)], (1, 1), None),
     "ip of a text": ("string_to_ip", [text(11)], (2, 2), None),
-    "ip of a network": ("cidr_ip", [Node(INT)], (1, 1), None),
+    "ip of a network": ("cidr_ip", [EstimatedArgument(INT)], (1, 1), None),
     "isCanonical": ("ip_is_canonical", [text(11)], (3, 3), None),
-    "containsIP": ("cidr_contains_ip_ip", [Node(INT), Node(INT)], (1, 4), None),
-    "containsIP of a text": ("cidr_contains_ip_string", [Node(INT), text(8)], (2, 5), None),
-    "containsCIDR": ("cidr_contains_cidr", [Node(INT), Node(INT)], (3, 7), None),
-    "containsCIDR of a text": ("cidr_contains_cidr_string", [Node(INT), text(11)], (5, 9), None),
-    "validate": ("format-validate", [Node(INT), text(7)], (32, 32), None),
+    "containsIP": ("cidr_contains_ip_ip", [EstimatedArgument(INT), EstimatedArgument(INT)], (1, 4), None),
+    "containsIP of a text": ("cidr_contains_ip_string", [EstimatedArgument(INT), text(8)], (2, 5), None),
+    "containsCIDR": ("cidr_contains_cidr", [EstimatedArgument(INT), EstimatedArgument(INT)], (3, 7), None),
+    "containsCIDR of a text": ("cidr_contains_cidr_string", [EstimatedArgument(INT), text(11)], (5, 9), None),
+    "validate": ("format-validate", [EstimatedArgument(INT), text(7)], (32, 32), None),
     "slice": ("list_slice", [items(INT, 0, 9), number(1), number(3)], (13, 13), (2, 2)),
-    "slice to somewhere": ("list_slice", [items(INT, 0, 9), number(1), Node(INT)], (19, 19), (8, 8)),
+    "slice to somewhere": (
+        "list_slice",
+        [items(INT, 0, 9), number(1), EstimatedArgument(INT)],
+        (19, 19),
+        (8, 8),
+    ),
     "range": ("lists_range", [number(5)], (16, 16), (5, 5)),
-    "range of something": ("lists_range", [Node(INT)], (MAX, MAX), (MAX, MAX)),
+    "range of something": ("lists_range", [EstimatedArgument(INT)], (MAX, MAX), (MAX, MAX)),
     "flatten": ("list_flatten", [items(INT, 2, 3)], (13, 14), (2, 3)),
     "flatten deeper": ("list_flatten_int", [items(INT, 2, 3), number(2)], (15, 17), (2, 3)),
     "distinct": ("list_distinct", [items(INT, 2, 3)], (19, 29), (4, 9)),
@@ -122,13 +132,13 @@ STATIC: dict[str, tuple[str, list[Node], tuple[int, int], tuple[int, int] | None
     ),
     "sets": ("list_sets_contains_list", [items(INT, 2, 2), items(INT, 3, 3)], (7, 7), None),
     "sets both ways": ("list_sets_equivalent_list", [items(INT, 2, 2), items(INT, 3, 3)], (13, 13), None),
-    "accessor": ("semver_major", [Node(INT)], (1, 1), None),
+    "accessor": ("semver_major", [EstimatedArgument(INT)], (1, 1), None),
 }
 
 
 @pytest.mark.parametrize(("overload", "nodes", "cost", "size"), STATIC.values(), ids=STATIC.keys())
 def test_static(
-    overload: str, nodes: list[Node], cost: tuple[int, int], size: tuple[int, int] | None
+    overload: str, nodes: list[EstimatedArgument], cost: tuple[int, int], size: tuple[int, int] | None
 ) -> None:
     price = estimate(overload, nodes)
     assert (price.cost.min, price.cost.max) == cost

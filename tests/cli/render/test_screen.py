@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from allotment.api.text import printable, printable_lines
 from allotment.cli.render.document import written_out
 from allotment.cli.render.screen import PlainScreen, TerminalScreen
-from allotment.daemons.log import JsonLines, ReadableLines
+from allotment.daemons.log import JsonFormatter, ReadableLines
 from allotment.insight.errors import Failure
 from tests.cli.pseudo_terminal import ALLOT, in_terminal
 
@@ -106,7 +106,7 @@ def test_yaml_and_logs_hold_nothing_that_a_terminal_hides_or_obeys() -> None:
     for hostile in ("a\u202eb", "a\u2066b", "a\u200bb", "a\x9b31mb", "a\u061cb", "a\U000e0041b"):
         record.pod = hostile
         shown = [written_out({hostile: hostile}, form) for form in ("json", "yaml")] + [
-            JsonLines().format(record)
+            JsonFormatter().format(record)
         ]
         for text in shown:
             assert all(each.isprintable() for each in text.split("\n")), ascii(text)
@@ -153,4 +153,4 @@ def test_logs_are_for_people_on_a_terminal_and_json_elsewhere() -> None:
     record.claim = "team/a"
     line = ReadableLines().format(record)
     assert line.endswith(" warning: claims: claim freed claim=team/a")
-    assert json.loads(JsonLines().format(record))["claim"] == "team/a"
+    assert json.loads(JsonFormatter().format(record))["claim"] == "team/a"

@@ -15,11 +15,11 @@ from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceSlice
 from allotment.apiserver.auth.identity import Identity
 from allotment.autoscaler.catalogue.catalogue import Catalogue
-from allotment.client.form import Obj, Resource, resource_of
+from allotment.client.form import Obj, ResourcePath, resource_of
 from allotment.client.places import PLACES
 from allotment.controllers.autoscaling.batch import Batch
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
-from allotment.controllers.autoscaling.metrics import Numbers
+from allotment.controllers.autoscaling.metrics import AutoscalingMetrics
 from allotment.controllers.autoscaling.provisioning import Provisioning
 from allotment.controllers.autoscaling.scale_down import ScaleDown
 from allotment.controllers.claims.claim_release import ClaimRelease
@@ -66,12 +66,12 @@ async def autoscaling(
         groups=resource_of(NodeGroup),
         overlays=resource_of(NodeOverlay),
     )
-    places: dict[type[ApiStruct], Resource] = {
+    places: dict[type[ApiStruct], ResourcePath] = {
         kind: PLACES[kind][0] for kind in (PodGroup, PodDisruptionBudget)
     }
     followed = FollowedCluster(part.informers, places)
     given = (part.client, part.informers, part.recorder, followed, shared)
-    more: Any = {"place": CLAIMS, "numbers": Numbers()}
+    more: Any = {"place": CLAIMS, "numbers": AutoscalingMetrics()}
     await part.start(
         Provisioning(*given, batch=Batch(idle=0.1), **more),
         ScaleDown(*given, settle=0.02, pause=0.02, **more),

@@ -11,11 +11,11 @@ from allotment.api.autoscaling import NodeClaim, NodeGroup, NodeOverlay, NodePoo
 from allotment.api.batch import PodGroup
 from allotment.api.codec import to_builtins
 from allotment.autoscaler.catalogue.catalogue import Catalogue
-from allotment.client.form import Resource, resource_of
+from allotment.client.form import ResourcePath, resource_of
 from allotment.client.places import PLACES
 from allotment.controllers.autoscaling.batch import Batch
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
-from allotment.controllers.autoscaling.metrics import Numbers
+from allotment.controllers.autoscaling.metrics import AutoscalingMetrics
 from allotment.controllers.autoscaling.provisioning import Provisioning
 from allotment.controllers.machines.market import Market
 from tests.autoscaler.build import GPU, catalogue, gpus, pool, type_
@@ -41,7 +41,7 @@ def provisioning(part: Component, machines: Catalogue = TYPES, **more: Any) -> P
         overlays=resource_of(NodeOverlay),
     )
     cluster = FollowedCluster(part.informers, {PodGroup: GROUPS})
-    given = {"batch": Batch(idle=0.0), "numbers": Numbers(), **more}
+    given = {"batch": Batch(idle=0.0), "numbers": AutoscalingMetrics(), **more}
     return Provisioning(part.client, part.informers, part.recorder, cluster, market, place=CLAIMS, **given)
 
 
@@ -52,7 +52,7 @@ async def begin(cluster: Cluster, machines: Catalogue = TYPES, **more: Any) -> C
     return part
 
 
-async def create(cluster: Cluster, place: Resource, obj: Any) -> None:
+async def create(cluster: Cluster, place: ResourcePath, obj: Any) -> None:
     await cluster.admin.plain(place.api_version, place.plural, namespaced=place.namespaced).create(obj, "")
 
 

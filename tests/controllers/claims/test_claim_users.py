@@ -18,7 +18,7 @@ from allotment.api.resource import (
     ResourceClaimSpec,
     ResourceClaimStatus,
 )
-from allotment.controllers.claims.claim_release import Delete, Release, Step, Unprotect, next_step
+from allotment.controllers.claims.claim_release import DropClaim, ReleaseClaim, Step, Unprotect, next_step
 from allotment.controllers.claims.claim_users import (
     claim_name,
     finalizer_for,
@@ -79,31 +79,36 @@ def carried(mode: str) -> dict[str, Any]:
 STEPS: dict[str, tuple[ResourceClaim, set[str], bool, Step | None]] = {
     "pending": (claim(), set(), False, None),
     "in use": (claim("p", "q"), set(), False, None),
-    "one of two users went": (claim("p", "q"), {"p"}, False, Release(("p",), deallocate=False)),
-    "the last user went": (claim("p", "q"), {"p", "q"}, False, Release(("p", "q"), deallocate=True)),
+    "one of two users went": (claim("p", "q"), {"p"}, False, ReleaseClaim(("p",), deallocate=False)),
+    "the last user went": (claim("p", "q"), {"p", "q"}, False, ReleaseClaim(("p", "q"), deallocate=True)),
     "allocated ahead of any use": (claim(allocated=True), set(), False, None),
     "Immediate, and the last user went": (
         claim("p", mode="Immediate", finalizers=(SEMANTIC_FINALIZER,)),
         {"p"},
         False,
-        Release(("p",), deallocate=False),
+        ReleaseClaim(("p",), deallocate=False),
     ),
     "seed 0's usual mode, and the last user went": (
         claim("p", mode="WaitForFirstConsumer", finalizers=(SEMANTIC_FINALIZER,)),
         {"p"},
         False,
-        Release(("p",), deallocate=True),
+        ReleaseClaim(("p",), deallocate=True),
     ),
     # not allocated by a scheduler that keeps to the rules: its allocation is not ours
     "the last user went, no finalizer": (
         claim("p", finalizers=()),
         {"p"},
         False,
-        Release(("p",), deallocate=False),
+        ReleaseClaim(("p",), deallocate=False),
     ),
-    "its pod is done": (claim("p"), {"p"}, True, Delete()),
-    "its pod is done before it was allocated": (claim(), set(), True, Delete()),
-    "its pod is done but another uses it": (claim("p", "q"), {"p"}, True, Release(("p",), deallocate=False)),
+    "its pod is done": (claim("p"), {"p"}, True, DropClaim()),
+    "its pod is done before it was allocated": (claim(), set(), True, DropClaim()),
+    "its pod is done but another uses it": (
+        claim("p", "q"),
+        {"p"},
+        True,
+        ReleaseClaim(("p",), deallocate=False),
+    ),
     "its pod is done and it is being deleted": (claim("p", deleted=True), {"p"}, True, Unprotect(())),
     "deleted, never allocated": (claim(deleted=True), set(), False, Unprotect(())),
     "deleted, allocated ahead of any use": (claim(deleted=True, allocated=True), set(), False, Unprotect(())),
@@ -112,13 +117,13 @@ STEPS: dict[str, tuple[ResourceClaim, set[str], bool, Step | None]] = {
         claim("p", "q", deleted=True),
         {"q"},
         False,
-        Release(("q",), deallocate=False),
+        ReleaseClaim(("q",), deallocate=False),
     ),
     "deleted, held by another finalizer too": (
         claim("p", deleted=True, finalizers=(FOREIGN, FINALIZER)),
         {"p"},
         False,
-        Release(("p",), deallocate=True),
+        ReleaseClaim(("p",), deallocate=True),
     ),
     "deleted and deallocated, held by another finalizer too": (
         claim(deleted=True, finalizers=(FOREIGN, FINALIZER)),
@@ -161,8 +166,8 @@ def test_no_step_takes_from_who_uses_it(
     found = claim(*users, allocated=allocated, deleted=deleted, finalizers=tuple(sorted(finalizers)))
     step = next_step(found, gone, owner_done=owner_done)
     if set(users) - gone:
-        assert step is None or (isinstance(step, Release) and not step.deallocate)
-    if isinstance(step, Release):
+        assert step is None or (isinstance(step, ReleaseClaim) and not step.deallocate)
+    if isinstance(step, ReleaseClaim):
         assert set(step.uids) == set(users) & gone
 
 

@@ -11,7 +11,7 @@ from allotment.api.claim_marks import FINALIZER, SEMANTIC_FINALIZER
 from allotment.api.core import Pod
 from allotment.controllers.claims.claim_users import claim_name
 from allotment.controllers.claims.metrics import ClaimCreations
-from allotment.controllers.claims.template_claims import Key, TemplateClaims
+from allotment.controllers.claims.template_claims import OwnerKey, TemplateClaims
 from tests.controllers.claims.claim_objects import (
     NAMESPACE,
     V1,
@@ -60,7 +60,7 @@ def test_nothing_is_written_again_before_the_copy_shows_it(tmp_path: Path, plura
         part = cluster.component(through=lambda beneath: watch.through(traffic.through(beneath)))
         made = TemplateClaims(part.client, part.informers, part.recorder)
         await part.start()
-        key = Key("Pod", NAMESPACE, "p")
+        key = OwnerKey("Pod", NAMESPACE, "p")
         watch.hold(f"/{plural}")
         await made.reconcile(key)
         again = asyncio.create_task(made.reconcile(key))

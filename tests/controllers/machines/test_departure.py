@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.api.core import Node, Pod
-from allotment.autoscaler.catalogue.node_claims import State
+from allotment.autoscaler.catalogue.node_claims import ClaimProgress
 from allotment.client.form import Obj
 from allotment.controllers.workloads.disruption_budgets import DisruptionBudgets
 from tests.controllers.cluster import Cluster, in_cluster
@@ -44,11 +44,11 @@ async def ready(cluster: Cluster, cloud: Cloud, **spec: Any) -> tuple[Part, str]
     """A claim that is initialised, and the name of its node."""
     part = await running(cluster, cloud, clock=SkewedClock())
     await claim(cluster, **spec)
-    await until(cluster, State.INITIALIZED)
+    await until(cluster, ClaimProgress.INITIALIZED)
     return part, cluster.seen.of(Node).all()[0].metadata.name
 
 
-async def settled(cluster: Cluster, wanted: State | None) -> None:
+async def settled(cluster: Cluster, wanted: ClaimProgress | None) -> None:
     await follow(cluster)
     await cluster.quiet()
     assert state(cluster) is wanted
@@ -61,7 +61,7 @@ def test_pods_are_evicted_and_waited_for_before_the_machine_ends(tmp_path: Path)
         for name in ("one", "two"):
             await running_pod(cluster, pod(name, node))
         await delete(cluster)
-        await settled(cluster, State.GOING)
+        await settled(cluster, ClaimProgress.GOING)
         assert going(cluster, "one")
         assert going(cluster, "two")
         assert [(each.key, each.effect) for each in cluster.seen.of(Node).all()[0].spec.taints] == [
@@ -70,7 +70,7 @@ def test_pods_are_evicted_and_waited_for_before_the_machine_ends(tmp_path: Path)
         assert told(cluster, "Drained").message == "2 pods are still there"
         assert cloud.running
         await ended(cluster, "one")
-        await settled(cluster, State.GOING)
+        await settled(cluster, ClaimProgress.GOING)
         assert told(cluster, "Drained").message == "1 pods are still there"
         await ended(cluster, "two")
         await settled(cluster, None)
@@ -126,7 +126,7 @@ def test_a_budget_holds_the_node_as_long_as_it_wants(tmp_path: Path) -> None:
         await guarded(cluster, node)
         await delete(cluster)
         for _ in range(2):
-            await settled(cluster, State.GOING)
+            await settled(cluster, ClaimProgress.GOING)
             assert told(cluster, "Drained").message == (
                 "1 pods are still there, 1 of them held back by disruption budgets"
             )
@@ -135,7 +135,7 @@ def test_a_budget_holds_the_node_as_long_as_it_wants(tmp_path: Path) -> None:
         await cluster.admin.plain("policy/v1", "poddisruptionbudgets").delete("b", "default")
         await cluster.quiet()
         part.look_again()
-        await settled(cluster, State.GOING)
+        await settled(cluster, ClaimProgress.GOING)
         assert going(cluster, "dear")
 
     in_cluster(tmp_path, scenario)
@@ -146,14 +146,14 @@ def test_a_grace_period_is_the_end_of_all_waiting(tmp_path: Path) -> None:
         clock, cloud = SkewedClock(), Cloud(cluster)
         part = await running(cluster, cloud, clock=clock)
         await claim(cluster, terminationGracePeriod="1m0s")
-        await until(cluster, State.INITIALIZED)
+        await until(cluster, ClaimProgress.INITIALIZED)
         await guarded(cluster, cluster.seen.of(Node).all()[0].metadata.name)
         await delete(cluster)
-        await settled(cluster, State.GOING)
+        await settled(cluster, ClaimProgress.GOING)
         assert not going(cluster, "dear")
         clock.pass_(45)  # as much as the pod wants is hardly left
         part.look_again()
-        await settled(cluster, State.GOING)
+        await settled(cluster, ClaimProgress.GOING)
         assert going(cluster, "dear")
         assert cloud.running
         clock.pass_(20)
@@ -170,7 +170,7 @@ def test_the_node_stays_until_its_machine_has_ended(tmp_path: Path) -> None:
         part, _ = await ready(cluster, cloud)
         cloud.stuck = True
         await delete(cluster)
-        await settled(cluster, State.GOING)
+        await settled(cluster, ClaimProgress.GOING)
         assert cluster.seen.of(Node).all()
         cloud.stuck = False
         part.look_again()

@@ -13,7 +13,7 @@ from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node
 from allotment.api.resource import ResourceSlice
 from allotment.api.status import NotFound
-from allotment.autoscaler.catalogue.node_claims import State
+from allotment.autoscaler.catalogue.node_claims import ClaimProgress
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.failing import BORNE, Failing, Fault, with_each_write_failing
 from tests.controllers.machines.cloud import Cloud, SkewedClock, Trouble
@@ -34,7 +34,7 @@ def test_every_write_may_fail(tmp_path: Path) -> None:
         cloud = Cloud(cluster)
         await running(cluster, cloud, failing=failing)
         await claim(cluster)
-        await until(cluster, State.INITIALIZED)
+        await until(cluster, ClaimProgress.INITIALIZED)
         await delete(cluster)
         await until(cluster, None)
         await left_nothing(cluster, cloud)
@@ -53,7 +53,7 @@ def test_every_write_may_be_the_last_of_a_process(tmp_path: Path, how: Fault) ->
         cloud = Cloud(cluster)
         await follow(cluster)
         await claim(cluster)
-        processes = await one_write_each(cluster, cloud, how, State.INITIALIZED)
+        processes = await one_write_each(cluster, cloud, how, ClaimProgress.INITIALIZED)
         await delete(cluster)
         processes += await one_write_each(cluster, cloud, how, None)
         assert processes >= 9
@@ -62,7 +62,7 @@ def test_every_write_may_be_the_last_of_a_process(tmp_path: Path, how: Fault) ->
     in_cluster(tmp_path, scenario)
 
 
-async def one_write_each(cluster: Cluster, cloud: Cloud, how: Fault, wanted: State | None) -> int:
+async def one_write_each(cluster: Cluster, cloud: Cloud, how: Fault, wanted: ClaimProgress | None) -> int:
     for number in range(30):
         # a write that is never carried out has to be let through at last: the first one of every second process
         at = 2 if how is Fault.CRASH_BEFORE and number % 2 else 1
@@ -143,7 +143,7 @@ class Walk:
         """Claims, machines and nodes are one to one."""
         claims = self.cluster.seen.of(NodeClaim).all()
         nodes = self.cluster.seen.of(Node).all()
-        assert {state(self.cluster, each.metadata.name) for each in claims} <= {State.INITIALIZED}
+        assert {state(self.cluster, each.metadata.name) for each in claims} <= {ClaimProgress.INITIALIZED}
         assert {each.metadata.uid for each in claims} == set(self.cloud.running)
         assert sorted(each.metadata.name for each in nodes) == sorted(
             each.status.node_name or "" for each in claims
@@ -175,12 +175,12 @@ def test_a_restart_goes_on_where_the_last_process_ended(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         part = await running(cluster)
         await claim(cluster, annotations={"allotment.dev/boot-seconds": "100"})
-        await until(cluster, State.LAUNCHED)
+        await until(cluster, ClaimProgress.LAUNCHED)
         await part.component.stop()
         clock = SkewedClock()
         clock.pass_(101)
         await running(cluster, clock=clock)
-        await until(cluster, State.INITIALIZED)
+        await until(cluster, ClaimProgress.INITIALIZED)
         found = seen(cluster)
         assert found is not None
         assert found.status.node_name == "c"

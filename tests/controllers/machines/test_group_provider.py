@@ -9,7 +9,7 @@ from allotment.api.autoscaling import NodeClaim, NodeGroup
 from allotment.api.core import Node, NodeStatus
 from allotment.api.meta import ObjectMeta
 from allotment.autoscaler.catalogue.machine import Machine
-from allotment.autoscaler.catalogue.node_claims import State, claim_of
+from allotment.autoscaler.catalogue.node_claims import ClaimProgress, claim_of
 from allotment.autoscaler.catalogue.overlays import evaluate
 from allotment.controllers.machines.group_provider import REMOVED, GroupProvider
 from tests.autoscaler.build import catalogue, group
@@ -80,14 +80,17 @@ def test_each_claim_gets_a_node_and_takes_it_along(tmp_path: Path) -> None:
         await ask(cluster, machine, "b")
         assert target(cluster) == 2
         await fleet.work()
-        assert (state(cluster, "a"), state(cluster, "b")) == (State.INITIALIZED, State.INITIALIZED)
+        assert (state(cluster, "a"), state(cluster, "b")) == (
+            ClaimProgress.INITIALIZED,
+            ClaimProgress.INITIALIZED,
+        )
         assert {node_of(cluster, "a"), node_of(cluster, "b")} == {"rack-0", "rack-1"}
         await ask(cluster, machine, "c")
         assert told(cluster, "Launched", "c").message == "group racks has its maximum of 2 nodes"
         kept = node_of(cluster, "b")
         await delete(cluster, "a")
         await cluster.quiet()
-        assert (target(cluster), state(cluster, "a")) == (1, State.GOING)
+        assert (target(cluster), state(cluster, "a")) == (1, ClaimProgress.GOING)
         await fleet.work()
         assert state(cluster, "a") is None
         assert [each.metadata.name for each in cluster.seen.of(Node).all()] == [kept]
@@ -101,7 +104,7 @@ def test_a_node_that_nobody_waits_for_any_more_is_kept_for_the_next(tmp_path: Pa
         assert target(cluster) == 1
         await fleet.work()
         await ask(cluster, machine, "a")
-        assert (state(cluster, "a"), node_of(cluster, "a")) == (State.INITIALIZED, "rack-0")
+        assert (state(cluster, "a"), node_of(cluster, "a")) == (ClaimProgress.INITIALIZED, "rack-0")
         await delete(cluster, "a")
         await cluster.quiet()
         assert target(cluster) == 1  # another one is to come, as one is the least

@@ -11,7 +11,7 @@ from allotment.api.autoscaling import NodeClaim
 from allotment.api.codec import decode
 from allotment.api.core import Node
 from allotment.api.resource import ResourceSlice
-from allotment.autoscaler.catalogue.node_claims import State, on_offer
+from allotment.autoscaler.catalogue.node_claims import ClaimProgress, on_offer
 from allotment.autoscaler.catalogue.overlays import evaluate
 from tests.autoscaler.build import catalogue, gpus, is_type, pool, type_
 from tests.controllers.cluster import Cluster, in_cluster
@@ -29,7 +29,7 @@ from tests.controllers.machines.world import (
 )
 
 
-async def settled(cluster: Cluster, wanted: State | None, name: str = "c") -> None:
+async def settled(cluster: Cluster, wanted: ClaimProgress | None, name: str = "c") -> None:
     """Nothing more happens by itself, and the claim is so."""
     await follow(cluster)
     await cluster.quiet()
@@ -44,7 +44,7 @@ def test_a_claim_becomes_a_node_with_its_devices_and_goes_without_a_trace(tmp_pa
     async def scenario(cluster: Cluster) -> None:
         await running(cluster)
         made = await claim(cluster)
-        await until(cluster, State.INITIALIZED)
+        await until(cluster, ClaimProgress.INITIALIZED)
         found = seen(cluster)
         assert found is not None
         assert found.status.provider_id == f"simulated://{made.metadata.uid}"
@@ -73,7 +73,7 @@ def test_a_node_gets_what_its_claim_says_when_it_joins(tmp_path: Path) -> None:
         taints = [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
         starting = [{"key": "cni", "effect": "NoSchedule"}]
         made = await claim(cluster, taints=taints, startupTaints=starting)
-        await settled(cluster, State.REGISTERED)
+        await settled(cluster, ClaimProgress.REGISTERED)
         assert told(cluster, "Initialized").reason == "StartupTaintsExist"
         assert told(cluster, "Ready").status == "False"
         node = cluster.seen.of(Node).all()[0]
@@ -87,7 +87,7 @@ def test_a_node_gets_what_its_claim_says_when_it_joins(tmp_path: Path) -> None:
         ]
         nodes = cluster.admin.of(Node)
         await nodes.patch(node.metadata.name, {"spec": {"taints": taints}})  # whoever waits for its network
-        await settled(cluster, State.INITIALIZED)
+        await settled(cluster, ClaimProgress.INITIALIZED)
         found = seen(cluster)
         assert found is not None
         assert found.status.node_name == node.metadata.name
@@ -101,7 +101,7 @@ def test_a_claim_that_leaves_a_choice_is_told_what_was_chosen_before_it_is_launc
         await running(cluster, Cloud(cluster, {1: Trouble.FAILED}.get))
         made = {"metadata": {"name": "c"}, "spec": {"requirements": [is_type("large", "small")]}}
         await cluster.admin.of(NodeClaim).create(decode(NodeClaim, made))
-        await settled(cluster, State.LAUNCHING)
+        await settled(cluster, ClaimProgress.LAUNCHING)
         found = seen(cluster)
         assert found is not None
         assert found.metadata.finalizers == ("karpenter.sh/termination",)
@@ -116,7 +116,7 @@ def test_what_is_out_of_stock_is_remembered_for_a_while_and_then_forgotten(tmp_p
         clock, cloud = SkewedClock(), Cloud(cluster, {1: Trouble.OUT}.get)
         part = await running(cluster, cloud, clock=clock)
         await claim(cluster)
-        await settled(cluster, State.FAILED)
+        await settled(cluster, ClaimProgress.FAILED)
         said = told(cluster, "Launched")
         assert (said.status, said.reason) == ("False", "InsufficientCapacity")
         assert cluster.events("c") == ["InsufficientCapacity: no p/large/a/on-demand today"]
@@ -125,7 +125,7 @@ def test_what_is_out_of_stock_is_remembered_for_a_while_and_then_forgotten(tmp_p
         offered = on_offer(evaluate(TYPES).machines, [found])
         assert {each.name for each in offered} == {"p/large/b/on-demand", "p/small/a/on-demand"}
         part.look_again()
-        await settled(cluster, State.FAILED)
+        await settled(cluster, ClaimProgress.FAILED)
         clock.pass_(181)
         part.look_again()
         await settled(cluster, None)
@@ -145,14 +145,14 @@ def test_other_failures_are_tried_again_and_nothing_is_launched_twice(
         part = await running(cluster, cloud, clock=clock)
         made = await claim(cluster)
         for _ in range(2):
-            await settled(cluster, State.LAUNCHING)
+            await settled(cluster, ClaimProgress.LAUNCHING)
             said = told(cluster, "Launched")
             assert (said.status, said.reason) == ("Unknown", "LaunchFailed")
             part.look_again()  # too early
-            await settled(cluster, State.LAUNCHING)
+            await settled(cluster, ClaimProgress.LAUNCHING)
             clock.pass_(30)
             part.look_again()
-        await settled(cluster, State.INITIALIZED)
+        await settled(cluster, ClaimProgress.INITIALIZED)
         assert cloud.launches == {made.metadata.uid: 1}
 
     in_cluster(tmp_path, scenario)
@@ -163,10 +163,10 @@ def test_what_fails_for_too_long_is_given_up_with_what_may_run_for_it(tmp_path: 
         clock, cloud = SkewedClock(), Cloud(cluster, lambda number: Trouble.LOST)
         part = await running(cluster, cloud, clock=clock)
         await claim(cluster)
-        await settled(cluster, State.LAUNCHING)
+        await settled(cluster, ClaimProgress.LAUNCHING)
         clock.pass_(301)
         part.look_again()
-        await settled(cluster, State.FAILED)
+        await settled(cluster, ClaimProgress.FAILED)
         assert told(cluster, "Launched").message == "given up: cloud: ConnectionResetError: gone"
         clock.pass_(181)
         part.look_again()
@@ -181,10 +181,10 @@ def test_a_claim_for_a_machine_that_is_not_in_the_catalogue_waits_for_it(tmp_pat
     async def scenario(cluster: Cluster) -> None:
         part = await running(cluster, Cloud(cluster), types=catalogue())
         await claim(cluster)
-        await settled(cluster, State.LAUNCHING)
+        await settled(cluster, ClaimProgress.LAUNCHING)
         assert told(cluster, "Launched").message == "the catalogue has no machine such as the claim wants"
         part.market.use(TYPES)
-        await settled(cluster, State.INITIALIZED)
+        await settled(cluster, ClaimProgress.INITIALIZED)
 
     in_cluster(tmp_path, scenario)
 
@@ -195,10 +195,10 @@ def test_a_machine_of_which_no_node_comes_is_given_up(tmp_path: Path) -> None:
         cloud.slow = True
         part = await running(cluster, cloud, clock=clock)
         await claim(cluster)
-        await settled(cluster, State.LAUNCHED)
+        await settled(cluster, ClaimProgress.LAUNCHED)
         clock.pass_(890)
         part.look_again()
-        await settled(cluster, State.LAUNCHED)
+        await settled(cluster, ClaimProgress.LAUNCHED)
         clock.pass_(20)
         part.look_again()
         await settled(cluster, None)
@@ -214,21 +214,21 @@ def test_a_node_that_does_not_get_ready_is_reported_once_and_kept(tmp_path: Path
         cloud.slow = True
         part = await running(cluster, cloud, clock=clock)
         made = await claim(cluster)
-        await settled(cluster, State.LAUNCHED)
+        await settled(cluster, ClaimProgress.LAUNCHED)
         node = await cloud.join(made.metadata.uid, ready=False)
-        await settled(cluster, State.REGISTERED)
+        await settled(cluster, ClaimProgress.REGISTERED)
         assert told(cluster, "Initialized").reason == "NodeNotReady"
         for _ in range(2):
             clock.pass_(901)
             part.look_again()
-            await settled(cluster, State.REGISTERED)
+            await settled(cluster, ClaimProgress.REGISTERED)
         assert told(cluster, "Initialized").status == "False"
         assert [each for each in cluster.events("c") if each.startswith("NotInitialized")] == [
             "NotInitialized: the node does not say that it is ready"
         ]
         status = {"conditions": [{"type": "Ready", "status": "True"}]}
         await cluster.admin.of(Node).patch(node.metadata.name, {"status": status}, subresource="status")
-        await settled(cluster, State.INITIALIZED)
+        await settled(cluster, ClaimProgress.INITIALIZED)
 
     in_cluster(tmp_path, scenario)
 
@@ -239,9 +239,9 @@ def test_devices_are_waited_for_and_held_against_the_prediction(tmp_path: Path) 
         cloud.slow = True
         await running(cluster, cloud)
         made = await claim(cluster)
-        await settled(cluster, State.LAUNCHED)
+        await settled(cluster, ClaimProgress.LAUNCHED)
         node = await cloud.join(made.metadata.uid, devices=1)
-        await settled(cluster, State.INITIALIZED)  # the pool is complete, with less than was promised
+        await settled(cluster, ClaimProgress.INITIALIZED)  # the pool is complete, with less than was promised
         said = told(cluster, "DevicesAsPredicted")
         assert (said.status, said.reason) == ("False", "DevicesDiffer")
         assert said.message == "gpu.example.com/gpu-1: is missing"
@@ -252,7 +252,7 @@ def test_devices_are_waited_for_and_held_against_the_prediction(tmp_path: Path) 
         [slice] = cluster.seen.of(ResourceSlice).all()
         full = [{"name": "gpu-0"}, {"name": "gpu-1"}]
         await slices.patch(slice.metadata.name, {"spec": {"devices": full}})
-        await settled(cluster, State.INITIALIZED)
+        await settled(cluster, ClaimProgress.INITIALIZED)
         assert told(cluster, "DevicesAsPredicted").status == "True"
 
     in_cluster(tmp_path, scenario)
@@ -262,7 +262,7 @@ def test_a_driver_that_has_not_published_holds_the_node_back(tmp_path: Path) -> 
     async def scenario(cluster: Cluster) -> None:
         await running(cluster, Cloud(cluster))
         await claim(cluster, annotations={"allotment.dev/drivers": "gpu.example.com,nic.example.com"})
-        await settled(cluster, State.REGISTERED)
+        await settled(cluster, ClaimProgress.REGISTERED)
         said = told(cluster, "Initialized")
         assert said.reason == "DevicesNotPublished"
         assert said.message == "nic.example.com has not published all devices yet"
@@ -276,18 +276,18 @@ def test_two_nodes_with_one_id_are_nobodys(tmp_path: Path) -> None:
         cloud.slow = True
         part = await running(cluster, cloud)
         made = await claim(cluster)
-        await settled(cluster, State.LAUNCHED)
+        await settled(cluster, ClaimProgress.LAUNCHED)
         await part.component.stop()
         node = await cloud.join(made.metadata.uid)
         twin = replace(node, metadata=replace(node.metadata, name="twin", uid="", resource_version=""))
         await cluster.admin.of(Node).create(twin)
         await running(cluster, cloud)
-        await settled(cluster, State.LAUNCHED)
+        await settled(cluster, ClaimProgress.LAUNCHED)
         assert told(cluster, "Registered").reason == "MultipleNodesFound"
         await cluster.admin.of(Node).delete("twin")
-        await settled(cluster, State.INITIALIZED)
+        await settled(cluster, ClaimProgress.INITIALIZED)
         await cluster.admin.of(Node).create(twin)  # too late: the claim has its node
-        await settled(cluster, State.INITIALIZED)
+        await settled(cluster, ClaimProgress.INITIALIZED)
         found = seen(cluster)
         assert found is not None
         assert found.status.node_name == node.metadata.name
@@ -300,7 +300,7 @@ def test_who_deletes_the_node_ends_the_machine(tmp_path: Path) -> None:
         cloud = Cloud(cluster)
         await running(cluster, cloud)
         await claim(cluster)
-        await settled(cluster, State.INITIALIZED)
+        await settled(cluster, ClaimProgress.INITIALIZED)
         await cluster.admin.of(Node).delete(names(cluster, Node)[0])
         await settled(cluster, None)
         assert not cloud.running
@@ -315,10 +315,10 @@ def test_a_node_gets_only_so_old(tmp_path: Path, lasts: str, goes: bool) -> None
         clock = SkewedClock()
         part = await running(cluster, Cloud(cluster), clock=clock)
         await claim(cluster, expireAfter=lasts)
-        await settled(cluster, State.INITIALIZED)
+        await settled(cluster, ClaimProgress.INITIALIZED)
         clock.pass_(2 * 3600)
         part.look_again()
-        await settled(cluster, None if goes else State.INITIALIZED)
+        await settled(cluster, None if goes else ClaimProgress.INITIALIZED)
 
     in_cluster(tmp_path, scenario)
 
@@ -347,7 +347,7 @@ def test_the_sweep_ends_machines_without_a_claim_and_claims_without_a_machine(tm
         kept, lost = await claim(cluster, "kept"), await claim(cluster, "lost")
         forced = await claim(cluster, "forced")
         for name in ("kept", "lost", "forced"):
-            await until(cluster, State.INITIALIZED, name)
+            await until(cluster, ClaimProgress.INITIALIZED, name)
         del cloud.running[lost.metadata.uid]  # somebody ended it in the cloud's own console
         await cluster.admin.of(NodeClaim).patch("forced", {"metadata": {"finalizers": None}})
         await delete(cluster, "forced")
@@ -365,13 +365,13 @@ def test_what_is_right_is_not_written_again(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         part = await running(cluster, Cloud(cluster))
         await claim(cluster)
-        await settled(cluster, State.INITIALIZED)
+        await settled(cluster, ClaimProgress.INITIALIZED)
         before = cluster.server.store.revision
         part.look_again()
-        await settled(cluster, State.INITIALIZED)
+        await settled(cluster, ClaimProgress.INITIALIZED)
         await part.component.stop()
         await running(cluster, part.provider.__call__)  # type: ignore[operator]  # the cloud is its own maker
-        await settled(cluster, State.INITIALIZED)
+        await settled(cluster, ClaimProgress.INITIALIZED)
         assert cluster.server.store.revision == before
 
     in_cluster(tmp_path, scenario)
@@ -382,8 +382,8 @@ def test_the_pool_of_the_cluster_counts(tmp_path: Path) -> None:
         types = catalogue(type_("large", dynamicResources=gpus(2)))
         await running(cluster, Cloud(cluster), types=types)
         await claim(cluster)  # of a pool that is not there yet
-        await settled(cluster, State.LAUNCHING)
+        await settled(cluster, ClaimProgress.LAUNCHING)
         await cluster.admin.of(type(pool("p"))).create(pool("p"))
-        await settled(cluster, State.INITIALIZED)
+        await settled(cluster, ClaimProgress.INITIALIZED)
 
     in_cluster(tmp_path, scenario)

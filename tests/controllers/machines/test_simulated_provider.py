@@ -7,7 +7,7 @@ from pathlib import Path
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceSlice
-from allotment.autoscaler.catalogue.node_claims import State, claim_of
+from allotment.autoscaler.catalogue.node_claims import ClaimProgress, claim_of
 from allotment.autoscaler.catalogue.overlays import evaluate
 from tests.autoscaler.build import (
     GPU,
@@ -36,7 +36,7 @@ PAIRED = devices(
 )
 
 
-async def settled(cluster: Cluster, wanted: State | None, name: str = "c") -> None:
+async def settled(cluster: Cluster, wanted: ClaimProgress | None, name: str = "c") -> None:
     await follow(cluster)
     await cluster.quiet()
     assert state(cluster, name) is wanted
@@ -52,7 +52,7 @@ def test_what_was_bound_is_equal_and_nothing_else_is(tmp_path: Path) -> None:
             made.metadata.annotations.update(AT_ONCE)
             await cluster.admin.of(NodeClaim).create(made)
         for name in ("c", "d"):
-            await until(cluster, State.INITIALIZED, name)
+            await until(cluster, ClaimProgress.INITIALIZED, name)
             assert told(cluster, "DevicesAsPredicted", name).status == "True"
         roots = {
             (each.spec.node_name, device.name): device.attributes[ROOT].string_value
@@ -72,7 +72,7 @@ def test_pods_run_on_it_and_go_with_it(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await running(cluster)
         await claim(cluster)
-        await until(cluster, State.INITIALIZED)
+        await until(cluster, ClaimProgress.INITIALIZED)
         await cluster.create(pod("p", on="c"))
 
         def phase() -> str | None:
@@ -97,28 +97,28 @@ def test_nodes_and_devices_take_their_time(tmp_path: Path) -> None:
             annotations={"allotment.dev/boot-seconds": "50", "allotment.dev/publish-seconds": "100"},
             startupTaints=[{"key": "cni", "effect": "NoSchedule"}],
         )
-        await settled(cluster, State.LAUNCHED)
+        await settled(cluster, ClaimProgress.LAUNCHED)
         assert not cluster.seen.of(Node).all()
         clock.pass_(51)
         part.look_again()
-        await settled(cluster, State.REGISTERED)
+        await settled(cluster, ClaimProgress.REGISTERED)
         assert told(cluster, "Initialized").reason == "StartupTaintsExist"
         assert not cluster.seen.of(ResourceSlice).all()
         clock.pass_(101)
         part.look_again()
-        await settled(cluster, State.INITIALIZED)
+        await settled(cluster, ClaimProgress.INITIALIZED)
 
     in_cluster(tmp_path, scenario)
 
 
 STOCK = {
-    "all": ("*", State.FAILED),
-    "type": ("small, large", State.FAILED),
-    "place": ("large/a", State.FAILED),
-    "kind": ("large/a/on-demand", State.FAILED),
-    "another-place": ("large/b", State.INITIALIZED),
-    "another-kind": ("large/a/spot", State.INITIALIZED),
-    "nothing": ("", State.INITIALIZED),
+    "all": ("*", ClaimProgress.FAILED),
+    "type": ("small, large", ClaimProgress.FAILED),
+    "place": ("large/a", ClaimProgress.FAILED),
+    "kind": ("large/a/on-demand", ClaimProgress.FAILED),
+    "another-place": ("large/b", ClaimProgress.INITIALIZED),
+    "another-kind": ("large/a/spot", ClaimProgress.INITIALIZED),
+    "nothing": ("", ClaimProgress.INITIALIZED),
 }
 
 
@@ -138,11 +138,11 @@ def test_a_fault_that_passes(tmp_path: Path) -> None:
         clock = SkewedClock()
         part = await running(cluster, clock=clock)
         await claim(cluster, annotations={"allotment.dev/failing-seconds": "60"})
-        await settled(cluster, State.LAUNCHING)
+        await settled(cluster, ClaimProgress.LAUNCHING)
         assert told(cluster, "Launched").reason == "LaunchFailed"
         clock.pass_(61)
         part.look_again()
-        await settled(cluster, State.INITIALIZED)
+        await settled(cluster, ClaimProgress.INITIALIZED)
 
     in_cluster(tmp_path, scenario)
 
@@ -151,7 +151,7 @@ def test_devices_that_are_missing_are_told(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await running(cluster)
         await claim(cluster, annotations={"allotment.dev/missing-devices": "1"})
-        await until(cluster, State.INITIALIZED)
+        await until(cluster, ClaimProgress.INITIALIZED)
         assert told(cluster, "DevicesAsPredicted").message == "gpu.example.com/gpu-1: is missing"
 
     in_cluster(tmp_path, scenario)
@@ -162,7 +162,7 @@ def test_annotations_that_make_no_sense_do_no_harm(tmp_path: Path) -> None:
         await running(cluster)
         nonsense = {"allotment.dev/failing-seconds": "soon", "allotment.dev/missing-devices": "-1"}
         await claim(cluster, annotations=nonsense)
-        await until(cluster, State.INITIALIZED)
+        await until(cluster, ClaimProgress.INITIALIZED)
         assert told(cluster, "DevicesAsPredicted").status == "True"
 
     in_cluster(tmp_path, scenario)

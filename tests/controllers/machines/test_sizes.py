@@ -12,12 +12,12 @@ from allotment.api.autoscaling import NodeClaim, NodeGroup, NodePool
 from allotment.api.core import Node, NodeStatus, Pod
 from allotment.api.meta import ObjectMeta
 from allotment.api.quantity import Quantity
-from allotment.autoscaler.catalogue.node_claims import State, claim_of
+from allotment.autoscaler.catalogue.node_claims import ClaimProgress, claim_of
 from allotment.client.form import resource_of
 from allotment.controllers.clock import moment
 from allotment.controllers.machines.metrics import MachineNumbers
 from allotment.controllers.machines.pod_events import PodEvents
-from allotment.controllers.machines.sizes import Sizes
+from allotment.controllers.machines.sizes import SourceSizes
 from tests.autoscaler.build import catalogue, gpus, group, machine, pool, type_
 from tests.controllers.cluster import Cluster, in_cluster
 from tests.controllers.machines.cloud import Cloud, SkewedClock, Trouble
@@ -27,7 +27,7 @@ from tests.controllers.simulation.simulated import pod as pod_on
 
 async def counting(cluster: Cluster) -> None:
     part = cluster.component()
-    made = Sizes(
+    made = SourceSizes(
         part.client,
         part.informers,
         claims=PLACE,
@@ -62,9 +62,9 @@ def test_a_pool_has_its_nodes_and_the_machines_that_are_coming(tmp_path: Path) -
         both = {"cpu": "11", "memory": "32Gi", "pods": "110", "example.com/x": "1"}
         await cluster.eventually(lambda: status() == (2, both), "the machine that is coming counts")
         await cloud.join(made.metadata.uid)
-        await until(cluster, State.INITIALIZED)
+        await until(cluster, ClaimProgress.INITIALIZED)
         await claim(cluster, "failed")
-        await until(cluster, State.FAILED, "failed")
+        await until(cluster, ClaimProgress.FAILED, "failed")
         await cluster.admin.of(Node).delete("by-hand")
         del both["example.com/x"]
         await cluster.eventually(lambda: status() == (1, {**both, "cpu": "8"}), "what is gone is not counted")
@@ -95,7 +95,7 @@ def test_the_last_time_that_a_pod_came_or_went_is_on_the_claim(tmp_path: Path) -
         clock = SkewedClock()
         await running(cluster, Cloud(cluster))
         await claim(cluster)
-        await until(cluster, State.INITIALIZED)
+        await until(cluster, ClaimProgress.INITIALIZED)
         part = cluster.component()
         events = PodEvents(part.client, part.informers, place=PLACE, now=clock)
         await part.start(events)
@@ -129,7 +129,7 @@ def test_pods_that_were_there_before_are_no_news(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         await running(cluster, Cloud(cluster))
         await claim(cluster)
-        await until(cluster, State.INITIALIZED)
+        await until(cluster, ClaimProgress.INITIALIZED)
         await cluster.create(pod_on("p", on=cluster.seen.of(Node).all()[0].metadata.name))
         times = []
         for seconds in (0, 1000):
@@ -164,8 +164,8 @@ def test_numbers_tell_what_became_of_claims(tmp_path: Path) -> None:
         read = registry.get_sample_value
         for result in ("launched", "out_of_stock", "failed"):
             assert read("allotment_machine_launches_total", {"result": result}) == 1, result
-        for state in State:
-            expected = state in (State.INITIALIZED, State.FAILED, State.LAUNCHING)
+        for state in ClaimProgress:
+            expected = state in (ClaimProgress.INITIALIZED, ClaimProgress.FAILED, ClaimProgress.LAUNCHING)
             assert read("allotment_node_claims", {"state": state.value}) == expected, state
         for name in ("registration", "initialization"):
             assert read(f"allotment_machine_{name}_seconds_count") == 1

@@ -12,12 +12,12 @@ from allotment.api.meta import Condition
 from allotment.api.resource import ResourceSlice
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.autoscaler.catalogue.machine import Machine
-from allotment.autoscaler.catalogue.node_claims import State, claim_of, condition, state_of
+from allotment.autoscaler.catalogue.node_claims import ClaimProgress, claim_of, condition, state_of
 from allotment.autoscaler.catalogue.overlays import evaluate
 from allotment.client.form import resource_of
 from allotment.controllers.clock import Now
 from allotment.controllers.controller import Reconciler
-from allotment.controllers.machines.lifecycle import Machines
+from allotment.controllers.machines.lifecycle import MachineLifecycle
 from allotment.controllers.machines.market import Market
 from allotment.controllers.machines.provider import Maker, Plays, Provider, Surroundings
 from allotment.controllers.machines.simulated_provider import SimulatedProvider
@@ -38,7 +38,7 @@ class Part:
     """One process, with the provider that it has."""
 
     component: Component
-    machines: Machines
+    machines: MachineLifecycle
     sweep: Sweep
     market: Market
     provider: Provider
@@ -72,7 +72,7 @@ async def running(
     )
     times: Any = {"now": clock} if clock is not None else {}
     provider = maker(Surroundings(client, informers, market, PLACE, resource_of(NodeGroup), **times))
-    machines = Machines(client, informers, component.recorder, provider, market, place=PLACE, **times)
+    machines = MachineLifecycle(client, informers, component.recorder, provider, market, place=PLACE, **times)
     sweep = Sweep(client, informers, component.recorder, provider, place=PLACE, **times)
     more: list[Reconciler[Any]] = list(provider.reconcilers()) if isinstance(provider, Plays) else []
     if isinstance(provider, SimulatedProvider):
@@ -110,7 +110,7 @@ def seen(cluster: Cluster, name: str = "c") -> NodeClaim | None:
     return cluster.seen.of(NodeClaim).get(name)
 
 
-def state(cluster: Cluster, name: str = "c") -> State | None:
+def state(cluster: Cluster, name: str = "c") -> ClaimProgress | None:
     found = seen(cluster, name)
     return state_of(found) if found is not None else None
 
@@ -123,7 +123,7 @@ def told(cluster: Cluster, type_: str, name: str = "c") -> Condition:
     return said
 
 
-async def until(cluster: Cluster, wanted: State | None, name: str = "c") -> None:
+async def until(cluster: Cluster, wanted: ClaimProgress | None, name: str = "c") -> None:
     await follow(cluster)
     await cluster.eventually(lambda: state(cluster, name) is wanted, f"{name} is {wanted}")
 

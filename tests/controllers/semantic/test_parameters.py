@@ -28,7 +28,13 @@ from allotment.client.informer import Informer
 from allotment.client.transport import Transport
 from allotment.controllers.semantic import translator
 from allotment.controllers.semantic.parameters import Parameters, VendorObject, generated_name, merge_patch
-from allotment.controllers.semantic.translator import ENTRY_POINTS, Refusal, Translation, Translator, snapshot
+from allotment.controllers.semantic.translator import (
+    ENTRY_POINTS,
+    Translation,
+    Translator,
+    Untranslatable,
+    snapshot,
+)
 from allotment.controllers.semantic.vendor_kinds import VendorKind, VendorKinds
 from allotment.scheduler.cluster import Cluster as NoCluster
 from allotment.scheduler.config.configuration import DEFAULT
@@ -534,7 +540,7 @@ def test_any_write_may_fail(at: int, how: Fault, tmp_path: Path) -> None:
     class Keeping(Odd):
         def translate(self, obj: Obj) -> Translation:
             if obj["spec"].get("minimumMemory") == "none":
-                return Refusal("not now")
+                return Untranslatable("not now")
             return alpha2.ResourceClaimParameters(vendor_parameters=snapshot(obj))
 
     async def scenario(cluster: Cluster) -> None:
@@ -658,4 +664,4 @@ def test_a_merge_patch_makes_one_object_the_other(old: Obj, new: Obj) -> None:
 @pytest.mark.parametrize("text", ['8Gi" || true || "', "v1\n", '"'])
 def test_texts_cannot_become_expressions(text: str) -> None:
     answer = cards.CardParameters().translate(parameters(minimumMemory=text))
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, Untranslatable)

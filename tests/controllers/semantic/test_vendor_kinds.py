@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from allotment.apiserver.auth.identity import ADMINISTRATOR
-from allotment.client.form import Obj, Resource
+from allotment.client.form import Obj, ResourcePath
 from allotment.client.transport import Call, Disconnected, Reply, Stream, Transport
 from allotment.controllers.semantic.vendor_kinds import VendorKind, VendorKinds
 from tests.controllers.cluster import Cluster, in_cluster
@@ -55,7 +55,7 @@ class Scene:
             "apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False
         )
 
-    def _hear(self, resource: Resource, old: Obj | None, new: Obj | None) -> None:
+    def _hear(self, resource: ResourcePath, old: Obj | None, new: Obj | None) -> None:
         obj = new or old or {}
         self.told.append((obj["metadata"]["name"], "there" if new else "gone"))
         self.cluster._news.set()

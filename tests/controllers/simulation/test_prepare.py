@@ -12,9 +12,9 @@ from allotment.controllers.claims.claim_users import entries_of
 from allotment.controllers.simulation.prepare import (
     Cause,
     ClaimKey,
-    Obstacle,
     PoolKey,
     Published,
+    StartObstacle,
     find_obstacle,
 )
 from tests.controllers.simulation.simulated import (
@@ -59,7 +59,7 @@ def the_claim(*owners: Obj, **status: Any) -> Obj:
 
 def obstacle(
     pod: Obj, claims: list[Obj], slices: list[Obj], at: Obj | None = None, trees: tuple[Obj, ...] = ()
-) -> Obstacle | None:
+) -> StartObstacle | None:
     by_name = {each["metadata"]["name"]: typed_claim(each) for each in claims}
     typed = [typed_slice(each) for each in slices]
     published = Published(

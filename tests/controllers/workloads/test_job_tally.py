@@ -12,7 +12,7 @@ from allotment.api.core import Pod, PodCondition, PodSpec, PodStatus
 from allotment.api.meta import ObjectMeta
 from allotment.client.form import Obj
 from allotment.controllers.pod_state import finished
-from allotment.controllers.workloads.job_tally import TRACKING, Tally, has_failed, pause, releasable, tally
+from allotment.controllers.workloads.job_tally import TRACKING, JobTally, has_failed, pause, releasable, tally
 from tests.controllers.workloads.workload_objects import Clock
 
 
@@ -22,11 +22,11 @@ def pod(name: str, phase: str, *, held: bool = True, since: str | None = None, *
     return Pod(metadata=meta, status=PodStatus(phase=phase, conditions=conditions))
 
 
-def count(job: Obj, pods: list[Pod]) -> Tally:
+def count(job: Obj, pods: list[Pod]) -> JobTally:
     return tally(job, pods, [each for each in pods if not finished(each)])
 
 
-def stored(job: Obj, found: Tally) -> Obj:
+def stored(job: Obj, found: JobTally) -> Obj:
     waiting = {"succeeded": list(found.uncounted_succeeded), "failed": list(found.uncounted_failed)}
     numbers = {"succeeded": found.counted_succeeded, "failed": found.counted_failed}
     return {**job, "status": {**numbers, "uncountedTerminatedPods": waiting}}

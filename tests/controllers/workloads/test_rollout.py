@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.controllers.workloads.rollout import Bounds, Size, bounds, grown, rescaled, rolled, shrunk
+from allotment.controllers.workloads.rollout import (
+    RolloutBounds,
+    Size,
+    bounds,
+    grown,
+    rescaled,
+    rolled,
+    shrunk,
+)
 from allotment.controllers.workloads.share_of_pods import share
 
 
@@ -20,15 +28,19 @@ def rolling(replicas: int, surge: Any, unavailable: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        pytest.param(rolling(10, "25%", "25%"), Bounds(10, 3, 2), id="surge up, unavailable down"),
-        pytest.param(rolling(1, "25%", "25%"), Bounds(1, 1, 0), id="of one pod"),
-        pytest.param(rolling(3, "0%", "10%"), Bounds(3, 0, 1), id="both nothing would be a standstill"),
-        pytest.param(rolling(2, 1, 5), Bounds(2, 1, 2), id="no more unavailable than there are"),
-        pytest.param(rolling(0, "25%", "25%"), Bounds(0, 0, 0), id="none wanted"),
-        pytest.param({"replicas": 4, "strategy": {"type": "Recreate"}}, Bounds(4, 0, 0), id="recreate"),
+        pytest.param(rolling(10, "25%", "25%"), RolloutBounds(10, 3, 2), id="surge up, unavailable down"),
+        pytest.param(rolling(1, "25%", "25%"), RolloutBounds(1, 1, 0), id="of one pod"),
+        pytest.param(
+            rolling(3, "0%", "10%"), RolloutBounds(3, 0, 1), id="both nothing would be a standstill"
+        ),
+        pytest.param(rolling(2, 1, 5), RolloutBounds(2, 1, 2), id="no more unavailable than there are"),
+        pytest.param(rolling(0, "25%", "25%"), RolloutBounds(0, 0, 0), id="none wanted"),
+        pytest.param(
+            {"replicas": 4, "strategy": {"type": "Recreate"}}, RolloutBounds(4, 0, 0), id="recreate"
+        ),
     ],
 )
-def test_bounds_of_a_deployment(spec: dict[str, Any], expected: Bounds) -> None:
+def test_bounds_of_a_deployment(spec: dict[str, Any], expected: RolloutBounds) -> None:
     assert bounds(spec) == expected
 
 
@@ -39,7 +51,7 @@ def test_what_is_no_share_is_none(value: str | None) -> None:
 
 def test_upstream_s_example_of_a_rollout_that_crashes() -> None:
     """10 replicas, surge 3, unavailable 2; the new pods never serve, and old ones must not go further down."""
-    allowed = Bounds(10, 3, 2)
+    allowed = RolloutBounds(10, 3, 2)
     assert grown(allowed, 0, 10) == 3
     assert shrunk(allowed, Size("new", 3), [Size("old", 10, 10)]) == {"old": 8}
     assert grown(allowed, 3, 8) == 5
@@ -50,34 +62,48 @@ def test_upstream_s_example_of_a_rollout_that_crashes() -> None:
 @pytest.mark.parametrize(
     ("allowed", "new", "old", "expected"),
     [
-        pytest.param(Bounds(7), Size("new", 3, 3), [], {"new": 7}, id="the only set takes all"),
+        pytest.param(RolloutBounds(7), Size("new", 3, 3), [], {"new": 7}, id="the only set takes all"),
         pytest.param(
-            Bounds(7), None, [Size("old", 3, 3), Size("older", 0)], {"old": 7}, id="the active one does"
+            RolloutBounds(7),
+            None,
+            [Size("old", 3, 3), Size("older", 0)],
+            {"old": 7},
+            id="the active one does",
         ),
         pytest.param(
-            Bounds(7),
+            RolloutBounds(7),
             None,
             [Size("newer", 0, age=("2", "")), Size("older", 0, age=("1", ""))],
             {"newer": 7},
             id="the latest does where none is active",
         ),
-        pytest.param(Bounds(7), None, [], {}, id="nothing there"),
+        pytest.param(RolloutBounds(7), None, [], {}, id="nothing there"),
         pytest.param(
-            Bounds(5, 1),
+            RolloutBounds(5, 1),
             Size("new", 5, 5),
             [Size("old", 1, 1)],
             {"old": 0},
             id="the new set has all it needs",
         ),
         pytest.param(
-            Bounds(20, 3), Size("new", 5, 5), [Size("old", 8, 8)], {"old": 14, "new": 9}, id="in proportion"
+            RolloutBounds(20, 3),
+            Size("new", 5, 5),
+            [Size("old", 8, 8)],
+            {"old": 14, "new": 9},
+            id="in proportion",
         ),
         pytest.param(
-            Bounds(0, 0), Size("new", 5, 5), [Size("old", 8, 8)], {"old": 0, "new": 0}, id="down to nothing"
+            RolloutBounds(0, 0),
+            Size("new", 5, 5),
+            [Size("old", 8, 8)],
+            {"old": 0, "new": 0},
+            id="down to nothing",
         ),
     ],
 )
-def test_rescaling(allowed: Bounds, new: Size | None, old: list[Size], expected: dict[str, int]) -> None:
+def test_rescaling(
+    allowed: RolloutBounds, new: Size | None, old: list[Size], expected: dict[str, int]
+) -> None:
     assert rescaled(allowed, new, old) == expected
 
 
@@ -116,6 +142,6 @@ def test_every_rollout_ends_and_stays_within_its_bounds(
 @given(st.integers(1, 20), sizes, st.lists(st.integers(1, 9), min_size=2, max_size=4))
 def test_proportions_add_up(replicas: int, surge: int, present: list[int]) -> None:
     old = [Size(str(number), size, 0) for number, size in enumerate(present)]
-    found = rescaled(Bounds(replicas, surge), None, old)
+    found = rescaled(RolloutBounds(replicas, surge), None, old)
     assert sum(found.values()) == replicas + surge
     assert all(size >= 0 for size in found.values())

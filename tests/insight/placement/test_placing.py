@@ -10,16 +10,16 @@ from allotment.allocator.strategy import STRATEGIES
 from allotment.api.manifest import read_manifest
 from allotment.cel.expression_check import check_expression
 from allotment.insight.errors import BadInput
-from allotment.insight.manifest_cluster import Cluster, gather
+from allotment.insight.manifest_cluster import ManifestCluster, gather
 from allotment.insight.manifest_files import Reading
-from allotment.insight.placement.placing import Placement, place
+from allotment.insight.placement.placing import PlacementRun, place
 from tests.problems import problems
 from tests.thoroughness import examples
 
 KINDS = {"slices": "ResourceSlice", "classes": "DeviceClass", "claims": "ResourceClaim"}
 
 
-def cluster_of(problem: dict[str, Any]) -> Cluster | None:
+def cluster_of(problem: dict[str, Any]) -> ManifestCluster | None:
     """The problem as manifests, what is in use left out; None if it is not valid."""
     items = [{"apiVersion": "v1", "kind": "Node", **problem["node"]}]
     for part, kind in KINDS.items():
@@ -31,7 +31,7 @@ def cluster_of(problem: dict[str, Any]) -> Cluster | None:
         return None
 
 
-def outcome(placement: Placement) -> list[tuple[str, str | None, Any]]:
+def outcome(placement: PlacementRun) -> list[tuple[str, str | None, Any]]:
     claims = placement.cluster.claims
     return [
         (decision.need.who, decision.node, [claims[name].status.allocation for name in decision.need.claims])
@@ -55,7 +55,7 @@ def test_the_books_balance_and_both_ways_of_asking_agree(problem: dict[str, Any]
             assert all(rejection.words for rejection in decision.rejections)
 
 
-def cluster_copy(cluster: Cluster) -> Cluster:
+def cluster_copy(cluster: ManifestCluster) -> ManifestCluster:
     """Placing writes into claims and notes; everything else is left as it is."""
     fresh = copy.copy(cluster)
     fresh.claims = dict(cluster.claims)

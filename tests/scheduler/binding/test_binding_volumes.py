@@ -17,7 +17,7 @@ from allotment.api.storage import (
     PersistentVolumeClaim,
     is_bound,
 )
-from allotment.scheduler.binding.pod_binding import Stage
+from allotment.scheduler.binding.pod_binding import BindingStage
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import DEFAULT, Configuration
 from allotment.scheduler.core import Scheduler
@@ -63,7 +63,7 @@ def shown_volume(seat: Seat, name: str = "v") -> PersistentVolume:
     return seat.world.of(PersistentVolume)[name]
 
 
-def stage(seat: Seat, name: str = "p") -> Stage | None:
+def stage(seat: Seat, name: str = "p") -> BindingStage | None:
     binding = seat.core.bindings.get(f"default/{name}")
     return binding.stage if binding is not None else None
 
@@ -126,7 +126,7 @@ def test_a_volume_is_given_its_claim_and_the_pod_bound_once_both_are_bound() -> 
         shown_claim(seat).metadata.uid,
     )
     assert shown_volume(seat).metadata.annotations[BOUND_BY_CONTROLLER] == "yes"
-    assert stage(seat) is Stage.AWAITING
+    assert stage(seat) is BindingStage.AWAITING
     assert not seat.writes
     controller(seat.world)
     hear(seat)

@@ -13,7 +13,7 @@ from allotment.api.codec import decode
 from allotment.api.core import Pod
 from allotment.api.meta import ApiStruct, Condition, ObjectMeta, OwnerReference
 from allotment.api.resource import AllocatedDeviceStatus, Device, ResourceClaim
-from allotment.scheduler.binding.pod_binding import Stage
+from allotment.scheduler.binding.pod_binding import BindingStage
 from allotment.scheduler.config.configuration import Configuration
 from allotment.scheduler.event import Tick
 from allotment.scheduler.gangs.gang_lifecycle import INCOMPLETE
@@ -332,7 +332,7 @@ def test_a_binding_waits_for_its_devices() -> None:
     seat = waiting()
     binding = seat.core.bindings.get("default/p")
     assert binding is not None
-    assert binding.stage is Stage.AWAITING
+    assert binding.stage is BindingStage.AWAITING
     assert not seat.writes
 
     report(seat, "attached")
@@ -535,7 +535,7 @@ def test_a_member_that_may_be_bound_already_keeps_what_it_has() -> None:
     assert any(key.startswith("default/p0-") for key in allocated(seat))
     binding = seat.core.bindings.get("default/p0")
     assert binding is not None
-    assert binding.stage is Stage.BINDING
+    assert binding.stage is BindingStage.BINDING
     hear(seat)
     assert [each.name for each in seat.said if isinstance(each, DeletePod)] == ["p0"]
 

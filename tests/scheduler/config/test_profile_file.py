@@ -10,7 +10,7 @@ from allotment.scheduler.config.profile import Profile
 from allotment.scheduler.config.profile_file import DEFAULT, Configuration, ConfigurationError, load
 from allotment.scheduler.config.profile_file import __doc__ as documentation
 from allotment.scheduler.framework import Filter, Plugin, Score
-from allotment.scheduler.queue import Backoff
+from allotment.scheduler.queue import QueueBackoff
 from tests.checkout import CHECKOUT
 
 
@@ -75,7 +75,7 @@ def test_the_documented_example_is_read() -> None:
     example = documentation.split("\n\n")[1]
     configuration = load(dedent(example))
     assert (configuration.backoff, configuration.binding_seconds, configuration.gangs) == (
-        Backoff(),
+        QueueBackoff(),
         600,
         True,
     )
@@ -111,7 +111,7 @@ def test_patience() -> None:
     configuration = own(
         "backoff: {initialSeconds: 2, maxSeconds: 30}\nbindingTimeoutSeconds: 5\ngangs: false\n"
     )
-    assert configuration.backoff == Backoff(initial=2, turned_away=2, failed=30)
+    assert configuration.backoff == QueueBackoff(initial=2, turned_away=2, failed=30)
     assert (configuration.binding_seconds, configuration.gangs) == (5, False)
 
 
@@ -231,7 +231,7 @@ def test_files_that_are_no_configuration(text: str, message: str) -> None:
 def test_kubernetes_defaults_are_ours_but_for_its_backoff() -> None:
     configuration = kubernetes()
     assert configuration.profiles == DEFAULT.profiles
-    assert configuration.backoff == Backoff(initial=1, turned_away=1, failed=10)
+    assert configuration.backoff == QueueBackoff(initial=1, turned_away=1, failed=10)
 
 
 def test_what_says_how_the_process_runs_is_ignored_and_told() -> None:
@@ -245,7 +245,7 @@ def test_what_says_how_the_process_runs_is_ignored_and_told() -> None:
         """
     )
     assert configuration.ignored == ("leaderElection", "clientConnection", "parallelism")
-    assert configuration.backoff == Backoff(initial=2, turned_away=2, failed=20)
+    assert configuration.backoff == QueueBackoff(initial=2, turned_away=2, failed=20)
 
 
 def test_plugins_switched_off_and_scores_weighed() -> None:

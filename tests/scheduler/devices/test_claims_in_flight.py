@@ -26,7 +26,7 @@ from allotment.scheduler.binding.claim_writer import (
 )
 from allotment.scheduler.binding.step import MakeClaim, WriteClaim
 from allotment.scheduler.devices.claims import MAX_CONSUMERS, Claims
-from allotment.scheduler.event import Failure
+from allotment.scheduler.event import WriteFailure
 from allotment.scheduler.instruction import CreateClaim, DeleteClaim, PatchClaim, Write
 from tests.allocator import build
 from tests.scheduler.builders import claim, cluster, node, slice_
@@ -304,7 +304,7 @@ class Writer:
         self.claims.change(self.claims.objects.get(KEY), new)
         self.claims.validate()
 
-    def fails(self, why: Failure) -> None:
+    def fails(self, why: WriteFailure) -> None:
         self.writer.failed(why, "", self.now)
 
     def written(self) -> Writer:
@@ -388,7 +388,7 @@ def test_a_conflict_waits_for_a_newer_copy() -> None:
     made = Writer(shown(finalizers=(FINALIZER,)))
     made.patches()
 
-    made.fails(Failure.CONFLICT)
+    made.fails(WriteFailure.CONFLICT)
 
     assert made.sends() is None
     made.show(shown(version=2, finalizers=(FINALIZER,)))
@@ -400,11 +400,11 @@ def test_a_conflict_waits_for_a_newer_copy() -> None:
 def test_a_lost_reply_is_found_out_by_looking() -> None:
     made = Writer(shown(finalizers=(FINALIZER,)))
     made.patches()
-    made.fails(Failure.UNKNOWN)
+    made.fails(WriteFailure.UNKNOWN)
     assert made.sends() is None, "it rests"
 
     made.patches(FIRST_REST)  # at the same version: it cannot take effect twice
-    made.fails(Failure.CONFLICT)
+    made.fails(WriteFailure.CONFLICT)
     made.show(shown(version=2, holds=D0, users=("p",), finalizers=(FINALIZER,)))
 
     assert made.patches() == {"metadata": {"annotations": {TAKEN_OVER: "2"}}}, "it may be another's"
@@ -419,7 +419,7 @@ def test_rests_grow() -> None:
     rests = []
     for _ in range(10):
         made.patches(made.now + 100)
-        made.fails(Failure.UNKNOWN)
+        made.fails(WriteFailure.UNKNOWN)
         rests.append(round(made.writer.rests_until - made.now, 3))
 
     assert rests[:3] == [FIRST_REST, 2 * FIRST_REST, 4 * FIRST_REST]
@@ -430,15 +430,15 @@ def test_conflicts_without_end_are_an_error() -> None:
     made = Writer(shown(finalizers=(FINALIZER,)))
     for version in range(2, MOST_CONFLICTS + 3):
         made.patches()
-        made.fails(Failure.CONFLICT)
+        made.fails(WriteFailure.CONFLICT)
         made.show(shown(version=version, finalizers=(FINALIZER,)))
 
     assert made.sends() is None
     assert "conflicts" in made.writer.error
 
 
-@pytest.mark.parametrize("why", [Failure.REFUSED, Failure.TAKEN, Failure.GONE])
-def test_any_other_failure_is_an_error(why: Failure) -> None:
+@pytest.mark.parametrize("why", [WriteFailure.REFUSED, WriteFailure.TAKEN, WriteFailure.GONE])
+def test_any_other_failure_is_an_error(why: WriteFailure) -> None:
     made = Writer(shown(finalizers=(FINALIZER,)))
     made.patches()
 
@@ -463,7 +463,7 @@ def test_any_other_failure_is_an_error(why: Failure) -> None:
 def test_what_the_copy_shows_may_be_an_obstacle(now: ResourceClaim | None, words: str) -> None:
     made = Writer(shown(finalizers=(FINALIZER,)))
     made.patches()
-    made.fails(Failure.CONFLICT)
+    made.fails(WriteFailure.CONFLICT)
 
     made.show(now)
 
@@ -474,7 +474,7 @@ def test_what_the_copy_shows_may_be_an_obstacle(now: ResourceClaim | None, words
 def test_a_claim_that_is_deallocated_before_it_is_reserved() -> None:
     made = Writer(shown(holds=D0, finalizers=(FINALIZER,)), wants=None)
     made.patches()
-    made.fails(Failure.CONFLICT)
+    made.fails(WriteFailure.CONFLICT)
 
     made.show(shown(version=2, finalizers=(FINALIZER,)))
 
@@ -485,7 +485,7 @@ def test_a_claim_that_is_deallocated_before_it_is_reserved() -> None:
 def test_the_same_allocation_by_another_scheduler_is_joined() -> None:
     made = Writer(shown(finalizers=(FINALIZER,)))
     made.patches()
-    made.fails(Failure.CONFLICT)
+    made.fails(WriteFailure.CONFLICT)
 
     made.show(shown(version=2, holds=D0, users=("q",), finalizers=(FINALIZER,)))
 
@@ -562,7 +562,7 @@ def test_an_allocation_that_was_there_before_stays() -> None:
 def test_what_another_scheduler_wrote_for_the_same_pod_is_not_taken_back() -> None:
     made = Writer(shown(finalizers=(FINALIZER,)))
     made.sends()
-    made.fails(Failure.CONFLICT)
+    made.fails(WriteFailure.CONFLICT)
     made.show(shown(version=2, holds=D1, users=("p",), finalizers=(FINALIZER,)))
     made.sends()
     assert made.writer.error
@@ -576,13 +576,13 @@ def test_what_another_scheduler_wrote_for_the_same_pod_is_not_taken_back() -> No
 def test_after_a_write_without_an_answer_it_is_asked_whether_it_took_effect() -> None:
     made = Writer(shown(finalizers=(FINALIZER,)))
     made.sends()
-    made.fails(Failure.UNKNOWN)
+    made.fails(WriteFailure.UNKNOWN)
     made.writer.undo()
 
     write = made.sends(FIRST_REST)
     assert isinstance(write, PatchClaim)
     assert write.version == "1"
-    made.fails(Failure.CONFLICT)  # so it did
+    made.fails(WriteFailure.CONFLICT)  # so it did
     made.show(shown(version=2, holds=D0, users=("p",), finalizers=(FINALIZER,)))
 
     assert made.patches()["status"]["allocation"] is None
@@ -591,7 +591,7 @@ def test_after_a_write_without_an_answer_it_is_asked_whether_it_took_effect() ->
 def test_a_write_without_an_answer_that_did_not_take_effect() -> None:
     made = Writer(shown(finalizers=(FINALIZER,)))
     made.sends()
-    made.fails(Failure.UNKNOWN)
+    made.fails(WriteFailure.UNKNOWN)
     made.writer.undo()
     made.sends(FIRST_REST)
 
@@ -601,8 +601,8 @@ def test_a_write_without_an_answer_that_did_not_take_effect() -> None:
     assert made.writer.finished
 
 
-@pytest.mark.parametrize("why", [Failure.REFUSED, Failure.TAKEN])
-def test_an_undo_that_is_refused_is_tried_again(why: Failure) -> None:
+@pytest.mark.parametrize("why", [WriteFailure.REFUSED, WriteFailure.TAKEN])
+def test_an_undo_that_is_refused_is_tried_again(why: WriteFailure) -> None:
     made = Writer(shown()).written()
     made.writer.undo()
     made.show(shown(version=3, holds=D0, users=("p",), finalizers=(FINALIZER,)))
@@ -641,9 +641,9 @@ def test_a_claim_is_made_then_written() -> None:
 def test_a_creation_whose_reply_was_lost_is_found() -> None:
     made = Writer(make=True)
     made.sends()
-    made.fails(Failure.UNKNOWN)
+    made.fails(WriteFailure.UNKNOWN)
     assert isinstance(made.sends(FIRST_REST), CreateClaim)
-    made.fails(Failure.CONFLICT)
+    made.fails(WriteFailure.CONFLICT)
 
     made.show(shown())
 
@@ -676,8 +676,10 @@ def test_a_claim_that_was_made_is_deleted_even_if_it_was_not_seen() -> None:
     assert made.writer.finished
 
 
-@pytest.mark.parametrize("why", [Failure.GONE, Failure.CONFLICT], ids=["gone", "another has its name"])
-def test_a_claim_that_was_made_and_is_not_there_need_not_be_deleted(why: Failure) -> None:
+@pytest.mark.parametrize(
+    "why", [WriteFailure.GONE, WriteFailure.CONFLICT], ids=["gone", "another has its name"]
+)
+def test_a_claim_that_was_made_and_is_not_there_need_not_be_deleted(why: WriteFailure) -> None:
     made = Writer(make=True)
     made.sends()
     made.writer.done(1, "uid")
@@ -692,7 +694,7 @@ def test_a_claim_that_was_made_and_is_not_there_need_not_be_deleted(why: Failure
 def test_a_claim_that_another_scheduler_made_is_not_deleted() -> None:
     made = Writer(make=True)
     made.sends()
-    made.fails(Failure.CONFLICT)
+    made.fails(WriteFailure.CONFLICT)
     made.show(shown())
     made.writer.undo()
 
@@ -729,7 +731,7 @@ def test_a_reservation_of_another_is_taken_over_before_it_is_used(wants: Allocat
 def test_if_the_other_takes_it_back_first_there_is_nothing_to_take_over() -> None:
     made = late(None)
     made.sends()
-    made.fails(Failure.CONFLICT)
+    made.fails(WriteFailure.CONFLICT)
     made.show(shown(version=6))
 
     assert made.sends() is None
@@ -742,7 +744,7 @@ def test_a_reservation_that_another_has_taken_over_is_not_taken_back() -> None:
     assert made.sends() is None, "it has not seen its own write yet"
     made.show(shown(version=3, holds=D0, users=("p",)))
     made.patches()
-    made.fails(Failure.CONFLICT)
+    made.fails(WriteFailure.CONFLICT)
     made.show(shown(version=4, holds=D0, users=("p",), mark="3"))
 
     assert made.sends() is None
@@ -774,7 +776,7 @@ def test_a_reservation_that_went_and_came_again_is_another_s() -> None:
     made = Writer(shown()).written()
     made.show(shown(version=4, finalizers=(FINALIZER,)))
     made.patches()
-    made.fails(Failure.CONFLICT)
+    made.fails(WriteFailure.CONFLICT)
     made.show(shown(version=6, holds=D0, users=("p",), finalizers=(FINALIZER,)))
 
     assert made.patches() == {"metadata": {"annotations": {TAKEN_OVER: "6"}}}

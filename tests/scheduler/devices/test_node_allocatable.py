@@ -11,7 +11,7 @@ from allotment.api.codec import decode
 from allotment.api.core import Pod, ResourceRequirements
 from allotment.api.resource import Device, NodeAllocatableResource
 from allotment.scheduler.binding.step import PatchStatus
-from allotment.scheduler.framework import Code
+from allotment.scheduler.framework import StatusCode
 from allotment.scheduler.placement import EXTRA
 from tests.allocator.build import device, policed, request
 from tests.scheduler.builders import amounts, claim, container, node, pod, slice_
@@ -107,13 +107,13 @@ def test_the_node_must_have_what_requests_and_devices_take_together() -> None:
     large = pod("large", cpu=5, claims=["c"])
     assert there.fitting(small) == ["n1"]
     (status,) = there.verdicts(there.cycle(large)).values()
-    assert (status.words, status.code) == (words, Code.UNRESOLVABLE)
+    assert (status.words, status.code) == (words, StatusCode.UNRESOLVABLE)
     cycle, _ = there.place(small, "n1")
     there.cluster.assume(cycle.pod, "n1", cycle.state[EXTRA])
     there.cluster.validate()
     there.show(claim("d"))
     (status,) = there.verdicts(there.cycle(pod("next", cpu=1, claims=["d"]))).values()
-    assert (status.words, status.code) == (words, Code.UNSCHEDULABLE)
+    assert (status.words, status.code) == (words, StatusCode.UNSCHEDULABLE)
     assert there.plugin.helps_anyone(pod("small", node="n1"), None), "cpus come back when pods go"
 
 

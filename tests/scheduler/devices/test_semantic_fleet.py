@@ -21,7 +21,7 @@ from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.binding.step import WriteClaim
 from allotment.scheduler.devices.carried_claim import carried, carried_holdings, is_carrier
-from allotment.scheduler.framework import Code, Cycle
+from allotment.scheduler.framework import Cycle, StatusCode
 from tests.allocator import build
 from tests.allocator.trees import (
     DRIVER,
@@ -128,7 +128,7 @@ def test_using_one_way_to_split_a_card_locks_the_others() -> None:
     there = world(claim("whole"), parameters("small", request(SMALL)), claim("part", "small"))
     cycle, _ = there.place(user_pod("q", "part"), "n1")
     (status,) = there.verdicts(there.cycle(user_pod("p", "whole"))).values()
-    assert (status.words, status.code) == ("have every cards split another way", Code.UNSCHEDULABLE)
+    assert (status.words, status.code) == ("have every cards split another way", StatusCode.UNSCHEDULABLE)
     there.plugin.unreserve(cycle, there.cluster.nodes["n1"])
     there.cluster.validate()
     assert there.fitting(user_pod("p", "whole")) == ["n1"]

@@ -10,7 +10,7 @@ from allotment.api.meta import ApiStruct
 from allotment.api.resource import Device, DeviceConstraint, DeviceRequest
 from allotment.scheduler.devices.wording import unjudged
 from allotment.scheduler.diagnosis import folded, refused_everywhere
-from allotment.scheduler.framework import Code, Status
+from allotment.scheduler.framework import Status, StatusCode
 from tests.allocator import build
 from tests.allocator.build import device, policed, request, sub, taint
 from tests.scheduler.builders import claim, node, pod, slice_
@@ -199,7 +199,7 @@ def test_what_a_node_lacks(
 ) -> None:
     status = refusal(objects, requests)
     assert status.words == words
-    assert status.code is (Code.UNSCHEDULABLE if resolvable else Code.UNRESOLVABLE)
+    assert status.code is (StatusCode.UNSCHEDULABLE if resolvable else StatusCode.UNRESOLVABLE)
 
 
 def test_counters_that_run_short_are_named_with_what_is_missing() -> None:
@@ -216,7 +216,7 @@ def test_constraints_are_named_where_each_request_could_be_met() -> None:
     devices = [gpu("d0", numa="0"), gpu("d1", numa="1")]
     status = refusal(fleet("n1", devices=devices), [wanted(count=2)], build.match("numa"))
     assert status.words == "have no choice of devices with one value of gpu.example.com/numa"
-    assert status.code is Code.UNRESOLVABLE
+    assert status.code is StatusCode.UNRESOLVABLE
 
 
 def test_a_selector_that_fails_is_told_in_the_same_words_whether_devices_are_in_use_or_not() -> None:

@@ -12,7 +12,7 @@ from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed, Turn
-from allotment.scheduler.gangs.gang import Need, gang_of, key_of
+from allotment.scheduler.gangs.gang import GangNeed, gang_of, key_of
 from allotment.scheduler.instruction import Bind
 from allotment.scheduler.pod import PodInfo, group_key
 from tests.allocator import build
@@ -65,24 +65,24 @@ def pods_of(*tasks: str) -> list[PodInfo]:
 @pytest.mark.parametrize(
     ("minimum", "tasks", "there", "done", "need"),
     [
-        (3, {}, (), 0, Need(3)),
-        (3, {}, ("", ""), 0, Need(1)),
-        (3, {}, ("", "", "", ""), 0, Need(0)),
-        (3, {}, ("",), 1, Need(1)),  # who has done its work had its place
-        (3, {"ps": 1, "worker": 2}, ("worker",), 0, Need(2, {"ps": 1, "worker": 1})),
-        (3, {"ps": 1}, ("ps", "ps"), 0, Need(1)),
+        (3, {}, (), 0, GangNeed(3)),
+        (3, {}, ("", ""), 0, GangNeed(1)),
+        (3, {}, ("", "", "", ""), 0, GangNeed(0)),
+        (3, {}, ("",), 1, GangNeed(1)),  # who has done its work had its place
+        (3, {"ps": 1, "worker": 2}, ("worker",), 0, GangNeed(2, {"ps": 1, "worker": 1})),
+        (3, {"ps": 1}, ("ps", "ps"), 0, GangNeed(1)),
         (
             2,
             {"ps": 1, "worker": 2},
             (),
             0,
-            Need(2),
+            GangNeed(2),
         ),  # Volcano: minimums of tasks above the whole do not count
-        (None, {}, (), 0, Need(1)),
+        (None, {}, (), 0, GangNeed(1)),
     ],
 )
 def test_what_a_gang_still_needs(
-    minimum: int | None, tasks: dict[str, int], there: tuple[str, ...], done: int, need: Need
+    minimum: int | None, tasks: dict[str, int], there: tuple[str, ...], done: int, need: GangNeed
 ) -> None:
     gang = gang_of("volcano:default/g", volcano_group("g", minimum, tasks=tasks))
     assert gang is not None
@@ -93,14 +93,14 @@ def test_what_a_gang_still_needs(
 @pytest.mark.parametrize(
     ("need", "pods", "met"),
     [
-        (Need(0), (), False),  # to place nobody is nothing to be committed
-        (Need(0), ("",), True),
-        (Need(2), ("",), False),
-        (Need(2, {"ps": 1}), ("worker", "worker"), False),
-        (Need(2, {"ps": 1}), ("worker", "ps"), True),
+        (GangNeed(0), (), False),  # to place nobody is nothing to be committed
+        (GangNeed(0), ("",), True),
+        (GangNeed(2), ("",), False),
+        (GangNeed(2, {"ps": 1}), ("worker", "worker"), False),
+        (GangNeed(2, {"ps": 1}), ("worker", "ps"), True),
     ],
 )
-def test_when_a_need_is_met(need: Need, pods: tuple[str, ...], met: bool) -> None:
+def test_when_a_need_is_met(need: GangNeed, pods: tuple[str, ...], met: bool) -> None:
     assert need.met_by(pods_of(*pods)) is met
 
 

@@ -9,17 +9,22 @@ from msgspec.structs import replace
 
 from allotment.api.batch import PodGroup, PodGroupStatus, VolcanoPodGroup, VolcanoPodGroupStatus
 from allotment.api.meta import Condition
-from allotment.scheduler.event import Failed, Failure
-from allotment.scheduler.gangs.group_status import Tally, Verdict, kubernetes_status, volcano_status
+from allotment.scheduler.event import Failed, WriteFailure
+from allotment.scheduler.gangs.group_status import (
+    GangHindrance,
+    MemberCounts,
+    kubernetes_status,
+    volcano_status,
+)
 from allotment.scheduler.instruction import PatchGroup
 from tests.scheduler.gang_builders import gpu_node, group, member, members, queue, volcano_group, world
 from tests.scheduler.world import Fate, World, settle
 
 NOW = 1_000_000_000.0
 THEN = "2001-01-01T00:00:00Z"
-FULL = Verdict("only 1 of 2 pods that it needs fit")
-FEW = Verdict("waits for 1 more pod", incomplete=True)
-BROKEN = Verdict("something broke", error=True)
+FULL = GangHindrance("only 1 of 2 pods that it needs fit")
+FEW = GangHindrance("waits for 1 more pod", incomplete=True)
+BROKEN = GangHindrance("something broke", error=True)
 
 
 # --- Kubernetes ---
@@ -42,23 +47,28 @@ UNSCHEDULABLE = told("False", "Unschedulable", FULL.words)
 @pytest.mark.parametrize(
     ("before", "found", "verdict", "said"),
     [
-        pytest.param((), Tally(), None, None, id="nothing is known yet"),
-        pytest.param((), Tally(bound=1), FULL, ("False", "Unschedulable", FULL.words), id="refused"),
-        pytest.param((), Tally(), BROKEN, ("False", "SchedulerError", BROKEN.words), id="broken"),
-        pytest.param((), Tally(), FEW, None, id="too few pods are no verdict about room"),
-        pytest.param((), Tally(bound=2), None, ("True", "Scheduled", ""), id="the minimum is bound"),
+        pytest.param((), MemberCounts(), None, None, id="nothing is known yet"),
+        pytest.param((), MemberCounts(bound=1), FULL, ("False", "Unschedulable", FULL.words), id="refused"),
+        pytest.param((), MemberCounts(), BROKEN, ("False", "SchedulerError", BROKEN.words), id="broken"),
+        pytest.param((), MemberCounts(), FEW, None, id="too few pods are no verdict about room"),
+        pytest.param((), MemberCounts(bound=2), None, ("True", "Scheduled", ""), id="the minimum is bound"),
         pytest.param(
-            (), Tally(bound=1, succeeded=1), None, ("True", "Scheduled", ""), id="one is done already"
+            (), MemberCounts(bound=1, succeeded=1), None, ("True", "Scheduled", ""), id="one is done already"
         ),
-        pytest.param((), Tally(bound=1, failed=1), None, None, id="one has failed"),
-        pytest.param((UNSCHEDULABLE,), Tally(), FULL, None, id="that was said already"),
-        pytest.param((UNSCHEDULABLE,), Tally(bound=2), None, ("True", "Scheduled", ""), id="room came"),
-        pytest.param((told("True", "Scheduled"),), Tally(), FULL, None, id="true for ever"),
-        pytest.param((told("True", "Scheduled"),), Tally(bound=2), None, None, id="true already"),
+        pytest.param((), MemberCounts(bound=1, failed=1), None, None, id="one has failed"),
+        pytest.param((UNSCHEDULABLE,), MemberCounts(), FULL, None, id="that was said already"),
+        pytest.param(
+            (UNSCHEDULABLE,), MemberCounts(bound=2), None, ("True", "Scheduled", ""), id="room came"
+        ),
+        pytest.param((told("True", "Scheduled"),), MemberCounts(), FULL, None, id="true for ever"),
+        pytest.param((told("True", "Scheduled"),), MemberCounts(bound=2), None, None, id="true already"),
     ],
 )
 def test_kubernetes(
-    before: tuple[Condition, ...], found: Tally, verdict: Verdict | None, said: tuple[str, str, str] | None
+    before: tuple[Condition, ...],
+    found: MemberCounts,
+    verdict: GangHindrance | None,
+    said: tuple[str, str, str] | None,
 ) -> None:
     there = replace(group(minimum=2), status=PodGroupStatus(conditions=before))
 
@@ -75,7 +85,7 @@ def test_kubernetes(
 def test_other_conditions_stay() -> None:
     there = replace(group(), status=PodGroupStatus(conditions=(OTHER,)))
 
-    status = kubernetes_status(there, 2, Tally(bound=2), None, NOW)
+    status = kubernetes_status(there, 2, MemberCounts(bound=2), None, NOW)
 
     assert status is not None
     assert [each["type"] for each in status["conditions"]] == [
@@ -87,8 +97,8 @@ def test_other_conditions_stay() -> None:
 def test_the_time_of_a_condition_changes_with_its_status_only() -> None:
     there = replace(group(), status=PodGroupStatus(conditions=(told("False", "Unschedulable", "other"),)))
 
-    again = kubernetes_status(there, 2, Tally(), FULL, NOW)
-    scheduled = kubernetes_status(there, 2, Tally(bound=2), None, NOW)
+    again = kubernetes_status(there, 2, MemberCounts(), FULL, NOW)
+    scheduled = kubernetes_status(there, 2, MemberCounts(bound=2), None, NOW)
 
     assert again is not None
     assert scheduled is not None
@@ -102,25 +112,29 @@ def test_the_time_of_a_condition_changes_with_its_status_only() -> None:
 @pytest.mark.parametrize(
     ("before", "found", "verdict", "admitted", "phase"),
     [
-        pytest.param(None, Tally(), None, False, "Pending", id="its queue cannot take it"),
-        pytest.param(None, Tally(), None, True, "Inqueue", id="its queue takes it, before there are pods"),
-        pytest.param("Pending", Tally(), FULL, True, "Inqueue", id="let in, but there is no room"),
-        pytest.param("Inqueue", Tally(), FULL, False, "Inqueue", id="let in once"),
-        pytest.param("Inqueue", Tally(bound=1), None, True, "Inqueue", id="on its way"),
-        pytest.param("Inqueue", Tally(bound=2), None, True, "Running", id="bound"),
+        pytest.param(None, MemberCounts(), None, False, "Pending", id="its queue cannot take it"),
         pytest.param(
-            "Running", Tally(bound=1, running=1, succeeded=1), None, True, "Running", id="one is done"
+            None, MemberCounts(), None, True, "Inqueue", id="its queue takes it, before there are pods"
         ),
-        pytest.param("Running", Tally(succeeded=2), None, True, "Completed", id="all are done"),
-        pytest.param("Running", Tally(succeeded=1, failed=1), None, True, "Completed", id="one has failed"),
+        pytest.param("Pending", MemberCounts(), FULL, True, "Inqueue", id="let in, but there is no room"),
+        pytest.param("Inqueue", MemberCounts(), FULL, False, "Inqueue", id="let in once"),
+        pytest.param("Inqueue", MemberCounts(bound=1), None, True, "Inqueue", id="on its way"),
+        pytest.param("Inqueue", MemberCounts(bound=2), None, True, "Running", id="bound"),
         pytest.param(
-            "Running", Tally(bound=1, running=1), FULL, True, "Unknown", id="some run, others cannot"
+            "Running", MemberCounts(bound=1, running=1, succeeded=1), None, True, "Running", id="one is done"
         ),
-        pytest.param("Running", Tally(), None, True, "Inqueue", id="all its pods are gone"),
+        pytest.param("Running", MemberCounts(succeeded=2), None, True, "Completed", id="all are done"),
+        pytest.param(
+            "Running", MemberCounts(succeeded=1, failed=1), None, True, "Completed", id="one has failed"
+        ),
+        pytest.param(
+            "Running", MemberCounts(bound=1, running=1), FULL, True, "Unknown", id="some run, others cannot"
+        ),
+        pytest.param("Running", MemberCounts(), None, True, "Inqueue", id="all its pods are gone"),
     ],
 )
 def test_the_phase_of_a_volcano_group(
-    before: str | None, found: Tally, verdict: Verdict | None, admitted: bool, phase: str
+    before: str | None, found: MemberCounts, verdict: GangHindrance | None, admitted: bool, phase: str
 ) -> None:
     there = volcano_group(minimum=2, phase=before)
 
@@ -129,7 +143,9 @@ def test_the_phase_of_a_volcano_group(
     assert (status or {}).get("phase", before) == phase
 
 
-def volcano_conditions(there: VolcanoPodGroup, found: Tally, verdict: Verdict | None) -> list[Any] | None:
+def volcano_conditions(
+    there: VolcanoPodGroup, found: MemberCounts, verdict: GangHindrance | None
+) -> list[Any] | None:
     status = volcano_status(there, found, verdict, NOW, admitted=True) or {}
     return status.get("conditions")
 
@@ -137,13 +153,17 @@ def volcano_conditions(there: VolcanoPodGroup, found: Tally, verdict: Verdict | 
 @pytest.mark.parametrize(
     ("found", "verdict", "said"),
     [
-        (Tally(), FULL, [("Unschedulable", "True", "NotEnoughResources", FULL.words)]),
-        (Tally(), FEW, [("Unschedulable", "True", "NotEnoughTasks", FEW.words)]),
-        (Tally(bound=2), None, [("Scheduled", "True", "tasks in gang are ready to be scheduled", None)]),
+        (MemberCounts(), FULL, [("Unschedulable", "True", "NotEnoughResources", FULL.words)]),
+        (MemberCounts(), FEW, [("Unschedulable", "True", "NotEnoughTasks", FEW.words)]),
+        (
+            MemberCounts(bound=2),
+            None,
+            [("Scheduled", "True", "tasks in gang are ready to be scheduled", None)],
+        ),
     ],
 )
 def test_the_conditions_of_a_volcano_group(
-    found: Tally, verdict: Verdict | None, said: list[tuple[str, str, str, str | None]]
+    found: MemberCounts, verdict: GangHindrance | None, said: list[tuple[str, str, str, str | None]]
 ) -> None:
     conditions = volcano_conditions(volcano_group(), found, verdict)
 
@@ -154,11 +174,11 @@ def test_the_conditions_of_a_volcano_group(
 
 
 def test_a_volcano_group_that_found_room_is_not_unschedulable_any_more() -> None:
-    refused = volcano_conditions(volcano_group(), Tally(), FULL)
+    refused = volcano_conditions(volcano_group(), MemberCounts(), FULL)
     assert refused is not None
     there = replace(volcano_group(), status=VolcanoPodGroupStatus(conditions=tuple(refused)))
 
-    conditions = volcano_conditions(there, Tally(bound=2), None)
+    conditions = volcano_conditions(there, MemberCounts(bound=2), None)
 
     assert conditions is not None
     assert {each["type"]: each["status"] for each in conditions} == {
@@ -168,7 +188,7 @@ def test_a_volcano_group_that_found_room_is_not_unschedulable_any_more() -> None
 
 
 def test_a_volcano_status_that_is_right_is_not_written() -> None:
-    found = Tally(bound=2, running=2)
+    found = MemberCounts(bound=2, running=2)
     status = volcano_status(volcano_group(), found, None, NOW, admitted=True)
     assert status is not None
     there = replace(
@@ -230,8 +250,8 @@ def test_a_write_without_an_answer_is_repeated(fate: Fate) -> None:
     assert condition_of(made) == ("False", "Unschedulable")
 
 
-@pytest.mark.parametrize("why", [Failure.REFUSED, Failure.GONE])
-def test_a_write_that_is_refused_is_not_repeated(why: Failure) -> None:
+@pytest.mark.parametrize("why", [WriteFailure.REFUSED, WriteFailure.GONE])
+def test_a_write_that_is_refused_is_not_repeated(why: WriteFailure) -> None:
     made = world(gpu_node("a", 1), group(), members(2))
     seat = made.seats[0]
     while not any(isinstance(each, PatchGroup) for each in seat.writes):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allotment.scheduler.gangs.member_placement import Assignments, Bundle, GaveUp, frontier
+from allotment.scheduler.gangs.member_placement import Assignments, Bundle, SearchCutOff, frontier
 
 
 def within(small: Bundle, large: Bundle) -> bool:
@@ -66,5 +66,5 @@ def _sum(choice: tuple[Bundle, ...]) -> Bundle:
 def test_a_search_that_is_too_long_says_so() -> None:
     assignments = Assignments((9, 9, 9), [[(1, 0, 0), (0, 1, 0), (0, 0, 1)]] * 20, need=20, budget=50)
 
-    with pytest.raises(GaveUp):
+    with pytest.raises(SearchCutOff):
         assignments.most()

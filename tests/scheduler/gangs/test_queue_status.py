@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from allotment.api.batch import Queue, QueueStatus
 from allotment.api.codec import to_builtins
-from allotment.scheduler.event import Failed, Failure
+from allotment.scheduler.event import Failed, WriteFailure
 from allotment.scheduler.gangs.queue_status import PERIOD, queue_status
 from allotment.scheduler.instruction import PatchQueue
 from tests.scheduler.builders import amounts
@@ -168,8 +168,8 @@ def test_a_write_without_an_answer_is_repeated(fate: Fate) -> None:
     assert status_of(made) == {"state": "Open"}
 
 
-@pytest.mark.parametrize("why", [Failure.REFUSED, Failure.GONE])
-def test_a_write_that_is_refused_is_not_repeated(why: Failure) -> None:
+@pytest.mark.parametrize("why", [WriteFailure.REFUSED, WriteFailure.GONE])
+def test_a_write_that_is_refused_is_not_repeated(why: WriteFailure) -> None:
     made = world(queue("q"))
     seat = made.seats[0]
     write = seat.writes.pop(written(seat))

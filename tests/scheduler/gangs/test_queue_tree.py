@@ -6,7 +6,7 @@ import pytest
 
 from allotment.api.meta import ApiStruct
 from allotment.scheduler.gangs.queue_tree import QueueTree
-from allotment.scheduler.gangs.tenant_queues import Queues
+from allotment.scheduler.gangs.tenant_queues import TenantQueues
 from allotment.scheduler.pod import GROUP_ANNOTATIONS as GROUP
 from tests.allocator import build
 from tests.scheduler.builders import claim, cluster, node, pod, slice_
@@ -154,7 +154,7 @@ def test_of_queues_in_queues_the_one_in_the_poorer_half_goes_first() -> None:
         volcano_group("b", 1, "p1"),
         *placed(members(2, "b", "b", volcano=True), "n", 4),
     )
-    found = Queues(made)
+    found = TenantQueues(made)
     order = sorted(("r1", "p1", "r2"), key=found.turn)
     assert order == ["p1", "r2", "r1"]
     found.validate()

@@ -19,8 +19,8 @@ from allotment.api.meta import ApiStruct
 from allotment.api.resource import ResourceClaim
 from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import DEFAULT
-from allotment.scheduler.diagnosis import Refusal
-from allotment.scheduler.gangs.gang import Gang, Need
+from allotment.scheduler.diagnosis import NoNode
+from allotment.scheduler.gangs.gang import Gang, GangNeed
 from allotment.scheduler.gangs.session import Session
 from allotment.scheduler.placement import Placement, Placer
 from tests.allocator import build
@@ -71,10 +71,10 @@ def world(nodes: Sequence[list[ApiStruct]], members: Sequence[Member]) -> Cluste
 
 def attempt(
     made: Cluster, members: Sequence[Member], need: int, topology: tuple[str, ...] = ()
-) -> list[Placement] | Refusal:
+) -> list[Placement] | NoNode:
     session = Session(made, Placer(made, DEFAULT.rosters()))
     pods = [made.pods[f"default/{each.pod.metadata.name}"] for each in members]
-    result = session.place(Gang("default/gang", need, None, "", topology), pods, Need(need), now=0.0)
+    result = session.place(Gang("default/gang", need, None, "", topology), pods, GangNeed(need), now=0.0)
     made.validate()
     return result
 
@@ -95,7 +95,7 @@ def test_nothing_stays_of_a_gang_that_does_not_fit() -> None:
 
     refused = attempt(made, members, 5)
 
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, NoNode)
     assert "only 4 of 5 pods" in refused.words
     assert not made.assumed
     assert len(made.fleet.ledger) == 0
@@ -154,7 +154,7 @@ def test_a_gang_with_a_topology_that_no_domain_can_hold() -> None:
 
     refused = attempt(made, members, 4, topology=(ZONE,))
 
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, NoNode)
     assert "in east" in refused.words
 
 
@@ -311,7 +311,7 @@ def test_with_devices_that_all_nodes_reach_a_no_is_sure_or_said_to_be_given_up(
     if fits_with_fabric(local, shared, wanted, need):
         assert isinstance(placed, list) or "gave up the search" in placed.words
     else:
-        assert isinstance(placed, Refusal)
+        assert isinstance(placed, NoNode)
 
 
 def test_a_member_leaves_the_devices_that_all_reach_to_those_who_have_no_others() -> None:
@@ -377,7 +377,7 @@ def test_with_rules_about_neighbours_a_no_is_sure_or_said_to_be_given_up(
     if fits_with_neighbours(nodes, need, rule):
         assert isinstance(placed, list) or "gave up the search" in placed.words
     else:
-        assert isinstance(placed, Refusal)
+        assert isinstance(placed, NoNode)
 
 
 def test_a_gang_of_many_kinds_of_pods_does_not_take_for_ever() -> None:
@@ -386,5 +386,5 @@ def test_a_gang_of_many_kinds_of_pods_does_not_take_for_ever() -> None:
 
     refused = attempt(made, members, 24)
 
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, NoNode)
     assert "gave up the search; one after another only" in refused.words

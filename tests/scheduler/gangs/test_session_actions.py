@@ -17,7 +17,7 @@ from allotment.scheduler.disruption_budgets import Budgets
 from allotment.scheduler.event import Tick
 from allotment.scheduler.gangs.gang import gang_of, key_of
 from allotment.scheduler.gangs.session import Session
-from allotment.scheduler.gangs.session_actions import Actions, Clearing
+from allotment.scheduler.gangs.session_actions import Clearing, SessionActions
 from allotment.scheduler.placement import Placer
 from tests.allocator import build
 from tests.scheduler.builders import claim, cluster, near, node, pod, pod_affinity
@@ -56,7 +56,7 @@ def cleared(made: Cluster, of: PodGroup | VolcanoPodGroup) -> Clearing | None:
     mine = made.members[gang.key].values()
     waiting = sorted((each for each in mine if not each.node), key=lambda each: each.key)
     placer = Placer(made, DEFAULT.rosters())
-    actions = Actions(made, placer, Session(made, placer))
+    actions = SessionActions(made, placer, Session(made, placer))
     before = _taken(made)
     held = {claim: made.fleet.ledger.holdings(claim) for claim in made.fleet.ledger.claims()}
 

@@ -20,7 +20,7 @@ from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.configuration import DEFAULT
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.event import Changed
-from allotment.scheduler.gangs.tenant_queues import Queues, demand_of, parted, queue_of, told
+from allotment.scheduler.gangs.tenant_queues import TenantQueues, demand_of, parted, queue_of, told
 from allotment.scheduler.instruction import Bind, PatchClaim, Tell
 from allotment.scheduler.pod import FINISHED
 from tests.allocator import build
@@ -173,7 +173,7 @@ def test_the_queue_of_a_pod_is_that_of_its_volcano_group() -> None:
 def test_what_is_used_follows_pods_that_come_go_and_are_away_in_thought() -> None:
     two = placed(members(2, "g", volcano=True), "a")
     made = seen(gpu_node("a"), volcano_group("g", queue="q"), two)
-    queues = Queues(made)
+    queues = TenantQueues(made)
 
     assert nonzero(queues.used["q"]) == {"pods": 2 * ONE, GPUS: 2 * ONE}
     with without(made, [made.pods["default/g-0"]]):
@@ -189,7 +189,7 @@ def test_what_is_used_follows_pods_that_come_go_and_are_away_in_thought() -> Non
 
 def test_pods_of_a_group_that_comes_after_them_are_counted() -> None:
     made = seen(gpu_node("a"), placed(members(1, "g", volcano=True), "a"))
-    queues = Queues(made)
+    queues = TenantQueues(made)
     assert queues.used == {}
 
     made.change(None, volcano_group("g", queue="q"))
@@ -210,7 +210,7 @@ def test_pods_of_a_group_that_comes_after_them_are_counted() -> None:
     ],
 )
 def test_whether_a_queue_takes_anything(there: list[ApiStruct], name: str, words: str) -> None:
-    assert Queues(seen(there)).closed(name) == words
+    assert TenantQueues(seen(there)).closed(name) == words
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_what_is_beyond_a_queue(most: dict[str, Amount], more: dict[str, Amount]
     two = placed(members(2, "g", volcano=True), "a")
     made = seen(gpu_node("a"), queue("q", most=most), volcano_group("g", queue="q"), two)
 
-    assert Queues(made).beyond("q", nanos(more)) == words
+    assert TenantQueues(made).beyond("q", nanos(more)) == words
 
 
 # --- whose turn it is ---
@@ -256,7 +256,7 @@ def test_whose_turn_it_is(queues: list[Queue], first: str) -> None:
         placed(members(2, "gx", volcano=True), "a"),
         placed(members(1, "gy", volcano=True), "a", first=2),
     )
-    asked = Queues(made)
+    asked = TenantQueues(made)
 
     assert min("xy", key=asked.turn) == first
 
@@ -274,7 +274,7 @@ def test_what_is_due() -> None:
         members(9, "gy", volcano=True),
     )
 
-    due = Queues(made).due([GPUS])
+    due = TenantQueues(made).due([GPUS])
 
     assert {name: amounts[GPUS] // ONE for name, amounts in due.items()} == {"x": 3, "y": 3, "z": 2}
 
@@ -331,7 +331,8 @@ def test_a_quota_in_volcanos_own_words() -> None:
     made = seen(gpu_node("a"), queue("q", devices={"gpu": 2}), volcano_group("g", queue="q"), two)
 
     assert (
-        Queues(made).beyond("q", {GPUS: ONE}) == f"queue q may use 2 of {GPUS}, uses 2, and this needs 1 more"
+        TenantQueues(made).beyond("q", {GPUS: ONE})
+        == f"queue q may use 2 of {GPUS}, uses 2, and this needs 1 more"
     )
 
 

@@ -20,7 +20,7 @@ from allotment.api.resource import (
 )
 from allotment.scheduler.binding.step import Step
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.framework import Code, Cycle, Status
+from allotment.scheduler.framework import Cycle, Status, StatusCode
 from allotment.scheduler.plugins.dynamic_resources import DynamicResources
 from tests.allocator import build
 from tests.scheduler.builders import cluster, node, slice_
@@ -47,7 +47,7 @@ class World:
         """An attempt for a pod after PreFilter, which must let it pass."""
         cycle = self.attempt(pod)
         status = self.plugin.pre_filter(cycle)
-        assert status.code in (Code.SUCCESS, Code.SKIP), status
+        assert status.code in (StatusCode.SUCCESS, StatusCode.SKIP), status
         return cycle
 
     def attempt(self, pod: Pod) -> Cycle:
@@ -57,7 +57,7 @@ class World:
     def refused(self, pod: Pod) -> str:
         """What PreFilter says against a pod."""
         status = self.plugin.pre_filter(self.attempt(pod))
-        assert status.rejected or status.code is Code.WAIT, status
+        assert status.rejected or status.code is StatusCode.WAIT, status
         assert status.plugin == "DynamicResources"
         return status.words
 

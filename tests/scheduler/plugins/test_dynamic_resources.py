@@ -16,7 +16,7 @@ from allotment.api.resource import (
     ResourceClaimConsumerReference,
 )
 from allotment.scheduler.binding.step import AwaitConditions, WriteClaim
-from allotment.scheduler.framework import Code, Status
+from allotment.scheduler.framework import Status, StatusCode
 from tests.allocator import build
 from tests.allocator.build import device, request
 from tests.scheduler.builders import claim, node, pod, slice_
@@ -91,7 +91,7 @@ def test_a_pod_enters_the_queue_when_its_claims_are_there_for_it(
     assert status.ok == (not words)
     assert words in status.words
     if words:
-        assert status.code is Code.UNRESOLVABLE
+        assert status.code is StatusCode.UNRESOLVABLE
         assert words in world.refused(of), "PreFilter says the same"
     else:
         assert world.fitting(of) == ["n1"]
@@ -100,7 +100,7 @@ def test_a_pod_enters_the_queue_when_its_claims_are_there_for_it(
 def test_pods_without_claims_are_no_business_of_the_plugin() -> None:
     world = World(*fleet("n1"))
     cycle = world.attempt(pod("p"))
-    assert world.plugin.pre_filter(cycle).code is Code.SKIP
+    assert world.plugin.pre_filter(cycle).code is StatusCode.SKIP
     assert world.plugin.shape(cycle) is None
     assert world.plugin.filter(cycle, world.cluster.nodes["n1"]).ok
     assert world.plugin.score(cycle, world.cluster.nodes["n1"]) == 0
@@ -211,7 +211,7 @@ def test_a_reservation_that_comes_too_late_leaves_nothing_behind() -> None:
     late = world.cycle(pod("late", claims=["a", "b"]))
     world.place(pod("quick", claims=["c"]), "n1")
     status = world.plugin.reserve(late, world.cluster.nodes["n1"])
-    assert status.code is Code.UNSCHEDULABLE
+    assert status.code is StatusCode.UNSCHEDULABLE
     world.plugin.unreserve(late, world.cluster.nodes["n1"])
     world.cluster.validate()
     assert set(world.cluster.claims.flights) == {"default/c"}
@@ -356,7 +356,7 @@ def test_devices_that_did_not_become_ready_are_given_back(
 
 # --- PostFilter ---
 
-FULL = Status(Code.UNSCHEDULABLE, "NodeResourcesFit", "have too little cpu")
+FULL = Status(StatusCode.UNSCHEDULABLE, "NodeResourcesFit", "have too little cpu")
 
 OWN = pod("p", claims=["given", "pending"])
 OTHER = pod("q", claims=["given"])
@@ -393,7 +393,7 @@ RELEASES: dict[str, tuple[Callable[[], World], dict[str, Status], tuple[str, ...
     ),
     "its own device would do for the other claim, and it may have another": (
         lambda: World(*fleet("n1"), allocated(claim("given"), "d0")),
-        {"n1": Status(Code.UNSCHEDULABLE, "DynamicResources", "")},
+        {"n1": Status(StatusCode.UNSCHEDULABLE, "DynamicResources", "")},
         ("default/given",),
     ),
 }

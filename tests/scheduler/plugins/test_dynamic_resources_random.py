@@ -13,7 +13,7 @@ from allotment.allocator.outcome import Allocated
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import Device, DeviceClass, DeviceRequest, ResourceClaim, ResourceSlice
-from allotment.scheduler.framework import Code, Cycle
+from allotment.scheduler.framework import Cycle, StatusCode
 from tests.allocator import build
 from tests.allocator.build import device, either, policed, request, sub, taint
 from tests.scheduler.builders import claim, node, pod, slice_
@@ -106,7 +106,7 @@ class Chance:
             else:
                 assert status.words
                 assert score == 0
-            if status.code is Code.UNRESOLVABLE:
+            if status.code is StatusCode.UNRESOLVABLE:
                 empty = allocator.allocate(each, claims, NOTHING_HELD)
                 assert not isinstance(empty, Allocated), (status, "but the empty node would do")
         return fitting

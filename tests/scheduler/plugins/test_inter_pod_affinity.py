@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from allotment.api.core import Affinity, Pod, PodAffinityTerm
 from allotment.api.meta import ApiStruct
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.framework import SKIP, Code
+from allotment.scheduler.framework import SKIP, StatusCode
 from allotment.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from allotment.scheduler.pod import PodInfo
 from tests.scheduler.builders import (
@@ -153,15 +153,15 @@ def test_what_is_said_of_nodes() -> None:
     attempt = cycle(wishing, *NODES, *there)
     PLUGIN.pre_filter(attempt)
     statuses = {name: PLUGIN.filter(attempt, info) for name, info in attempt.cluster.nodes.items()}
-    assert statuses["b"].code is Code.UNRESOLVABLE
+    assert statuses["b"].code is StatusCode.UNRESOLVABLE
     assert statuses["b"].words == "are not near the pods that the pod must be near"
-    assert statuses["a"].code is Code.UNSCHEDULABLE
+    assert statuses["a"].code is StatusCode.UNSCHEDULABLE
     assert statuses["a"].words == "are near pods that the pod must be apart from"
     attempt = cycle(pod(labels=WEB), within=attempt.cluster)
     PLUGIN.pre_filter(attempt)
     repelled = PLUGIN.filter(attempt, attempt.cluster.nodes["c"])
     assert (repelled.code, repelled.words) == (
-        Code.UNSCHEDULABLE,
+        StatusCode.UNSCHEDULABLE,
         "are near pods that must be apart from the pod",
     )
 

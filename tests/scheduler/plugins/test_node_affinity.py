@@ -1,7 +1,7 @@
 import pytest
 
 from allotment.api.core import Affinity, Node
-from allotment.scheduler.framework import SKIP, Code
+from allotment.scheduler.framework import SKIP, StatusCode
 from allotment.scheduler.plugins.node_affinity import NodeAffinity
 from allotment.scheduler.pod import PodInfo
 from tests.scheduler.builders import cluster, cycle, node, node_affinity, node_info, pod, term, where
@@ -57,7 +57,7 @@ def test_filter(selector: dict[str, str], affinity: Affinity | None, fits: bool)
     status = PLUGIN.filter(attempt, node_info(NODE))
     assert status.ok is fits
     if not fits:
-        assert status.code is Code.UNRESOLVABLE
+        assert status.code is StatusCode.UNRESOLVABLE
 
 
 def test_a_pod_without_wishes_is_of_no_interest() -> None:
@@ -91,7 +91,7 @@ def test_terms_that_all_name_nodes_restrict_the_attempt(affinity: Affinity, name
 def test_two_names_at_once_are_a_contradiction() -> None:
     both = term(names=["a"])
     both = type(both)(match_fields=(*both.match_fields, *term(names=["b"]).match_fields))
-    assert PLUGIN.pre_filter(cycle(pod(affinity=node_affinity(both)))).code is Code.UNRESOLVABLE
+    assert PLUGIN.pre_filter(cycle(pod(affinity=node_affinity(both)))).code is StatusCode.UNRESOLVABLE
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-from allotment.scheduler.framework import SKIP, Code
+from allotment.scheduler.framework import SKIP, StatusCode
 from allotment.scheduler.plugins.node_name import NodeName
 from allotment.scheduler.pod import PodInfo
 from tests.scheduler.builders import cluster, cycle, node, node_info, pod
@@ -15,7 +15,7 @@ def test_a_pod_that_names_a_node_goes_there_or_nowhere() -> None:
     assert PLUGIN.pre_filter(attempt).ok
     assert attempt.names == frozenset({"a"})
     assert PLUGIN.filter(attempt, node_info(node("a"))).ok
-    assert PLUGIN.filter(attempt, node_info(node("b"))).code is Code.UNRESOLVABLE
+    assert PLUGIN.filter(attempt, node_info(node("b"))).code is StatusCode.UNRESOLVABLE
 
 
 def test_the_node_of_that_name_helps() -> None:

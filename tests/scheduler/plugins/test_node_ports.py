@@ -1,7 +1,7 @@
 import pytest
 
 from allotment.api.core import ContainerPort, Node, Pod
-from allotment.scheduler.framework import SKIP, Code
+from allotment.scheduler.framework import SKIP, StatusCode
 from allotment.scheduler.plugins.node_ports import NodePorts
 from allotment.scheduler.pod import PodInfo
 from tests.scheduler.builders import cluster, container, cycle, host_port, node, node_info, pod
@@ -37,7 +37,7 @@ def test_filter(wanted: list[ContainerPort], taken: list[ContainerPort], fits: b
     status = PLUGIN.filter(attempt, node_info(node(), pod("q", ports=taken)))
     assert status.ok is fits
     if not fits:
-        assert status.code is Code.UNSCHEDULABLE  # preemption can help
+        assert status.code is StatusCode.UNSCHEDULABLE  # preemption can help
 
 
 def test_ports_of_sidecars_count_and_those_of_other_init_containers_do_not() -> None:

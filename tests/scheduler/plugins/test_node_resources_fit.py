@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct, ObjectMeta
 from allotment.api.resource import DeviceClass, DeviceClassSpec
-from allotment.scheduler.framework import Code
+from allotment.scheduler.framework import StatusCode
 from allotment.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from allotment.scheduler.pod import PodInfo
 from tests.scheduler.builders import amounts, cluster, container, cycle, node, node_info, pod
@@ -20,15 +20,20 @@ def device_class(name: str, resource: str | None = None) -> DeviceClass:
 @pytest.mark.parametrize(
     ("wanted", "on", "there", "code", "words"),
     [
-        pytest.param(pod(cpu=8), node(), [], Code.SUCCESS, "", id="exactly what is there"),
+        pytest.param(pod(cpu=8), node(), [], StatusCode.SUCCESS, "", id="exactly what is there"),
         pytest.param(
-            pod(cpu=9), node(), [], Code.UNRESOLVABLE, "have less cpu than 9 in all", id="more than there is"
+            pod(cpu=9),
+            node(),
+            [],
+            StatusCode.UNRESOLVABLE,
+            "have less cpu than 9 in all",
+            id="more than there is",
         ),
         pytest.param(
             pod(cpu="4500m"),
             node(),
             [pod("q", cpu=4)],
-            Code.UNSCHEDULABLE,
+            StatusCode.UNSCHEDULABLE,
             "have too little cpu left, need 4500m",
             id="more than is left",
         ),
@@ -36,42 +41,49 @@ def device_class(name: str, resource: str | None = None) -> DeviceClass:
             pod(memory="64Gi"),
             node(),
             [],
-            Code.UNRESOLVABLE,
+            StatusCode.UNRESOLVABLE,
             "have less memory than 64Gi in all",
             id="memory is told in binary units",
         ),
         pytest.param(
-            pod(), node(cpu=1), [pod("q", cpu=2)], Code.SUCCESS, "", id="an overfull node, nothing asked"
+            pod(),
+            node(cpu=1),
+            [pod("q", cpu=2)],
+            StatusCode.SUCCESS,
+            "",
+            id="an overfull node, nothing asked",
         ),
-        pytest.param(pod(cpu=0), node(cpu=1), [pod("q", cpu=2)], Code.SUCCESS, "", id="zero never rejects"),
-        pytest.param(pod(more={GPU: 0}), node(), [], Code.SUCCESS, "", id="zero of what is not there"),
+        pytest.param(
+            pod(cpu=0), node(cpu=1), [pod("q", cpu=2)], StatusCode.SUCCESS, "", id="zero never rejects"
+        ),
+        pytest.param(pod(more={GPU: 0}), node(), [], StatusCode.SUCCESS, "", id="zero of what is not there"),
         pytest.param(
             pod(more={GPU: 1}),
             node(),
             [],
-            Code.UNRESOLVABLE,
+            StatusCode.UNRESOLVABLE,
             f"have less {GPU} than 1 in all",
             id="not offered",
         ),
         pytest.param(
-            pod(more={GPU: 2}), node(more={GPU: 2}), [], Code.SUCCESS, "", id="an extended resource"
+            pod(more={GPU: 2}), node(more={GPU: 2}), [], StatusCode.SUCCESS, "", id="an extended resource"
         ),
         pytest.param(
             pod(),
             node(pods=1),
             [pod("q")],
-            Code.UNSCHEDULABLE,
+            StatusCode.UNSCHEDULABLE,
             "run as many pods as they may",
             id="too many pods",
         ),
         pytest.param(
-            pod(), node(pods=None), [], Code.UNRESOLVABLE, "may not run any pods", id="no pods at all"
+            pod(), node(pods=None), [], StatusCode.UNRESOLVABLE, "may not run any pods", id="no pods at all"
         ),
         pytest.param(
             pod(cpu=5, memory="64Gi"),
             node(),
             [pod("q", cpu=4)],
-            Code.UNRESOLVABLE,
+            StatusCode.UNRESOLVABLE,
             "have less memory than 64Gi in all",
             id="too small is said before too full",
         ),
@@ -79,13 +91,13 @@ def device_class(name: str, resource: str | None = None) -> DeviceClass:
             pod(init=[container(cpu=9)], cpu=1),
             node(),
             [],
-            Code.UNRESOLVABLE,
+            StatusCode.UNRESOLVABLE,
             "have less cpu than 9 in all",
             id="init containers count",
         ),
     ],
 )
-def test_filter(wanted: Pod, on: Node, there: list[Pod], code: Code, words: str) -> None:
+def test_filter(wanted: Pod, on: Node, there: list[Pod], code: StatusCode, words: str) -> None:
     attempt = cycle(wanted)
     assert PLUGIN.pre_filter(attempt).ok
     status = PLUGIN.filter(attempt, node_info(on, *there))

@@ -1,7 +1,7 @@
 import pytest
 
 from allotment.api.core import Node, Pod
-from allotment.scheduler.framework import SKIP, Code
+from allotment.scheduler.framework import SKIP, StatusCode
 from allotment.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from allotment.scheduler.pod import PodInfo
 from tests.scheduler.builders import cluster, cycle, node, node_info, pod, toleration
@@ -15,7 +15,7 @@ def test_a_cordoned_node_takes_no_pods() -> None:
     assert PLUGIN.pre_filter(attempt).ok
     assert PLUGIN.filter(attempt, node_info(node())).ok
     refusal = PLUGIN.filter(attempt, node_info(node(cordoned=True)))
-    assert (refusal.code, refusal.words) == (Code.UNRESOLVABLE, "are cordoned")
+    assert (refusal.code, refusal.words) == (StatusCode.UNRESOLVABLE, "are cordoned")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from allotment.api.core import Container, ContainerRestartRule, Node, Pod, VolumeMount
 from allotment.api.meta import ApiStruct
 from allotment.api.volumes import AWSDisk, GCEDisk, ISCSIDisk, RBDImage, Volume
-from allotment.scheduler.framework import SKIP, Code, Status
+from allotment.scheduler.framework import SKIP, Status, StatusCode
 from allotment.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from allotment.scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from allotment.scheduler.plugins.volume_restrictions import VolumeRestrictions
@@ -70,7 +70,7 @@ def test_zones_of_volumes(on_volume: Mapping[str, str], on_node: Mapping[str, st
     status = asked(VolumeZone(), of, node("n", labels=on_node), *objects)
     assert (status.ok or status is SKIP) is suits
     if not suits:
-        assert status.code is Code.UNRESOLVABLE
+        assert status.code is StatusCode.UNRESOLVABLE
         assert status.words == "had no available volume zone"
 
 
@@ -136,14 +136,14 @@ def test_disks_that_only_one_pod_of_a_node_can_have(
     status = asked(VolumeRestrictions(), pod("p", volumes=mine), node("n"), other)
     assert status.ok is not clash
     if clash:
-        assert (status.code, status.words) == (Code.UNSCHEDULABLE, "had no available disk")
+        assert (status.code, status.words) == (StatusCode.UNSCHEDULABLE, "had no available disk")
         assert VolumeRestrictions().helps(cycle(pod("p", volumes=mine)).pod, other, None, cluster())
 
 
 def test_a_claim_for_one_pod_alone_is_free_once_no_other_pod_with_a_node_has_it() -> None:
     alone, other = claim(modes=ALONE), pod("q", "c", node="elsewhere")
     status = asked(VolumeRestrictions(), pod("p", "c"), node("n"), alone, other)
-    assert status.code is Code.UNSCHEDULABLE  # preemption can help
+    assert status.code is StatusCode.UNSCHEDULABLE  # preemption can help
     assert "ReadWriteOncePod" in status.words
     assert asked(VolumeRestrictions(), pod("p", "c"), node("n"), alone, pod("q", "c")) is SKIP
     assert asked(VolumeRestrictions(), pod("p", "c"), node("n"), claim(), other) is SKIP
@@ -248,7 +248,7 @@ def test_limits_of_volumes(of: Pod, objects: Sequence[ApiStruct], fits: bool) ->
     status = asked(NodeVolumeLimits(), of, node("n"), *objects)
     assert status.ok is fits
     if not fits:
-        assert status.code is Code.UNSCHEDULABLE  # preemption can help
+        assert status.code is StatusCode.UNSCHEDULABLE  # preemption can help
 
 
 @pytest.mark.parametrize(
@@ -300,6 +300,6 @@ MOUNT = Container(name="main", volume_mounts=(VolumeMount(bind_mount_options=("n
 )
 def test_features_that_nodes_must_declare(of: Pod, feature: str) -> None:
     status = asked(NodeDeclaredFeatures(), of, node("n"))
-    assert (status.code, status.words) == (Code.UNRESOLVABLE, f"do not declare the feature {feature}")
+    assert (status.code, status.words) == (StatusCode.UNRESOLVABLE, f"do not declare the feature {feature}")
     assert asked(NodeDeclaredFeatures(), of, node("n", features=[feature])).ok
     assert asked(NodeDeclaredFeatures(), builders.pod(host_network=True), node("n")) is SKIP

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from allotment.api.core import Node, Pod, TopologySpreadConstraint
 from allotment.api.meta import ApiStruct
 from allotment.scheduler.cluster import Cluster
-from allotment.scheduler.framework import SKIP, Code
+from allotment.scheduler.framework import SKIP, StatusCode
 from allotment.scheduler.plugins.pod_topology_spread import PodTopologySpread
 from allotment.scheduler.pod import PodInfo
 from tests.scheduler.builders import (
@@ -152,11 +152,11 @@ def test_refusals_say_which_label() -> None:
     PLUGIN.pre_filter(attempt)
     uneven, missing = (PLUGIN.filter(attempt, attempt.cluster.nodes[name]) for name in "ad")
     assert (uneven.code, uneven.words) == (
-        Code.UNSCHEDULABLE,
+        StatusCode.UNSCHEDULABLE,
         "have too many such pods in their topology.kubernetes.io/zone (maxSkew 1)",
     )
     assert (missing.code, missing.words) == (
-        Code.UNRESOLVABLE,
+        StatusCode.UNRESOLVABLE,
         "do not have the label topology.kubernetes.io/zone that the pod spreads over",
     )
 

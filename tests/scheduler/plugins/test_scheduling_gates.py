@@ -1,4 +1,4 @@
-from allotment.scheduler.framework import Code
+from allotment.scheduler.framework import StatusCode
 from allotment.scheduler.plugins.scheduling_gates import SchedulingGates
 from allotment.scheduler.pod import PodInfo
 from tests.scheduler.builders import cluster, pod
@@ -12,7 +12,7 @@ def test_a_pod_without_gates_may_be_queued() -> None:
 
 def test_a_pod_with_gates_waits_and_says_for_which() -> None:
     status = PLUGIN.pre_enqueue(PodInfo(pod(gates=["a.io/quota", "b.io/data"])), cluster())
-    assert status.code is Code.UNRESOLVABLE
+    assert status.code is StatusCode.UNRESOLVABLE
     assert status.words == "waiting for 2 scheduling gates to be removed: a.io/quota, b.io/data"
 
 

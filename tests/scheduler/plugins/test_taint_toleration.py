@@ -1,7 +1,7 @@
 import pytest
 
 from allotment.api.core import Node, Pod, Taint, Toleration
-from allotment.scheduler.framework import Code, Cycle
+from allotment.scheduler.framework import Cycle, StatusCode
 from allotment.scheduler.plugins.taint_toleration import TaintToleration
 from allotment.scheduler.pod import PodInfo
 from tests.scheduler.builders import cluster, cycle, node, node_info, pod, taint, toleration
@@ -66,7 +66,7 @@ def test_filter(tolerates: list[Toleration], tainted: list[Taint], fits: bool) -
     status = PLUGIN.filter(attempt(*tolerates), node_info(node(taints=tainted)))
     assert status.ok is fits
     if not fits:
-        assert status.code is Code.UNRESOLVABLE
+        assert status.code is StatusCode.UNRESOLVABLE
 
 
 def test_a_refusal_names_the_taint_and_is_the_same_for_every_node_that_has_it() -> None:

@@ -10,7 +10,7 @@ from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct, LabelSelector
 from allotment.api.storage import PersistentVolumeClaim
 from allotment.scheduler.binding.step import AwaitVolumes, BindVolume, SelectNode
-from allotment.scheduler.framework import SKIP, Code, Cycle
+from allotment.scheduler.framework import SKIP, Cycle, StatusCode
 from allotment.scheduler.plugins.volume_binding import VolumeBinding
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.volumes.needs import BIND_CONFLICT, NODE_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_GONE
@@ -41,7 +41,7 @@ def attempt(of: Pod, *objects: ApiStruct) -> Cycle:
 def suits(made: Cycle, on: Node) -> str:
     """Empty if the node suits the pod, else why not."""
     status = PLUGIN.filter(made, made.cluster.nodes[on.metadata.name])
-    assert status.ok or status.code is Code.UNRESOLVABLE
+    assert status.ok or status.code is StatusCode.UNRESOLVABLE
     return status.words
 
 
@@ -49,75 +49,79 @@ def suits(made: Cycle, on: Node) -> str:
     ("of", "objects", "code", "told"),
     [
         pytest.param(
-            pod("p", "c"), [], Code.UNRESOLVABLE, 'persistentvolumeclaim "c" not found', id="no such claim"
+            pod("p", "c"),
+            [],
+            StatusCode.UNRESOLVABLE,
+            'persistentvolumeclaim "c" not found',
+            id="no such claim",
         ),
         pytest.param(
             pod("p", "c"),
             [claim("c", namespace="other")],
-            Code.UNRESOLVABLE,
+            StatusCode.UNRESOLVABLE,
             'persistentvolumeclaim "c" not found',
             id="a claim of another namespace",
         ),
         pytest.param(
             pod("p", "c"),
             [claim(bound="v", phase="Lost")],
-            Code.UNRESOLVABLE,
+            StatusCode.UNRESOLVABLE,
             'persistentvolumeclaim "c" bound to non-existent persistentvolume "v"',
             id="lost",
         ),
         pytest.param(
             pod("p", "c"),
             [claim(bound="v", leaving=True), volume()],
-            Code.UNRESOLVABLE,
+            StatusCode.UNRESOLVABLE,
             'persistentvolumeclaim "c" is being deleted',
             id="being deleted",
         ),
         pytest.param(
             pod("p", "c"),
             [claim(storage_class="now")],
-            Code.UNRESOLVABLE,
+            StatusCode.UNRESOLVABLE,
             "pod has unbound immediate PersistentVolumeClaims",
             id="binds at once, and is not bound yet",
         ),
         pytest.param(
             pod("p", "c"),
             [claim(storage_class=None)],
-            Code.UNRESOLVABLE,
+            StatusCode.UNRESOLVABLE,
             "pod has unbound immediate PersistentVolumeClaims",
             id="without a class",
         ),
         pytest.param(
             pod("p", "c"),
             [claim(storage_class="absent")],
-            Code.UNRESOLVABLE,
+            StatusCode.UNRESOLVABLE,
             "pod has unbound immediate PersistentVolumeClaims",
             id="of a class that is not there",
         ),
         pytest.param(
             pod("p", "c"),
             [claim(named="v"), volume()],
-            Code.UNRESOLVABLE,
+            StatusCode.UNRESOLVABLE,
             "pod has unbound immediate PersistentVolumeClaims",
             id="names its volume, and is not bound yet",
         ),
         pytest.param(
             pod("p", volumes=[ephemeral()]),
             [],
-            Code.WAIT,
+            StatusCode.WAIT,
             'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-scratch"',
             id="an ephemeral volume without a claim",
         ),
         pytest.param(
             pod("p", volumes=[ephemeral()]),
             [claim("p-scratch", owner="somebody")],
-            Code.UNRESOLVABLE,
+            StatusCode.UNRESOLVABLE,
             "PVC default/p-scratch was not created for pod default/p",
             id="an ephemeral volume whose claim is another pod's",
         ),
     ],
 )
 def test_pods_that_are_kept_from_all_nodes(
-    of: Pod, objects: Sequence[ApiStruct], code: Code, told: str
+    of: Pod, objects: Sequence[ApiStruct], code: StatusCode, told: str
 ) -> None:
     status = PLUGIN.pre_filter(attempt(of, *objects))
     assert (status.code, status.words) == (code, told)

@@ -12,7 +12,7 @@ from allotment.api.meta import LabelSelector
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim
 from allotment.scheduler.pod import PodInfo
 from allotment.scheduler.volumes.likeness import labels_read, likeness
-from allotment.scheduler.volumes.needs import BIND_CONFLICT, Choice, needs_of
+from allotment.scheduler.volumes.needs import BIND_CONFLICT, VolumeChoice, needs_of
 from allotment.scheduler.volumes.pod_volumes import volumes_of
 from allotment.scheduler.volumes.storage import Storage
 from tests.scheduler.builders import HOSTNAME, ZONE, node, term, where
@@ -101,7 +101,7 @@ def test_claims_get_what_a_plain_search_finds(
         if lacking - makeable:
             assert found == BIND_CONFLICT
         else:
-            assert isinstance(found, Choice)
+            assert isinstance(found, VolumeChoice)
             assert {each.metadata.name: name for each, name in found.given} == {
                 name: chosen for name, chosen in expected.items() if chosen is not None
             }

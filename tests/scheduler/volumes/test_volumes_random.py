@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim, is_bound
 from allotment.scheduler.config.configuration import Configuration
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.event import Tick
 from allotment.scheduler.placement import Placer
 from allotment.scheduler.volumes.pod_volumes import volumes_of
-from allotment.scheduler.volumes.storage import Volume
+from allotment.scheduler.volumes.storage import KnownVolume
 from tests.scheduler.binding.test_binding_volumes import controller
 from tests.scheduler.builders import node
 from tests.scheduler.storage import DRIVER, LOCAL, MADE, claim, kind, pod, volume
@@ -138,7 +138,7 @@ class Walk:
                 continue
             for key in found.named:
                 assert is_bound(claims[key]), f"{each.metadata.name} is bound and {key} is not"
-                reached = Volume(volumes[claims[key].spec.volume_name or ""])
+                reached = KnownVolume(volumes[claims[key].spec.volume_name or ""])
                 assert reached.reached_from(self.world.objects[type(node())][each.spec.node_name])
 
     def check_rest(self) -> None:
@@ -150,8 +150,8 @@ class Walk:
         for each in fresh.pods.values():
             if not each.node and not each.leaving:
                 found = placer.begin(each, self.world.now)
-                found = found if isinstance(found, Refusal) else placer.choose(found)  # type: ignore[assignment]  # or a node
-                assert isinstance(found, Refusal), f"{each.key} waits and would fit on {found}"
+                found = found if isinstance(found, NoNode) else placer.choose(found)  # type: ignore[assignment]  # or a node
+                assert isinstance(found, NoNode), f"{each.key} waits and would fit on {found}"
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -21,7 +21,12 @@ from allotment.api.validation.claim import (
 )
 from allotment.api.validation.claim_status import validate_claim_status
 from allotment.api.validation.device_class import validate_class
-from allotment.api.validation.expressions import EXPRESSION_COST, ExpressionChecker, ExpressionUse, Verdict
+from allotment.api.validation.expressions import (
+    EXPRESSION_COST,
+    CheckedExpression,
+    ExpressionChecker,
+    ExpressionUse,
+)
 from allotment.api.validation.machines import (
     validate_instance_type,
     validate_node_claim,
@@ -57,9 +62,9 @@ from allotment.api.validation.taint_rule import validate_taint_rule
 
 __all__ = [
     "EXPRESSION_COST",
+    "CheckedExpression",
     "ExpressionChecker",
     "ExpressionUse",
-    "Verdict",
     "validate",
     "validate_claim",
     "validate_claim_parameters",

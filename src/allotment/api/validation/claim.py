@@ -28,9 +28,9 @@ from allotment.api.text import some_of
 from allotment.api.validation.configuration import CONFIGURATIONS, check_opaque, check_selectors
 from allotment.api.validation.expressions import (
     EXPRESSION_COST,
+    CheckedExpression,
     ExpressionChecker,
     ExpressionUse,
-    Verdict,
     check_expression,
 )
 from allotment.api.validation.lists import each, each_once, named
@@ -220,7 +220,7 @@ class _RequestCheck:
         else:
             yield from check_expression(derived.expression, ExpressionUse.DERIVED_ATTRIBUTE, at, self._judge)
 
-    def _judge(self, expression: str, use: ExpressionUse) -> Verdict:
+    def _judge(self, expression: str, use: ExpressionUse) -> CheckedExpression:
         verdict = self._check(expression, use)
         self.derived_cost += verdict.cost
         return verdict

@@ -31,7 +31,7 @@ class ExpressionUse(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckedExpression:
     """What a checker found: the compile error with its position, or None; and the static worst-case cost."""
 
     error: str | None = None
@@ -41,7 +41,7 @@ class Verdict:
 class ExpressionChecker(Protocol):
     """Compiles an expression for a use. Must not raise for any text of at most EXPRESSION_LENGTH bytes."""
 
-    def __call__(self, expression: str, use: ExpressionUse, /) -> Verdict: ...
+    def __call__(self, expression: str, use: ExpressionUse, /) -> CheckedExpression: ...
 
 
 def check_expression(

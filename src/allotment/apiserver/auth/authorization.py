@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from allotment.api.status import Forbidden, forbidden
 from allotment.apiserver.auth.follow import Follows
-from allotment.apiserver.auth.identity import Attributes, Decision
+from allotment.apiserver.auth.identity import AccessDecision, Attributes
 from allotment.apiserver.auth.node import NodeAuthorizer
 from allotment.apiserver.auth.rbac import Rbac
 
 MASTERS = "system:masters"
-_MASTER = Decision(True)
+_MASTER = AccessDecision(True)
 
 
 class Authorization:
@@ -22,7 +22,7 @@ class Authorization:
         self.rbac = Rbac(store)
         self.nodes = NodeAuthorizer(store)
 
-    def decide(self, attributes: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> AccessDecision:
         if MASTERS in attributes.identity.groups:
             return _MASTER
         by_node = self.nodes.decide(attributes)
@@ -32,7 +32,7 @@ class Authorization:
         if by_role.allowed or not (by_node.reason or by_role.reason):
             return by_role
         told = (("node", by_node.reason), ("rbac", by_role.reason))
-        return Decision(False, "\n".join(f"{name}: {reason}" for name, reason in told if reason))
+        return AccessDecision(False, "\n".join(f"{name}: {reason}" for name, reason in told if reason))
 
     def require(self, attributes: Attributes) -> None:
         """Raises Forbidden, in Kubernetes' words, if it is not allowed."""

@@ -41,7 +41,7 @@ class Attributes(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class AccessDecision:
     """``reason`` says which rule allowed it, or what is missing. It must not name objects the caller may not see."""
 
     allowed: bool
@@ -51,4 +51,4 @@ class Decision:
 class Authorizer(Protocol):
     """Decides at once, from state in memory."""
 
-    def decide(self, attributes: Attributes) -> Decision: ...
+    def decide(self, attributes: Attributes) -> AccessDecision: ...

@@ -36,7 +36,7 @@ _MANY = 64  # values asked for at once; each is a decision
 
 
 @dataclass(slots=True)
-class Wanted:
+class ImpersonationHeaders:
     """What the headers ask for, as they are."""
 
     name: str = ""
@@ -49,12 +49,12 @@ class Wanted:
         return not (self.uid or self.groups or self.extra)
 
 
-def wanted(headers: Headers) -> Wanted | None:
+def wanted(headers: Headers) -> ImpersonationHeaders | None:
     """Who the headers ask to be; None, as mostly, if they do not."""
     found = [(name, value) for name, value in headers if name.startswith(_PREFIX)]
     if not found:
         return None
-    asked = Wanted()
+    asked = ImpersonationHeaders()
     for name, raw in found:
         value = raw.decode("utf-8", "replace")
         if name == b"impersonate-user":
@@ -104,7 +104,7 @@ def _require(question: Attributes, authorizer: Authorizer) -> None:
         raise refusal(question, decision.reason)
 
 
-def _identity(asked: Wanted, *, constrained: bool) -> Identity:
+def _identity(asked: ImpersonationHeaders, *, constrained: bool) -> Identity:
     groups = list(asked.groups)
     account = account_of(asked.name)
     if not groups and account is not None:
@@ -125,13 +125,13 @@ def _identity(asked: Wanted, *, constrained: bool) -> Identity:
 @dataclass(frozen=True, slots=True)
 class _Mode:
     name: str  # empty for the old way
-    applies: Callable[[Wanted, Identity], bool]
+    applies: Callable[[ImpersonationHeaders, Identity], bool]
 
     @property
     def constrained(self) -> bool:
         return bool(self.name)
 
-    def questions(self, asked: Wanted, attributes: Attributes) -> Iterator[Attributes]:
+    def questions(self, asked: ImpersonationHeaders, attributes: Attributes) -> Iterator[Attributes]:
         """Everything that the sender must be allowed. Raises Forbidden for what nobody is."""
         requester = attributes.identity
         verb, group = "impersonate", ""
@@ -153,7 +153,7 @@ class _Mode:
                     raise refusal(question, "impersonating empty values in extra is not allowed")
                 yield question
 
-    def _user(self, asked: Wanted, question: Attributes) -> Attributes:
+    def _user(self, asked: ImpersonationHeaders, question: Attributes) -> Attributes:
         account, node = account_of(asked.name), _node_of(asked.name)
         if account is not None:
             return msgspec.structs.replace(
@@ -165,7 +165,7 @@ class _Mode:
         return question
 
 
-def _is_own_node(asked: Wanted, requester: Identity) -> bool:
+def _is_own_node(asked: ImpersonationHeaders, requester: Identity) -> bool:
     """A service account on a node, by its pod-bound token, asks to be that node."""
     node = _node_of(asked.name)
     runs_on = requester.extra.get("authentication.kubernetes.io/node-name")
@@ -187,7 +187,7 @@ def _node_of(user: str) -> str:
     return name if name != user and dns_subdomain_problem(name) is None else ""
 
 
-def _told(asked: Wanted) -> str:
+def _told(asked: ImpersonationHeaders) -> str:
     """As Go shows the request, which is what clients of Kubernetes have always been told."""
     groups = _strings(asked.groups) if asked.groups else "[]string(nil)"
     extra = ", ".join(f'"{key}":{_strings(values)}' for key, values in asked.extra.items())

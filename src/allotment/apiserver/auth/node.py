@@ -22,7 +22,7 @@ from functools import lru_cache
 import msgspec
 
 from allotment.apiserver.auth.follow import Follows
-from allotment.apiserver.auth.identity import Attributes, Decision, Identity
+from allotment.apiserver.auth.identity import AccessDecision, Attributes, Identity
 from allotment.apiserver.auth.pod_references import references
 from allotment.apiserver.auth.roles import NODE_RULES, rule
 from allotment.apiserver.store.record import Key, Record
@@ -31,7 +31,7 @@ PREFIX, NODES = "system:node:", "system:nodes"
 LEASES = "kube-node-lease"
 SLICES, NODE_SLICES = "resourceslices.resource.k8s.io", "noderesourceslices.resource.k8s.io"
 
-_YES, _NO = Decision(True), Decision(False)
+_YES, _NO = AccessDecision(True), AccessDecision(False)
 _RULES = tuple(rule(line) for line in NODE_RULES)
 
 
@@ -78,12 +78,12 @@ class NodeAuthorizer:
         store.follow(SLICES, self._slice_changed)
         store.follow(NODE_SLICES, self._slice_changed)
 
-    def decide(self, attributes: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> AccessDecision:
         node = node_name(attributes.identity)
         if node is None:
             return _NO
         if not node:
-            return Decision(False, f'unknown node for user "{attributes.identity.name}"')
+            return AccessDecision(False, f'unknown node for user "{attributes.identity.name}"')
         if not _ever(attributes.verb, attributes.group, attributes.resource, attributes.subresource):
             return _NO
         narrowed = _NARROWED.get((attributes.group, attributes.resource))
@@ -91,59 +91,61 @@ class NodeAuthorizer:
 
     # --- what is narrowed down; the rules have been asked already
 
-    def _in_namespace(self, node: str, asked: Attributes) -> Decision:
+    def _in_namespace(self, node: str, asked: Attributes) -> AccessDecision:
         if asked.subresource and asked.subresource != "token":
-            return Decision(False, "cannot read subresource")
+            return AccessDecision(False, "cannot read subresource")
         if not asked.name:
-            return Decision(False, "No Object name found")
+            return AccessDecision(False, "No Object name found")
         if not asked.namespace:
-            return Decision(False, "can only read namespaced object of this type")
+            return AccessDecision(False, "can only read namespaced object of this type")
         return self._related(node, asked)
 
-    def _related(self, node: str, asked: Attributes) -> Decision:
+    def _related(self, node: str, asked: Attributes) -> AccessDecision:
         resource = f"{asked.resource}.{asked.group}" if asked.group else asked.resource
         wanted = (resource, asked.name)
         for key, pod in self._pods.get(node, {}).items():
             if key.namespace == asked.namespace and wanted in _references(pod):
                 return _YES
-        return Decision(False, f"no relationship found between node '{node}' and this object")
+        return AccessDecision(False, f"no relationship found between node '{node}' and this object")
 
-    def _pod(self, node: str, asked: Attributes) -> Decision:
+    def _pod(self, node: str, asked: Attributes) -> AccessDecision:
         if asked.verb in ("list", "watch") and ("spec.nodeName", node) in asked.fields:
             return _YES
         if asked.verb in ("get", "list", "watch") or asked.subresource == "eviction":
             if not asked.name:
-                return Decision(False, "can only list/watch pods with spec.nodeName field selector")
+                return AccessDecision(False, "can only list/watch pods with spec.nodeName field selector")
             if Key("pods", asked.namespace, asked.name) not in self._pods.get(node, {}):
-                return Decision(False, f"no relationship found between node '{node}' and this object")
+                return AccessDecision(False, f"no relationship found between node '{node}' and this object")
         return _YES  # of other writes, admission sees whose pod it is
 
-    def _node(self, node: str, asked: Attributes) -> Decision:
+    def _node(self, node: str, asked: Attributes) -> AccessDecision:
         if asked.verb not in ("get", "list", "watch") or asked.name == node:
             return _YES  # of writes, admission sees which Node it is
         if not asked.name:
-            return Decision(False, f"node '{node}' cannot read all nodes, only its own Node object")
-        return Decision(False, f"node '{node}' cannot read '{asked.name}', only its own Node object")
+            return AccessDecision(False, f"node '{node}' cannot read all nodes, only its own Node object")
+        return AccessDecision(False, f"node '{node}' cannot read '{asked.name}', only its own Node object")
 
-    def _lease(self, node: str, asked: Attributes) -> Decision:
+    def _lease(self, node: str, asked: Attributes) -> AccessDecision:
         if asked.namespace != LEASES:
-            return Decision(False, f'can only access leases in the "{LEASES}" system namespace')
+            return AccessDecision(False, f'can only access leases in the "{LEASES}" system namespace')
         if asked.verb != "create" and asked.name != node:
-            return Decision(False, "can only access node lease with the same name as the requesting node")
+            return AccessDecision(
+                False, "can only access node lease with the same name as the requesting node"
+            )
         return _YES
 
-    def _slice(self, node: str, asked: Attributes) -> Decision:
+    def _slice(self, node: str, asked: Attributes) -> AccessDecision:
         if asked.verb == "create":
             return _YES  # admission sees for which node
         if asked.verb in ("list", "watch", "deletecollection"):
             if ("spec.nodeName", node) in asked.fields:
                 return _YES
-            return Decision(
+            return AccessDecision(
                 False, f"can only list/watch/deletecollection {asked.resource} with nodeName field selector"
             )
         if self._slices.get(Key(f"{asked.resource}.{asked.group}", "", asked.name)) == node:
             return _YES
-        return Decision(False, f"no relationship found between node '{node}' and this object")
+        return AccessDecision(False, f"no relationship found between node '{node}' and this object")
 
     # --- following the store
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from allotment.apiserver.auth.follow import Follows
-from allotment.apiserver.auth.identity import Attributes, Decision, Identity
+from allotment.apiserver.auth.identity import AccessDecision, Attributes, Identity
 from allotment.apiserver.auth.rule import Rule
 from allotment.apiserver.auth.selector import selects
 from allotment.apiserver.store.record import Key, Obj, Record
@@ -32,7 +32,7 @@ ROLES, CLUSTER_ROLES = f"roles.{GROUP}", f"clusterroles.{GROUP}"
 ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS = f"rolebindings.{GROUP}", f"clusterrolebindings.{GROUP}"
 
 _REMEMBERED = 4096  # subjects with a namespace; and per subject, questions
-_NO = Decision(False)
+_NO = AccessDecision(False)
 
 
 class Granted(NamedTuple):
@@ -66,8 +66,8 @@ class _ClusterRole:
 class _Answer:
     """Who grants a verb on a resource: to any name, and to single names that an earlier binding grants."""
 
-    any: Decision  # a refusal if nobody does
-    names: dict[str, Decision] = field(default_factory=dict)
+    any: AccessDecision  # a refusal if nobody does
+    names: dict[str, AccessDecision] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class _Grants:
     """All that one subject may do in one namespace, and the answers worked out so far."""
 
     rules: tuple[Granted, ...]
-    refusal: Decision
+    refusal: AccessDecision
     answers: dict[tuple[str, str, str, str], _Answer] = field(default_factory=dict)
 
 
@@ -95,7 +95,7 @@ class Rbac:
 
     # --- decisions
 
-    def decide(self, attributes: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> AccessDecision:
         identity = attributes.identity
         grants = self._grants_of(identity, attributes.namespace)
         if not attributes.resource:
@@ -218,7 +218,7 @@ def _answer(grants: _Grants, question: tuple[str, str, str, str]) -> _Answer:
     for rule, source in grants.rules:
         if not rule.holds_for_resource(*question):
             continue
-        decision = Decision(True, f"RBAC: allowed by {source}")
+        decision = AccessDecision(True, f"RBAC: allowed by {source}")
         if not rule.names:
             answer.any = decision
             break
@@ -227,17 +227,17 @@ def _answer(grants: _Grants, question: tuple[str, str, str, str]) -> _Answer:
     return answer
 
 
-def _by_path(grants: _Grants, verb: str, path: str) -> Decision:
+def _by_path(grants: _Grants, verb: str, path: str) -> AccessDecision:
     for rule, source in grants.rules:
         if rule.paths and rule.holds_for_path(verb, path):
-            return Decision(True, f"RBAC: allowed by {source}")
+            return AccessDecision(True, f"RBAC: allowed by {source}")
     return grants.refusal
 
 
-def _refusal(missing: list[str]) -> Decision:
+def _refusal(missing: list[str]) -> AccessDecision:
     if not missing:
         return _NO
-    return Decision(False, "RBAC: " + (missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"))
+    return AccessDecision(False, "RBAC: " + (missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"))
 
 
 def _rules(role: Obj) -> tuple[Rule, ...]:

@@ -40,19 +40,19 @@ from allotment.apiserver.auth.identity import ANONYMOUS, Attributes, Authorizer,
 from allotment.apiserver.auth.impersonation import impersonated
 from allotment.apiserver.http.browser import check_page
 from allotment.apiserver.http.deadline import Deadlines
-from allotment.apiserver.http.discovery import Discovery
-from allotment.apiserver.http.holdings import Holdings
-from allotment.apiserver.http.metrics import Labels, Metrics
+from allotment.apiserver.http.discovery import DiscoveryDocuments
+from allotment.apiserver.http.holdings import BufferHoldings
+from allotment.apiserver.http.metrics import Labels, ServerMetrics
 from allotment.apiserver.http.negotiation import accepted
 from allotment.apiserver.http.pages import Pages
 from allotment.apiserver.http.paths import Paths
-from allotment.apiserver.http.priority import EXEMPT, PROBES, Place, place_of, width_of
-from allotment.apiserver.http.reply import Reply, Stream, warning_headers, whole
-from allotment.apiserver.http.request import Disconnected, Request
+from allotment.apiserver.http.priority import EXEMPT, PROBES, QueuePlace, place_of, width_of
+from allotment.apiserver.http.reply import Response, StreamResponse, warning_headers, whole
+from allotment.apiserver.http.request import ClientGone, Request
 from allotment.apiserver.http.resources import Resources, attributes_of, check_verb
 from allotment.apiserver.http.route import Target, target_of
 from allotment.apiserver.http.seats import Seats, too_many
-from allotment.apiserver.registry.catalogue import Catalogue, Served
+from allotment.apiserver.registry.catalogue import ResourceCatalogue, ServedResource
 from allotment.apiserver.registry.review import Review
 from allotment.apiserver.store.errors import CommitFailed, DiskFull, ObjectTooLarge, Overloaded, StoreError
 
@@ -73,10 +73,10 @@ _WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
-Work = Callable[[], Awaitable[Reply | Stream]]
+Work = Callable[[], Awaitable[Response | StreamResponse]]
 """What is left to do for a request that may be answered, once its body is here."""
 
-Send = Callable[[Reply | Stream], Awaitable[None]]
+Send = Callable[[Response | StreamResponse], Awaitable[None]]
 """How an answer gets to whoever asked; returns when all of it has."""
 
 
@@ -86,27 +86,27 @@ class App:
 
     def __init__(
         self,
-        catalogue: Catalogue,
+        catalogue: ResourceCatalogue,
         resources: Resources,
         paths: Paths,
         authentication: Authentication,
         authorizer: Authorizer,
-        metrics: Metrics,
+        metrics: ServerMetrics,
         names: Collection[str] = (),
     ) -> None:
         self._catalogue = catalogue
         self._resources = resources
-        self._discovery = Discovery(catalogue)
+        self._discovery = DiscoveryDocuments(catalogue)
         self._paths = paths
         self._authentication = authentication
         self._authorizer = authorizer
         self._metrics = metrics
-        self._streams: set[Stream] = set()
+        self._streams: set[StreamResponse] = set()
         self._ending = False
         self._names = names
         self._watches_of: dict[str, int] = {}  # by user
-        self._bodies: Holdings[Request] = Holdings(MAX_BODIES, MAX_BODIES_EACH)
-        self._bodies_of_exempt: Holdings[Request] = Holdings(MAX_BODIES, MAX_BODIES)
+        self._bodies: BufferHoldings[Request] = BufferHoldings(MAX_BODIES, MAX_BODIES_EACH)
+        self._bodies_of_exempt: BufferHoldings[Request] = BufferHoldings(MAX_BODIES, MAX_BODIES)
         self.seats = Seats(metrics)
         self.pages: Pages | None = None
         self.requests = 0
@@ -137,11 +137,11 @@ class App:
         told = {"content-type": answer.content_type.decode()}
         for name, value in answer.headers:
             told[name.decode()] = value.decode("latin-1")
-        return answer.status, told, answer.lines if isinstance(answer, Stream) else answer.body
+        return answer.status, told, answer.lines if isinstance(answer, StreamResponse) else answer.body
 
     async def answer(
         self, request: Request, send: Send | None = None, *, queued: bool = True
-    ) -> Reply | Stream:
+    ) -> Response | StreamResponse:
         """The answer to a request, sent where that is asked for; failures are answers, too. Raises Disconnected.
 
         ``queued`` is false for callers in this process, who would else wait for the seats of those who they work for.
@@ -149,11 +149,11 @@ class App:
         told = _Told(request, perf_counter())
         try:
             answer = await self._in_time(request, told) if queued else await self._answered(request, told)
-        except Disconnected:
+        except ClientGone:
             raise
         except Exception as exc:
-            answer = Reply.error(_as_status(exc, request))
-        if isinstance(answer, Stream):
+            answer = Response.error(_as_status(exc, request))
+        if isinstance(answer, StreamResponse):
             answer.lines = self._watched(answer, answer.lines, told)
             if send is not None:
                 await send(answer)
@@ -171,7 +171,7 @@ class App:
         self._metrics.closed_streams += 1
         log.warning("closed a connection whose reader left too much unread", extra={"user": user})
 
-    def follow_connections(self, unsent: Holdings[Any], connections: Sized) -> None:
+    def follow_connections(self, unsent: BufferHoldings[Any], connections: Sized) -> None:
         """Tells of what a listener's peers hold."""
         self._metrics.held = lambda: (
             ("allotment_connections", "Connections that are open.", len(connections)),
@@ -191,7 +191,7 @@ class App:
 
     # --- from the head to the answer ---
 
-    async def _in_time(self, request: Request, told: _Told) -> Reply | Stream:
+    async def _in_time(self, request: Request, told: _Told) -> Response | StreamResponse:
         """In its turn, and within the request's deadline."""
         told.queued = True
         if request.flag("watch") or self._is_page(request.path):
@@ -213,7 +213,7 @@ class App:
         finally:
             self.deadlines.end(task)
 
-    async def _answered(self, request: Request, told: _Told) -> Reply | Stream:
+    async def _answered(self, request: Request, told: _Told) -> Response | StreamResponse:
         self.requests += 1
         reading = request.method in _READING
         self._metrics.reading += reading
@@ -225,7 +225,7 @@ class App:
             self._metrics.reading -= reading
             self._metrics.mutating -= not reading
 
-    async def _judged_and_done(self, request: Request, told: _Told) -> Reply | Stream:
+    async def _judged_and_done(self, request: Request, told: _Told) -> Response | StreamResponse:
         refusal = work = None
         try:
             work = self._work(request, told)
@@ -234,7 +234,7 @@ class App:
         if told.queued:
             told.place = place_of(told.identity or ANONYMOUS, told.target, request.address)
             if told.place.level is not None and request.path.startswith(_PROBES):
-                told.place = Place(PROBES, request.address)
+                told.place = QueuePlace(PROBES, request.address)
             request.flow = told.place.flow
             request.pause = partial(self.seats.pause, told.place)
         if work is None:
@@ -250,7 +250,7 @@ class App:
         finally:
             bodies.drop(told.place.flow, request)
 
-    async def _seated(self, work: Work, told: _Told) -> Reply | Stream:
+    async def _seated(self, work: Work, told: _Told) -> Response | StreamResponse:
         if told.place.level is None:
             answer = await work()
         else:
@@ -259,11 +259,11 @@ class App:
                 answer = await work()
             finally:
                 self.seats.leave(seat)
-        if isinstance(answer, Stream):
+        if isinstance(answer, StreamResponse):
             self._check_watches(told)
         return answer
 
-    async def _body(self, request: Request, place: Place, bodies: Holdings[Request]) -> bytes:
+    async def _body(self, request: Request, place: QueuePlace, bodies: BufferHoldings[Request]) -> bytes:
         """Raises TooManyRequests if bodies that are not answered yet would be too many bytes."""
 
         def counted(size: int) -> None:
@@ -281,7 +281,7 @@ class App:
             self._metrics.rejected += 1
             raise too_many()
 
-    def _in_pieces(self, answer: Reply, request: Request) -> Stream:
+    def _in_pieces(self, answer: Response, request: Request) -> StreamResponse:
         """A long reply, made as its reader takes it: whenever there is room, and it is their turn."""
 
         async def lines() -> AsyncGenerator[bytes, None]:
@@ -292,7 +292,7 @@ class App:
                 yield cast(bytes, piece)  # or a view of stored bytes: an exchange writes either
                 del piece
 
-        return Stream(lines(), _nothing, answer.headers, answer.status, answer.content_type)
+        return StreamResponse(lines(), _nothing, answer.headers, answer.status, answer.content_type)
 
     def _work(self, request: Request, told: _Told) -> Work:
         """Everything that can be said of a request before its body is here. Raises StatusError."""
@@ -329,14 +329,14 @@ class App:
         return partial(self._of_resource, request, target, verb, served, identity)
 
     async def _of_resource(
-        self, request: Request, target: Target, verb: str, served: Served, identity: Identity
-    ) -> Reply | Stream:
+        self, request: Request, target: Target, verb: str, served: ServedResource, identity: Identity
+    ) -> Response | StreamResponse:
         answer = await self._resources.answer(request, target, verb, served, identity)
         if served.deprecated:
             answer.headers += warning_headers([served.warning])
         return answer
 
-    async def _other(self, request: Request) -> Reply:
+    async def _other(self, request: Request) -> Response:
         found = self._discovery.find(request.path, accepted(request.header(b"accept")))
         if found is None:
             found = await self._paths.find(request)
@@ -362,7 +362,7 @@ class App:
         return partial(pages.answer, request, who)
 
     async def _watched(
-        self, stream: Stream, lines: AsyncGenerator[bytes, None], told: _Told
+        self, stream: StreamResponse, lines: AsyncGenerator[bytes, None], told: _Told
     ) -> AsyncGenerator[bytes, None]:
         """The lines of a watch, which counts from the first to the last."""
         self.watches += 1
@@ -488,7 +488,7 @@ def _verb(request: Request, target: Target) -> str:
     return _VERBS.get(method, method.lower())
 
 
-def _check_scope(served: Served, target: Target) -> None:
+def _check_scope(served: ServedResource, target: Target) -> None:
     """A namespace in the path of a cluster-scoped kind names nothing; of namespaces it is their own name."""
     resource = served.resource
     itself = resource.id == "namespaces" and target.name == target.namespace

@@ -18,9 +18,9 @@ from allotment.apiserver.http import limits
 from allotment.apiserver.http.app import App
 from allotment.apiserver.http.deadline import Deadline
 from allotment.apiserver.http.exchange import Exchange
-from allotment.apiserver.http.holdings import Holdings
+from allotment.apiserver.http.holdings import BufferHoldings
 from allotment.apiserver.http.parser import Head, Parser
-from allotment.apiserver.http.reply import Reply
+from allotment.apiserver.http.reply import Response
 from allotment.apiserver.http.response import head_of, length_of
 
 
@@ -32,7 +32,7 @@ class House(Protocol):
     """What the connections of a listener share."""
 
     app: App
-    unsent: Holdings[Connection]
+    unsent: BufferHoldings[HttpConnection]
     """What peers have not read, by user."""
     tasks: set[asyncio.Task[None]]
     """Requests that are being answered."""
@@ -40,16 +40,16 @@ class House(Protocol):
     date: bytes
     stopping: bool
 
-    def come(self, connection: Connection) -> None:
+    def come(self, connection: HttpConnection) -> None:
         """Another peer is there; one of whoever has the most may have to go."""
 
-    def gone(self, connection: Connection) -> None: ...
+    def gone(self, connection: HttpConnection) -> None: ...
 
-    def moved(self, connection: Connection, owner: str) -> None:
+    def moved(self, connection: HttpConnection, owner: str) -> None:
         """A connection turns out to be somebody else's."""
 
 
-class Connection(asyncio.BufferedProtocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """``certificate`` is the peer's own (DER), if TLS verified one; ``writable`` is there while it has to be waited for.
     ``owner`` is the user that it has proved to be, or else its ``address``."""
 
@@ -72,7 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         self._latest: Exchange | None = None
         self._running: Exchange | None = None
         self._waiting: deque[Exchange] = deque()  # sent before the last one was answered
-        self._refusal: Reply | None = None  # of what came behind those, the last that was read
+        self._refusal: Response | None = None  # of what came behind those, the last that was read
         self._reading = True
         self._stall_timer: TimerHandle | None = None
         self._wait_timer: TimerHandle | None = None
@@ -287,7 +287,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _refuse(self, error: StatusError) -> None:
         """Ends the connection over what cannot be read, when all that came before has been answered."""
-        self._refusal = Reply.error(error)
+        self._refusal = Response.error(error)
         self._arriving = False
         self._deadline.lift()
         broken = self._latest

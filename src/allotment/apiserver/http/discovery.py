@@ -10,8 +10,8 @@ import hashlib
 from collections.abc import Iterable
 
 from allotment.apiserver.http.negotiation import Accepted
-from allotment.apiserver.http.reply import Reply, encode
-from allotment.apiserver.registry.catalogue import Catalogue, Served
+from allotment.apiserver.http.reply import Response, encode
+from allotment.apiserver.registry.catalogue import ResourceCatalogue, ServedResource
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.review import Review
 from allotment.apiserver.store.record import Obj
@@ -20,15 +20,15 @@ _AGGREGATED = "APIGroupDiscoveryList"
 _VERSIONS = ("v2", "v2beta1")
 
 
-class Discovery:
+class DiscoveryDocuments:
     """The discovery documents of a catalogue."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: ResourceCatalogue) -> None:
         self._catalogue = catalogue
-        self._made: dict[str, Reply] = {}
+        self._made: dict[str, Response] = {}
         self._changes = -1
 
-    def find(self, path: str, accepted: tuple[Accepted, ...]) -> Reply | None:
+    def find(self, path: str, accepted: tuple[Accepted, ...]) -> Response | None:
         """The document at a path, in the form that the client likes best; None if there is none."""
         if self._changes != self._catalogue.changes:
             self._made = dict(self._documents())
@@ -42,13 +42,13 @@ class Discovery:
                     break
         return self._made.get(path)
 
-    def _documents(self) -> Iterable[tuple[str, Reply]]:
+    def _documents(self) -> Iterable[tuple[str, Response]]:
         groups = self._catalogue.groups()
-        yield "/api", Reply.of(_core_versions(groups.get("", [])))
+        yield "/api", Response.of(_core_versions(groups.get("", [])))
         named = {group: versions for group, versions in groups.items() if group}
         yield (
             "/apis",
-            Reply.of(
+            Response.of(
                 {
                     "kind": "APIGroupList",
                     "apiVersion": "v1",
@@ -60,7 +60,7 @@ class Discovery:
             if group:
                 yield (
                     f"/apis/{group}",
-                    Reply.of({"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)}),
+                    Response.of({"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)}),
                 )
             for version in versions:
                 api_version = f"{group}/{version}" if group else version
@@ -72,7 +72,7 @@ class Discovery:
                 ]
                 yield (
                     path,
-                    Reply.of(
+                    Response.of(
                         {
                             "kind": "APIResourceList",
                             "apiVersion": "v1",
@@ -85,7 +85,7 @@ class Discovery:
             yield f"/api;{form}", self._aggregated(form, {"": groups.get("", [])})
             yield f"/apis;{form}", self._aggregated(form, named)
 
-    def _aggregated(self, form: str, groups: dict[str, list[str]]) -> Reply:
+    def _aggregated(self, form: str, groups: dict[str, list[str]]) -> Response:
         items = []
         for group, versions in groups.items():
             told = [
@@ -111,7 +111,7 @@ class Discovery:
         )
         content_type = f"application/json;g=apidiscovery.k8s.io;v={form};as={_AGGREGATED}"
         tag = f'"{hashlib.sha256(body).hexdigest().upper()}"'.encode()
-        return Reply(
+        return Response(
             200,
             body,
             content_type.encode(),
@@ -132,7 +132,7 @@ def _group(group: str, versions: list[str]) -> Obj:
     return {"name": group, "versions": told, "preferredVersion": told[0]}
 
 
-def _entries(served: Served | Review) -> Iterable[Obj]:
+def _entries(served: ServedResource | Review) -> Iterable[Obj]:
     """A resource and its subresources, as APIResourceList has them."""
     if isinstance(served, Review):
         yield {
@@ -171,7 +171,7 @@ def _entries(served: Served | Review) -> Iterable[Obj]:
         yield told
 
 
-def _discovered(served: Served | Review, group: str, version: str) -> Obj:
+def _discovered(served: ServedResource | Review, group: str, version: str) -> Obj:
     """The same as aggregated discovery has it."""
     if isinstance(served, Review):
         return {
@@ -208,7 +208,7 @@ def _discovered(served: Served | Review, group: str, version: str) -> Obj:
     return told
 
 
-def _subresources(served: Served) -> Iterable[tuple[str, str, str, list[str]]]:
+def _subresources(served: ServedResource) -> Iterable[tuple[str, str, str, list[str]]]:
     """Name, apiVersion and kind of the body, verbs."""
     resource = served.resource
     found = [(name, each.api_version, each.kind, ["create"]) for name, each in resource.actions.items()]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from allotment.apiserver.http.openapi import Documents, build
-from allotment.apiserver.http.reply import Reply
+from allotment.apiserver.http.reply import Response
 from allotment.apiserver.http.request import Request
-from allotment.apiserver.registry.catalogue import Catalogue
+from allotment.apiserver.registry.catalogue import ResourceCatalogue
 
 _ROOT = "/openapi/v3"
 _SECOND = "/openapi/v2"
@@ -25,18 +25,18 @@ _SECOND_PROTOBUF = b"".join(  # a gnostic Document: swagger, info (title, versio
 class OpenApi:
     """The documents of a catalogue, made again when it has changed."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: ResourceCatalogue) -> None:
         self._catalogue = catalogue
         self._documents: Documents | None = None
         self._changes = -1
 
-    def find(self, request: Request) -> Reply | None:
+    def find(self, request: Request) -> Response | None:
         """The document that a request asks for; None if there is none. One that the client has is not sent again."""
         path = request.path.rstrip("/")
         if path == _SECOND:
             return _second(request)
         if path == _ROOT:
-            return Reply(200, self._current().index())
+            return Response(200, self._current().index())
         if not path.startswith(_ROOT + "/"):
             return None
         documents, name = self._current(), path[len(_ROOT) + 1 :]
@@ -46,8 +46,8 @@ class OpenApi:
             if "hash" not in request.query:
                 headers[1] = (b"cache-control", b"no-cache, private")
             if request.header(b"if-none-match") == tag:
-                return Reply(304, b"", headers=headers)
-            return Reply(200, documents.document(name), headers=headers)
+                return Response(304, b"", headers=headers)
+            return Response(200, documents.document(name), headers=headers)
         except KeyError:
             return None
 
@@ -58,12 +58,12 @@ class OpenApi:
         return self._documents
 
 
-def _second(request: Request) -> Reply:
+def _second(request: Request) -> Response:
     """OpenAPI 2 without any kind in it.
 
     kubectl asks for it, in protobuf only, before it sends what is in a ``kind: List``, and lets pass what it does not find;
     the kinds are in version 3, and the server checks what it is sent.
     """
     if "protobuf" in request.header(b"accept"):
-        return Reply(200, _SECOND_PROTOBUF, b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
-    return Reply.of({"swagger": "2.0", "info": {"title": _TITLE, "version": "v1"}, "paths": {}})
+        return Response(200, _SECOND_PROTOBUF, b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+    return Response.of({"swagger": "2.0", "info": {"title": _TITLE, "version": "v1"}, "paths": {}})

@@ -20,14 +20,14 @@ import httptools
 from allotment.apiserver.http import limits
 from allotment.apiserver.http.app import App
 from allotment.apiserver.http.parser import Head
-from allotment.apiserver.http.reply import Reply, Stream
-from allotment.apiserver.http.request import Disconnected, Request
+from allotment.apiserver.http.reply import Response, StreamResponse
+from allotment.apiserver.http.request import ClientGone, Request
 from allotment.apiserver.http.response import CHUNKED, CONTINUE, LAST_CHUNK, head_of, length_of
 
 log = logging.getLogger("allotment.apiserver")
 
 
-class Line(Protocol):
+class PeerConnection(Protocol):
     """The connection that an exchange is held over, as far as the exchange knows it."""
 
     loop: asyncio.AbstractEventLoop
@@ -80,7 +80,7 @@ class Exchange:
         "task",
     )
 
-    def __init__(self, line: Line, head: Head) -> None:
+    def __init__(self, line: PeerConnection, head: Head) -> None:
         """Raises httptools' error for a URL that is none."""
         parsed = httptools.parse_url(head.url)
         path = (parsed.path or b"/").decode("ascii")
@@ -112,7 +112,7 @@ class Exchange:
         request.judged = self._line.is_of
         try:
             await app.answer(request, self._reply)
-        except Disconnected:
+        except ClientGone:
             pass
         except Exception:
             log.exception("reply failed: %s %s", head.method, self._path)
@@ -149,7 +149,7 @@ class Exchange:
         while self.more and not self._body and not self.disconnected:
             await self._wait()
         if self.disconnected:
-            raise Disconnected
+            raise ClientGone
         piece, self._body = bytes(self._body), b""
         return piece, self.more
 
@@ -168,11 +168,11 @@ class Exchange:
 
     # --- what it gets ---
 
-    async def _reply(self, answer: Reply | Stream) -> None:
+    async def _reply(self, answer: Response | StreamResponse) -> None:
         self.begun = True
         if self.continues and self.more:  # its body may come now or not: who could tell it from a request?
             self.continues = self.keep_alive = False
-        if isinstance(answer, Stream):
+        if isinstance(answer, StreamResponse):
             await self._stream(answer)
         else:
             head = head_of(answer, length_of(answer.body), self._line.date, self.keep_alive)
@@ -182,7 +182,7 @@ class Exchange:
             self.wake()
             self._line.answered(self)
 
-    async def _stream(self, answer: Stream) -> None:
+    async def _stream(self, answer: StreamResponse) -> None:
         """In chunks, or to the end of the connection for a peer of HTTP/1.0."""
         chunks = self._head.chunks
         async with aclosing(answer.lines) as lines:

@@ -28,7 +28,7 @@ _REMEMBERED = 10_000
 """Flows that are remembered although they have no request, so that they pay for what they had while others waited."""
 
 
-class State(Enum):
+class TicketState(Enum):
     QUEUED = "queued"
     SEATED = "seated"
     REFUSED = "refused"
@@ -54,7 +54,7 @@ class Ticket:
     flow: str
     width: int
     pressing: bool = False
-    state: State = State.QUEUED
+    state: TicketState = TicketState.QUEUED
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class _Flow:
     entry: tuple[int, int, str] | None = None
 
 
-class Queues:
+class FairQueues:
     """One level. What :meth:`arrive`, :meth:`leave` and :meth:`turn` return are tickets whose state has changed."""
 
     def __init__(self, level: Level) -> None:
@@ -100,14 +100,14 @@ class Queues:
 
     def leave(self, ticket: Ticket) -> list[Ticket]:
         """A request is over, or nobody waits for it any more. Does nothing for one that was refused or has left."""
-        if ticket.state is State.SEATED:
+        if ticket.state is TicketState.SEATED:
             self.seated -= ticket.width
             self.executing -= 1
-        elif ticket.state is State.QUEUED:
+        elif ticket.state is TicketState.QUEUED:
             self._unqueue(ticket)
         else:
             return []
-        ticket.state = State.GONE
+        ticket.state = TicketState.GONE
         return self._seat() if self.waiting else []
 
     def turn(self) -> list[Ticket]:
@@ -125,7 +125,7 @@ class Queues:
         flow = self._flows.get(ticket.flow)
         length = len(flow.waiting) if flow is not None else 0
         if length >= self.level.flow_queue:
-            ticket.state = State.REFUSED
+            ticket.state = TicketState.REFUSED
             return [ticket]
         if self.waiting < self.level.queue:
             return []
@@ -135,7 +135,7 @@ class Queues:
             victim = next((each for each in reversed(longest.waiting) if not each.pressing), ticket)
         if victim is not ticket:
             self._unqueue(victim)
-        victim.state = State.REFUSED
+        victim.state = TicketState.REFUSED
         return [victim]
 
     def _unqueue(self, ticket: Ticket) -> None:
@@ -176,7 +176,7 @@ class Queues:
         return not self.seated or self.seated + ticket.width <= self.level.seats
 
     def _begin(self, ticket: Ticket) -> None:
-        ticket.state = State.SEATED
+        ticket.state = TicketState.SEATED
         self.seated += ticket.width
         self.executing += 1
         self.dispatched += 1
@@ -197,7 +197,7 @@ class Queues:
         assert self.seated <= self.level.seats or len(widths) == 1, "more seats are taken than there are"
         waiting = [ticket for flow in self._flows.values() for ticket in flow.waiting]
         assert self.waiting == len(waiting)
-        assert all(ticket.state is State.QUEUED for ticket in waiting)
+        assert all(ticket.state is TicketState.QUEUED for ticket in waiting)
         assert sum(not ticket.pressing for ticket in waiting) <= self.level.queue
         for name, flow in self._flows.items():
             assert (flow.entry is not None) == bool(flow.waiting), f"{name} waits and is not in line"

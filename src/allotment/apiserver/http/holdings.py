@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T", bound=Hashable)
 
 
-class Holdings(Generic[T]):
+class BufferHoldings(Generic[T]):
     """``most`` bytes in all, ``most_each`` of one owner."""
 
     def __init__(self, most: int, most_each: int) -> None:

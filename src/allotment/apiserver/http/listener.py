@@ -16,8 +16,8 @@ from email.utils import formatdate
 
 from allotment.apiserver.http import limits
 from allotment.apiserver.http.app import App
-from allotment.apiserver.http.connection import Connection
-from allotment.apiserver.http.holdings import Holdings
+from allotment.apiserver.http.connection import HttpConnection
+from allotment.apiserver.http.holdings import BufferHoldings
 
 _NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", 25 if sys.platform == "linux" else None)
 """Python's socket module names it from 3.12 on."""
@@ -30,10 +30,12 @@ class Listener:
 
     def __init__(self, app: App, host: str, port: int, tls: ssl.SSLContext | None) -> None:
         self.app = app
-        self.connections: set[Connection] = set()
-        self.unsent: Holdings[Connection] = Holdings(limits.MAX_UNSENT, limits.MAX_UNSENT_EACH)
+        self.connections: set[HttpConnection] = set()
+        self.unsent: BufferHoldings[HttpConnection] = BufferHoldings(
+            limits.MAX_UNSENT, limits.MAX_UNSENT_EACH
+        )
         self.max_connections = limits.MAX_CONNECTIONS
-        self._owned: dict[str, dict[Connection, None]] = {}  # connections by owner, the oldest first
+        self._owned: dict[str, dict[HttpConnection, None]] = {}  # connections by owner, the oldest first
         self.tasks: set[asyncio.Task[None]] = set()
         self.buffer = memoryview(bytearray(limits.READ_AT_ONCE))
         self.date = b""  # the header, as it is now
@@ -49,7 +51,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         self._clock = asyncio.create_task(self._tell_the_time())
         self._server = await loop.create_server(
-            lambda: Connection(self, loop),
+            lambda: HttpConnection(self, loop),
             self._host,
             self._port,
             ssl=self._tls,
@@ -68,7 +70,7 @@ class Listener:
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
-    def come(self, connection: Connection) -> None:
+    def come(self, connection: HttpConnection) -> None:
         """Whoever comes is let in: it may be an administrator. When there are too many connections, one has to go of
         whoever has most, rather one on which nothing happens."""
         if len(self.connections) >= self.max_connections:
@@ -79,14 +81,14 @@ class Listener:
         self.connections.add(connection)
         self._owned.setdefault(connection.owner, {})[connection] = None
 
-    def gone(self, connection: Connection) -> None:
+    def gone(self, connection: HttpConnection) -> None:
         self.connections.discard(connection)
         owned = self._owned.get(connection.owner, {})
         owned.pop(connection, None)
         if not owned:
             self._owned.pop(connection.owner, None)
 
-    def moved(self, connection: Connection, owner: str) -> None:
+    def moved(self, connection: HttpConnection, owner: str) -> None:
         known = connection in self.connections
         self.gone(connection)
         connection.owner = owner

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from allotment.apiserver.http.fairness import Queues
+from allotment.apiserver.http.fairness import FairQueues
 from allotment.apiserver.store.store import Store
 
 _SECONDS = (
@@ -63,7 +63,7 @@ class _Series:
             self.seconds += seconds
 
 
-class Metrics(Collector):
+class ServerMetrics(Collector):
     """One server's numbers. Label values come from the catalogue, never from a client, so there are few."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Metrics(Collector):
         self.is_served: Callable[[str, str, str], bool] = lambda group, version, plural: True
         self.closed_streams = 0  # whose readers left too much unread
         self.held: Callable[[], Iterable[tuple[str, str, int]]] = tuple  # gauges: name, meaning, value
-        self._queues: Iterable[Queues] = ()
+        self._queues: Iterable[FairQueues] = ()
         self._refused: dict[tuple[str, str], int] = {}  # by level and reason
         self._requests: dict[Labels, _Series] = {}
         self._watches: dict[Labels, int] = {}
@@ -111,7 +111,7 @@ class Metrics(Collector):
         self.rejected += 1
         self._refused[level, reason] = self._refused.get((level, reason), 0) + 1
 
-    def follow_queues(self, queues: Iterable[Queues]) -> None:
+    def follow_queues(self, queues: Iterable[FairQueues]) -> None:
         """Tells how many requests of each level are answered and wait."""
         self._queues = queues
 

@@ -9,8 +9,8 @@ from allotment.api.selection import SelectorError, parse_fields, parse_labels
 from allotment.api.status import BadRequest, invalid
 from allotment.apiserver.auth.identity import Identity
 from allotment.apiserver.http.request import Request
-from allotment.apiserver.registry.call import Call, FieldValidation
-from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.call import FieldValidation, WriteContext
+from allotment.apiserver.registry.catalogue import ServedResource
 from allotment.apiserver.registry.reads import ListOptions
 from allotment.apiserver.registry.selection import Selection
 
@@ -18,7 +18,7 @@ MAX_MANAGER = 128
 _VALIDATIONS = {choice.value: choice for choice in FieldValidation}
 
 
-def list_options(request: Request, served: Served, watch: bool) -> ListOptions:
+def list_options(request: Request, served: ServedResource, watch: bool) -> ListOptions:
     """Raises BadRequest and Invalid."""
     query = request.query
     if not query:
@@ -43,7 +43,7 @@ def list_options(request: Request, served: Served, watch: bool) -> ListOptions:
     return options
 
 
-def call_of(request: Request, identity: Identity, now: str, verb: str, apply: bool = False) -> Call:
+def call_of(request: Request, identity: Identity, now: str, verb: str, apply: bool = False) -> WriteContext:
     """Raises Invalid."""
     query = request.query
     manager = query.get("fieldManager", "")
@@ -53,7 +53,7 @@ def call_of(request: Request, identity: Identity, now: str, verb: str, apply: bo
         if errors:
             kind = {"create": "CreateOptions", "patch": "PatchOptions"}.get(verb, "UpdateOptions")
             raise invalid(kind, "", errors, "meta.k8s.io")
-    return Call(
+    return WriteContext(
         identity,
         now,
         manager or request.header(b"user-agent").partition("/")[0][:MAX_MANAGER] or "unknown",

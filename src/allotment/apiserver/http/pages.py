@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from allotment.apiserver.auth.identity import Identity
-from allotment.apiserver.http.reply import Reply, Stream
+from allotment.apiserver.http.reply import Response, StreamResponse
 from allotment.apiserver.http.request import Request
 
 Who = Callable[[], Identity]
@@ -18,4 +18,4 @@ class Pages(Protocol):
 
     root: str
 
-    async def answer(self, request: Request, who: Who) -> Reply | Stream: ...
+    async def answer(self, request: Request, who: Who) -> Response | StreamResponse: ...

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping
 
-from allotment.apiserver.http.metrics import Metrics
-from allotment.apiserver.http.reply import Reply
+from allotment.apiserver.http.metrics import ServerMetrics
+from allotment.apiserver.http.reply import Response
 from allotment.apiserver.http.request import Request
 
 KUBERNETES = (1, 37, 1)
@@ -21,16 +21,16 @@ class Paths:
 
     def __init__(
         self,
-        metrics: Metrics,
+        metrics: ServerMetrics,
         live: Mapping[str, Check],
         ready: Mapping[str, Check],
-        find_document: Callable[[Request], Reply | None],
+        find_document: Callable[[Request], Response | None],
     ) -> None:
         self._metrics = metrics
         self._checks = {"/healthz": live, "/livez": live, "/readyz": {**live, **ready}}
         self._find_document = find_document
 
-    async def find(self, request: Request) -> Reply | None:
+    async def find(self, request: Request) -> Response | None:
         path = request.path
         for root, checks in self._checks.items():
             if path == root or path == root + "/":
@@ -38,9 +38,9 @@ class Paths:
             if path.startswith(root + "/"):
                 return _one_check(path[len(root) + 1 :], checks)
         if path == "/version" or path == "/version/":
-            return Reply.of(version())
+            return Response.of(version())
         if path == "/metrics":
-            return Reply(200, await self._metrics.text(), b"text/plain; version=0.0.4; charset=utf-8")
+            return Response(200, await self._metrics.text(), b"text/plain; version=0.0.4; charset=utf-8")
         return self._find_document(request)
 
 
@@ -59,7 +59,7 @@ def version() -> dict[str, str]:
     }
 
 
-def _health(root: str, checks: Mapping[str, Check], request: Request) -> Reply:
+def _health(root: str, checks: Mapping[str, Check], request: Request) -> Response:
     name = root[1:]
     left_out = {request.query["exclude"]} if "exclude" in request.query else set()
     told, failed = [], False
@@ -71,15 +71,15 @@ def _health(root: str, checks: Mapping[str, Check], request: Request) -> Reply:
         failed = failed or wrong is not None
         told.append(f"[+]{check} ok" if wrong is None else f"[-]{check} failed: {wrong}")
     if failed:
-        return Reply.text("\n".join([*told, f"{name} check failed"]) + "\n", 500)
+        return Response.text("\n".join([*told, f"{name} check failed"]) + "\n", 500)
     if request.flag("verbose"):
-        return Reply.text("\n".join([*told, f"{name} check passed"]) + "\n")
-    return Reply.text("ok")
+        return Response.text("\n".join([*told, f"{name} check passed"]) + "\n")
+    return Response.text("ok")
 
 
-def _one_check(name: str, checks: Mapping[str, Check]) -> Reply | None:
+def _one_check(name: str, checks: Mapping[str, Check]) -> Response | None:
     check = checks.get(name)
     if check is None:
         return None
     wrong = check()
-    return Reply.text("ok") if wrong is None else Reply.text(f"internal server error: {wrong}\n", 500)
+    return Response.text("ok") if wrong is None else Response.text(f"internal server error: {wrong}\n", 500)

@@ -37,29 +37,29 @@ _WORK_OBJECTS = 200
 WIDEST = 16
 
 
-class Place(NamedTuple):
+class QueuePlace(NamedTuple):
     """Where a request is queued. None for a level: it is not."""
 
     level: Level | None
     flow: str
 
 
-EXEMPT = Place(None, "")
+EXEMPT = QueuePlace(None, "")
 
 
-def place_of(identity: Identity, target: Target | None, address: str) -> Place:
+def place_of(identity: Identity, target: Target | None, address: str) -> QueuePlace:
     if MASTERS in identity.groups:
         return EXEMPT
     name = identity.name
     if name == ANONYMOUS.name:
-        return Place(CATCH_ALL, address)
+        return QueuePlace(CATCH_ALL, address)
     system, node = name.startswith(_OURS), NODES in identity.groups
     if system and target is not None and target.plural == "leases":
-        return Place(LEADERS, name)
+        return QueuePlace(LEADERS, name)
     if node or system:
-        return Place(NODE if node else SYSTEM, name)
+        return QueuePlace(NODE if node else SYSTEM, name)
     account = account_of(name)
-    return Place(WORKLOAD, f"system:serviceaccount:{account[0]}" if account is not None else name)
+    return QueuePlace(WORKLOAD, f"system:serviceaccount:{account[0]}" if account is not None else name)
 
 
 def width_of(body: int = 0, objects: int = 0) -> int:

@@ -23,7 +23,7 @@ PIECES = 3
 
 
 @dataclass(slots=True)
-class Reply:
+class Response:
     """A complete answer. Of a long one ``body`` is only the beginning; ``rest`` makes the pieces that follow, as they are taken."""
 
     status: int
@@ -33,7 +33,7 @@ class Reply:
     rest: Iterator[Buffer] | None = None
 
     @staticmethod
-    def made(pieces: Iterator[Buffer], content_type: bytes = _JSON) -> Reply:
+    def made(pieces: Iterator[Buffer], content_type: bytes = _JSON) -> Response:
         """Of pieces: whole if they are few bytes, else from the first of them on."""
         begun: list[Buffer] = []
         size = 0
@@ -41,27 +41,27 @@ class Reply:
             begun.append(piece)
             size += len(piece)
             if size > AT_ONCE or len(begun) > PIECES:
-                return Reply(200, b"".join(begun), content_type, rest=pieces)
-        return Reply(200, b"".join(begun), content_type)
+                return Response(200, b"".join(begun), content_type, rest=pieces)
+        return Response(200, b"".join(begun), content_type)
 
     @staticmethod
-    def of(obj: object, status: int = 200) -> Reply:
-        return Reply(status, encode(obj))
+    def of(obj: object, status: int = 200) -> Response:
+        return Response(status, encode(obj))
 
     @staticmethod
-    def text(text: str, status: int = 200) -> Reply:
-        return Reply(status, text.encode(), b"text/plain; charset=utf-8")
+    def text(text: str, status: int = 200) -> Response:
+        return Response(status, text.encode(), b"text/plain; charset=utf-8")
 
     @staticmethod
-    def error(error: StatusError) -> Reply:
-        reply = Reply.of(error.to_status(), error.code)
+    def error(error: StatusError) -> Response:
+        reply = Response.of(error.to_status(), error.code)
         if error.retry_after is not None:
             reply.headers.append((b"retry-after", str(error.retry_after).encode()))
         return reply
 
 
 @dataclass(slots=True, eq=False)
-class Stream:
+class StreamResponse:
     """An answer that goes on: batches of lines as they come. ``end`` ends it, also while nothing comes."""
 
     lines: AsyncGenerator[bytes, None]

@@ -35,7 +35,7 @@ JSON, YAML = "application/json", "application/yaml"
 _KNOWN = f"{JSON}, {YAML}, {protobuf.CONTENT_TYPE}"
 
 
-class Disconnected(Exception):
+class ClientGone(Exception):
     """The client went away before its request was complete. Nobody is there to be answered."""
 
 

@@ -17,8 +17,8 @@ from allotment.apiserver.http.heavy import HeavyWork
 from allotment.apiserver.http.negotiation import Accepted, choose
 from allotment.apiserver.http.options import call_of, list_options
 from allotment.apiserver.http.reply import (
-    Reply,
-    Stream,
+    Response,
+    StreamResponse,
     as_yaml,
     encode,
     pretty,
@@ -38,8 +38,8 @@ from allotment.apiserver.http.request import (
 )
 from allotment.apiserver.http.route import Target
 from allotment.apiserver.registry.body import accepted, accepted_as
-from allotment.apiserver.registry.call import Call, FieldValidation, Written
-from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.call import FieldValidation, WriteContext, Written
+from allotment.apiserver.registry.catalogue import ServedResource
 from allotment.apiserver.registry.deletion import (
     DeleteOptions,
     delete_options,
@@ -50,17 +50,17 @@ from allotment.apiserver.registry.forms import (
     PIECE,
     PIECE_BYTES,
     Buffer,
-    Form,
     Metadata,
     Page,
-    Plain,
+    ResponseForm,
+    StoredForm,
     Table,
     plain,
 )
 from allotment.apiserver.registry.patches import PatchType, faults_of
 from allotment.apiserver.registry.reads import ListOptions
 from allotment.apiserver.registry.registry import Registry
-from allotment.apiserver.registry.resource import View
+from allotment.apiserver.registry.resource import SubresourceView
 from allotment.apiserver.registry.review import Review, ReviewCall
 from allotment.apiserver.registry.selection import Selection
 from allotment.apiserver.registry.table import IncludeObject
@@ -104,13 +104,13 @@ class Resources:
         self._forms = HeavyWork(THREADS)
         self._heavy = HeavyWork(1)  # threads share one interpreter with the loop: two would take two thirds
 
-    def count(self, served: Served) -> int:
+    def count(self, served: ServedResource) -> int:
         """How many objects there are of a kind."""
         return self._registry.store.count(served.resource.id)
 
     async def answer(
-        self, request: Request, target: Target, verb: str, served: Served, identity: Identity
-    ) -> Reply | Stream:
+        self, request: Request, target: Target, verb: str, served: ServedResource, identity: Identity
+    ) -> Response | StreamResponse:
         """The reply to a request that is authorized, and whose verb is the kind's (``check_verb``). Raises StatusError."""
         if target.subresource and target.subresource != "status":
             return await self._subresource(request, target, verb, served, identity)
@@ -136,7 +136,13 @@ class Resources:
         return await self._reply(request, await self._one(request, form, record), wanted, status, call)
 
     def _prepared(
-        self, request: Request, raw: bytes, target: Target, verb: str, served: Served, identity: Identity
+        self,
+        request: Request,
+        raw: bytes,
+        target: Target,
+        verb: str,
+        served: ServedResource,
+        identity: Identity,
     ) -> Prepared:
         """What a request wants to write, made and checked. Raises StatusError."""
         registry, namespace, name, subresource = (
@@ -170,8 +176,13 @@ class Resources:
         return registry.writes.prepare_update(served, namespace, name, obj, call, subresource)
 
     async def _written(
-        self, request: Request, prepare: Callable[[], Prepared], target: Target, verb: str, served: Served
-    ) -> tuple[Written, Call]:
+        self,
+        request: Request,
+        prepare: Callable[[], Prepared],
+        target: Target,
+        verb: str,
+        served: ServedResource,
+    ) -> tuple[Written, WriteContext]:
         """Does a write. A large one, or one that turns out to be much work, is prepared in a thread, and anew if others changed the
         object meanwhile."""
         writes, raw = self._registry.writes, await request.body()
@@ -189,7 +200,7 @@ class Resources:
 
     async def review(
         self, request: Request, target: Target, verb: str, review: Review, identity: Identity
-    ) -> Reply:
+    ) -> Response:
         """Answers a question that is not stored."""
         if verb != "create":
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
@@ -207,20 +218,20 @@ class Resources:
 
     # --- reading ---
 
-    async def _get(self, request: Request, target: Target, served: Served) -> Reply:
+    async def _get(self, request: Request, target: Target, served: ServedResource) -> Response:
         form, wanted = self._form(request, served)
         version = request.query.get("resourceVersion", "")
         record = self._registry.reads.get(served, target.namespace, target.name, version)
         return await self._reply(request, await self._one(request, form, record), wanted)
 
-    async def _one(self, request: Request, form: Form, record: Record) -> bytes:
-        if type(form) is Plain:
+    async def _one(self, request: Request, form: ResponseForm, record: Record) -> bytes:
+        if type(form) is StoredForm:
             return form.one(record)  # as it is stored
         return await self._aside(request, len(record.data), lambda: form.one(record))
 
     async def _collection(
-        self, request: Request, target: Target, served: Served, watch: bool
-    ) -> Reply | Stream:
+        self, request: Request, target: Target, served: ServedResource, watch: bool
+    ) -> Response | StreamResponse:
         form, wanted = self._form(request, served)
         options = list_options(request, served, watch)
         if watch:
@@ -228,13 +239,13 @@ class Resources:
             watching = Watching(reads, served, namespace, options, form, self._clock, request.pause)
             if watching.from_state:
                 await self._read_ahead(request, served, namespace, options.of_state())
-            return Stream(_until_gone(watching, request.peer), watching.close)
+            return StreamResponse(_until_gone(watching, request.peer), watching.close)
         await self._read_ahead(request, served, target.namespace, options)
         page = self._registry.reads.list(served, target.namespace, options)
         return await self._list(request, form.many(page), wanted)
 
     async def _read_ahead(
-        self, request: Request, served: Served, namespace: str, options: ListOptions
+        self, request: Request, served: ServedResource, namespace: str, options: ListOptions
     ) -> None:
         """Reads what a selector asks about, group by group, before everything that it selects is taken at once."""
         selection = options.selection
@@ -243,7 +254,7 @@ class Resources:
             await self._aside(request, largest, partial(_match_all, selection, group))
             await request.pause()
 
-    def _form(self, request: Request, served: Served) -> tuple[Form, Accepted]:
+    def _form(self, request: Request, served: ServedResource) -> tuple[ResponseForm, Accepted]:
         wanted = choose(request.header(b"accept"))
         if not wanted.transform:
             return _plain(served), wanted
@@ -257,31 +268,36 @@ class Resources:
         return Table(served, wanted.version, what, self._now), wanted
 
     async def _list(
-        self, request: Request, pieces: Iterator[Buffer], wanted: Accepted, call: Call | None = None
-    ) -> Reply:
+        self, request: Request, pieces: Iterator[Buffer], wanted: Accepted, call: WriteContext | None = None
+    ) -> Response:
         """A list is made as it is sent, unless it has to be whole to be put into another form."""
         if wanted.media_type != JSON or _pretty(request):
             return await self._reply(request, await whole(pieces, request.pause), wanted, 200, call)
-        reply = Reply.made(pieces)
+        reply = Response.made(pieces)
         if call is not None:
             reply.headers += warning_headers(call.warnings)
         return reply
 
     async def _reply(
-        self, request: Request, body: bytes, wanted: Accepted, status: int = 200, call: Call | None = None
-    ) -> Reply:
+        self,
+        request: Request,
+        body: bytes,
+        wanted: Accepted,
+        status: int = 200,
+        call: WriteContext | None = None,
+    ) -> Response:
         headers = warning_headers(call.warnings) if call is not None and call.warnings else []
         if wanted.media_type != JSON:
             body = await self._aside(request, len(body), partial(as_yaml, body))
         elif _pretty(request):
             body = pretty(body)
-        return Reply(status, body, wanted.media_type.encode(), headers)
+        return Response(status, body, wanted.media_type.encode(), headers)
 
     async def _aside(self, request: Request, size: int, work: Callable[[], T]) -> T:
         """Reading or writing a body, or an object in another form: of a large one in a thread, while others are served."""
         return work() if size <= LARGE else await self._forms.run(request.flow, work)
 
-    async def _at_hand(self, request: Request, served: Served, key: Key, work: Callable[[], T]) -> T:
+    async def _at_hand(self, request: Request, served: ServedResource, key: Key, work: Callable[[], T]) -> T:
         """Works on one object as it is, at once; a thread decodes a large one before, and anew if others changed it meanwhile."""
         store = self._registry.store
         for _ in range(ATTEMPTS):
@@ -296,7 +312,7 @@ class Resources:
 
     # --- patches ---
 
-    def _require_create(self, served: Served, target: Target, identity: Identity) -> None:
+    def _require_create(self, served: ServedResource, target: Target, identity: Identity) -> None:
         """A write that makes an object which is not there needs the right to create it, besides its own verb's."""
         if self._registry.store.head(served.key(target.namespace, target.name)) is not None:
             return
@@ -307,7 +323,9 @@ class Resources:
 
     # --- deleting ---
 
-    async def _delete(self, request: Request, target: Target, served: Served, identity: Identity) -> Reply:
+    async def _delete(
+        self, request: Request, target: Target, served: ServedResource, identity: Identity
+    ) -> Response:
         form, wanted = self._form(request, served)
         options, call = await self._delete_call(request, identity, "delete")
         where = served, target.namespace, target.name
@@ -319,8 +337,8 @@ class Resources:
         return await self._reply(request, await self._one(request, form, record), wanted, 200, call)
 
     async def _delete_all(
-        self, request: Request, target: Target, served: Served, identity: Identity
-    ) -> Reply:
+        self, request: Request, target: Target, served: ServedResource, identity: Identity
+    ) -> Response:
         form, wanted = self._form(request, served)
         selected = list_options(request, served, False)
         options, call = await self._delete_call(request, identity, "deletecollection")
@@ -341,7 +359,7 @@ class Resources:
 
     async def _delete_call(
         self, request: Request, identity: Identity, verb: str
-    ) -> tuple[DeleteOptions, Call]:
+    ) -> tuple[DeleteOptions, WriteContext]:
         raw = await request.body()
         asked: dict[str, Any] = {}
         if raw:
@@ -360,13 +378,13 @@ class Resources:
         if "dryRun" in request.query and not asked.get("dryRun"):
             asked["dryRun"] = [request.query["dryRun"]]
         options = delete_options(asked)
-        return options, Call(identity, self._now(), dry_run=bool(options.dry_run), verb=verb)
+        return options, WriteContext(identity, self._now(), dry_run=bool(options.dry_run), verb=verb)
 
     # --- subresources ---
 
     async def _subresource(
-        self, request: Request, target: Target, verb: str, served: Served, identity: Identity
-    ) -> Reply:
+        self, request: Request, target: Target, verb: str, served: ServedResource, identity: Identity
+    ) -> Response:
         name, resource, actions = target.subresource, served.resource, self._registry.actions
         where = (served, target.namespace, target.name)
         wanted = choose(request.header(b"accept"))
@@ -411,8 +429,8 @@ class Resources:
         raw: bytes,
         target: Target,
         verb: str,
-        served: Served,
-        view: View,
+        served: ServedResource,
+        view: SubresourceView,
         identity: Identity,
     ) -> Prepared:
         """What a request wants to change by a view of an object, made and checked. Raises StatusError."""
@@ -453,7 +471,7 @@ def _match_all(selection: Selection, records: Iterable[Record]) -> None:
         selection.matches(record)
 
 
-def _patch_type(request: Request, served: Served) -> PatchType:
+def _patch_type(request: Request, served: ServedResource) -> PatchType:
     type_ = _PATCH_TYPES.get(request.content_type)
     if type_ is PatchType.STRATEGIC and served.resource.schemas:
         raise UnsupportedMediaType(_NO_STRATEGIC)
@@ -478,7 +496,7 @@ def _patch_of(raw: bytes) -> Any:
     return patch
 
 
-def check_verb(served: Served, target: Target, verb: str) -> None:
+def check_verb(served: ServedResource, target: Target, verb: str) -> None:
     """Raises MethodNotAllowed for what cannot be done with a kind, or with its status."""
     resource = served.resource
     allowed = verb in resource.verbs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from allotment.apiserver.http.reply import Reply, Stream
+from allotment.apiserver.http.reply import Response, StreamResponse
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 CHUNKED = b"transfer-encoding: chunked\r\n"
@@ -18,7 +18,7 @@ _PHRASES = {each.value: each.phrase for each in HTTPStatus}
 _STATUS_LINES = [f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\n".encode() for code in range(600)]
 
 
-def head_of(answer: Reply | Stream, length: bytes, date: bytes, keep_alive: bool) -> bytes:
+def head_of(answer: Response | StreamResponse, length: bytes, date: bytes, keep_alive: bool) -> bytes:
     """``length`` and ``date`` are whole headers."""
     end = b"\r\n" if keep_alive else b"connection: close\r\n\r\n"
     told = _NOT_KEPT

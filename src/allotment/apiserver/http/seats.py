@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from time import perf_counter
 
 from allotment.api.status import TooManyRequests
-from allotment.apiserver.http.fairness import Level, Queues, State, Ticket
-from allotment.apiserver.http.metrics import Metrics
-from allotment.apiserver.http.priority import LEVELS, REFUSALS, Place
+from allotment.apiserver.http.fairness import FairQueues, Level, Ticket, TicketState
+from allotment.apiserver.http.metrics import ServerMetrics
+from allotment.apiserver.http.priority import LEVELS, REFUSALS, QueuePlace
 
 WAIT_SECONDS = 15.0
 
@@ -21,20 +21,20 @@ WAIT_SECONDS = 15.0
 class Seats:
     """Those of one server. ``wait_seconds`` is how long a request is kept waiting."""
 
-    def __init__(self, metrics: Metrics, levels: Iterable[Level] = LEVELS) -> None:
-        self.queues = {level.name: Queues(level) for level in levels}
+    def __init__(self, metrics: ServerMetrics, levels: Iterable[Level] = LEVELS) -> None:
+        self.queues = {level.name: FairQueues(level) for level in levels}
         self.wait_seconds = WAIT_SECONDS
         self._metrics = metrics
         self._waiters: dict[Ticket, asyncio.Future[None]] = {}
-        self._begun: dict[Queues, None] = {}  # in which something began in this turn
+        self._begun: dict[FairQueues, None] = {}  # in which something began in this turn
         metrics.follow_queues(self.queues.values())
 
-    async def take(self, place: Place, width: int = 1) -> Ticket | None:
+    async def take(self, place: QueuePlace, width: int = 1) -> Ticket | None:
         """A seat, to be given back with :meth:`leave`; None for who needs none. Raises TooManyRequests."""
         if place.level is None:
             return None
         ticket = self._arrived(place, width)
-        if ticket.state is not State.SEATED:
+        if ticket.state is not TicketState.SEATED:
             await self._wait(ticket, place)
         return ticket
 
@@ -42,20 +42,20 @@ class Seats:
         if ticket is not None:
             self._told(self.queues[ticket.level.name].leave(ticket))
 
-    async def pause(self, place: Place) -> None:
+    async def pause(self, place: QueuePlace) -> None:
         """Between two parts of a long reply: returns when it is the turn of whoever reads it. Refuses nobody."""
         await asyncio.sleep(0)
         if place.level is None:
             return
         ticket = self._arrived(place, 1, pressing=True)
         try:
-            if ticket.state is State.QUEUED:
+            if ticket.state is TicketState.QUEUED:
                 await self._future(ticket)
         finally:
             self._waiters.pop(ticket, None)
             self.leave(ticket)
 
-    def _arrived(self, place: Place, width: int, *, pressing: bool = False) -> Ticket:
+    def _arrived(self, place: QueuePlace, width: int, *, pressing: bool = False) -> Ticket:
         assert place.level is not None
         queues = self.queues[place.level.name]
         ticket = Ticket(queues.level, place.flow, width, pressing)
@@ -65,19 +65,19 @@ class Seats:
         self._begun[queues] = None
         return ticket
 
-    async def refuse(self, place: Place) -> None:
+    async def refuse(self, place: QueuePlace) -> None:
         """Returns when it is time to refuse a request of whoever has this place."""
         if place.level is not None:
-            await self.pause(Place(REFUSALS, place.flow))
+            await self.pause(QueuePlace(REFUSALS, place.flow))
 
-    async def _wait(self, ticket: Ticket, place: Place) -> None:
+    async def _wait(self, ticket: Ticket, place: QueuePlace) -> None:
         begun = perf_counter()
         level = ticket.level.name
         try:
-            if ticket.state is State.QUEUED:
+            if ticket.state is TicketState.QUEUED:
                 async with asyncio.timeout(self.wait_seconds):
                     await self._future(ticket)
-            if ticket.state is State.REFUSED:
+            if ticket.state is TicketState.REFUSED:
                 self._metrics.refused(level, "queue-full")
                 await self.refuse(place)
                 raise too_many()

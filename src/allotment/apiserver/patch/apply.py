@@ -24,11 +24,11 @@ from allotment.apiserver.patch.managed import (
     NEVER_OWNED,
     BadManagedFields,
     Convert,
-    Difference,
     Entries,
-    Entry,
+    FieldVersion,
+    ManagedEntry,
+    ObjectDifference,
     Owner,
-    Version,
     parsed,
     released,
     updated,
@@ -67,12 +67,12 @@ def apply(
     kind = (live or {}).get("kind") or schema.name.rpartition(".")[2]
     config = _checked(config, schema, api_version, kind)
     live = copied(live, "the object") if live is not None else None
-    version = Version(api_version, schema, reset, convert)
+    version = FieldVersion(api_version, schema, reset, convert)
     me: Owner = (manager, "Apply", "", subresource)
     try:
         entries = _entries(live, version, now, subresource)
         applied = fields_of(config, schema).without(reset) - NEVER_OWNED
-        mine = Entry(manager, "Apply", api_version, subresource, _time(entries, me), applied)
+        mine = ManagedEntry(manager, "Apply", api_version, subresource, _time(entries, me), applied)
         change = _Change(_unmanaged(live or {}), config, version, entries, mine)
         taken = change.owners(force)
     except BadElement as exc:
@@ -119,7 +119,7 @@ def _named(obj: Obj) -> str:
     return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {_kind(obj)}"
 
 
-def _entries(live: Obj | None, version: Version, now: str, subresource: str) -> Entries:
+def _entries(live: Obj | None, version: FieldVersion, now: str, subresource: str) -> Entries:
     """Who owns what before. What nobody kept account of is one manager's, so that applying to it cannot be silent."""
     if live is None:
         return {}
@@ -133,12 +133,14 @@ def _entries(live: Obj | None, version: Version, now: str, subresource: str) -> 
 class _Change:
     """One application, from the merge to the question whom it robs."""
 
-    def __init__(self, live: Obj, config: Obj, version: Version, entries: Entries, mine: Entry) -> None:
+    def __init__(
+        self, live: Obj, config: Obj, version: FieldVersion, entries: Entries, mine: ManagedEntry
+    ) -> None:
         self.live, self.config, self.version = live, config, version
         self.entries, self.mine = {**entries, mine.owner: mine}, mine
         self._merged = merged(live, config, version.schema)
         self.result = self._pruned(self._merged, entries.get(mine.owner))
-        self._difference = Difference(live, self.result, version)
+        self._difference = ObjectDifference(live, self.result, version)
 
     def settled_result(self) -> Obj:
         return settled(self.result, self._merged, self.config, self.version.schema)
@@ -150,7 +152,7 @@ class _Change:
         return released(self.entries, self._difference, keep=self.mine.owner)
 
     def _require_peace(self) -> None:
-        conflicts: list[tuple[Entry, Path]] = []
+        conflicts: list[tuple[ManagedEntry, Path]] = []
         for owner, entry in self.entries.items():
             change = self._difference.at(entry.api_version)
             if owner != self.mine.owner and change is not None:
@@ -176,7 +178,7 @@ class _Change:
         except BadElement:
             return EMPTY
 
-    def _pruned(self, result: Obj, last: Entry | None) -> Obj:
+    def _pruned(self, result: Obj, last: ManagedEntry | None) -> Obj:
         """``result`` without what was applied last time, is not applied now, and is owned by nobody else."""
         if last is None or not last.fields:
             return result
@@ -226,7 +228,7 @@ def _fields(obj: Obj, schema: Schema) -> FieldSet:
     return with_named_fields(fields_of(obj, schema), schema)
 
 
-def _conflict(conflicts: list[tuple[Entry, Path]]) -> Conflict:
+def _conflict(conflicts: list[tuple[ManagedEntry, Path]]) -> Conflict:
     conflicts.sort(key=lambda conflict: _rank(conflict[0]))
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {_spoken(entry)}", "field": told(path)}
@@ -246,13 +248,13 @@ def _conflict(conflicts: list[tuple[Entry, Path]]) -> Conflict:
     return Conflict(message, {"causes": causes})
 
 
-def _rank(entry: Entry) -> tuple[str, str, str, bool, str]:
+def _rank(entry: ManagedEntry) -> tuple[str, str, str, bool, str]:
     """Managers are told in the order of what identifies them, those with a subresource first."""
     manager, operation, version, subresource = entry.owner
     return manager, operation, version, not subresource, subresource
 
 
-def _spoken(entry: Entry) -> str:
+def _spoken(entry: ManagedEntry) -> str:
     name = json.dumps(entry.manager, ensure_ascii=False)
     if entry.subresource:
         name += f' with subresource "{entry.subresource}"'

@@ -54,7 +54,7 @@ class BadManagedFields(ValueError):
     """managedFields that are not what they should be; the message says why."""
 
 
-class Entry(NamedTuple):
+class ManagedEntry(NamedTuple):
     """One element of managedFields."""
 
     manager: str
@@ -81,7 +81,7 @@ class Entry(NamedTuple):
         return entry
 
 
-Entries = dict[Owner, Entry]
+Entries = dict[Owner, ManagedEntry]
 
 
 def track(
@@ -117,7 +117,7 @@ def track(
             reconciled = False
         entries = start
         if entries or old is None:
-            version = Version(api_version, schema, reset, convert, reconciled)
+            version = FieldVersion(api_version, schema, reset, convert, reconciled)
             entries = updated(start, old, new, version, manager, now=now, subresource=subresource)
         result = written(capped(entries)) if entries is not start or sent is not None else before
         reconciled = reconciled or entries is not start
@@ -143,7 +143,7 @@ def is_reset(sent: Any) -> bool:
     return isinstance(sent, list) and sent in ([], [{}])
 
 
-class Version(NamedTuple):
+class FieldVersion(NamedTuple):
     """The version in which a request speaks, and the way to others. ``reset`` holds in all of them."""
 
     api_version: str
@@ -158,10 +158,10 @@ class Version(NamedTuple):
         return self.convert(obj, api_version)
 
 
-class Difference:
+class ObjectDifference:
     """How a new object differs from an old one, in each version that is asked for, apart from what is reset."""
 
-    def __init__(self, old: Obj, new: Obj, version: Version) -> None:
+    def __init__(self, old: Obj, new: Obj, version: FieldVersion) -> None:
         self._old, self._new, self._version = old, new, version
         self._known: dict[str, Comparison | None] = {}
         self._changed: dict[str, FieldSet] = {}
@@ -177,7 +177,7 @@ class Difference:
         self._known[api_version] = comparison
         return comparison
 
-    def leaves(self, entry: Entry) -> FieldSet:
+    def leaves(self, entry: ManagedEntry) -> FieldSet:
         """What stays with an owner after the change."""
         comparison = self.at(entry.api_version)
         if comparison is None:
@@ -194,7 +194,7 @@ def updated(
     entries: Entries,
     old: Obj | None,
     new: Obj,
-    version: Version,
+    version: FieldVersion,
     manager: str,
     *,
     now: str,
@@ -205,21 +205,21 @@ def updated(
         gained = brought(_ownable(new), version.schema).without(version.reset)
     else:
         before = blank(version.schema) if old is None else _unmanaged(old)
-        difference = Difference(before, _unmanaged(new), version)
+        difference = ObjectDifference(before, _unmanaged(new), version)
         comparison = difference.at(version.api_version)
         if not comparison:
             return entries
         entries = released(entries, difference)
         gained = comparison.gained - NEVER_OWNED
     if gained:
-        mine = Entry(manager or UNKNOWN, "Update", version.api_version, subresource, now, gained)
+        mine = ManagedEntry(manager or UNKNOWN, "Update", version.api_version, subresource, now, gained)
         if (previous := entries.get(mine.owner)) is not None:
             mine = mine._replace(fields=gained | previous.fields)
         entries = {**entries, mine.owner: mine}
     return entries
 
 
-def released(entries: Entries, difference: Difference, keep: Owner | None = None) -> Entries:
+def released(entries: Entries, difference: ObjectDifference, keep: Owner | None = None) -> Entries:
     """The entries of all but ``keep`` without what a write takes from them. Those left empty are gone."""
     left: Entries = {}
     for owner, entry in entries.items():
@@ -261,7 +261,7 @@ def capped(entries: Entries) -> Entries:
     if excess <= 0:
         return entries
     entries = dict(entries)
-    first_of: dict[str, Entry] = {}
+    first_of: dict[str, ManagedEntry] = {}
     for entry in updaters:
         if excess <= 0:
             break
@@ -296,8 +296,8 @@ def parsed(managed: Any, trusted: bool = False) -> Entries:
     return entries
 
 
-def _stored_entry(given: Obj) -> Entry:
-    return Entry(
+def _stored_entry(given: Obj) -> ManagedEntry:
+    return ManagedEntry(
         given["manager"],
         given["operation"],
         given["apiVersion"],
@@ -307,7 +307,7 @@ def _stored_entry(given: Obj) -> Entry:
     )
 
 
-def _entry(given: Any, index: int) -> Entry:
+def _entry(given: Any, index: int) -> ManagedEntry:
     if not isinstance(given, dict):
         raise BadManagedFields(f"managed fields entry {index} must be an object")
     texts = [given.get(name) or "" for name in ("manager", "operation", "apiVersion", "subresource", "time")]
@@ -327,7 +327,7 @@ def _entry(given: Any, index: int) -> Entry:
         fields = FieldSet.parse(given.get("fieldsV1") or {})
     except BadElement as exc:
         raise BadManagedFields(f"error decoding set of managed fields entry {index}: {exc}") from exc
-    return Entry(manager, operation, api_version, subresource, time, fields)
+    return ManagedEntry(manager, operation, api_version, subresource, time, fields)
 
 
 def written(entries: Entries) -> list[Obj]:

@@ -10,11 +10,11 @@ from allotment.apiserver.patch.json_patch import json_patch
 from allotment.apiserver.patch.merge_patch import merge_patch
 from allotment.apiserver.patch.strategic import strategic_merge
 from allotment.apiserver.registry.body import accepted_as
-from allotment.apiserver.registry.call import Call, Written
-from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.call import WriteContext, Written
+from allotment.apiserver.registry.catalogue import ServedResource
 from allotment.apiserver.registry.deletion import DeleteOptions, Deletion, delete_options
 from allotment.apiserver.registry.patches import Patches, PatchType
-from allotment.apiserver.registry.resource import Action, ActionCall, Services, View
+from allotment.apiserver.registry.resource import ActionCall, Services, SubresourceAction, SubresourceView
 from allotment.apiserver.registry.strategy import Operation
 from allotment.apiserver.registry.writes import Prepared, Writes, same, settled
 from allotment.apiserver.store.record import Obj, Record
@@ -22,7 +22,7 @@ from allotment.apiserver.store.record import Obj, Record
 _OK: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-class Actions:
+class ResourceActions:
     """Runs actions and views of objects."""
 
     def __init__(self, writes: Writes, deletion: Deletion, patches: Patches, services: Services) -> None:
@@ -31,7 +31,7 @@ class Actions:
         self._patches = patches
         self._services = services
 
-    def sent(self, name: str, action: Action, body: Any, call: Call) -> Obj:
+    def sent(self, name: str, action: SubresourceAction, body: Any, call: WriteContext) -> Obj:
         """The body of an action on the object of this name. Raises StatusError."""
         schema = schema_of(action.api_version, action.kind)
         sent = accepted_as(action.api_version, action.kind, schema, body, [], call)
@@ -41,13 +41,13 @@ class Actions:
 
     def run(
         self,
-        served: Served,
+        served: ServedResource,
         namespace: str,
         name: str,
         subresource: str,
-        action: Action,
+        action: SubresourceAction,
         sent: Obj,
-        call: Call,
+        call: WriteContext,
     ) -> Written:
         """Does an action; what it answers is in ``Written.reply``. Raises StatusError."""
         record = self._head(served, namespace, name)
@@ -70,12 +70,19 @@ class Actions:
             outcome = self._writes.put(key, obj, call)
         return Written(outcome, created=True, reply=reply)
 
-    def read(self, served: Served, record: Record, view: View) -> Obj:
+    def read(self, served: ServedResource, record: Record, view: SubresourceView) -> Obj:
         obj = served.from_hub(record.load()) if served.resource.readers else record.load()
         return (view.shown or view.read)(obj)
 
     def prepare_replace(
-        self, served: Served, namespace: str, name: str, subresource: str, view: View, body: Any, call: Call
+        self,
+        served: ServedResource,
+        namespace: str,
+        name: str,
+        subresource: str,
+        view: SubresourceView,
+        body: Any,
+        call: WriteContext,
     ) -> Prepared:
         """The change of an object by what a view of it should be."""
         record = self._head(served, namespace, name)
@@ -84,14 +91,14 @@ class Actions:
 
     def prepare_patch(
         self,
-        served: Served,
+        served: ServedResource,
         namespace: str,
         name: str,
         subresource: str,
-        view: View,
+        view: SubresourceView,
         type_: PatchType,
         patch: Any,
-        call: Call,
+        call: WriteContext,
     ) -> Prepared:
         """The change of an object by a patch of a view of it."""
         record = self._head(served, namespace, name)
@@ -106,7 +113,13 @@ class Actions:
         return self._prepared(served, record, subresource, view, sent, call)
 
     def _prepared(
-        self, served: Served, record: Record, subresource: str, view: View, sent: Obj, call: Call
+        self,
+        served: ServedResource,
+        record: Record,
+        subresource: str,
+        view: SubresourceView,
+        sent: Obj,
+        call: WriteContext,
     ) -> Prepared:
         old, new = record.load(), record.load()
         view.write(new, sent)
@@ -118,12 +131,12 @@ class Actions:
             return Prepared(served, record.key, record, new, old, call, write, nothing=True)
         return self._writes.prepare_replace(served, record, old, new, call, subresource, check=view.check)
 
-    def _head(self, served: Served, namespace: str, name: str) -> Record:
+    def _head(self, served: ServedResource, namespace: str, name: str) -> Record:
         record = self._writes.store.head(served.key(namespace, name))
         if record is None:
             raise not_found(served.resource.plural, name, served.group)
         return record
 
 
-def _schema(view: View) -> Schema:
+def _schema(view: SubresourceView) -> Schema:
     return schema_of(view.api_version, view.kind)

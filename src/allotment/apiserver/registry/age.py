@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from allotment.apiserver.registry.resource import Column
+from allotment.apiserver.registry.resource import PrinterColumn
 from allotment.apiserver.store.record import Obj
 
 UNKNOWN = "<unknown>"
@@ -58,4 +58,4 @@ def _age_of(obj: Obj, now: str) -> str:
     return since(obj["metadata"].get("creationTimestamp"), now)
 
 
-AGE = Column("Age", "string", _age_of, "How long ago the object was created.")
+AGE = PrinterColumn("Age", "string", _age_of, "How long ago the object was created.")

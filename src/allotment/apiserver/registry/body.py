@@ -14,12 +14,12 @@ from allotment.api.conform import Conformed, conform
 from allotment.api.fields import FieldPath
 from allotment.api.schema import Schema
 from allotment.api.status import BadRequest, invalid
-from allotment.apiserver.registry.call import Call, FieldValidation
-from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.call import FieldValidation, WriteContext
+from allotment.apiserver.registry.catalogue import ServedResource
 from allotment.apiserver.store.record import Obj
 
 
-def accepted(served: Served, sent: Any, duplicates: list[str], call: Call) -> Obj:
+def accepted(served: ServedResource, sent: Any, duplicates: list[str], call: WriteContext) -> Obj:
     """The body as an object of the served kind. ``duplicates`` as ``conform.duplicate_fields`` tells them."""
     kind, said = served.resource.kind, sent.get("kind") if isinstance(sent, dict) else None
     if served.resource.readers and isinstance(said, str) and said not in ("", kind):
@@ -31,7 +31,7 @@ def accepted(served: Served, sent: Any, duplicates: list[str], call: Call) -> Ob
 
 
 def accepted_as(
-    api_version: str, kind: str, schema: Schema, sent: Any, duplicates: list[str], call: Call
+    api_version: str, kind: str, schema: Schema, sent: Any, duplicates: list[str], call: WriteContext
 ) -> Obj:
     """The same for bodies of any kind."""
     return _accepted(api_version, kind, partial(conform, schema), sent, duplicates, call)
@@ -43,7 +43,7 @@ def _accepted(
     read: Callable[[Obj], Conformed],
     sent: Any,
     duplicates: list[str],
-    call: Call,
+    call: WriteContext,
 ) -> Obj:
     if not isinstance(sent, dict):
         raise BadRequest(
@@ -81,7 +81,7 @@ def of_kind(api_version: str, kind: str, sent: Obj) -> Obj:
     return {**sent, "apiVersion": api_version, "kind": kind}
 
 
-def report(problems: list[str], call: Call, context: str = "") -> None:
+def report(problems: list[str], call: WriteContext, context: str = "") -> None:
     """Says what does not belong in a body, in the way that the caller asked for."""
     if call.field_validation is FieldValidation.STRICT:
         raise BadRequest(f"{context}strict decoding error: {', '.join(problems)}")

@@ -23,7 +23,7 @@ class FieldValidation(Enum):
     STRICT = "Strict"
 
 
-class Call(msgspec.Struct, frozen=True):
+class WriteContext(msgspec.Struct, frozen=True):
     """The circumstances of a request that writes. ``warnings`` collects what goes out as Warning headers."""
 
     identity: Identity

@@ -22,7 +22,7 @@ from allotment.apiserver.store.record import Key, Obj
 
 
 @dataclass(frozen=True, eq=False)
-class Served:
+class ServedResource:
     """A resource in one of its versions. ``hub`` tells that objects are sent as they are stored."""
 
     resource: Resource
@@ -76,11 +76,11 @@ class Served:
         return Key(self.resource.id, namespace if self.resource.namespaced else "", name)
 
 
-class Catalogue:
+class ResourceCatalogue:
     """The served resources and reviews."""
 
     def __init__(self, resources: Iterable[Resource] = (), reviews: Iterable[Review] = ()) -> None:
-        self._served: dict[tuple[str, str, str], Served | Review] = {}
+        self._served: dict[tuple[str, str, str], ServedResource | Review] = {}
         self._resources: dict[str, Resource] = {}
         self.changes = 0
         for resource in resources:
@@ -105,17 +105,17 @@ class Catalogue:
         self._forget(resource_id)
         self.changes += 1
 
-    def find(self, group: str, version: str, plural: str) -> Served | Review | None:
+    def find(self, group: str, version: str, plural: str) -> ServedResource | Review | None:
         return self._served.get((group, version, plural))
 
     def resource(self, resource_id: str) -> Resource | None:
         """By the plural with its group, which is also the store's key."""
         return self._resources.get(resource_id)
 
-    def of_kind(self, api_version: str, kind: str) -> Served | None:
+    def of_kind(self, api_version: str, kind: str) -> ServedResource | None:
         """The resource whose objects say this of themselves, as owner references do."""
         for served in self._served.values():
-            if isinstance(served, Served) and (served.api_version, served.resource.kind) == (
+            if isinstance(served, ServedResource) and (served.api_version, served.resource.kind) == (
                 api_version,
                 kind,
             ):
@@ -130,10 +130,10 @@ class Catalogue:
     def reviews(self) -> tuple[Review, ...]:
         return tuple(served for served in self._served.values() if isinstance(served, Review))
 
-    def hub(self, resource: Resource) -> Served:
+    def hub(self, resource: Resource) -> ServedResource:
         """A resource in the version in which it is stored, whether or not that is served."""
         found = self._served.get((resource.group, resource.version, resource.plural))
-        return found if isinstance(found, Served) and found.hub else _hub(resource)
+        return found if isinstance(found, ServedResource) and found.hub else _hub(resource)
 
     def groups(self) -> dict[str, list[str]]:
         """Each group with its versions, the preferred one first. The core group is the empty one."""
@@ -142,7 +142,7 @@ class Catalogue:
             versions.setdefault(group, set()).add(version)
         return {group: sorted(versions[group], key=version_rank) for group in sorted(versions)}
 
-    def of_version(self, group: str, version: str) -> list[Served | Review]:
+    def of_version(self, group: str, version: str) -> list[ServedResource | Review]:
         """What a group serves in one version, by plural."""
         found = [(key[2], served) for key, served in self._served.items() if key[:2] == (group, version)]
         return [served for _, served in sorted(found, key=lambda pair: pair[0])]
@@ -150,7 +150,7 @@ class Catalogue:
     def _forget(self, resource_id: str) -> None:
         self._resources.pop(resource_id, None)
         for key, served in list(self._served.items()):
-            if isinstance(served, Served) and served.resource.id == resource_id:
+            if isinstance(served, ServedResource) and served.resource.id == resource_id:
                 del self._served[key]
 
 
@@ -173,7 +173,7 @@ def version_rank(version: str) -> tuple[int, int, int, str]:
     return ({None: 0, "beta": 1, "alpha": 2}[stage], -int(major), -int(minor or 0), version)
 
 
-def _forms(resource: Resource) -> Iterator[Served]:
+def _forms(resource: Resource) -> Iterator[ServedResource]:
     if resource.hub_served:
         yield _hub(resource)
     for form in resource.versions:
@@ -182,11 +182,11 @@ def _forms(resource: Resource) -> Iterator[Served]:
         to_hub = form.to_hub or _renamed(resource.api_version)
         from_hub = form.from_hub or _renamed(api_version)
         own = replace(resource, **form.own) if form.own else resource
-        yield Served(own, group, form.version, False, to_hub, from_hub, form.deprecated)
+        yield ServedResource(own, group, form.version, False, to_hub, from_hub, form.deprecated)
 
 
-def _hub(resource: Resource) -> Served:
-    return Served(resource, resource.group, resource.version, True, _itself, _itself)
+def _hub(resource: Resource) -> ServedResource:
+    return ServedResource(resource, resource.group, resource.version, True, _itself, _itself)
 
 
 def _itself(obj: Obj) -> Obj:

@@ -17,8 +17,8 @@ import msgspec
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.status import BadRequest, conflict, invalid, not_found
-from allotment.apiserver.registry.call import Call, Written
-from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.call import WriteContext, Written
+from allotment.apiserver.registry.catalogue import ServedResource
 from allotment.apiserver.registry.metadata import FOREGROUND, ORPHAN
 from allotment.apiserver.registry.strategies import opened
 from allotment.apiserver.registry.strategy import Operation
@@ -96,7 +96,7 @@ class Deletion:
         self._store = writes.store
 
     def delete(
-        self, served: Served, namespace: str, name: str, options: DeleteOptions, call: Call
+        self, served: ServedResource, namespace: str, name: str, options: DeleteOptions, call: WriteContext
     ) -> Written:
         """Deletes or begins to delete; ``Written.gone`` tells which. Raises StatusError."""
         record = self._store.head(served.key(namespace, name))
@@ -104,7 +104,9 @@ class Deletion:
             raise not_found(served.resource.plural, name, served.group)
         return self.delete_record(served, record, options, call)
 
-    def delete_record(self, served: Served, record: Record, options: DeleteOptions, call: Call) -> Written:
+    def delete_record(
+        self, served: ServedResource, record: Record, options: DeleteOptions, call: WriteContext
+    ) -> Written:
         resource, key = served.resource, record.key
         before = record.peek()
         obj = opened(before)
@@ -136,7 +138,7 @@ class Deletion:
         return Written(self._writes.put(key, obj, call))
 
     def delete_all(
-        self, served: Served, records: Iterable[Record], options: DeleteOptions, call: Call
+        self, served: ServedResource, records: Iterable[Record], options: DeleteOptions, call: WriteContext
     ) -> list[Written]:
         """Deletes each of these, as far as they are still there."""
         written = []
@@ -147,12 +149,12 @@ class Deletion:
         return written
 
 
-def replies_with_object(served: Served) -> bool:
+def replies_with_object(served: ServedResource) -> bool:
     """Whether DELETE answers with the object that was deleted, in place of a Status."""
     return served.resource.id in _REPLIES_WITH_OBJECT
 
 
-def success(served: Served, obj: Obj) -> Obj:
+def success(served: ServedResource, obj: Obj) -> Obj:
     """The Status that answers a deletion."""
     details = {"name": obj["metadata"]["name"], "group": served.group, "kind": served.resource.plural}
     details["uid"] = obj["metadata"]["uid"]
@@ -171,7 +173,7 @@ def _as_it_was(before: Obj, obj: Obj) -> Obj:
     return opened(before) if same else obj
 
 
-def _check(served: Served, obj: Obj, wanted: Preconditions | None) -> None:
+def _check(served: ServedResource, obj: Obj, wanted: Preconditions | None) -> None:
     if wanted is None:
         return
     metadata = obj["metadata"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from allotment.api.validation import ExpressionUse, Verdict
+from allotment.api.validation import CheckedExpression, ExpressionUse
 from allotment.apiserver.allowance import spend
 from allotment.cel import expression_check
 
@@ -15,7 +15,7 @@ COMPILING: Final = 5.0
 """Microseconds for each character of an expression."""
 
 
-def check_expression(expression: str, use: ExpressionUse, /) -> Verdict:
+def check_expression(expression: str, use: ExpressionUse, /) -> CheckedExpression:
     """Never raises for a broken expression, which is a verdict; TooMuchAtOnce where work is counted."""
     spend(len(expression) * COMPILING)
     return expression_check.check_expression(expression, use)

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.catalogue import ServedResource
 from allotment.apiserver.registry.table import IncludeObject, column_definitions, partial, row, table
 from allotment.apiserver.store.record import Change, Obj, Record
 
@@ -49,7 +49,7 @@ class Page:
         return metadata
 
 
-class Form(Protocol):
+class ResponseForm(Protocol):
     """``event`` and ``bookmark`` give whole lines, ``parts`` a line in parts, ``many`` the pieces of a list, each of them short
     work. A part or piece that is large is the stored bytes themselves, so that many readers do not hold a copy each."""
 
@@ -69,13 +69,13 @@ class Form(Protocol):
     def bookmark(self, revision: int, initial_end: bool) -> bytes: ...
 
 
-class Plain:
+class StoredForm:
     """Objects as they are stored, which is in the hub version."""
 
     content_type = "application/json"
     _piece = 20 * PIECE  # it only copies
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: ServedResource) -> None:
         self._kind = served.resource.kind
         self._list_kind = served.resource.list_kind or f"{self._kind}List"
         self._api_version = served.api_version
@@ -123,12 +123,12 @@ class Plain:
         return encode({"type": "BOOKMARK", "object": obj}) + b"\n"
 
 
-class Converted(Plain):
+class Converted(StoredForm):
     """Objects in a version other than the hub."""
 
     _piece = PIECE
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: ServedResource) -> None:
         super().__init__(served)
         self._from_hub = served.from_hub
 
@@ -190,7 +190,9 @@ class Table:
 
     content_type = "application/json"
 
-    def __init__(self, served: Served, version: str, include: IncludeObject, now: Callable[[], str]) -> None:
+    def __init__(
+        self, served: ServedResource, version: str, include: IncludeObject, now: Callable[[], str]
+    ) -> None:
         self._served = served
         self._version = version
         self._include = include
@@ -241,9 +243,9 @@ class Table:
         return table(self._version, columns, rows, metadata)
 
 
-def plain(served: Served) -> Plain:
+def plain(served: ServedResource) -> StoredForm:
     """The form for a client that asked for nothing special."""
-    return Plain(served) if served.hub else Converted(served)
+    return StoredForm(served) if served.hub else Converted(served)
 
 
 def _listed(

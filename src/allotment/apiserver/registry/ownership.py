@@ -11,13 +11,18 @@ from functools import lru_cache
 from allotment.apiserver.patch.apply import apply
 from allotment.apiserver.patch.fieldset import EMPTY, FieldSet
 from allotment.apiserver.patch.managed import Convert, track
-from allotment.apiserver.registry.call import Call
-from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.call import WriteContext
+from allotment.apiserver.registry.catalogue import ServedResource
 from allotment.apiserver.store.record import Obj
 
 
 def track_fields(
-    served: Served, new: Obj, old: Obj | None, call: Call, subresource: str, reconciled: bool = False
+    served: ServedResource,
+    new: Obj,
+    old: Obj | None,
+    call: WriteContext,
+    subresource: str,
+    reconciled: bool = False,
 ) -> bool:
     """Writes down in ``new`` (hub version, as ``old``) which fields this write sets.
 
@@ -46,7 +51,9 @@ def track_fields(
     return reconciled
 
 
-def applied(served: Served, live: Obj | None, config: Obj, call: Call, subresource: str) -> Obj:
+def applied(
+    served: ServedResource, live: Obj | None, config: Obj, call: WriteContext, subresource: str
+) -> Obj:
     """What an apply makes of the live object, both in the served version. Raises Conflict."""
     return apply(
         live,
@@ -62,7 +69,7 @@ def applied(served: Served, live: Obj | None, config: Obj, call: Call, subresour
     )
 
 
-def put_back(served: Served, subresource: str) -> FieldSet:
+def put_back(served: ServedResource, subresource: str) -> FieldSet:
     """What the strategy keeps as it was, whoever writes it."""
     if not served.resource.status:
         return EMPTY
@@ -73,10 +80,10 @@ _STATUS = FieldSet.of_names("status")
 
 
 @lru_cache(maxsize=1024)
-def _all_but_status(served: Served) -> FieldSet:
+def _all_but_status(served: ServedResource) -> FieldSet:
     names = served.schema.properties.keys() - {"apiVersion", "kind", "metadata", "status"}
     return FieldSet.of_names(*sorted(names))
 
 
-def _converter(served: Served) -> Convert | None:
+def _converter(served: ServedResource) -> Convert | None:
     return served.convert if served.resource.versions else None

@@ -19,8 +19,8 @@ from allotment.apiserver.patch.json_patch import json_patch
 from allotment.apiserver.patch.merge_patch import merge_patch
 from allotment.apiserver.patch.strategic import strategic_merge
 from allotment.apiserver.registry.body import report
-from allotment.apiserver.registry.call import Call, Written
-from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.call import WriteContext, Written
+from allotment.apiserver.registry.catalogue import ServedResource
 from allotment.apiserver.registry.ownership import applied
 from allotment.apiserver.registry.writes import Prepared, Writes, check_name, match_namespace, own_metadata
 from allotment.apiserver.store.record import Obj
@@ -64,12 +64,12 @@ class Patches:
 
     def patch(
         self,
-        served: Served,
+        served: ServedResource,
         namespace: str,
         name: str,
         type_: PatchType,
         patch: Any,
-        call: Call,
+        call: WriteContext,
         subresource: str = "",
     ) -> Written:
         """Stores what the patch makes of the object. Raises StatusError."""
@@ -77,12 +77,12 @@ class Patches:
 
     def prepare(
         self,
-        served: Served,
+        served: ServedResource,
         namespace: str,
         name: str,
         type_: PatchType,
         patch: Any,
-        call: Call,
+        call: WriteContext,
         subresource: str = "",
         faults: Sequence[str] = (),
     ) -> Prepared:
@@ -100,11 +100,11 @@ class Patches:
 
     def patched(
         self,
-        served: Served,
+        served: ServedResource,
         obj: Obj,
         type_: PatchType,
         patch: Any,
-        call: Call,
+        call: WriteContext,
         name: str,
         faults: Sequence[str] = (),
     ) -> Obj:
@@ -138,7 +138,13 @@ class Patches:
         return conformed.obj
 
     def _apply(
-        self, served: Served, namespace: str, name: str, config: Any, call: Call, subresource: str
+        self,
+        served: ServedResource,
+        namespace: str,
+        name: str,
+        config: Any,
+        call: WriteContext,
+        subresource: str,
     ) -> Prepared:
         if not isinstance(config, dict):
             raise BadRequest("error decoding patch: an applied configuration is an object")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from allotment.apiserver.registry.age import AGE, since
-from allotment.apiserver.registry.resource import Column
+from allotment.apiserver.registry.resource import PrinterColumn
 from allotment.apiserver.registry.strategies import at
 from allotment.apiserver.store.record import Obj
 
@@ -140,26 +140,30 @@ def pod_ip(pod: Obj) -> str:
 
 
 COLUMNS = (
-    Column("Ready", "string", _ready, "How many of its containers are ready."),
-    Column("Status", "string", lambda pod, now: _summary(pod).word, "What the pod is doing, in a word."),
-    Column("Restarts", "string", _restarts, "How often its containers were restarted, and when last."),
+    PrinterColumn("Ready", "string", _ready, "How many of its containers are ready."),
+    PrinterColumn(
+        "Status", "string", lambda pod, now: _summary(pod).word, "What the pod is doing, in a word."
+    ),
+    PrinterColumn("Restarts", "string", _restarts, "How often its containers were restarted, and when last."),
     AGE,
-    Column("IP", "string", lambda pod, now: pod_ip(pod) or "<none>", "Its address.", priority=1),
-    Column(
+    PrinterColumn("IP", "string", lambda pod, now: pod_ip(pod) or "<none>", "Its address.", priority=1),
+    PrinterColumn(
         "Node",
         "string",
         lambda pod, now: at(pod, "spec", "nodeName") or "<none>",
         "The node it runs on.",
         priority=1,
     ),
-    Column(
+    PrinterColumn(
         "Nominated Node",
         "string",
         lambda pod, now: at(pod, "status", "nominatedNodeName") or "<none>",
         "The node that is being made free for it.",
         priority=1,
     ),
-    Column("Readiness Gates", "string", _gates, "How many of its further conditions hold.", priority=1),
+    PrinterColumn(
+        "Readiness Gates", "string", _gates, "How many of its further conditions hold.", priority=1
+    ),
 )
 
 

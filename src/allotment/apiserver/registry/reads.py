@@ -17,7 +17,7 @@ import msgspec
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.status import BadRequest, Expired, Timeout, invalid, not_found
-from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.catalogue import ServedResource
 from allotment.apiserver.registry.forms import PIECE, Page, runs
 from allotment.apiserver.registry.selection import Selection
 from allotment.apiserver.store.errors import Compacted
@@ -72,7 +72,7 @@ class Reads:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def get(self, served: Served, namespace: str, name: str, resource_version: str = "") -> Record:
+    def get(self, served: ServedResource, namespace: str, name: str, resource_version: str = "") -> Record:
         """Raises NotFound."""
         if resource_version:
             self.check_reached(revision_of(resource_version))
@@ -81,12 +81,14 @@ class Reads:
             raise not_found(served.resource.plural, name, served.group)
         return record
 
-    def list(self, served: Served, namespace: str, options: ListOptions) -> Page:
+    def list(self, served: ServedResource, namespace: str, options: ListOptions) -> Page:
         """A page of the objects that are meant, by namespace and name. Raises StatusError."""
         records, revision, start = self._candidates(served, namespace, options)
         return _page(records, revision, namespace, start, options)
 
-    def unread(self, served: Served, namespace: str, options: ListOptions) -> Iterator[Sequence[Record]]:
+    def unread(
+        self, served: ServedResource, namespace: str, options: ListOptions
+    ) -> Iterator[Sequence[Record]]:
         """What :meth:`list` would decode to see whether it is meant, in groups that are short work. Raises StatusError.
 
         It is decoded once only: whoever has had the selection match them all has a list that is short work too."""
@@ -96,7 +98,7 @@ class Reads:
         yield from runs([record for record in records if options.selection.reads(record)], PIECE)
 
     def _candidates(
-        self, served: Served, namespace: str, options: ListOptions
+        self, served: ServedResource, namespace: str, options: ListOptions
     ) -> tuple[Sequence[Record], int, str]:
         """Of which a list is made; the revision at which, and the place after which it begins. Raises StatusError."""
         resource = served.resource.id
@@ -126,7 +128,7 @@ class Reads:
             records = self._now(served, namespace, options)
         return records, revision, start
 
-    def _now(self, served: Served, namespace: str, options: ListOptions) -> Sequence[Record]:
+    def _now(self, served: ServedResource, namespace: str, options: ListOptions) -> Sequence[Record]:
         name = options.selection.name
         if name and (namespace or not served.resource.namespaced):
             record = self.store.get(served.key(namespace, name))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allotment.apiserver.registry.actions import Actions
+from allotment.apiserver.registry.actions import ResourceActions
 from allotment.apiserver.registry.admission import Admission
-from allotment.apiserver.registry.catalogue import Catalogue
+from allotment.apiserver.registry.catalogue import ResourceCatalogue
 from allotment.apiserver.registry.deletion import Deletion
 from allotment.apiserver.registry.patches import Patches
 from allotment.apiserver.registry.reads import Reads
@@ -19,7 +19,7 @@ class Registry:
     """Made once for a store. ``services`` is what actions may ask of the server."""
 
     def __init__(
-        self, store: Store, catalogue: Catalogue, admissions: Sequence[Admission], services: Services
+        self, store: Store, catalogue: ResourceCatalogue, admissions: Sequence[Admission], services: Services
     ) -> None:
         self.store = store
         self.catalogue = catalogue
@@ -27,4 +27,4 @@ class Registry:
         self.writes = Writes(store, admissions)
         self.deletion = Deletion(self.writes)
         self.patches = Patches(self.writes)
-        self.actions = Actions(self.writes, self.deletion, self.patches, services)
+        self.actions = ResourceActions(self.writes, self.deletion, self.patches, services)

@@ -24,7 +24,7 @@ Read = Callable[[Obj], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PrinterColumn:
     """A column of ``kubectl get``; with ``priority`` above 0 only ``-o wide`` shows it. ``read`` gives a JSON scalar."""
 
     name: str
@@ -36,7 +36,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class ServedVersion:
     """A version other than the hub in which a kind is served, with the way there and back.
 
     Both ways return a new object; going there and back loses nothing. ``group`` is set where the other form lives in
@@ -54,7 +54,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class SubresourceAction:
     """A subresource that is POSTed to and does something: ``pods/binding``, ``serviceaccounts/token``.
 
     ``run`` gets the target as stored (hub version) and the body, and leaves both as they are. It returns the target
@@ -67,7 +67,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SubresourceView:
     """A subresource that is read and written: ``deployments/scale``, ``pods/resize``, ``namespaces/finalize``.
 
     ``read`` gives what GET answers, unless ``shown`` is there to do so. ``write`` gets the target as stored (its own copy) and a body in the form of
@@ -129,15 +129,15 @@ class Resource:
     singular: str = ""  # default: the kind in lower case
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()  # "all" for what `kubectl get all` shows
-    columns: tuple[Column, ...] = ()  # after Name; empty: Name and Age
+    columns: tuple[PrinterColumn, ...] = ()  # after Name; empty: Name and Age
     fields: Mapping[str, Read] = field(
         default_factory=dict
     )  # selectable besides metadata.name and metadata.namespace
-    versions: tuple[Version, ...] = ()  # served besides the hub
+    versions: tuple[ServedVersion, ...] = ()  # served besides the hub
     hub_served: bool = True
     status: bool = False  # has a /status subresource
-    actions: Mapping[str, Action] = field(default_factory=dict)
-    views: Mapping[str, View] = field(default_factory=dict)
+    actions: Mapping[str, SubresourceAction] = field(default_factory=dict)
+    views: Mapping[str, SubresourceView] = field(default_factory=dict)
     name_problem: Callable[[str], str | None] = dns_subdomain_problem  # what is wrong with metadata.name
     create_on_update: bool = False  # PUT to a name that does not exist creates it
     unconditional_update: bool = True  # False: PUT must carry a resourceVersion

@@ -16,7 +16,7 @@ from allotment.api.label_selector import check_label_map
 from allotment.api.names import dns_label_problem, dns_subdomain_problem, label_key_problem
 from allotment.api.validation.container import MAX_PORT
 from allotment.apiserver.registry.status_rules import STATUS, address_problem, balancer_errors
-from allotment.apiserver.registry.strategies import Rules, at
+from allotment.apiserver.registry.strategies import StrategyRules, at
 from allotment.apiserver.registry.strategy import Write
 from allotment.apiserver.store.record import Obj
 
@@ -93,7 +93,7 @@ def complete(service: Obj) -> None:
                 each.setdefault("ipMode", "VIP")
 
 
-class ServiceRules(Rules):
+class ServiceRules(StrategyRules):
     """Takes from a changed service what its new type does not have."""
 
     def prepare_update(self, obj: Obj, old: Obj, write: Write) -> None:

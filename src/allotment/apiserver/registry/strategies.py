@@ -26,7 +26,7 @@ _NOT_ASKED = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rules(Strategy):
+class StrategyRules(Strategy):
     """A strategy made of facts; every one may be left out."""
 
     stated: tuple[str, ...] = ()  # objects that are always written, if need be empty: spec, status

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from allotment.apiserver.registry.age import AGE
-from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
 from allotment.apiserver.store.record import Obj
 
 _NAME = "Name must be unique within a namespace. It is chosen by whoever creates the object, or made from generateName."
@@ -70,5 +70,5 @@ def table(version: str, columns: list[Obj] | None, rows: Iterable[Obj], metadata
     }
 
 
-def _columns(resource: Resource) -> tuple[Column, ...]:
+def _columns(resource: Resource) -> tuple[PrinterColumn, ...]:
     return resource.columns or (AGE,)

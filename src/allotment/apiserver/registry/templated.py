@@ -10,7 +10,7 @@ from allotment.api.label_selector import check_label_selector, matches, told, to
 from allotment.api.status import invalid
 from allotment.api.validation.pod import check_pod_spec
 from allotment.apiserver.registry.podspec import complete_template
-from allotment.apiserver.registry.resource import View
+from allotment.apiserver.registry.resource import SubresourceView
 from allotment.apiserver.registry.strategies import at
 from allotment.apiserver.store.record import Obj
 
@@ -99,5 +99,5 @@ def _rescale(obj: Obj, scale: Obj) -> None:
     obj["spec"]["replicas"] = replicas
 
 
-SCALE = View("autoscaling/v1", "Scale", _scale, _rescale)
+SCALE = SubresourceView("autoscaling/v1", "Scale", _scale, _rescale)
 """The number of replicas, for whoever may change that and nothing else."""

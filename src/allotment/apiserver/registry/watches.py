@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from itertools import chain
 
 from allotment.api.status import Expired, StatusError
-from allotment.apiserver.registry.catalogue import Served
-from allotment.apiserver.registry.forms import PIECE_BYTES, Form, encode, joined, runs
+from allotment.apiserver.registry.catalogue import ServedResource
+from allotment.apiserver.registry.forms import PIECE_BYTES, ResponseForm, encode, joined, runs
 from allotment.apiserver.registry.reads import ListOptions, Reads, revision_of
 from allotment.apiserver.registry.selection import Selection
-from allotment.apiserver.store.errors import Closed, Compacted, Overflow
+from allotment.apiserver.store.errors import Compacted, Overflow, StoreClosed
 from allotment.apiserver.store.record import Change, ChangeType, Record
 from allotment.apiserver.store.watch import Watch
 
@@ -35,10 +35,10 @@ class Watching:
     def __init__(
         self,
         reads: Reads,
-        served: Served,
+        served: ServedResource,
         namespace: str,
         options: ListOptions,
-        form: Form,
+        form: ResponseForm,
         clock: Callable[[], float],
         pause: Callable[[], Awaitable[None]],
     ) -> None:
@@ -110,7 +110,7 @@ class Watching:
             left = min(end, bookmark_at) - clock()
             try:
                 changes = await source.next(max(left, 0.0))
-            except (Overflow, Closed):
+            except (Overflow, StoreClosed):
                 return
             for run in _runs(changes):
                 for batch in joined(self._told(run), BATCH):

@@ -33,8 +33,8 @@ from allotment.api.status import (
     not_found,
 )
 from allotment.apiserver.registry.admission import Admission, Admissions
-from allotment.apiserver.registry.call import Call, Written
-from allotment.apiserver.registry.catalogue import Served
+from allotment.apiserver.registry.call import WriteContext, Written
+from allotment.apiserver.registry.catalogue import ServedResource
 from allotment.apiserver.registry.metadata import metadata_change_errors, metadata_errors
 from allotment.apiserver.registry.ownership import track_fields
 from allotment.apiserver.registry.resource import Resource
@@ -65,12 +65,12 @@ share parts of it. Raises StatusError."""
 class Prepared:
     """A write that is made and found right, but not admitted yet."""
 
-    served: Served
+    served: ServedResource
     key: Key
     record: Record | None  # the head that it was made of; None: there was none
     obj: Obj
     old: Obj | None
-    call: Call
+    call: WriteContext
     write: Write
     accounted: object = None
     nothing: bool = False  # it changes nothing
@@ -107,12 +107,12 @@ class Writes:
 
     # --- create ---
 
-    def create(self, served: Served, namespace: str, obj: Obj, call: Call) -> Written:
+    def create(self, served: ServedResource, namespace: str, obj: Obj, call: WriteContext) -> Written:
         """Stores a new object, sent in the served version. Raises StatusError."""
         return self.commit(self.prepare_create(served, namespace, obj, call))
 
     def prepare_create(
-        self, served: Served, namespace: str, obj: Obj, call: Call, tracked: bool = False
+        self, served: ServedResource, namespace: str, obj: Obj, call: WriteContext, tracked: bool = False
     ) -> Prepared:
         """A new object; ``tracked`` if field ownership is settled. Raises StatusError."""
         resource = served.resource
@@ -176,13 +176,25 @@ class Writes:
     # --- update ---
 
     def update(
-        self, served: Served, namespace: str, name: str, obj: Obj, call: Call, subresource: str = ""
+        self,
+        served: ServedResource,
+        namespace: str,
+        name: str,
+        obj: Obj,
+        call: WriteContext,
+        subresource: str = "",
     ) -> Written:
         """Replaces an object by the one sent in the served version; of /status, only its status. Raises StatusError."""
         return self.commit(self.prepare_update(served, namespace, name, obj, call, subresource))
 
     def prepare_update(
-        self, served: Served, namespace: str, name: str, obj: Obj, call: Call, subresource: str = ""
+        self,
+        served: ServedResource,
+        namespace: str,
+        name: str,
+        obj: Obj,
+        call: WriteContext,
+        subresource: str = "",
     ) -> Prepared:
         check_name(obj, namespace, name)
         wanted = served.to_hub(obj)
@@ -200,7 +212,13 @@ class Writes:
         return self.prepare_replace(served, record, old, wanted, call, subresource)
 
     def prepare_change(
-        self, served: Served, namespace: str, name: str, change: Change, call: Call, subresource: str = ""
+        self,
+        served: ServedResource,
+        namespace: str,
+        name: str,
+        change: Change,
+        call: WriteContext,
+        subresource: str = "",
     ) -> Prepared:
         """What ``change`` makes of the object there is: patches and views."""
         record = self.store.head(served.key(namespace, name))
@@ -218,11 +236,11 @@ class Writes:
 
     def replace(
         self,
-        served: Served,
+        served: ServedResource,
         record: Record,
         old: Obj,
         new: Obj,
-        call: Call,
+        call: WriteContext,
         subresource: str = "",
         check: Comparison | None = None,
     ) -> Written:
@@ -231,11 +249,11 @@ class Writes:
 
     def prepare_replace(
         self,
-        served: Served,
+        served: ServedResource,
         record: Record,
         old: Obj,
         new: Obj,
-        call: Call,
+        call: WriteContext,
         subresource: str = "",
         tracked: bool = False,
         check: Comparison | None = None,
@@ -278,7 +296,7 @@ class Writes:
         return Prepared(served, record.key, record, new, old, call, write, accounted)
 
     def store_changed(
-        self, served: Served, record: Record, old: Obj, new: Obj, call: Call, subresource: str
+        self, served: ServedResource, record: Record, old: Obj, new: Obj, call: WriteContext, subresource: str
     ) -> Written:
         """Stores what an action made of an object: it settled and checked the object itself."""
         write = call.write(Operation.UPDATE, subresource)
@@ -287,7 +305,7 @@ class Writes:
 
     # --- the last step ---
 
-    def put(self, key: Key, obj: Obj, call: Call, accounted: object = None) -> Record | Pending:
+    def put(self, key: Key, obj: Obj, call: WriteContext, accounted: object = None) -> Record | Pending:
         """``accounted`` is the schema that the account of who owns which fields agrees with, where that is known."""
         obj = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], **obj}  # first: see ``forms.Plain.many``
         if not call.dry_run:
@@ -302,13 +320,13 @@ class Writes:
         """Nothing to store; but what is there already may still be on its way to disk."""
         return Written(self.store.on_its_way(record.key) or record)
 
-    def remove(self, key: Key, obj: Obj, call: Call) -> Written:
+    def remove(self, key: Key, obj: Obj, call: WriteContext) -> Written:
         """Takes an object away for good; ``obj`` is how it was last."""
         if call.dry_run:
             return Written(settled(key, obj), gone=obj)
         return Written(self.store.delete(key, obj), gone=obj)
 
-    def admit_delete(self, resource: Resource, obj: Obj, call: Call) -> None:
+    def admit_delete(self, resource: Resource, obj: Obj, call: WriteContext) -> None:
         write = call.write(Operation.DELETE)
         self._admissions.admit(resource, obj, None, write)
 
@@ -379,7 +397,7 @@ def may_go(resource: Resource, obj: Obj) -> bool:
     )
 
 
-def _begin(metadata: Obj, call: Call) -> None:
+def _begin(metadata: Obj, call: WriteContext) -> None:
     """What the server decides about a new object."""
     for field in (
         "deletionTimestamp",
@@ -418,7 +436,7 @@ def _keep_system_fields(metadata: Obj, old: Obj) -> None:
         metadata.pop("deletionTimestamp", None)
 
 
-def _check_uid(served: Served, key: Key, metadata: Obj, old: Obj) -> None:
+def _check_uid(served: ServedResource, key: Key, metadata: Obj, old: Obj) -> None:
     uid, stored = metadata.get("uid"), old["metadata"]["uid"]
     if uid and uid != stored:
         place = "/".join(
@@ -437,7 +455,7 @@ def _named_version(metadata: Obj) -> str:
     return version if version.strip("0") else ""
 
 
-def _check_version(served: Served, record: Record, metadata: Obj) -> None:
+def _check_version(served: ServedResource, record: Record, metadata: Obj) -> None:
     """A write is based on the state it was made from: its resourceVersion must be the stored one.
 
     Of most kinds a client may leave it open, and then replaces whatever there is."""

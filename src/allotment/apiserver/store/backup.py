@@ -30,8 +30,8 @@ from allotment.apiserver.store.database import (
     translate,
     upgrade,
 )
-from allotment.apiserver.store.errors import Corrupt, Lost, Unwritable
-from allotment.apiserver.store.lock import Lock
+from allotment.apiserver.store.errors import Corrupt, LostWrites, Unwritable
+from allotment.apiserver.store.lock import StoreLock
 
 REVISION_STEP = 1_000_000_000
 """How far above all known revisions a restored store goes on: more than any client can have seen since the backup."""
@@ -41,7 +41,7 @@ def copy(source: Path, target: Path) -> None:
     """A consistent copy of a store that may be in use. Replaces ``target``. Raises :class:`OpenError`."""
     if not source.is_file():
         raise Unwritable(source, f"there is no store at {source}")
-    if Lock.path_of(target).exists():
+    if StoreLock.path_of(target).exists():
         raise Unwritable(target, f"{target} is a store, not a backup; choose another name")
     with replacing(target) as temporary:
         _copy(source, temporary)
@@ -56,8 +56,8 @@ def restore(backup: Path, target: Path) -> int:
     """
     if not backup.is_file():
         raise Unwritable(backup, f"there is no backup at {backup}")
-    used = Lock.path_of(target).exists()
-    lock = Lock(target)
+    used = StoreLock.path_of(target).exists()
+    lock = StoreLock(target)
     try:
         with replacing(target) as temporary:
             _copy(backup, temporary)
@@ -81,7 +81,9 @@ def _copy(source: Path, target: Path) -> None:
             copied.commit()
             found = newest(copied)
         if progress is not None and found < progress.acknowledged:
-            raise Lost(source, found + 1, progress.acknowledged, "its write-ahead log is damaged or missing")
+            raise LostWrites(
+                source, found + 1, progress.acknowledged, "its write-ahead log is damaged or missing"
+            )
     except BROKEN as exc:
         raise translate(source, exc) from exc
 

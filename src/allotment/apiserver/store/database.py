@@ -30,14 +30,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from allotment.apiserver.store.errors import Corrupt, Lost, OpenError, TooNew, Unwritable
-from allotment.apiserver.store.history import Evicted
+from allotment.apiserver.store.errors import Corrupt, LostWrites, OpenError, TooNew, Unwritable
+from allotment.apiserver.store.history import DroppedChange
 from allotment.apiserver.store.mark import Mark, Progress
 from allotment.apiserver.store.mark import path_of as mark_path
 from allotment.apiserver.store.mark import read as read_mark
 from allotment.apiserver.store.pending import Pending
 from allotment.apiserver.store.record import ChangeType, Key, Record
-from allotment.apiserver.store.reserve import Reserve
+from allotment.apiserver.store.reserve import DiskReserve
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ _UNREADABLE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlit
 _TYPES = {type_.value: type_ for type_ in ChangeType}
 
 
-class Row:
+class LogRow:
     """A row of the log, checked."""
 
     __slots__ = ("created", "record", "type")
@@ -114,7 +114,7 @@ class Database:
         self.path = path
         self.full = False
         progress, self._rows = examine(path, expected)
-        self.reserve = Reserve(path)
+        self.reserve = DiskReserve(path)
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # objects hold secrets
             self.connection = connect(path)
@@ -149,12 +149,12 @@ class Database:
         if not meta.marked:
             db.execute("UPDATE meta SET value = 1 WHERE name = 'marked'")
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[LogRow]:
         """The whole log in order, as it was when the file was opened. Can be asked for once."""
         rows, self._rows = self._rows, []
         return rows
 
-    def commit(self, writes: Sequence[Pending], evicted: Sequence[Evicted] = ()) -> None:
+    def commit(self, writes: Sequence[Pending], evicted: Sequence[DroppedChange] = ()) -> None:
         """Makes writes durable and forgets what left the history, all or nothing. Raises ``sqlite3.Error`` or ``OSError``.
 
         A commit for which the disk has no room is tried once more, with the room that was kept for deletions, or when that is
@@ -176,7 +176,7 @@ class Database:
         if not self.reserve.held:
             self.find_room()
 
-    def _commit(self, writes: Sequence[Pending], evicted: Sequence[Evicted]) -> None:
+    def _commit(self, writes: Sequence[Pending], evicted: Sequence[DroppedChange]) -> None:
         """Every call into SQLite gives up the interpreter and may wait for a busy event loop to get it back, so the usual
         commit is a single statement. A revision that is already there is refused by the primary key: should a commit
         that SQLite reported as failed be found on disk after all, nothing is written over it.
@@ -249,7 +249,7 @@ class Database:
         self.reserve.release()
 
 
-def examine(path: Path, expected: Path | None = None) -> tuple[Progress | None, list[Row]]:
+def examine(path: Path, expected: Path | None = None) -> tuple[Progress | None, list[LogRow]]:
     """Checks a store that is not open, and compares it with its mark. Returns what the mark says, and all rows. Nothing is
     changed: what SQLite takes for the end of a damaged log it would cut off. Raises :class:`OpenError`."""
     progress, damaged = None, None
@@ -258,7 +258,7 @@ def examine(path: Path, expected: Path | None = None) -> tuple[Progress | None, 
     except Corrupt as exc:  # perhaps it was being made, beside a store that never used it
         damaged = exc
     used = damaged is not None
-    found, rows = FIRST_REVISION, list[Row]()
+    found, rows = FIRST_REVISION, list[LogRow]()
     try:
         if path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
@@ -293,7 +293,7 @@ def _compare(path: Path, found: int, progress: Progress | None) -> None:
     if progress is None:
         return
     if found < progress.acknowledged:
-        raise Lost(path, found + 1, progress.acknowledged, _culprit(path, progress))
+        raise LostWrites(path, found + 1, progress.acknowledged, _culprit(path, progress))
     if found > (progress.acknowledged if progress.closed else progress.reserved):
         what = f"{mark_path(path).name} beside it is of an earlier time, so nobody can tell whether writes are missing"
         raise Corrupt(path, what)
@@ -393,7 +393,7 @@ def newest(db: sqlite3.Connection) -> int:
     return found
 
 
-def read(path: Path, db: sqlite3.Connection, meta: Meta) -> Iterator[Row]:
+def read(path: Path, db: sqlite3.Connection, meta: Meta) -> Iterator[LogRow]:
     """The rows of a log, each checked. Up to the compacted revision they are counted; after it none may be missing. Raises
     :class:`Corrupt`."""
     expected = meta.compacted
@@ -427,14 +427,14 @@ def read(path: Path, db: sqlite3.Connection, meta: Meta) -> Iterator[Row]:
         )
 
 
-def row_of(values: tuple[Any, ...]) -> Row | None:
+def row_of(values: tuple[Any, ...]) -> LogRow | None:
     """A row as it was selected; none if it is damaged: then it may have values of any type."""
     revision, resource, namespace, name, type_, created, checksum, data = values
     try:
         key = Key(sys.intern(resource), sys.intern(namespace), name)
         if checksum != _checksum(key, revision, type_, data) or not isinstance(created, float):
             return None
-        return Row(_TYPES[type_], Record(key, revision, data), created)
+        return LogRow(_TYPES[type_], Record(key, revision, data), created)
     except (TypeError, ValueError, KeyError):
         return None
 
@@ -480,7 +480,7 @@ def begin_anew(path: Path, db: sqlite3.Connection, revision: int) -> None:
     db.execute("COMMIT")
 
 
-def fill(db: sqlite3.Connection, rows: Iterable[Row], revision: int) -> None:
+def fill(db: sqlite3.Connection, rows: Iterable[LogRow], revision: int) -> None:
     """Writes the newest rows of objects into an empty store, which goes on at a revision above theirs."""
     db.execute("BEGIN IMMEDIATE")
     db.executemany(_insert(1), [_values(row.record, row.type, row.created) for row in rows])

@@ -38,7 +38,7 @@ class Corrupt(OpenError):
         self.what = what
 
 
-class Lost(OpenError):
+class LostWrites(OpenError):
     """Writes that were acknowledged are not there, from revision ``first`` to ``last``."""
 
     def __init__(self, path: Path, first: int, last: int, what: str) -> None:
@@ -103,5 +103,5 @@ class Overflow(StoreError):
     """A watch was closed because more changes waited for its reader than it may keep. None was skipped before that."""
 
 
-class Closed(StoreError):
+class StoreClosed(StoreError):
     """The store, or the watch, was closed."""

@@ -2,7 +2,7 @@
 
 The window is bounded in number, age and bytes. What a change costs is what it alone keeps in memory and on disk: the
 record that it superseded, and its own if it is a deletion; the new record of any other change is part of the state.
-When a change leaves the window its rows that are no longer needed leave the file: see ``Evicted``.
+When a change leaves the window its rows that are no longer needed leave the file: see ``DroppedChange``.
 
 A change handed to watchers may get its encoded line (``Change.line``) from the http layer, to be shared. Only the newest
 changes are handed out as such (``_shared``, bounded in bytes); older ones are handed out as copies, so that the history
@@ -33,7 +33,7 @@ class Window:
     shared_bytes: int = 16 * 1024 * 1024  # of changes whose encoded lines are kept for all watchers
 
 
-class Evicted(NamedTuple):
+class DroppedChange(NamedTuple):
     """A change that left the window, and the revisions whose rows nobody needs from then on."""
 
     revision: int
@@ -95,7 +95,7 @@ class History:
                 return
             yield change
 
-    def trim(self, now: float) -> list[Evicted]:
+    def trim(self, now: float) -> list[DroppedChange]:
         """Lets go of what exceeds the window."""
         evicted = []
         window = self._window
@@ -107,14 +107,14 @@ class History:
             evicted.append(self._evict())
         return evicted
 
-    def compact(self, revision: int) -> list[Evicted]:
+    def compact(self, revision: int) -> list[DroppedChange]:
         """Lets go of everything up to a revision."""
         evicted = []
         while self._changes and self._changes[0].revision <= revision:
             evicted.append(self._evict())
         return evicted
 
-    def _evict(self) -> Evicted:
+    def _evict(self) -> DroppedChange:
         change = self._changes.popleft()
         self._times.popleft()
         resource = change.record.key.resource
@@ -127,7 +127,7 @@ class History:
             self._shared_bytes -= len(shared.record.data)
         self.bytes -= cost(change)
         self.compacted = change.revision
-        return Evicted(change.revision, tuple(superseded(change)))
+        return DroppedChange(change.revision, tuple(superseded(change)))
 
     def validate(self, newest: int) -> None:
         revisions = [change.revision for change in self._changes]

@@ -16,7 +16,7 @@ from pathlib import Path
 from allotment.apiserver.store.errors import Locked, Unwritable
 
 
-class Lock:
+class StoreLock:
     """Held from construction to ``release()``. Raises :class:`Locked` naming the holder, or :class:`Unwritable`."""
 
     def __init__(self, store: Path) -> None:
@@ -78,7 +78,7 @@ class Holder:
 def holder_of(store: Path) -> Holder | None:
     """Who has the store open now; None if nobody has."""
     try:
-        file = os.open(Lock.path_of(store), os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(StoreLock.path_of(store), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:

@@ -20,7 +20,7 @@ SHARE = 16
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class Reserve:
+class DiskReserve:
     """Held or given up. ``size`` is what it holds, or tries to."""
 
     def __init__(self, store: Path) -> None:

@@ -17,7 +17,7 @@ from allotment.apiserver.store.backup import REVISION_STEP, highest, replacing, 
 from allotment.apiserver.store.database import (
     BROKEN,
     SELECT,
-    Row,
+    LogRow,
     connect,
     connect_to_read,
     create,
@@ -39,7 +39,7 @@ class Salvaged:
 def salvage(path: Path) -> Salvaged:
     """Puts a sound store in the place of a damaged or missing one, of which the caller has the lock. Raises
     :class:`OpenError` if the file cannot be written."""
-    newest: dict[Key, Row] = {}
+    newest: dict[Key, LogRow] = {}
     with suppress(*BROKEN, OSError), closing(connect_to_read(path)) as db:
         for row in _readable(db):
             known = newest.get(row.record.key)
@@ -56,7 +56,7 @@ def salvage(path: Path) -> Salvaged:
     return Salvaged(len(rows), revision, kept)
 
 
-def _readable(db: sqlite3.Connection) -> Iterator[Row]:
+def _readable(db: sqlite3.Connection) -> Iterator[LogRow]:
     """The rows that are sound, from both ends up to where SQLite cannot go on."""
     db.text_factory = lambda text: text.decode(errors="replace")  # a name that is none does not end the walk
     for order in ("", " DESC"):

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from allotment.apiserver.store.record import Key, Record
 
 
-class State:
+class StoreState:
     """Records by key. Not safe for more than one thread."""
 
     __slots__ = ("_keys", "_records", "bytes")
@@ -62,7 +62,7 @@ class State:
             del self._keys[key.resource]
 
     def validate(self) -> None:
-        again = State(self._records.values())
+        again = StoreState(self._records.values())
         assert self._keys == again._keys, "sorted keys differ from the records' keys"
         assert self.bytes == again.bytes, f"{self.bytes} bytes accounted, {again.bytes} held"
 

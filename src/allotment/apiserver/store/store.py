@@ -33,22 +33,22 @@ import msgspec
 from allotment.apiserver.store import backup
 from allotment.apiserver.store.database import Database, check, check_pages, connect, no_room, read
 from allotment.apiserver.store.errors import (
-    Closed,
     CommitFailed,
     Compacted,
     Corrupt,
     DiskFull,
-    Lost,
+    LostWrites,
     ObjectTooLarge,
     Overloaded,
+    StoreClosed,
 )
-from allotment.apiserver.store.history import Evicted, History, Window, superseded
-from allotment.apiserver.store.lock import Lock
+from allotment.apiserver.store.history import DroppedChange, History, Window, superseded
+from allotment.apiserver.store.lock import StoreLock
 from allotment.apiserver.store.pending import Pending
 from allotment.apiserver.store.record import Change, ChangeType, Key, Obj, Record
 from allotment.apiserver.store.salvage import salvage
 from allotment.apiserver.store.scope import Scope, covers
-from allotment.apiserver.store.state import State
+from allotment.apiserver.store.state import StoreState
 from allotment.apiserver.store.stats import Stats
 from allotment.apiserver.store.watch import Buffer, Watch, Watches
 from allotment.apiserver.store.writer import Barrier, FindRoom, Stop, Trim, Writer
@@ -86,7 +86,7 @@ class Store:
     """See the module. Made by :meth:`open`, ended by :meth:`close`."""
 
     def __init__(
-        self, lock: Lock, database: Database, window: Window, buffer: Buffer, clock: Callable[[], float]
+        self, lock: StoreLock, database: Database, window: Window, buffer: Buffer, clock: Callable[[], float]
     ) -> None:
         self.path = database.path
         self.on_commit: Callable[[float, int], None] | None = None  # seconds and number of writes
@@ -95,7 +95,7 @@ class Store:
         self._buffer = buffer
         self._clock = clock
         self._history = History(database.compacted, window)
-        self._state = State(self._replay(database))
+        self._state = StoreState(self._replay(database))
         self.revision = max(database.compacted, self._newest)
         self._head_revision = self.revision
         self._ahead: dict[Key, Pending] = {}  # the newest write on its way, by key
@@ -105,7 +105,7 @@ class Store:
         self._epoch = 0
         self._followers: dict[str, list[Follower]] = {}
         self._watches = Watches(lambda: self.revision)
-        self._garbage: list[Evicted] = []
+        self._garbage: list[DroppedChange] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self.full = database.full  # only deletions are accepted
@@ -132,7 +132,7 @@ class Store:
         damaged or incomplete goes on with what can be read of it. Reads the whole file. Needs no event loop; everything after
         it does.
         """
-        lock = Lock(path)
+        lock = StoreLock(path)
 
         def load() -> Store:
             database = Database(path, expected)
@@ -145,7 +145,7 @@ class Store:
         try:
             try:
                 store = load()
-            except (Corrupt, Lost) as exc:
+            except (Corrupt, LostWrites) as exc:
                 if not accept_loss:
                     raise
                 saved = salvage(path)
@@ -264,7 +264,7 @@ class Store:
 
     def _write(self, type_: ChangeType, key: Key, obj: Obj, previous: Record | None) -> Pending:
         if self._closed:
-            raise Closed("the store was closed")
+            raise StoreClosed("the store was closed")
         if self._in_flight_bytes > MAX_PENDING_BYTES or len(self._in_flight) >= MAX_PENDING_WRITES:
             raise Overloaded(f"{len(self._in_flight)} writes wait for the disk")
         loop = self._bind()
@@ -407,7 +407,7 @@ class Store:
         With a name and no namespace it covers that name in every namespace.
         """
         if self._closed:
-            raise Closed("the store was closed")
+            raise StoreClosed("the store was closed")
         if since < self.compacted:
             raise Compacted(since, self.compacted)
         scope = Scope(resource, namespace, name)
@@ -427,7 +427,7 @@ class Store:
         The store does so by itself, as its :class:`Window` says; this is for those who want it now.
         """
         if self._closed:
-            raise Closed("the store was closed")
+            raise StoreClosed("the store was closed")
         self._trim(self._history.compact(revision))
         self._collect(at_least=1)
         self._bind()
@@ -440,7 +440,7 @@ class Store:
         """A consistent copy in a file, which is there whole or not at all. Writes go on meanwhile."""
         await asyncio.to_thread(backup.copy, self.path, path)
 
-    def _trim(self, evicted: Iterable[Evicted]) -> None:
+    def _trim(self, evicted: Iterable[DroppedChange]) -> None:
         self._garbage += evicted
         self._collect(at_least=TRIM_AT)
 

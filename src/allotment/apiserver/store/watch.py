@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from allotment.apiserver.store.errors import Closed, Overflow, StoreError
+from allotment.apiserver.store.errors import Overflow, StoreClosed, StoreError
 from allotment.apiserver.store.record import Change
 from allotment.apiserver.store.scope import Scope, scopes, spelled
 
@@ -75,7 +75,7 @@ class Watch:
     def close(self, error: StoreError | None = None) -> None:
         """Ends the watch; idempotent. Whoever waits in ``next`` gets the error."""
         if self._error is None:
-            self._error = error or Closed("the watch was closed")
+            self._error = error or StoreClosed("the watch was closed")
             self._watches.remove(self)
             self._backlog.clear()
             self._arrived.clear()
@@ -200,7 +200,7 @@ class Watches:
         """Ends those of a resource; without one all of them, as the store is closed."""
         for (of, _, _), watches in tuple(self._by_scope.items()):
             for watch in tuple(watches) if resource in ("", of) else ():
-                watch.close(Closed(f"{resource or 'the store'} was closed"))
+                watch.close(StoreClosed(f"{resource or 'the store'} was closed"))
 
     def validate(self) -> None:
         assert self._count == sum(map(len, self._by_scope.values()))

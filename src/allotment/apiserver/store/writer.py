@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Protocol
 
 from allotment.apiserver.store.database import Database
-from allotment.apiserver.store.history import Evicted
+from allotment.apiserver.store.history import DroppedChange
 from allotment.apiserver.store.pending import Pending
 
 MAX_WRITES = 500
@@ -34,7 +34,7 @@ REST_SECONDS = 1.0
 class Trim:
     """Changes that left the history: their rows can go. Oldest first."""
 
-    evicted: list[Evicted]
+    evicted: list[DroppedChange]
 
 
 class FindRoom:
@@ -53,14 +53,14 @@ class Stop:
 
 
 @dataclass(slots=True)
-class Turn:
+class WriterTurn:
     """What is done at once: any number of writes, then at most one item of another sort."""
 
     writes: list[Pending] = field(default_factory=list)
     then: Trim | FindRoom | Barrier | Stop | None = None
 
 
-class Listener(Protocol):
+class WriterListener(Protocol):
     """Whom the writer tells, on its own thread."""
 
     def committed(self, writes: list[Pending], seconds: float) -> None: ...
@@ -78,13 +78,13 @@ class Listener(Protocol):
 class Writer:
     """Owns the database from ``start()`` until it ended."""
 
-    def __init__(self, database: Database, listener: Listener) -> None:
+    def __init__(self, database: Database, listener: WriterListener) -> None:
         self._database = database
         self._listener = listener
         self._queue: SimpleQueue[list[Pending] | Trim | FindRoom | Barrier | Stop] = SimpleQueue()
         self._left: deque[Pending] = deque()  # of what was taken from the queue, for the next turns
         self._failed_epoch = -1
-        self._evicted: list[Evicted] = []  # not yet forgotten on disk, as the commit failed
+        self._evicted: list[DroppedChange] = []  # not yet forgotten on disk, as the commit failed
         self._full = False  # as the listener was told
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
 
@@ -114,8 +114,8 @@ class Writer:
                 self._listener.ended()
                 return
 
-    def _gather(self) -> Turn:
-        turn, left = Turn(), self._left
+    def _gather(self) -> WriterTurn:
+        turn, left = WriterTurn(), self._left
         size = 0
         while len(turn.writes) < MAX_WRITES and size < MAX_BYTES:
             if left:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from allotment.api.status import StatusError
-from allotment.apiserver.registry.catalogue import Catalogue, Served
+from allotment.apiserver.registry.catalogue import ResourceCatalogue, ServedResource
 from allotment.apiserver.registry.deletion import DeleteOptions, Deletion, Preconditions
 from allotment.apiserver.registry.writes import Prepared, Writes
 from allotment.apiserver.store.record import Obj, Record
 from allotment.apiserver.upkeep.ownership import (
-    Delete,
+    DeleteObject,
     DropOwners,
     Member,
     Owner,
@@ -31,7 +31,7 @@ class Collector(Upkeep[str]):
 
     name = "generic-garbage-collector"
 
-    def __init__(self, writes: Writes, catalogue: Catalogue, clock: Clock = utc_now) -> None:
+    def __init__(self, writes: Writes, catalogue: ResourceCatalogue, clock: Clock = utc_now) -> None:
         super().__init__(writes, clock)
         self._deletion = Deletion(writes)
         self._catalogue = catalogue
@@ -72,7 +72,7 @@ class Collector(Upkeep[str]):
             return True
         served = self._catalogue.hub(resource)
         match step:
-            case Delete(policy=policy):
+            case DeleteObject(policy=policy):
                 options = DeleteOptions(
                     propagation_policy=policy.value, preconditions=Preconditions(uid=member.uid)
                 )
@@ -85,7 +85,7 @@ class Collector(Upkeep[str]):
                 return self._edit(served, step, lambda metadata: _remove(metadata, finalizer))
         return True
 
-    def _edit(self, served: Served, step: Step, edit: Callable[[Obj], None]) -> bool:
+    def _edit(self, served: ServedResource, step: Step, edit: Callable[[Obj], None]) -> bool:
         record = self._store.head(step.member.key)
         if record is None:
             return True
@@ -104,7 +104,9 @@ class Collector(Upkeep[str]):
         self.leave(lambda: self._prepare(served, record, step, edit))
         return False
 
-    def _prepare(self, served: Served, record: Record, step: Step, edit: Callable[[Obj], None]) -> None:
+    def _prepare(
+        self, served: ServedResource, record: Record, step: Step, edit: Callable[[Obj], None]
+    ) -> None:
         try:
             prepared = self._edited(served, record, step.member, edit)
         except StatusError as exc:
@@ -114,7 +116,7 @@ class Collector(Upkeep[str]):
             self._prepared = step, prepared
 
     def _edited(
-        self, served: Served, record: Record, member: Member, edit: Callable[[Obj], None]
+        self, served: ServedResource, record: Record, member: Member, edit: Callable[[Obj], None]
     ) -> Prepared | None:
         """The change of an object; None if it is another one of that name by now."""
         old = record.load()

@@ -15,7 +15,7 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 from allotment.api.status import StatusError
-from allotment.apiserver.registry.catalogue import Catalogue, Served
+from allotment.apiserver.registry.catalogue import ResourceCatalogue, ServedResource
 from allotment.apiserver.registry.conditions import is_true, set_condition
 from allotment.apiserver.registry.custom.kind import resource_of
 from allotment.apiserver.registry.custom.naming import named
@@ -75,7 +75,7 @@ class CustomKinds(Upkeep[str]):
     def __init__(
         self,
         writes: Writes,
-        catalogue: Catalogue,
+        catalogue: ResourceCatalogue,
         changed: Callable[[], None] = lambda: None,
         clock: Clock = utc_now,
     ) -> None:
@@ -314,7 +314,7 @@ class CustomKinds(Upkeep[str]):
         named = self._named.get(group, {})
         return [named[name] for name in sorted(named)]
 
-    def _served(self) -> Served:
+    def _served(self) -> ServedResource:
         resource = self._catalogue.resource(DEFINITIONS)
         assert resource is not None  # built in
         return self._catalogue.hub(resource)

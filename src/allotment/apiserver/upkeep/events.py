@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from datetime import datetime, timedelta
 
-from allotment.apiserver.registry.catalogue import Catalogue
+from allotment.apiserver.registry.catalogue import ResourceCatalogue
 from allotment.apiserver.registry.deletion import DeleteOptions, Deletion
 from allotment.apiserver.registry.writes import Writes
 from allotment.apiserver.store.record import Key, Record
@@ -25,7 +25,7 @@ class EventExpiry(Upkeep[Key]):
     def __init__(
         self,
         writes: Writes,
-        catalogue: Catalogue,
+        catalogue: ResourceCatalogue,
         clock: Clock = utc_now,
         lifetime: timedelta = timedelta(hours=1),
     ) -> None:

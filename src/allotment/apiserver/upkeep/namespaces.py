@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from allotment.api.status import StatusError
-from allotment.apiserver.registry.catalogue import Catalogue, Served
+from allotment.apiserver.registry.catalogue import ResourceCatalogue, ServedResource
 from allotment.apiserver.registry.conditions import set_condition
 from allotment.apiserver.registry.deletion import DeleteOptions, Deletion
 from allotment.apiserver.registry.strategies import opened
@@ -40,7 +40,7 @@ class NamespaceEmptier(Upkeep[str]):
 
     name = "namespace-controller"
 
-    def __init__(self, writes: Writes, catalogue: Catalogue, clock: Clock = utc_now) -> None:
+    def __init__(self, writes: Writes, catalogue: ResourceCatalogue, clock: Clock = utc_now) -> None:
         super().__init__(writes, clock)
         self._deletion = Deletion(writes)
         self._catalogue = catalogue
@@ -148,7 +148,7 @@ class NamespaceEmptier(Upkeep[str]):
         ]
         self._writes.replace(self._served(), record, old, new, self.call(), "finalize")
 
-    def _served(self) -> Served:
+    def _served(self) -> ServedResource:
         resource = self._catalogue.resource(NAMESPACES)
         assert resource is not None  # built in
         return self._catalogue.hub(resource)
@@ -199,7 +199,7 @@ class ServiceAccountGiver(Upkeep[str]):
 
     name = "service-account-controller"
 
-    def __init__(self, writes: Writes, catalogue: Catalogue, clock: Clock = utc_now) -> None:
+    def __init__(self, writes: Writes, catalogue: ResourceCatalogue, clock: Clock = utc_now) -> None:
         super().__init__(writes, clock)
         self._catalogue = catalogue
         self._due: OrderedDict[str, None] = OrderedDict()

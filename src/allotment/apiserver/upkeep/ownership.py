@@ -61,7 +61,7 @@ class Policy(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteObject:
     """Delete this very object."""
 
     member: Member
@@ -91,7 +91,7 @@ class RemoveFinalizer:
     finalizer: str
 
 
-Step = Delete | DropOwners | StopBlocking | RemoveFinalizer
+Step = DeleteObject | DropOwners | StopBlocking | RemoveFinalizer
 
 Resolvable = Callable[[Member, Owner], bool]
 """Whether a reference names a kind that is served and that the object may belong to."""
@@ -185,9 +185,9 @@ class Ownership:
         elif waiting and self._dependents.get(member.uid):
             if any(self._members[uid].waits_for_dependents for uid in self._dependents[member.uid]):
                 yield StopBlocking(member)  # its dependents wait as well: a circle
-            yield Delete(member, Policy.FOREGROUND)
+            yield DeleteObject(member, Policy.FOREGROUND)
         else:
-            yield Delete(member, _asked_for(member))
+            yield DeleteObject(member, _asked_for(member))
 
     def _blocks(self, dependent: str, owner: str) -> bool:
         return any(known.blocks and known.uid == owner for known in self._members[dependent].owners)

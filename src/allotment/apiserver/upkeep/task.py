@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from allotment.api.status import StatusError
 from allotment.apiserver.auth.identity import Identity
-from allotment.apiserver.registry.call import Call
+from allotment.apiserver.registry.call import WriteContext
 from allotment.apiserver.registry.writes import Writes
 from allotment.apiserver.store.errors import StoreError
 
@@ -97,9 +97,9 @@ class Upkeep(Generic[T]):
     def wake(self) -> None:
         self._news.set()
 
-    def call(self) -> Call:
+    def call(self) -> WriteContext:
         """The circumstances of a write by this job."""
-        return Call(controller(self.name), stamp(self._clock()), manager=self.name)
+        return WriteContext(controller(self.name), stamp(self._clock()), manager=self.name)
 
     async def run(self) -> None:
         """Works until cancelled."""

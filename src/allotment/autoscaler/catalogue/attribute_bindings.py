@@ -17,7 +17,7 @@ from allotment.api.autoscaling import DynamicResources
 Attribute = str
 
 
-class Bound(NamedTuple):
+class BoundAttribute(NamedTuple):
     """An attribute of a device whose value is not known yet. The attribute has its domain."""
 
     template: int  # position among the templates
@@ -30,21 +30,21 @@ def qualified(driver: str, attribute: str) -> Attribute:
     return attribute if "/" in attribute else f"{driver}/{attribute}"
 
 
-def classes(resources: DynamicResources) -> dict[Bound, int]:
+def classes(resources: DynamicResources) -> dict[BoundAttribute, int]:
     """The class of every bound attribute. Classes count from 0, in the order of their first members."""
     joined = _Classes()
     for members in _statements(resources):
         first = members[0]
         for member in members:
             joined.join(first, member)
-    numbers: dict[Bound | str, int] = {}
+    numbers: dict[BoundAttribute | str, int] = {}
     return {
         member: numbers.setdefault(joined.find(member), len(numbers))
-        for member in sorted(each for each in joined.parents if isinstance(each, Bound))
+        for member in sorted(each for each in joined.parents if isinstance(each, BoundAttribute))
     }
 
 
-def _statements(resources: DynamicResources) -> Iterator[list[Bound | str]]:
+def _statements(resources: DynamicResources) -> Iterator[list[BoundAttribute | str]]:
     """Things that are equal. A binding key is one of them."""
     positions = {
         template.metadata.name: position
@@ -54,12 +54,12 @@ def _statements(resources: DynamicResources) -> Iterator[list[Bound | str]]:
         for device in template.spec.devices:
             for name, attribute in device.attributes.items():
                 if attribute.binding_key is not None:
-                    bound = Bound(position, device.name, qualified(template.spec.driver, name))
+                    bound = BoundAttribute(position, device.name, qualified(template.spec.driver, name))
                     yield [attribute.binding_key, bound]
     for binding in resources.attribute_bindings:
         for attribute_name in binding.attributes:
             yield [
-                Bound(positions[each.resource_slice_template], each.device, attribute_name)
+                BoundAttribute(positions[each.resource_slice_template], each.device, attribute_name)
                 for each in binding.device_selectors
             ]
 
@@ -68,14 +68,14 @@ class _Classes:
     """Disjoint sets."""
 
     def __init__(self) -> None:
-        self.parents: dict[Bound | str, Bound | str] = {}
+        self.parents: dict[BoundAttribute | str, BoundAttribute | str] = {}
 
-    def find(self, member: Bound | str) -> Bound | str:
+    def find(self, member: BoundAttribute | str) -> BoundAttribute | str:
         parent = self.parents.setdefault(member, member)
         while parent != member:
             self.parents[member] = self.parents[parent]  # halves the way for the next one
             member, parent = parent, self.parents[parent]
         return member
 
-    def join(self, one: Bound | str, other: Bound | str) -> None:
+    def join(self, one: BoundAttribute | str, other: BoundAttribute | str) -> None:
         self.parents[self.find(one)] = self.find(other)

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from allotment.api.autoscaling import NodeOverlay, NodeResourceSliceTemplate
     from allotment.api.quantity import Quantity
     from allotment.autoscaler.catalogue.machine import Machine
-    from allotment.autoscaler.catalogue.overlays import Evaluation
+    from allotment.autoscaler.catalogue.overlays import OverlaidCatalogue
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SummaryLine:
     """Machines of one type from one pool that have the same. ``overlays`` are those that apply to any of them."""
 
     machines: Sequence[Machine]
@@ -63,7 +63,7 @@ def roots(template: NodeResourceSliceTemplate) -> Sequence[ResourceInstance]:
     return tree.resource_instances if tree is not None else ()
 
 
-def assortment(found: Evaluation, *, apart: bool = False) -> list[Line]:
+def assortment(found: OverlaidCatalogue, *, apart: bool = False) -> list[SummaryLine]:
     """In the order of the evaluation. ``apart`` gives each offering a line of its own."""
     applied = applied_to(found)
     groups: dict[Any, list[Machine]] = {}
@@ -73,12 +73,12 @@ def assortment(found: Evaluation, *, apart: bool = False) -> list[Line]:
         key = machine.name if apart else (machine.source, machine.type, origins, other)
         groups.setdefault(key, []).append(machine)
     return [
-        Line(alike, tuple(sorted({name for each in alike for name in applied.get(each.name, ())})))
+        SummaryLine(alike, tuple(sorted({name for each in alike for name in applied.get(each.name, ())})))
         for alike in groups.values()
     ]
 
 
-def applied_to(found: Evaluation) -> dict[str, list[str]]:
+def applied_to(found: OverlaidCatalogue) -> dict[str, list[str]]:
     """The overlays of each machine, by its name."""
     applied: dict[str, list[str]] = {}
     for name, finding in found.findings.items():

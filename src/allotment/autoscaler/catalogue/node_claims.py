@@ -58,7 +58,7 @@ _FIRST = (INSTANCE_TYPE, ZONE, CAPACITY_TYPE)
 _SOURCES = (NODE_POOL, NODE_GROUP)
 
 
-class State(Enum):
+class ClaimProgress(Enum):
     """How far a claim has come; see the module."""
 
     LAUNCHING = "launching"
@@ -71,7 +71,7 @@ class State(Enum):
     @property
     def is_coming(self) -> bool:
         """Whether a plan may count on a machine of which the node, or its devices, are not there yet."""
-        return self in (State.LAUNCHING, State.LAUNCHED, State.REGISTERED)
+        return self in (ClaimProgress.LAUNCHING, ClaimProgress.LAUNCHED, ClaimProgress.REGISTERED)
 
 
 # --- from a plan to a claim ---
@@ -176,20 +176,20 @@ def condition(claim: NodeClaim, type_: str) -> Condition | None:
     return next((each for each in claim.status.conditions if each.type == type_), None)
 
 
-def state_of(claim: NodeClaim) -> State:
+def state_of(claim: NodeClaim) -> ClaimProgress:
     status = {each.type: each.status for each in claim.status.conditions}
     if claim.metadata.deletion_timestamp is not None:
-        return State.GOING
+        return ClaimProgress.GOING
     if status.get(LAUNCHED) == "False":
-        return State.FAILED
+        return ClaimProgress.FAILED
     for type_, state in (
-        (INITIALIZED, State.INITIALIZED),
-        (REGISTERED, State.REGISTERED),
-        (LAUNCHED, State.LAUNCHED),
+        (INITIALIZED, ClaimProgress.INITIALIZED),
+        (REGISTERED, ClaimProgress.REGISTERED),
+        (LAUNCHED, ClaimProgress.LAUNCHED),
     ):
         if status.get(type_) == "True":
             return state
-    return State.LAUNCHING
+    return ClaimProgress.LAUNCHING
 
 
 def on_offer(machines: Iterable[Machine], claims: Iterable[NodeClaim]) -> list[Machine]:

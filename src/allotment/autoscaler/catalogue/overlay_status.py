@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from allotment.api.autoscaling import READY, VALIDATION_SUCCEEDED
 from allotment.api.meta import Condition
-from allotment.autoscaler.catalogue.overlays import LABEL, Finding
+from allotment.autoscaler.catalogue.overlays import LABEL, OverlayFinding
 
 CONFLICT, RUNTIME_VALIDATION, UNKNOWN_LABEL = "Conflict", "RuntimeValidation", "UnknownLabel"
 _SHOWN = 10
 
 
-def conditions(finding: Finding) -> tuple[Condition, ...]:
+def conditions(finding: OverlayFinding) -> tuple[Condition, ...]:
     """As they should be now, without a time."""
     generation = finding.overlay.metadata.generation
     reason, message = _verdict(finding)
@@ -37,7 +37,7 @@ def conditions(finding: Finding) -> tuple[Condition, ...]:
     )
 
 
-def _verdict(finding: Finding) -> tuple[str, str]:
+def _verdict(finding: OverlayFinding) -> tuple[str, str]:
     if finding.errors:
         return RUNTIME_VALIDATION, _listed(finding.errors)
     if finding.conflicts:

@@ -55,7 +55,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Conflict:
+class OverlayConflict:
     """What an overlay says about a machine and cannot be used."""
 
     machine: str
@@ -74,28 +74,28 @@ class Conflict:
 
 
 @dataclass(slots=True)
-class Finding:
+class OverlayFinding:
     """What came of one overlay."""
 
     overlay: NodeOverlay
     errors: list[str] = field(default_factory=list)  # why it does not count at all, with field paths
     applies: list[str] = field(default_factory=list)  # names of the machines that pass its requirements
-    conflicts: list[Conflict] = field(default_factory=list)
+    conflicts: list[OverlayConflict] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class OverlaidCatalogue:
     """Machines as overlays make them, by pool (heavier first), type, zone and capacity type; and findings by overlay."""
 
     machines: tuple[Machine, ...]
-    findings: Mapping[str, Finding]
+    findings: Mapping[str, OverlayFinding]
     notes: tuple[str, ...] = ()  # what could not be used of the catalogue itself
 
 
-def evaluate(catalogue: Catalogue, overlays: Iterable[NodeOverlay] = ()) -> Evaluation:
+def evaluate(catalogue: Catalogue, overlays: Iterable[NodeOverlay] = ()) -> OverlaidCatalogue:
     """The catalogue with its own overlays and these, which take the place of its own of the same names."""
     named = {**catalogue.overlays, **{each.metadata.name: each for each in overlays}}
-    findings = {name: Finding(named[name]) for name in sorted(named)}
+    findings = {name: OverlayFinding(named[name]) for name in sorted(named)}
     sound: list[_Overlay] = []
     for finding in findings.values():
         finding.errors = [str(error) for error in validate_node_overlay(finding.overlay)]
@@ -114,13 +114,13 @@ def evaluate(catalogue: Catalogue, overlays: Iterable[NodeOverlay] = ()) -> Eval
     made = tuple([_overlaid(machine, applied) for machine, applied in zip(machines, matches, strict=True)])
     for finding in findings.values():
         finding.conflicts.sort()
-    return Evaluation(made, findings, notes)
+    return OverlaidCatalogue(made, findings, notes)
 
 
 class _Overlay:
     """A valid overlay, with what is needed of it for every machine."""
 
-    def __init__(self, finding: Finding) -> None:
+    def __init__(self, finding: OverlayFinding) -> None:
         self.finding = finding
         self.name = finding.overlay.metadata.name
         self.spec = finding.overlay.spec
@@ -152,7 +152,7 @@ def _usable(machines: Iterable[Machine]) -> tuple[list[Machine], tuple[str, ...]
         }
         for driver, label in labels.items():
             if label is not None:
-                notes[str(Conflict(machine.name, machine.type, LABEL, driver, label))] = None
+                notes[str(OverlayConflict(machine.name, machine.type, LABEL, driver, label))] = None
         if any(labels.values()):
             devices = {driver: each for driver, each in machine.devices.items() if labels[driver] is None}
             machine = replace(machine, devices=devices)
@@ -276,7 +276,7 @@ def _refuse_ties(
                 machine = machines[number]
                 overlay.counts = False
                 overlay.finding.conflicts.append(
-                    Conflict(machine.name, machine.type, about, resource, before.name)
+                    OverlayConflict(machine.name, machine.type, about, resource, before.name)
                 )
         if overlay.counts:
             last.update(dict.fromkeys(mine, overlay))
@@ -316,11 +316,13 @@ def _devices(machine: Machine, applied: Sequence[_Overlay]) -> Mapping[str, Devi
             for each in best:
                 others = [other.name for other in best[: _NAMED + 1] if other is not each][:_NAMED]
                 each.finding.conflicts += [
-                    Conflict(machine.name, machine.type, DEVICES, driver, other) for other in others
+                    OverlayConflict(machine.name, machine.type, DEVICES, driver, other) for other in others
                 ]
         elif (devices := best[0].devices) is not None:
             found[driver] = devices
             if (label := unresolved(devices, driver, machine.labels)) is not None:
                 del found[driver]
-                best[0].finding.conflicts.append(Conflict(machine.name, machine.type, LABEL, driver, label))
+                best[0].finding.conflicts.append(
+                    OverlayConflict(machine.name, machine.type, LABEL, driver, label)
+                )
     return dict(sorted(found.items()))

@@ -23,7 +23,7 @@ from allotment.api.unknown_attribute import UnknownAttribute
 from allotment.autoscaler.catalogue.attribute_bindings import qualified
 
 
-class Difference(NamedTuple):
+class PredictionDifference(NamedTuple):
     """Something that is not as predicted."""
 
     driver: str
@@ -60,18 +60,24 @@ def awaited(
 
 def tree_differences(
     predicted: Iterable[alpha2.NodeResourceSlice], published: Iterable[alpha2.NodeResourceSlice]
-) -> list[Difference]:
+) -> list[PredictionDifference]:
     """What differs between NodeResourceSlices of one node, by driver and instance; as with devices, more attributes do no harm."""
     before, after = _instances(predicted), _instances(published)
     drivers = {driver for driver, _ in before}
-    found = [Difference(*id, "is missing") for id in before if id not in after]
-    found += [Difference(*id, "was not predicted") for id in after if id[0] in drivers and id not in before]
+    found = [PredictionDifference(*id, "is missing") for id in before if id not in after]
+    found += [
+        PredictionDifference(*id, "was not predicted")
+        for id in after
+        if id[0] in drivers and id not in before
+    ]
     for id in before.keys() & after.keys():
         for name, value in before[id].items():
             if name not in after[id]:
-                found.append(Difference(*id, f"{name}: was predicted, is missing"))
+                found.append(PredictionDifference(*id, f"{name}: was predicted, is missing"))
             elif after[id][name] != value:
-                found.append(Difference(*id, f"{name}: {value} was predicted, is {after[id][name]}"))
+                found.append(
+                    PredictionDifference(*id, f"{name}: {value} was predicted, is {after[id][name]}")
+                )
     return sorted(found)
 
 
@@ -88,16 +94,22 @@ def _instances(slices: Iterable[alpha2.NodeResourceSlice]) -> dict[ID, dict[str,
     }
 
 
-def differences(predicted: Iterable[ResourceSlice], published: Iterable[ResourceSlice]) -> list[Difference]:
+def differences(
+    predicted: Iterable[ResourceSlice], published: Iterable[ResourceSlice]
+) -> list[PredictionDifference]:
     """What differs, by driver and device. Drivers of which nothing was predicted do not matter, nor do parts that are being
     replaced: of each pool only the newest generation counts."""
     before = _devices(predicted)
     after = _devices(each for _, pool in _newest(published) for each in pool)
     drivers = {driver for driver, _ in before}
-    found = [Difference(*id, "is missing") for id in before if id not in after]
-    found += [Difference(*id, "was not predicted") for id in after if id[0] in drivers and id not in before]
+    found = [PredictionDifference(*id, "is missing") for id in before if id not in after]
+    found += [
+        PredictionDifference(*id, "was not predicted")
+        for id in after
+        if id[0] in drivers and id not in before
+    ]
     for id in before.keys() & after.keys():
-        found += [Difference(*id, words) for words in _changes(id[0], before[id], after[id])]
+        found += [PredictionDifference(*id, words) for words in _changes(id[0], before[id], after[id])]
     found += _unbound(before, after)
     return sorted(found)
 
@@ -162,7 +174,7 @@ def _shown(attribute: DeviceAttribute | None) -> str:
     return ", ".join(str(value) for _, value in elements_of(attribute, lists=True)) or "empty"
 
 
-def _unbound(before: Mapping[ID, Device], after: Mapping[ID, Device]) -> Iterator[Difference]:
+def _unbound(before: Mapping[ID, Device], after: Mapping[ID, Device]) -> Iterator[PredictionDifference]:
     """Values that were bound and differ, or were bound apart and are equal. The first device of a binding is right."""
     # attribute and binding → its first device and value
     firsts: dict[tuple[str, str], tuple[ID, list[Element]]] = {}
@@ -177,14 +189,14 @@ def _unbound(before: Mapping[ID, Device], after: Mapping[ID, Device]) -> Iterato
             values, key = elements_of(found, lists=True), foreseen.binding_key
             first, expected = firsts.setdefault((name, key), (id, values))
             if not set(values) & set(expected):
-                yield Difference(
+                yield PredictionDifference(
                     *id, f"attribute {name}: was to be equal to that of {first[0]}/{first[1]}, is not"
                 )
                 continue
             for value in values:
                 other, binding = owners.setdefault((name, value), (id, key))
                 if binding != key:
-                    yield Difference(
+                    yield PredictionDifference(
                         *id, f"attribute {name}: was to differ from that of {other[0]}/{other[1]}, does not"
                     )
                     break

@@ -18,7 +18,7 @@ from allotment.api.autoscaling import Requirement
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class LabelValues:
     """The values in ``listed``, or with ``others`` all except those; with bounds, only whole numbers within them."""
 
     listed: frozenset[str] = frozenset()
@@ -30,15 +30,15 @@ class Values:
     def __contains__(self, value: str) -> bool:
         return (value in self.listed) != self.others and self._within(value)
 
-    def __and__(self, other: Values) -> Values:
+    def __and__(self, other: LabelValues) -> LabelValues:
         least = max((each for each in (self.least, other.least) if each is not None), default=None)
         most = min((each for each in (self.most, other.most) if each is not None), default=None)
         absent = self.absent and other.absent
         if self.others and other.others:
-            return Values(self.listed | other.listed, True, least, most, absent)
+            return LabelValues(self.listed | other.listed, True, least, most, absent)
         finite, second = (other, self) if self.others else (self, other)
         listed = frozenset(value for value in finite.listed if value in finite and value in second)
-        return Values(listed, False, least, most, absent)
+        return LabelValues(listed, False, least, most, absent)
 
     @property
     def empty(self) -> bool:
@@ -50,7 +50,7 @@ class Values:
         spared = sum(value.isdecimal() and self._within(value) for value in self.listed)
         return self.most - (self.least or 0) + 1 <= spared
 
-    def meets(self, other: Values) -> bool:
+    def meets(self, other: LabelValues) -> bool:
         """Whether both can be true of one machine."""
         if self.absent and other.absent:
             return True
@@ -73,31 +73,31 @@ class Values:
         return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
 
 
-ANY = Values(others=True)
-NONE = Values(absent=True)
+ANY = LabelValues(others=True)
+NONE = LabelValues(absent=True)
 """Of a label that the machine is known not to have."""
 
-Possible = Mapping[str, Values]
+Possible = Mapping[str, LabelValues]
 """By label; of labels that are not in it nothing is known."""
 
 
-def one(value: str) -> Values:
+def one(value: str) -> LabelValues:
     """A known value."""
-    return Values(frozenset([value]))
+    return LabelValues(frozenset([value]))
 
 
-def passing(requirements: Iterable[Requirement]) -> dict[str, Values]:
+def passing(requirements: Iterable[Requirement]) -> dict[str, LabelValues]:
     """What passes all tests, which must be valid."""
     return both([(test.key, _values(test)) for test in requirements])
 
 
-def labelled(labels: Mapping[str, str]) -> dict[str, Values]:
+def labelled(labels: Mapping[str, str]) -> dict[str, LabelValues]:
     return {key: one(value) for key, value in labels.items()}
 
 
-def both(statements: Iterable[tuple[str, Values]]) -> dict[str, Values]:
+def both(statements: Iterable[tuple[str, LabelValues]]) -> dict[str, LabelValues]:
     """All of the statements at once."""
-    found: dict[str, Values] = {}
+    found: dict[str, LabelValues] = {}
     for key, values in statements:
         found[key] = found[key] & values if key in found else values
     return found
@@ -120,12 +120,12 @@ def contradiction(one: Possible, other: Possible) -> str | None:
     return None
 
 
-def _values(test: Requirement) -> Values:
+def _values(test: Requirement) -> LabelValues:
     match test.operator:
         case "In":
-            return Values(frozenset(test.values))
+            return LabelValues(frozenset(test.values))
         case "NotIn":
-            return Values(frozenset(test.values), others=True, absent=True)
+            return LabelValues(frozenset(test.values), others=True, absent=True)
         case "Exists":
             return ANY
         case "DoesNotExist":

@@ -27,18 +27,25 @@ from msgspec.structs import replace
 
 from allotment.api.core import Node
 from allotment.autoscaler.catalogue.machine import Machine
-from allotment.autoscaler.consolidate.removability import Standings, Stay, is_leaving
+from allotment.autoscaler.consolidate.removability import Removability, Stay, is_leaving
 from allotment.autoscaler.provision.lots import rank
-from allotment.autoscaler.provision.plan import NewNode, Place, Plan
+from allotment.autoscaler.provision.plan import NewNode, Plan, PodPlace
 from allotment.autoscaler.provision.provisioner import provision
 from allotment.autoscaler.simulate.declared_features import declaring
-from allotment.autoscaler.simulate.drain import ROUNDS, Cleared, Held, accommodate, belongs_to_node, clear
+from allotment.autoscaler.simulate.drain import (
+    ROUNDS,
+    CannotDrain,
+    Cleared,
+    accommodate,
+    belongs_to_node,
+    clear,
+)
 from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive
-from allotment.autoscaler.simulate.simulation import Bound
+from allotment.autoscaler.simulate.simulation import BoundPod
 from allotment.autoscaler.simulate.utilisation import utilisation
-from allotment.autoscaler.solver.covering import Effort
-from allotment.scheduler.diagnosis import Refusal
+from allotment.autoscaler.solver.covering import SolverEffort
+from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.disruption_budgets import Budgets
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.pod import PodInfo, group_key
@@ -61,7 +68,7 @@ MANY = 8
 SOME = 100
 """Nodes that are tried again after machines were bought, which have some room."""
 SIZES = (1, 2, 3, 4, 6, 8, 12)
-MODEST = Effort(rounds=60, resales=2, steps=1_500, tries=300)
+MODEST = SolverEffort(rounds=60, resales=2, steps=1_500, tries=300)
 """For each of the many plans that are made."""
 NOTHING = Decimal(0)
 
@@ -73,7 +80,7 @@ NOT_ASKED = Stay("it was not looked at by itself any more, after others went")
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class RemovableNode:
     """A node that can go. ``reason`` is Empty or Underutilized; a price that is not known counts as nothing."""
 
     node: str
@@ -86,9 +93,9 @@ class Consolidation:
     """What to do, all of it together: launch ``machines``, then let the nodes of ``gone`` go. ``moved`` has every pod that gets another
     node, those on new machines too (which are named by ``machines``)."""
 
-    gone: tuple[Gone, ...]
+    gone: tuple[RemovableNode, ...]
     machines: tuple[NewNode, ...]
-    moved: tuple[Place, ...]
+    moved: tuple[PodPlace, ...]
     dropped: tuple[str, ...]  # pods that go with their nodes: daemons, and who only looks at devices
     stays: Mapping[str, Stay]  # every candidate that stays
 
@@ -106,7 +113,7 @@ def consolidate(
     *,
     now: float,
     owners: Iterable[NodePool | NodeGroup] = (),
-    effort: Effort = MODEST,
+    effort: SolverEffort = MODEST,
 ) -> Consolidation:
     """What can be saved now; the simulation is as it was, afterwards.
 
@@ -116,7 +123,7 @@ def consolidate(
     """
     machines = declaring(simulation, machines)  # before any node is tried without
     with simulation.trial():
-        search = _Search(simulation, machines, Standings(simulation, machines, owners, now=now), effort)
+        search = _Search(simulation, machines, Removability(simulation, machines, owners, now=now), effort)
         search.begin({name: now - since for name, since in candidates.items()})
         while search.improve():
             pass
@@ -143,7 +150,11 @@ class _Search:
     """The state is the simulation's; what is noted here says what was done to it."""
 
     def __init__(
-        self, simulation: Simulation, machines: Sequence[Machine], standings: Standings, effort: Effort
+        self,
+        simulation: Simulation,
+        machines: Sequence[Machine],
+        standings: Removability,
+        effort: SolverEffort,
     ) -> None:
         self._simulation = simulation
         self._machines = machines
@@ -191,7 +202,7 @@ class _Search:
         found = set()
         for pod in sorted(waiting, key=rank):
             placed = self._simulation.schedule(pod)
-            if isinstance(placed, Bound):
+            if isinstance(placed, BoundPod):
                 found.add(placed.node)
         return found
 
@@ -199,12 +210,12 @@ class _Search:
         cluster, places = self._simulation.cluster, []
         for key in sorted(self._moved):
             info = cluster.pods[key]
-            places.append(Place(key, info.node, tuple(self._devices(info.pod))))
+            places.append(PodPlace(key, info.node, tuple(self._devices(info.pod))))
         machines = tuple(
             NewNode(name, machine, tuple(each for each in places if each.node == name))
             for name, machine in self._new.items()
         )
-        gone = tuple(Gone(name, *self._gone[name]) for name in sorted(self._gone))
+        gone = tuple(RemovableNode(name, *self._gone[name]) for name in sorted(self._gone))
         stays = {name: self._stays.get(name, NOT_ASKED) for name in sorted({*self._old, *self._stays})}
         return Consolidation(gone, machines, tuple(places), tuple(sorted(self._dropped)), stays)
 
@@ -389,7 +400,7 @@ class _Search:
                 "disruption budgets of pods on it allow no more evictions now", self._protected(nodes)
             )
         cleared = clear(self._simulation, nodes)
-        if isinstance(cleared, Held):
+        if isinstance(cleared, CannotDrain):
             who = "1 pod uses" if len(cleared.pods) == 1 else f"{len(cleared.pods)} pods use"
             return Stay(f"{who} devices of it from elsewhere", cleared.pods)
         if stranded := [claim for each in cleared.nodes for claim in each.stranded]:
@@ -414,7 +425,7 @@ class _Search:
                 self._simulation.put(replace(node, spec=replace(node.spec, unschedulable=True)))
             waiting = self._simulation.simulate_evict_pod(first.pod, first.node).pod
             found = self._simulation.fits(waiting)
-        return _homeless(first.key, found) if isinstance(found, Refusal) else None
+        return _homeless(first.key, found) if isinstance(found, NoNode) else None
 
     def _protected(self, nodes: Unit) -> dict[str, str]:
         known = self._simulation.cluster.pods
@@ -461,7 +472,7 @@ class _Search:
 
     def _schedule(self, pods: Sequence[Pod]) -> set[str]:
         """Places those that find room; returns their keys."""
-        return {key_of(pod) for pod in pods if isinstance(self._simulation.schedule(pod), Bound)}
+        return {key_of(pod) for pod in pods if isinstance(self._simulation.schedule(pod), BoundPod)}
 
     def _on_existing(self, pods: Sequence[Pod]) -> Stay | None:
         """Places all pods where there is room, or none. Whoever found no place goes first the next time."""
@@ -483,7 +494,7 @@ class _Search:
     def _first_refused(self, pods: Sequence[Pod]) -> tuple[Pod, Stay] | None:
         for pod in pods:
             found = self._simulation.schedule(pod)
-            if isinstance(found, Refusal):
+            if isinstance(found, NoNode):
                 return pod, _homeless(key_of(pod), found)
         return None
 
@@ -501,7 +512,7 @@ class _Search:
         return None
 
 
-def _homeless(pod: str, refusal: Refusal) -> Stay:
+def _homeless(pod: str, refusal: NoNode) -> Stay:
     return Stay("its pods do not all find a place elsewhere", {pod: refusal.words})
 
 
@@ -521,7 +532,7 @@ def carry_out(simulation: Simulation, plan: Plan) -> bool:
             each
             for each in places
             if not isinstance(
-                simulation.simulate_bind_pod(simulation.cluster.pods[each.pod].pod, each.node), Bound
+                simulation.simulate_bind_pod(simulation.cluster.pods[each.pod].pod, each.node), BoundPod
             )
         ]
         if len(left) == len(places):

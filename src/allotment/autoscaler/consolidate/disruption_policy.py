@@ -31,14 +31,14 @@ _NODES = re.compile(r"(100|[0-9]{1,2})%|([0-9]{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class DisruptionPolicy:
     """What a pool says about its nodes."""
 
     pool: str
     disruption: Disruption
 
     @classmethod
-    def of(cls, pool: NodePool) -> Rules:
+    def of(cls, pool: NodePool) -> DisruptionPolicy:
         return cls(pool.metadata.name, pool.spec.disruption or Disruption())
 
     def keeps(self, *, empty: bool, quiet: float) -> str:

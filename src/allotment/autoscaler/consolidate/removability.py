@@ -33,7 +33,7 @@ from allotment.api.autoscaling import (
 )
 from allotment.api.core import Node
 from allotment.autoscaler.catalogue.node_claims import DISRUPTED
-from allotment.autoscaler.consolidate.disruption_policy import EMPTY, UNDERUTILIZED, Rules
+from allotment.autoscaler.consolidate.disruption_policy import EMPTY, UNDERUTILIZED, DisruptionPolicy
 from allotment.autoscaler.simulate.drain import goes_along, only_looks
 from allotment.autoscaler.simulate.forkable_cluster import key_of
 
@@ -67,7 +67,7 @@ def source_of(node: Node) -> Source | None:
     return None
 
 
-class Standings:
+class Removability:
     """See the module; of the nodes of one simulation, at one time. ``owners`` are pools and groups besides those of machines."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Standings:
         name = node.metadata.name
         origin = self._owners[self._sources[name]]
         if isinstance(origin, NodePool) and (
-            why := Rules.of(origin).keeps(empty=not self.moving(name), quiet=quiet)
+            why := DisruptionPolicy.of(origin).keeps(empty=not self.moving(name), quiet=quiet)
         ):
             return Stay(why)
         held = {key_of(pod): why for pod in self._simulation.pods(name) if (why := self._pod_keeps(pod))}
@@ -164,7 +164,7 @@ class Standings:
         for source, reasons in sources.items():
             origin = self._owners[source]
             if isinstance(origin, NodePool):
-                rules, count = Rules.of(origin), len(reasons) + self._absent[source]
+                rules, count = DisruptionPolicy.of(origin), len(reasons) + self._absent[source]
                 for reason in sorted(set(reasons)):
                     allowed = rules.allowed(reason, self._sizes[source], self._now)
                     if count > allowed:

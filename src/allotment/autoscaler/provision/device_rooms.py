@@ -22,7 +22,7 @@ from allotment.allocator.terms import Terms
 from allotment.api.core import Node
 from allotment.api.meta import ObjectMeta
 from allotment.api.resource import ResourceClaim, ResourceSlice
-from allotment.autoscaler.solver.covering_problem import Room
+from allotment.autoscaler.solver.covering_problem import Dimension
 from allotment.scheduler.devices.carried_claim import is_carrier
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def device_rooms(
     claims: Sequence[Sequence[ResourceClaim]],
     cluster: Cluster,
     taken: Collection[DeviceID] = (),
-) -> list[Room]:
+) -> list[Dimension]:
     """Rooms for lots whose bundles have these claims, on a node that may reach devices of these slices."""
     site = site_of(node, slices, cluster)
     if site is None:
@@ -49,7 +49,7 @@ def device_rooms(
         ((mask & free).bit_count(), tuple(needs_within(mask, each) for each in wants))
         for mask in countable(site, wants)
     }
-    return [Room(size, needs) for size, needs in sorted(rooms)]
+    return [Dimension(size, needs) for size, needs in sorted(rooms)]
 
 
 def site_of(node: Node, slices: Sequence[ResourceSlice], cluster: Cluster) -> Site | None:

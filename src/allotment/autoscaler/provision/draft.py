@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.autoscaler.provision.lots import Bundle, lots_of
-from allotment.autoscaler.provision.plan import Place, devices_of
+from allotment.autoscaler.provision.plan import PodPlace, devices_of
 from allotment.autoscaler.simulate.forkable_cluster import key_of
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 
 if TYPE_CHECKING:
     from allotment.autoscaler.catalogue.machine import Machine
@@ -20,11 +20,11 @@ UNIT = 10**6
 
 
 @dataclass(slots=True)
-class Draft:
+class PlanDraft:
     """See the module."""
 
     nodes: dict[str, Machine] = field(default_factory=dict)
-    places: dict[str, Place] = field(default_factory=dict)  # by pod
+    places: dict[str, PodPlace] = field(default_factory=dict)  # by pod
     reasons: dict[str, str] = field(default_factory=dict)
     types: dict[str, Mapping[str, str]] = field(default_factory=dict)
     refusals: dict[str, str] = field(default_factory=dict)  # by pod, what its machine said when it came
@@ -42,7 +42,7 @@ def units(machine: Machine) -> int:
     return int(machine.price * UNIT)
 
 
-def place_on_existing(simulation: Simulation, bundles: Sequence[Bundle], draft: Draft) -> list[Bundle]:
+def place_on_existing(simulation: Simulation, bundles: Sequence[Bundle], draft: PlanDraft) -> list[Bundle]:
     """Places what fits on the nodes there are; returns the rest. What is like one that did not fit is not tried."""
     lots, _ = lots_of(bundles, simulation)
     for lot in lots:
@@ -52,7 +52,7 @@ def place_on_existing(simulation: Simulation, bundles: Sequence[Bundle], draft: 
     return [bundle for bundle in bundles if key_of(bundle[0]) not in draft.places]
 
 
-def place(simulation: Simulation, bundle: Bundle, draft: Draft, node: str = "") -> bool:
+def place(simulation: Simulation, bundle: Bundle, draft: PlanDraft, node: str = "") -> bool:
     """Binds a whole bundle, to one node if that is given; True if that worked."""
     with simulation.trial() as trial:
         places = []
@@ -61,11 +61,11 @@ def place(simulation: Simulation, bundle: Bundle, draft: Draft, node: str = "") 
                 found = simulation.simulate_bind_pod(pod, node)
             else:
                 found = simulation.schedule(pod)
-            if isinstance(found, Refusal):
+            if isinstance(found, NoNode):
                 if node:
                     draft.refusals[key_of(pod)] = found.words
                 return False
-            places.append(Place(key_of(pod), found.node, devices_of(found)))
+            places.append(PodPlace(key_of(pod), found.node, devices_of(found)))
         trial.keep()
     draft.places.update({each.pod: each for each in places})
     return True

@@ -27,7 +27,7 @@ from allotment.autoscaler.provision.device_rooms import (
     wants_on,
 )
 from allotment.autoscaler.solver.covering_problem import Fair
-from allotment.autoscaler.solver.simplex import Program
+from allotment.autoscaler.solver.simplex import LinearProgram
 from allotment.scheduler.node import PODS
 from allotment.scheduler.resource_requests import amounts
 
@@ -42,7 +42,7 @@ ONE_POD = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TotalsRow:
     """So much is needed beyond what the cluster has, and each machine brings so much."""
 
     need: int
@@ -55,7 +55,7 @@ class Totals:
 
     candidates: Sequence[int]
     prices: Mapping[int, int]
-    rows: Sequence[Row]
+    rows: Sequence[TotalsRow]
     draws: Mapping[int, Sequence[int]]  # of the limits, by machine
     limits: Sequence[int]
 
@@ -75,7 +75,9 @@ class Totals:
         if not rows or not self.candidates:
             return 0
         dearest = max(self.prices.values())
-        program = Program([1.0] * len(rows), [1.0] * len(self.limits), 1000.0 * len(rows) * (dearest + 1))
+        program = LinearProgram(
+            [1.0] * len(rows), [1.0] * len(self.limits), 1000.0 * len(rows) * (dearest + 1)
+        )
         columns = {each: self._column(each, rows) for each in self.candidates}
         for each, column in columns.items():
             program.add(float(self.prices[each]), tuple(column.items()))
@@ -91,7 +93,7 @@ class Totals:
         fair = Fair(tuple(each / worst for each in worth), tuple(scarce))
         return fair.bound([1] * len(rows), [1] * len(self.limits))
 
-    def _column(self, machine: int, rows: Sequence[Row]) -> dict[int, float]:
+    def _column(self, machine: int, rows: Sequence[TotalsRow]) -> dict[int, float]:
         """By row, as parts of what is needed, and of what limits leave."""
         found = {
             place: row.brings[machine] / row.need for place, row in enumerate(rows) if row.brings.get(machine)
@@ -123,7 +125,7 @@ def totals_of(
 
 def _resources(
     simulation: Simulation, machines: Sequence[Machine], lots: Sequence[Lot], numbers: Collection[int]
-) -> Iterable[Row]:
+) -> Iterable[TotalsRow]:
     cluster = simulation.cluster
     needs: dict[str, int] = {PODS: sum(len(bundle) for lot in lots for bundle in lot.bundles) * ONE_POD}
     for lot in lots:
@@ -135,7 +137,7 @@ def _resources(
         free = sum(
             max(0, info.offered.get(name, 0) - info.taken.get(name, 0)) for info in cluster.nodes.values()
         )
-        yield Row(max(0, need - free), {each: offered[each].get(name, 0) for each in numbers})
+        yield TotalsRow(max(0, need - free), {each: offered[each].get(name, 0) for each in numbers})
 
 
 def _devices(
@@ -144,7 +146,7 @@ def _devices(
     lots: Sequence[Lot],
     claims: Sequence[Sequence[ResourceClaim]],
     numbers: Collection[int],
-) -> Iterable[Row]:
+) -> Iterable[TotalsRow]:
     """Every device as if one node reached it."""
     published = list(simulation.objects(ResourceSlice).values())
     own: dict[tuple[str, str], int] = {}
@@ -168,4 +170,4 @@ def _devices(
         need = sum(needs_within(mask, each) * len(lot.bundles) for lot, each in zip(lots, wants, strict=True))
         there = (brought.get(None, 0) & mask & free).bit_count()
         brings = {each: (brought.get(each, 0) & mask).bit_count() for each in numbers}
-        yield Row(max(0, need - there), brings)
+        yield TotalsRow(max(0, need - there), brings)

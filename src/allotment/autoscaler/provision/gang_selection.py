@@ -23,7 +23,7 @@ Draft = TypeVar("Draft")
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt(Generic[Draft]):
+class GangSelection(Generic[Draft]):
     """A plan without some gangs: which of the others are broken, with words; and how good it is, more being better."""
 
     draft: Draft
@@ -33,8 +33,8 @@ class Attempt(Generic[Draft]):
 
 
 def best_attempt(
-    gangs: Sequence[str], attempt: Callable[[frozenset[str]], Attempt[Draft]], *, thorough: bool
-) -> Attempt[Draft]:
+    gangs: Sequence[str], attempt: Callable[[frozenset[str]], GangSelection[Draft]], *, thorough: bool
+) -> GangSelection[Draft]:
     """An attempt in which no gang is broken. ``gangs``, the most important first, are all that can be; ``thorough`` if an attempt is
     cheap enough to be made many times."""
     first = attempt(frozenset())
@@ -45,7 +45,9 @@ def best_attempt(
     return _taken_back(gangs, attempt, _thinned(gangs, attempt, first))
 
 
-def _best_of_all(gangs: Sequence[str], attempt: Callable[[frozenset[str]], Attempt[Draft]]) -> Attempt[Draft]:
+def _best_of_all(
+    gangs: Sequence[str], attempt: Callable[[frozenset[str]], GangSelection[Draft]]
+) -> GangSelection[Draft]:
     """Of equals the one that leaves out the fewest, and of these the least important."""
     choices = [
         frozenset(each) for count in range(1, len(gangs) + 1) for each in combinations(reversed(gangs), count)
@@ -55,8 +57,10 @@ def _best_of_all(gangs: Sequence[str], attempt: Callable[[frozenset[str]], Attem
 
 
 def _thinned(
-    gangs: Sequence[str], attempt: Callable[[frozenset[str]], Attempt[Draft]], found: Attempt[Draft]
-) -> Attempt[Draft]:
+    gangs: Sequence[str],
+    attempt: Callable[[frozenset[str]], GangSelection[Draft]],
+    found: GangSelection[Draft],
+) -> GangSelection[Draft]:
     while found.broken:
         broken = [gang for gang in gangs if gang in found.broken]
         found = attempt(found.without.union(broken[len(broken) // 2 :]))
@@ -64,8 +68,10 @@ def _thinned(
 
 
 def _taken_back(
-    gangs: Sequence[str], attempt: Callable[[frozenset[str]], Attempt[Draft]], found: Attempt[Draft]
-) -> Attempt[Draft]:
+    gangs: Sequence[str],
+    attempt: Callable[[frozenset[str]], GangSelection[Draft]],
+    found: GangSelection[Draft],
+) -> GangSelection[Draft]:
     for gang in [each for each in gangs if each in found.without][:SECOND_CHANCES]:
         other = attempt(found.without - {gang})
         if not other.broken and other.merit > found.merit:

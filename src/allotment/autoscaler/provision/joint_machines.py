@@ -23,10 +23,10 @@ from allotment.api.autoscaling import ZONE
 from allotment.api.core import NodeSelector
 from allotment.api.resource import ResourceSlice
 from allotment.autoscaler.catalogue.machine import node_of
-from allotment.autoscaler.provision.draft import Draft, place, place_on_existing, units
+from allotment.autoscaler.provision.draft import PlanDraft, place, place_on_existing, units
 from allotment.autoscaler.provision.fleet_totals import Totals, totals_of
 from allotment.autoscaler.provision.lots import Bundle, bundled, deals, in_gang, labels_read, lots_of
-from allotment.autoscaler.provision.machine_sets import Found, MachineSets
+from allotment.autoscaler.provision.machine_sets import CheapestSet, MachineSets
 from allotment.autoscaler.provision.machine_trials import claims_of, machine_kind
 from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive, daemon_sets
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from allotment.api.core import Pod
     from allotment.autoscaler.catalogue.machine import Machine
     from allotment.autoscaler.simulate.simulation import Simulation
-    from allotment.autoscaler.solver.covering import Effort
+    from allotment.autoscaler.solver.covering import SolverEffort
 
 FEW = 8
 """Pods for which all sets of machines are tried."""
@@ -56,7 +56,7 @@ class Reconsideration:
         machines: Sequence[Machine],
         left: Sequence[int],
         draws: Sequence[Sequence[int]],
-        effort: Effort,
+        effort: SolverEffort,
         *,
         by_price: bool = False,
     ) -> None:
@@ -67,14 +67,14 @@ class Reconsideration:
         self._steps = effort.tries
         self._by_price = by_price
 
-    def better(self, pods: Sequence[Pod], draft: Draft) -> Draft:
+    def better(self, pods: Sequence[Pod], draft: PlanDraft) -> PlanDraft:
         """The draft, or one that serves more pods or costs less; with a bound that holds."""
         served = [pod for pod in pods if key_of(pod) in draft.places]
         if self._has_preferences(pods) or len(pods) > MANY:
             return self._bounded(served, draft)
         if len(pods) <= FEW:
             if len(served) < len(pods):
-                whole = self._searched(pods, Draft(), ceiling=None)
+                whole = self._searched(pods, PlanDraft(), ceiling=None)
                 if whole is not None:
                     return self._bounded(pods, whole)
             found = self._searched(served, draft, ceiling=draft.price + 1)
@@ -97,25 +97,25 @@ class Reconsideration:
 
     # --- the bound ---
 
-    def _bounded(self, served: Sequence[Pod], draft: Draft) -> Draft:
+    def _bounded(self, served: Sequence[Pod], draft: PlanDraft) -> PlanDraft:
         """The draft, with a bound for the machines of those who are not on nodes that exist."""
         new = [pod for pod in served if draft.places[key_of(pod)].node in draft.nodes]
         with self._simulation.trial():
             for pod in served:
                 if (node := draft.places[key_of(pod)].node) not in draft.nodes:
-                    place(self._simulation, (pod,), Draft(), node)
-            totals = self._totals(bundled(new, self._simulation), Draft())
+                    place(self._simulation, (pod,), PlanDraft(), node)
+            totals = self._totals(bundled(new, self._simulation), PlanDraft())
         bound = draft.price if draft.exact else max(draft.bound, min(totals.bound(), draft.price))
         return dataclasses.replace(draft, bound=bound, exact=draft.exact or bound == draft.price)
 
-    def _left_over(self, pods: Sequence[Pod], draft: Draft) -> list[Bundle]:
+    def _left_over(self, pods: Sequence[Pod], draft: PlanDraft) -> list[Bundle]:
         """Those who find no room on nodes that exist; the others are given it. Gangs are left whole: where they go is looked for as a whole."""
         gangs = [pod for pod in pods if in_gang(pod, self._simulation)]
         others = [pod for pod in pods if pod not in gangs]
         left = place_on_existing(self._simulation, bundled(others, self._simulation), draft)
         return [*left, *bundled(gangs, self._simulation)]
 
-    def _totals(self, bundles: Sequence[Bundle], draft: Draft) -> Totals:
+    def _totals(self, bundles: Sequence[Bundle], draft: PlanDraft) -> Totals:
         """For pods besides those of a draft, whose machines are there already and have drawn on the limits."""
         lots, _ = lots_of(bundles, self._simulation)
         numbers = {id(machine): number for number, machine in enumerate(self._machines)}
@@ -158,9 +158,9 @@ class Reconsideration:
 
     # --- sets of machines ---
 
-    def _searched(self, pods: Sequence[Pod], draft: Draft, ceiling: int | None) -> Draft | None:
+    def _searched(self, pods: Sequence[Pod], draft: PlanDraft, ceiling: int | None) -> PlanDraft | None:
         """The cheapest machines for pods, if they are known to be that or cost less than the ceiling."""
-        found = Draft(exact=False)
+        found = PlanDraft(exact=False)
         with self._simulation.trial():
             left = self._left_over(pods, found)
             if not left:
@@ -171,8 +171,8 @@ class Reconsideration:
         return self._with(found, sets)
 
     def _sets(
-        self, bundles: Sequence[Bundle], draft: Draft, ceiling: int | None, *, thorough: bool = True
-    ) -> Found:
+        self, bundles: Sequence[Bundle], draft: PlanDraft, ceiling: int | None, *, thorough: bool = True
+    ) -> CheapestSet:
         """Unless ``thorough``, little is spent on each set, and nothing is exact."""
         totals = self._totals(bundles, draft)
         most = _most(bundles, self._simulation)
@@ -183,7 +183,7 @@ class Reconsideration:
         self._steps = max(0, sets.steps)
         return found
 
-    def _with(self, draft: Draft, found: Found) -> Draft:
+    def _with(self, draft: PlanDraft, found: CheapestSet) -> PlanDraft:
         assert found.machines is not None
         nodes = {name: self._machines[number] for name, number in found.machines.items()}
         return dataclasses.replace(
@@ -195,7 +195,7 @@ class Reconsideration:
 
     # --- a few at a time ---
 
-    def _more_served(self, pods: Sequence[Pod], draft: Draft) -> Draft:
+    def _more_served(self, pods: Sequence[Pod], draft: PlanDraft) -> PlanDraft:
         """Those without a place one after another; a gang would have to come whole, and does not here."""
         for bundle in bundled([pod for pod in pods if key_of(pod) not in draft.places], self._simulation):
             if any(pod.spec.scheduling_group is not None for pod in bundle) or not self._steps:
@@ -203,7 +203,7 @@ class Reconsideration:
             with self._simulation.trial():
                 if not self._carried_out(draft, pods):
                     return draft
-                more = Draft()
+                more = PlanDraft()
                 if place(self._simulation, bundle, more):
                     draft = _keeping(
                         draft, dataclasses.replace(draft, places={**draft.places, **more.places})
@@ -214,7 +214,7 @@ class Reconsideration:
                 draft = _keeping(draft, dataclasses.replace(self._with(draft, found), exact=False))
         return draft
 
-    def _thriftier(self, pods: Sequence[Pod], draft: Draft) -> Draft:
+    def _thriftier(self, pods: Sequence[Pod], draft: PlanDraft) -> PlanDraft:
         if any(pod.spec.scheduling_group is not None for pod in pods):
             return draft
         saved = True
@@ -227,7 +227,7 @@ class Reconsideration:
                     break
         return draft
 
-    def _resold(self, pods: Sequence[Pod], draft: Draft, sold: Sequence[str]) -> Draft | None:
+    def _resold(self, pods: Sequence[Pod], draft: PlanDraft, sold: Sequence[str]) -> PlanDraft | None:
         """The draft without these machines, with others for less in their place, if there are such."""
         gone = {
             each.pod
@@ -242,7 +242,7 @@ class Reconsideration:
         with self._simulation.trial():
             if not self._carried_out(kept, pods):
                 return None
-            more, homeless = Draft(), [pod for pod in pods if key_of(pod) in gone]
+            more, homeless = PlanDraft(), [pod for pod in pods if key_of(pod) in gone]
             left = place_on_existing(self._simulation, bundled(homeless, self._simulation), more)
             kept = dataclasses.replace(kept, places={**kept.places, **more.places}, exact=False)
             if not left:
@@ -252,7 +252,7 @@ class Reconsideration:
             return None
         return dataclasses.replace(self._with(kept, found), exact=False)
 
-    def _carried_out(self, draft: Draft, pods: Sequence[Pod]) -> bool:
+    def _carried_out(self, draft: PlanDraft, pods: Sequence[Pod]) -> bool:
         """Adds a draft's machines and binds its pods, in whatever order that works. Each is a step; False if there are none left."""
         self._steps -= len(draft.nodes) + len(draft.places)
         if self._steps < 0:
@@ -265,7 +265,7 @@ class Reconsideration:
             left = [
                 pod
                 for pod in wanted
-                if not place(self._simulation, (pod,), Draft(), draft.places[key_of(pod)].node)
+                if not place(self._simulation, (pod,), PlanDraft(), draft.places[key_of(pod)].node)
             ]
             if len(left) == len(wanted):
                 return False
@@ -273,7 +273,7 @@ class Reconsideration:
         return True
 
 
-def _sales(draft: Draft) -> Iterator[tuple[str, ...]]:
+def _sales(draft: PlanDraft) -> Iterator[tuple[str, ...]]:
     """Machines to sell together, the dearest first."""
     names = sorted(draft.nodes, key=lambda name: (-draft.nodes[name].price, name))
     for size in AT_A_TIME:
@@ -281,7 +281,7 @@ def _sales(draft: Draft) -> Iterator[tuple[str, ...]]:
             yield tuple(names[start : start + size])
 
 
-def _keeping(draft: Draft, found: Draft) -> Draft:
+def _keeping(draft: PlanDraft, found: PlanDraft) -> PlanDraft:
     """What was found, with the reasons of those who have no place in it."""
     left = {pod: words for pod, words in draft.reasons.items() if pod not in found.places}
     types = {pod: words for pod, words in draft.types.items() if pod not in found.places}

@@ -23,7 +23,7 @@ from allotment.autoscaler.provision.provisioner import provision
 from allotment.autoscaler.simulate.expected_machines import expect
 from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.pending_pods import make_claims
-from allotment.autoscaler.solver.covering import USUAL, Effort
+from allotment.autoscaler.solver.covering import USUAL, SolverEffort
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.pod import group_key
 from allotment.scheduler.resource_requests import requests_of
@@ -50,7 +50,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class LaunchDecision:
     """What to launch for pods; the plan says who stays out, and why."""
 
     plan: Plan
@@ -86,8 +86,8 @@ def decide(
     pods: Sequence[Pod],
     *,
     is_new: Callable[[NodeClaim], bool] = lambda claim: False,
-    effort: Effort = USUAL,
-) -> Decision:
+    effort: SolverEffort = USUAL,
+) -> LaunchDecision:
     """What to launch for these pods, as ``pending`` finds them. ``machines`` are all that there are, ``claims`` all NodeClaims; those
     that failed a short while ago tell what cannot be had. The simulation is as it was, afterwards."""
     with simulation.trial():
@@ -97,7 +97,7 @@ def decide(
         plan = provision(simulation, to_be_had(machines, claims), asking, effort=effort)
     known = {key_of(pod): pod for pod in pods}
     taken = {each.metadata.name for each in claims}
-    return Decision(plan, tuple(launch_of(each, known, taken) for each in plan.nodes))
+    return LaunchDecision(plan, tuple(launch_of(each, known, taken) for each in plan.nodes))
 
 
 def to_be_had(machines: Iterable[Machine], claims: Iterable[NodeClaim]) -> list[Machine]:

@@ -23,7 +23,7 @@ from allotment.api.autoscaling import HOSTNAME, ZONE
 from allotment.api.codec import encode
 from allotment.autoscaler.provision.pod_ties import company_nodes, in_order, ties
 from allotment.autoscaler.simulate.forkable_cluster import key_of
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.pod import PodInfo, group_key
 from allotment.scheduler.selector import pods_selected
@@ -138,7 +138,7 @@ def lots_of(bundles: Iterable[Bundle], simulation: Simulation) -> tuple[list[Lot
         keys: list[Hashable] = []
         for pod in bundle:
             shape = simulation.shape(pod)
-            if isinstance(shape, Refusal):
+            if isinstance(shape, NoNode):
                 refused.update({key_of(each): shape.words for each in bundle})
                 break
             labels = tuple(sorted(pod.metadata.labels.items())) if neighbourly else ()

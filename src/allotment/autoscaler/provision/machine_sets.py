@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from allotment.api.core import Node
 from allotment.autoscaler.provision.lots import company_of, lots_of
-from allotment.autoscaler.provision.plan import Place, devices_of
+from allotment.autoscaler.provision.plan import PodPlace, devices_of
 from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod
@@ -36,11 +36,11 @@ Near = tuple[str, Hashable]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CheapestSet:
     """``machines``, by the name of the node that each becomes, and everybody's place; None if there is nothing below the ceiling."""
 
     machines: Mapping[str, int] | None
-    places: Mapping[str, Place]
+    places: Mapping[str, PodPlace]
     complete: bool
 
 
@@ -74,24 +74,24 @@ class MachineSets:
 
     def cheapest(
         self, bundles: Sequence[Bundle], ceiling: int, most: int, for_each: int | None = None
-    ) -> Found:
+    ) -> CheapestSet:
         """Machines for all of these pods that cost less than the ceiling, at most so many of them. ``for_each``: so many steps may be
         spent on one set; then nothing is proven."""
         kinds = list(_kinds(bundles, self._simulation))
         for chosen in self._by_price(ceiling, most):
             self.steps -= 1
             if self.steps < 0:
-                return Found(None, {}, complete=False)
+                return CheapestSet(None, {}, complete=False)
             if self._totals.allow(chosen):
                 kept = 0 if for_each is None else max(0, self.steps - for_each)
                 self.steps -= kept
                 places = self._placed(chosen, kinds)
                 self.steps = kept + max(0, self.steps) if for_each is not None else self.steps
                 if places is not None:
-                    return Found(
+                    return CheapestSet(
                         _named(chosen, self._simulation), places, complete=self.steps >= 0 and self._all_seen
                     )
-        return Found(None, {}, complete=self.steps >= 0 and self._all_seen and for_each is None)
+        return CheapestSet(None, {}, complete=self.steps >= 0 and self._all_seen and for_each is None)
 
     def _by_price(self, ceiling: int, most: int) -> Iterator[tuple[int, ...]]:
         """Sets of machines, cheapest first. Each follows from one other: with one more of its last, or with the next in its place."""
@@ -110,7 +110,7 @@ class MachineSets:
             if chosen and last + 1 < len(order):
                 heapq.heappush(heap, (price - prices[last] + prices[last + 1], (*chosen[:-1], last + 1)))
 
-    def _placed(self, chosen: Sequence[int], kinds: Sequence[_Kind]) -> dict[str, Place] | None:
+    def _placed(self, chosen: Sequence[int], kinds: Sequence[_Kind]) -> dict[str, PodPlace] | None:
         with self._simulation.trial():
             names = _named(chosen, self._simulation)
             for name, number in names.items():
@@ -127,7 +127,7 @@ class _Places:
     kinds: Sequence[_Kind]
     nodes: Sequence[str]
     fresh: Mapping[str, int]
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, PodPlace] = field(default_factory=dict)
     _dead: set[tuple[tuple[int, str, tuple[str, ...]], ...]] = field(default_factory=set)
     _taken: list[tuple[int, str, tuple[str, ...]]] = field(default_factory=list)
     _domains: dict[Near, str] = field(default_factory=dict)
@@ -167,13 +167,13 @@ class _Places:
         self.sets.steps -= 1
         with simulation.trial() as trial:
             found = simulation.simulate_bind_pod(pod, node)
-            if isinstance(found, Refusal):
+            if isinstance(found, NoNode):
                 return False
             devices = devices_of(found)
             before, self._domains = self._domains, domains
             self._taken.append((number, node, devices))
             kind.open -= 1
-            self.places[key_of(pod)] = Place(key_of(pod), node, devices)
+            self.places[key_of(pod)] = PodPlace(key_of(pod), node, devices)
             if self.descend():
                 kind.open += 1
                 trial.keep()

@@ -21,9 +21,9 @@ from allotment.autoscaler.provision.lots import Bundle, Lot, alone, labels_read
 from allotment.autoscaler.provision.plan import devices_of
 from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive, daemon_sets
-from allotment.autoscaler.simulate.simulation import Bound
-from allotment.autoscaler.solver.covering_problem import Pattern, Room
-from allotment.scheduler.diagnosis import Refusal
+from allotment.autoscaler.simulate.simulation import BoundPod
+from allotment.autoscaler.solver.covering_problem import Dimension, Pattern
+from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.node import PODS
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ ORDERS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TrialResult:
     """How many bundles of a lot a machine takes when there is nothing else on it; if none, why, unless it is simply too small. ``rank`` says which of the
     claims' alternatives they get: less is better."""
 
@@ -92,16 +92,16 @@ class Showroom:
         )
         self._kinds = [machine_kind(machine, reads) for machine in machines]
         self._free: dict[Hashable, Mapping[str, int]] = {}  # by kind: what a machine has for pods that wait
-        self._rooms: dict[Hashable, tuple[Room, ...]] = {}
+        self._rooms: dict[Hashable, tuple[Dimension, ...]] = {}
         self._wishes: _Wishes | None = None
         published = simulation.objects(ResourceSlice).values()
         self._for_many = [each for each in published if not each.spec.node_name]
         self._verdicts = self._look()
 
-    def verdict(self, machine: int, lot: int) -> Verdict:
+    def verdict(self, machine: int, lot: int) -> TrialResult:
         return self.taken(machine, self._lots[lot])
 
-    def taken(self, machine: int, lot: Lot) -> Verdict:
+    def taken(self, machine: int, lot: Lot) -> TrialResult:
         """The same for a lot, or what was dealt from it."""
         return self._verdicts[machine][lot.number]
 
@@ -122,8 +122,8 @@ class Showroom:
         self._lots = lots
         self._rooms, self._wishes = {}, None
 
-    def _look(self) -> list[list[Verdict]]:
-        known: dict[tuple[Hashable, ...], Verdict] = {}
+    def _look(self) -> list[list[TrialResult]]:
+        known: dict[tuple[Hashable, ...], TrialResult] = {}
         alike: dict[tuple[Hashable, ...], _Tried] = {}
         table = []
         for machine, kind in enumerate(self._kinds):
@@ -158,28 +158,28 @@ class Showroom:
         lot: Lot,
         likeness: tuple[Hashable, ...],
         alike: dict[tuple[Hashable, ...], _Tried],
-    ) -> Verdict:
+    ) -> TrialResult:
         """What a machine thinks of a lot; from what it thought of one that differs in resources alone, if there is room for these."""
         rooms = self._room(machine, lot.requests, len(lot.sample))
         if not rooms:
-            return Verdict(0)  # ``why`` has the words
+            return TrialResult(0)  # ``why`` has the words
         most = min(rooms, lot.cap, len(lot.bundles))
         known = alike.get(likeness) if lot.outline is not None else None
         if known is None or not known.answers(most):
             known = self._try_out(lot, most)
             if lot.outline is not None:
                 alike[likeness] = known
-        return Verdict(min(most, known.count), known.rank, known.words)
+        return TrialResult(min(most, known.count), known.rank, known.words)
 
     def _try_out(self, lot: Lot, most: int) -> _Tried:
         if lot.plain:
             refusal = self._simulation.fits_on(lot.sample[0], ON_SHOW)
             return (
-                _Tried(0, True, (), _words(refusal)) if isinstance(refusal, Refusal) else _Tried(2**31, True)
+                _Tried(0, True, (), _words(refusal)) if isinstance(refusal, NoNode) else _Tried(2**31, True)
             )
         with self._simulation.trial():
             first = self._bind(lot.sample)
-            if isinstance(first, Refusal):
+            if isinstance(first, NoNode):
                 return _Tried(0, True, (), _words(first))
             count = 1
             while count < most:
@@ -204,16 +204,16 @@ class Showroom:
     def _given(self, bundle: Bundle, rank: tuple[int, ...]) -> _Given | None:
         """What the bundle gets too; None if it does not go, or not with these alternatives where they matter."""
         found = self._bind(bundle)
-        if isinstance(found, Refusal) or not (self._any_alternative or found.rank == rank):
+        if isinstance(found, NoNode) or not (self._any_alternative or found.rank == rank):
             return None
         return found
 
-    def _bind(self, bundle: Bundle) -> _Given | Refusal:
+    def _bind(self, bundle: Bundle) -> _Given | NoNode:
         ranks: list[int] = []
         devices: list[str] = []
         for pod in bundle:
             found = self._simulation.simulate_bind_pod(alone(pod), ON_SHOW)
-            if isinstance(found, Refusal):
+            if isinstance(found, NoNode):
                 return found
             ranks += ranks_of(found)
             devices += devices_of(found)
@@ -277,7 +277,7 @@ class Showroom:
         dead.add(state)
         return None
 
-    def rooms(self, machine: int) -> tuple[Room, ...]:
+    def rooms(self, machine: int) -> tuple[Dimension, ...]:
         """What is additive about a machine: its resources, and its devices."""
         kind = self.kind(machine)
         found = self._rooms.get(kind)
@@ -285,21 +285,21 @@ class Showroom:
             found = self._rooms[kind] = (*self._resources(machine), *self._devices(machine))
         return found
 
-    def _resources(self, machine: int) -> Iterator[Room]:
+    def _resources(self, machine: int) -> Iterator[Dimension]:
         offered, extended = self._offers(machine), self._simulation.cluster.extended
         names = {name for lot in self._lots for name, amount in lot.requests.items() if amount}
         for name in sorted(names - extended.keys()):
-            yield Room(offered.get(name, 0), tuple(lot.requests.get(name, 0) for lot in self._lots))
-        yield Room(offered.get(PODS, 0), tuple(ONE_POD * len(lot.sample) for lot in self._lots))
+            yield Dimension(offered.get(name, 0), tuple(lot.requests.get(name, 0) for lot in self._lots))
+        yield Dimension(offered.get(PODS, 0), tuple(ONE_POD * len(lot.sample) for lot in self._lots))
 
-    def _devices(self, machine: int) -> list[Room]:
+    def _devices(self, machine: int) -> list[Dimension]:
         wishes = self._wished()
         if not any(wishes.claims):
             return []
         node, slices = node_of(self._machines[machine], ON_SHOW)
         slices = [*slices, *self._for_many]
         rooms = device_rooms(node, slices, wishes.claims, self._simulation.cluster, self._taken(machine))
-        return [Room(room.size, tuple([room.needs[each] for each in wishes.by_lot])) for room in rooms]
+        return [Dimension(room.size, tuple([room.needs[each] for each in wishes.by_lot])) for room in rooms]
 
     def _taken(self, machine: int) -> Collection[DeviceID]:
         """Devices of a new machine that the pods of DaemonSets have."""
@@ -368,7 +368,7 @@ def machine_kind(machine: Machine, reads: Sequence[str]) -> Hashable:
     )
 
 
-def ranks_of(found: Bound) -> list[int]:
+def ranks_of(found: BoundPod) -> list[int]:
     """Which alternative each request with several got, by number."""
     ranks = []
     for claim in found.claims:
@@ -392,5 +392,5 @@ def claims_of(bundle: Bundle, simulation: Simulation) -> list[ResourceClaim]:
     return [claim for claim in found if claim.status.allocation is None]
 
 
-def _words(refusal: Refusal) -> str:
+def _words(refusal: NoNode) -> str:
     return refusal.words.removeprefix(f"node {ON_SHOW} ")

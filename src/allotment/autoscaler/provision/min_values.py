@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class MinValuesRule:
     """So many values of a label must be left open."""
 
     key: str
@@ -29,21 +29,21 @@ class Flexibility:
 
     def __init__(self, machines: Sequence[Machine]) -> None:
         self._machines = machines
-        self._rules: dict[str, tuple[Rule, ...]] = {}
+        self._rules: dict[str, tuple[MinValuesRule, ...]] = {}
         self._numbers: dict[str, list[int]] = {}
         for number, machine in enumerate(machines):
             if machine.pool is not None:
                 self._numbers.setdefault(machine.source, []).append(number)
                 tests = machine.pool.spec.template.spec.requirements
                 self._rules[machine.source] = tuple(
-                    Rule(each.key, each.min_values) for each in tests if each.min_values
+                    MinValuesRule(each.key, each.min_values) for each in tests if each.min_values
                 )
 
-    def missed(self, machine: int, suits: Callable[[int], bool]) -> Rule | None:
+    def missed(self, machine: int, suits: Callable[[int], bool]) -> MinValuesRule | None:
         """The first rule of a machine's pool that is not met, when such machines would do as well."""
         source = self._machines[machine].source
         rules = self._rules.get(source, ())
-        seen: dict[Rule, set[str]] = {rule: set() for rule in rules}
+        seen: dict[MinValuesRule, set[str]] = {rule: set() for rule in rules}
         for number in self._numbers[source] if rules else ():
             short = [rule for rule in rules if len(seen[rule]) < rule.least]
             if not short:

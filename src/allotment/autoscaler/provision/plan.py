@@ -12,11 +12,11 @@ from allotment.allocator.carried import carried_holdings
 if TYPE_CHECKING:
     from allotment.api.resource import ResourceClaim
     from allotment.autoscaler.catalogue.machine import Machine
-    from allotment.autoscaler.simulate.simulation import Bound
+    from allotment.autoscaler.simulate.simulation import BoundPod
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PodPlace:
     """A pod, ``namespace/name``, on a node, with its devices: ``driver/pool/device``."""
 
     pod: str
@@ -30,8 +30,8 @@ class NewNode:
 
     name: str
     machine: Machine
-    places: tuple[Place, ...]
-    serves: tuple[Place, ...] = ()
+    places: tuple[PodPlace, ...]
+    serves: tuple[PodPlace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Plan:
     the same pools and alternatives of claims are used for them. None: no bound is known."""
 
     nodes: tuple[NewNode, ...]
-    existing: tuple[Place, ...]  # pods for which there is room already
+    existing: tuple[PodPlace, ...]  # pods for which there is room already
     pending: tuple[LeftOut, ...]
     bound: Decimal | None
     exact: bool  # nothing cheaper serves them, in the sense of ``bound``; that their choice was the best one is not said
@@ -73,7 +73,7 @@ class Plan:
         return float((self.price - self.bound) / self.price) if self.price > self.bound else 0.0
 
 
-def devices_of(bound: Bound) -> tuple[str, ...]:
+def devices_of(bound: BoundPod) -> tuple[str, ...]:
     """What a binding took: ``driver/pool/device``; of claims of v1alpha2 the instances by their true ids."""
     return tuple(name for claim in bound.claims for name in _names(claim))
 

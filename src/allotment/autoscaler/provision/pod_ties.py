@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from allotment.api.autoscaling import HOSTNAME
 from allotment.autoscaler.simulate.forkable_cluster import key_of
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.neighbours import Question, Term, wishes_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def ties(waiting: Mapping[str, Pod], simulation: Simulation) -> Iterator[tuple[s
         if _mean(terms, pod, cluster):
             if not company_nodes(pod, simulation):
                 yield key, company[0]
-        elif company and isinstance(simulation.fits(pod), Refusal):
+        elif company and isinstance(simulation.fits(pod), NoNode):
             yield key, company[tied[terms] % len(company)]
             tied[terms] += 1
 

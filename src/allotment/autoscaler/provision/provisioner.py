@@ -28,20 +28,20 @@ from typing import TYPE_CHECKING, Any
 
 from allotment.api.core import Node
 from allotment.autoscaler.catalogue.machine import Machine, node_of
-from allotment.autoscaler.provision.draft import UNIT, Draft, place, place_on_existing, units
-from allotment.autoscaler.provision.gang_selection import Attempt, best_attempt
+from allotment.autoscaler.provision.draft import UNIT, PlanDraft, place, place_on_existing, units
+from allotment.autoscaler.provision.gang_selection import GangSelection, best_attempt
 from allotment.autoscaler.provision.joint_machines import Reconsideration
 from allotment.autoscaler.provision.lots import Bundle, Choice, Lot, bundled, in_gang, lots_of, rank
 from allotment.autoscaler.provision.machine_limits import Limits
 from allotment.autoscaler.provision.machine_trials import Showroom
 from allotment.autoscaler.provision.min_values import Flexibility
-from allotment.autoscaler.provision.plan import LeftOut, NewNode, Place, Plan
+from allotment.autoscaler.provision.plan import LeftOut, NewNode, Plan, PodPlace
 from allotment.autoscaler.provision.topology_choice import Gathering
 from allotment.autoscaler.simulate.declared_features import declaring
 from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.node_arrival import arrive, dismiss
-from allotment.autoscaler.solver.covering import SMALL, USUAL, Effort, cover, relaxed
-from allotment.autoscaler.solver.covering_problem import Cover, Fair, Offer, Pattern, Yard
+from allotment.autoscaler.solver.covering import SMALL, USUAL, SolverEffort, cover, relaxed
+from allotment.autoscaler.solver.covering_problem import Cover, CoveringProblem, Fair, Offer, Pattern
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.pod import group_key
 
@@ -59,7 +59,7 @@ def provision(
     pods: Iterable[Pod],
     *,
     cheapest_alternative: bool = False,
-    effort: Effort = USUAL,
+    effort: SolverEffort = USUAL,
 ) -> Plan:
     """A plan for pods that have no node. They may be in the simulation or not; the claims that they use must be. ``machines`` are
     those that can be had, as ``overlays.evaluate`` gives them. With ``cheapest_alternative``, which of a claim's alternatives
@@ -104,7 +104,7 @@ def _usable(machine: Machine) -> bool:
 
 class _Provisioner:
     def __init__(
-        self, simulation: Simulation, machines: Sequence[Machine], *, by_price: bool, effort: Effort
+        self, simulation: Simulation, machines: Sequence[Machine], *, by_price: bool, effort: SolverEffort
     ) -> None:
         self._simulation = simulation
         self._machines = machines
@@ -119,7 +119,7 @@ class _Provisioner:
         words: dict[str, str] = {}
         loose = False
 
-        def attempt(without: frozenset[str]) -> Attempt[Draft]:
+        def attempt(without: frozenset[str]) -> GangSelection[PlanDraft]:
             with self._simulation.trial():
                 draft = self._attempt([pod for pod in pods if group_key(pod) not in without])
                 broken = {group: why for group in order if (why := self._broken(group, draft))}
@@ -127,7 +127,7 @@ class _Provisioner:
                 words.setdefault(group, why)
             nonlocal loose
             loose = loose or draft.loose
-            return Attempt(draft, without, broken, _merit(pods, draft))
+            return GangSelection(draft, without, broken, _merit(pods, draft))
 
         found = best_attempt(order, attempt, thorough=len(pods) <= SMALL)
         draft = found.draft
@@ -160,7 +160,7 @@ class _Provisioner:
                 found.setdefault(group_key(pod), []).append(pod)
         return found
 
-    def _broken(self, group: str, draft: Draft) -> str:
+    def _broken(self, group: str, draft: PlanDraft) -> str:
         """Whether members of a gang have a place and too few of them: what is short."""
         cluster = self._simulation.cluster
         gang = gang_of(group, cluster.groups[group])
@@ -174,8 +174,8 @@ class _Provisioner:
 
     # --- one attempt ---
 
-    def _attempt(self, pods: Sequence[Pod]) -> Draft:
-        draft = Draft()
+    def _attempt(self, pods: Sequence[Pod]) -> PlanDraft:
+        draft = PlanDraft()
         waiting = bundled(pods, self._simulation)
         tiers: dict[Hashable, int] = {}
         for number in range(ROUNDS + 2 * len({pod.spec.priority for pod in pods})):
@@ -188,7 +188,7 @@ class _Provisioner:
         return draft
 
     def _buy(
-        self, waiting: Sequence[Bundle], tiers: dict[Hashable, int], draft: Draft, *, first: bool
+        self, waiting: Sequence[Bundle], tiers: dict[Hashable, int], draft: PlanDraft, *, first: bool
     ) -> bool:
         """Adds machines and puts pods on them. True if another round may find more."""
         lots, refused = lots_of(waiting, self._simulation)
@@ -234,7 +234,7 @@ class _Provisioner:
                 again = True
         return again
 
-    def _cheapest(self, lots: Sequence[Lot], room: Showroom) -> tuple[list[Lot], Yard, Cover]:
+    def _cheapest(self, lots: Sequence[Lot], room: Showroom) -> tuple[list[Lot], CoveringProblem, Cover]:
         """The lots as they are best arranged, and machines for them; of large problems only one arrangement is tried."""
         tried = []
         several = ARRANGEMENTS if sum(len(lot.bundles) for lot in lots) <= SMALL else 1
@@ -264,7 +264,7 @@ class _Provisioner:
 
     # --- the yard ---
 
-    def _yard(self, lots: Sequence[Lot], room: Showroom) -> Yard:
+    def _yard(self, lots: Sequence[Lot], room: Showroom) -> CoveringProblem:
         rows = Limits(self._simulation, self._machines)
         for number, lot in enumerate(lots):
             verdicts = [room.verdict(machine, number) for machine in range(len(self._machines))]
@@ -287,7 +287,7 @@ class _Provisioner:
                 number, lambda other: offers[other].admits(pattern) and room.holds(other, pattern)
             )
 
-        return Yard(tuple(len(lot.bundles) for lot in lots), offers, rows.left, holds)
+        return CoveringProblem(tuple(len(lot.bundles) for lot in lots), offers, rows.left, holds)
 
     def _choice(self, machine: int, rank: tuple[int, ...]) -> Choice:
         pool = self._machines[machine].pool
@@ -304,7 +304,7 @@ class _Provisioner:
 
     # --- the machines ---
 
-    def _launch(self, found: Cover, lots: Sequence[Lot], room: Showroom, draft: Draft) -> bool:
+    def _launch(self, found: Cover, lots: Sequence[Lot], room: Showroom, draft: PlanDraft) -> bool:
         """Adds the machines and binds everybody to theirs. False if somebody was refused after all."""
         queues = [iter(lot.bundles) for lot in lots]
         wanted: list[tuple[str, Bundle]] = []
@@ -324,13 +324,13 @@ class _Provisioner:
         self._return_unused(draft)
         return not wanted
 
-    def _new_name(self, draft: Draft) -> str:
+    def _new_name(self, draft: PlanDraft) -> str:
         number = len(draft.nodes) + 1
         while (name := f"new-{number}") in self._simulation.objects(Node):
             number += 1
         return name
 
-    def _return_unused(self, draft: Draft) -> None:
+    def _return_unused(self, draft: PlanDraft) -> None:
         used = {each.node for each in draft.places.values()}
         used |= {device.split("/")[1] for each in draft.places.values() for device in each.devices}
         for name in [name for name in draft.nodes if name not in used]:
@@ -339,7 +339,7 @@ class _Provisioner:
 
     # --- words ---
 
-    def _explain(self, lots: Sequence[Lot], room: Showroom, draft: Draft) -> None:
+    def _explain(self, lots: Sequence[Lot], room: Showroom, draft: PlanDraft) -> None:
         for number, lot in enumerate(lots):
             left = [pod for bundle in lot.bundles for pod in bundle if key_of(pod) not in draft.places]
             if not left:
@@ -373,11 +373,11 @@ class _Provisioner:
                 found[each.type] = f"would do, but {refused or limits.reached(machine)}"
         return dict(sorted(found.items()))
 
-    def _told(self, pods: Sequence[Pod], draft: Draft, dropped: Mapping[str, str]) -> Plan:
-        by_node: dict[str, list[Place]] = {}
+    def _told(self, pods: Sequence[Pod], draft: PlanDraft, dropped: Mapping[str, str]) -> Plan:
+        by_node: dict[str, list[PodPlace]] = {}
         for each in draft.places.values():
             by_node.setdefault(each.node, []).append(each)
-        serves: dict[str, list[Place]] = {}
+        serves: dict[str, list[PodPlace]] = {}
         for each in draft.places.values():
             for name in {device.split("/")[1] for device in each.devices} - {each.node}:
                 serves.setdefault(name, []).append(each)
@@ -399,7 +399,7 @@ class _Provisioner:
         return Plan(nodes, tuple(existing), pending, bound, exact)
 
 
-def _by_pod(places: Iterable[Place]) -> tuple[Place, ...]:
+def _by_pod(places: Iterable[PodPlace]) -> tuple[PodPlace, ...]:
     return tuple(sorted(places, key=lambda each: each.pod))
 
 
@@ -414,7 +414,7 @@ def _gang_by_gang(pods: Sequence[Pod], gangs: Mapping[str, Sequence[Pod]]) -> li
     return sorted(pods, key=place)
 
 
-def _merit(pods: Sequence[Pod], draft: Draft) -> tuple[int, ...]:
+def _merit(pods: Sequence[Pod], draft: PlanDraft) -> tuple[int, ...]:
     """How many pods of each priority are served, the highest first; then the price, less being more."""
     priorities = sorted({pod.spec.priority or 0 for pod in pods}, reverse=True)
     served = Counter(pod.spec.priority or 0 for pod in pods if key_of(pod) in draft.places)
@@ -426,14 +426,14 @@ def _tied(lot: Lot) -> bool:
     return len(lot.sample) > 1 and lot.sociable
 
 
-def _unproven(found: Cover, yard: Yard) -> Cover:
+def _unproven(found: Cover, yard: CoveringProblem) -> Cover:
     """The same with the bound that holds whatever machines really take."""
     served = [wanted - missing for wanted, missing in zip(yard.demand, found.missing, strict=True)]
     bound = min(found.price, found.fair.bound(served, yard.limits))
     return dataclasses.replace(found, bound=bound, exact=False)
 
 
-def _bound(found: Cover, yard: Yard, served: Sequence[int]) -> int:
+def _bound(found: Cover, yard: CoveringProblem, served: Sequence[int]) -> int:
     """What machines for those who got a place cost at least."""
     covered = [wanted - missing for wanted, missing in zip(yard.demand, found.missing, strict=True)]
     if list(served) == covered:

@@ -28,14 +28,14 @@ from allotment.autoscaler.simulate.forkable_cluster import key_of
 
 if TYPE_CHECKING:
     from allotment.api.scenario import ResizePool, TaintDevice
-    from allotment.autoscaler.scenario.scenario import Step
+    from allotment.autoscaler.scenario.scenario import ScenarioStep
     from allotment.autoscaler.simulate.simulation import Simulation
 
 KEY = "allotment.dev/what-if"
 """Of a taint that is given no key."""
 
 
-def taint_device(simulation: Simulation, wish: TaintDevice, step: Step) -> list[str]:
+def taint_device(simulation: Simulation, wish: TaintDevice, step: ScenarioStep) -> list[str]:
     """Returns how many devices and pods it came to."""
     rules = [each for each in step.objects if isinstance(each, DeviceTaintRule)] or [_rule(wish, step)]
     devices = pods = 0
@@ -156,7 +156,7 @@ def evict_users(simulation: Simulation, claims: Iterable[ResourceClaim]) -> int:
     return len(users)
 
 
-def _rule(wish: TaintDevice, step: Step) -> DeviceTaintRule:
+def _rule(wish: TaintDevice, step: ScenarioStep) -> DeviceTaintRule:
     selector = DeviceTaintSelector(driver=wish.driver, pool=wish.pool, device=wish.device)
     taint = DeviceTaint(key=wish.key or KEY, value=wish.value, effect=wish.effect or "")
     name = f"what-if-{step.number}"

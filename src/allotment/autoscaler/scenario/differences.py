@@ -15,7 +15,7 @@ from allotment.api import alpha2
 from allotment.api.core import Node, Pod
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
-from allotment.autoscaler.scenario.step_outcome import Census, News, PodChange, Turn, Use
+from allotment.autoscaler.scenario.step_outcome import ClusterCounts, DevicesInUse, News, PodChange, PodFate
 from allotment.usage.usage import Usage
 
 if TYPE_CHECKING:
@@ -89,10 +89,12 @@ class Chronicle:
             {kind: dict(self._simulation.objects(kind)) for kind in _COUNTED},
         )
 
-    def _census(self) -> Census:
+    def _census(self) -> ClusterCounts:
         cluster = self._simulation.cluster
         running = sum(bool(info.node) for info in cluster.pods.values())
-        return Census(cluster.known, running, len(cluster.pods) - running, self._usage.cluster().summary)
+        return ClusterCounts(
+            cluster.known, running, len(cluster.pods) - running, self._usage.cluster().summary
+        )
 
     def _classes(self, claims: Iterable[Pair]) -> dict[str, tuple[int, int]]:
         """How many devices were and are held by class, where the number is another."""
@@ -110,12 +112,12 @@ class Chronicle:
             node, uid = before.pods.get(key, ("", ""))
             now, new_uid = after.pods.get(key, ("", ""))
             if now and (now != node or uid != new_uid or had.get(uid) != has.get(uid)):
-                turn = Turn.MOVED if node and uid == new_uid else Turn.PLACED
-                orphan = turn is Turn.MOVED and key in before.orphans
+                turn = PodFate.MOVED if node and uid == new_uid else PodFate.PLACED
+                orphan = turn is PodFate.MOVED and key in before.orphans
                 yield PodChange(key, turn, node, now, self._devices(key), orphan)
             elif node and not now:
-                turn = Turn.LOST if key in after.pods else Turn.GONE
-                orphan = turn is Turn.LOST and key in before.orphans
+                turn = PodFate.LOST if key in after.pods else PodFate.GONE
+                orphan = turn is PodFate.LOST and key in before.orphans
                 yield PodChange(key, turn, node, "", tuple(had.get(uid, ())), orphan)
 
     def _devices(self, key: str) -> tuple[str, ...]:
@@ -123,10 +125,10 @@ class Chronicle:
         return tuple([each for claim in claims for each in _held(claim)])
 
 
-def _differences(before: Mapping[K, Summary], after: Mapping[K, Summary]) -> dict[K, Use]:
+def _differences(before: Mapping[K, Summary], after: Mapping[K, Summary]) -> dict[K, DevicesInUse]:
     """Of what the devices are in other states now, or of which others come."""
     return {
-        key: Use(before.get(key), after.get(key))
+        key: DevicesInUse(before.get(key), after.get(key))
         for key in {**before, **after}
         if before.get(key) != after.get(key)
     }

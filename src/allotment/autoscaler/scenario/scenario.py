@@ -71,8 +71,8 @@ class ScenarioError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What is to be tried. ``wish`` is the verb's own part of ``api.scenario.Step``, None for a step that only expects."""
+class ScenarioStep:
+    """What is to be tried. ``wish`` is the verb's own part of ``api.scenario.ScenarioStep``, None for a step that only expects."""
 
     number: int  # from 1
     name: str  # for people; may be empty
@@ -85,12 +85,12 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class CheckedScenario:
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[ScenarioStep, ...]
 
 
-def read_scenario(text: str, source: str, read: Read, check: ExpressionChecker) -> Scenario:
+def read_scenario(text: str, source: str, read: Read, check: ExpressionChecker) -> CheckedScenario:
     """The scenario in a text; ``source`` names it in errors, ``check`` judges CEL expressions. Raises ScenarioError."""
     try:
         found = read_manifest(text, source)
@@ -117,7 +117,7 @@ class _Reader:
         self._nodes = 0
         self._pods = 0
 
-    def scenario(self) -> Scenario:
+    def scenario(self) -> CheckedScenario:
         self._complaints += map(str, self._located.unknown_fields())
         raw = self._written.steps
         if not raw:
@@ -131,7 +131,9 @@ class _Reader:
                 self._complain("steps", f"its steps ask for {count} {what}, at most {most} are allowed")
         if self._complaints:
             raise ScenarioError(self._complaints)
-        return Scenario(self._written.metadata.name, tuple([each for each in steps if each is not None]))
+        return CheckedScenario(
+            self._written.metadata.name, tuple([each for each in steps if each is not None])
+        )
 
     def _complain(self, path: str, message: str, number: int = 0) -> None:
         """``path`` is within the step, if there is a number."""
@@ -144,7 +146,7 @@ class _Reader:
 
     # --- one step ---
 
-    def _step(self, number: int, raw: Any) -> Step | None:
+    def _step(self, number: int, raw: Any) -> ScenarioStep | None:
         if not isinstance(raw, dict):
             self._complain("", f"must be an object with one of {', '.join(VERBS)}", number)
             return None
@@ -175,7 +177,7 @@ class _Reader:
         elif verb == "taintDevice" and wish.rule is not None:
             found = self._brought(number, verb, ["rule"], None, (DeviceTaintRule,))
         expect = step.expect or Expect()
-        return Step(
+        return ScenarioStep(
             number, step.name or "", verb, wish, expect, *map(tuple, (found.objects, found.workloads, found.notes()))
         )  # fmt: skip
 

@@ -23,7 +23,7 @@ from allotment.api.resource import ResourceClaim, ResourceClaimTemplate
 from allotment.autoscaler.errors import Refused
 from allotment.autoscaler.scenario.differences import Chronicle
 from allotment.autoscaler.scenario.expectation import unmet
-from allotment.autoscaler.scenario.step_actions import Stage
+from allotment.autoscaler.scenario.step_actions import ScenarioSimulation
 from allotment.autoscaler.scenario.step_outcome import Outcome, Waits
 from allotment.autoscaler.scenario.step_title import titled
 from allotment.autoscaler.simulate.forkable_cluster import key_of
@@ -35,14 +35,14 @@ from allotment.autoscaler.simulate.pending_pods import (
     names_like,
 )
 from allotment.autoscaler.simulate.pod_quotas import refusals
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.gangs.gang import gang_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from allotment.autoscaler.catalogue.machine import Machine
-    from allotment.autoscaler.scenario.scenario import Scenario, Step
+    from allotment.autoscaler.scenario.scenario import CheckedScenario, ScenarioStep
     from allotment.autoscaler.simulate.simulation import Simulation
     from allotment.scheduler.pod import PodInfo
 
@@ -51,7 +51,7 @@ ROUNDS = 5
 
 
 def rehearse(
-    simulation: Simulation, scenario: Scenario, machines: Sequence[Machine] = (), *, stop: bool = False
+    simulation: Simulation, scenario: CheckedScenario, machines: Sequence[Machine] = (), *, stop: bool = False
 ) -> Iterator[Outcome]:
     """What comes of each step, the beginning first. Until the last one was taken, or the iterator closed, the simulation is as the
     steps so far have left it; then as it was. ``stop``: no steps after one that did not go as it was meant to."""
@@ -73,7 +73,7 @@ class Rehearsal:
 
     def __init__(self, simulation: Simulation, machines: Sequence[Machine] = ()) -> None:
         self._simulation = simulation
-        self._stage = Stage(simulation, machines)
+        self._stage = ScenarioSimulation(simulation, machines)
         self._arrived: dict[str, int] = {}  # pods that came with a step
         self._why: dict[str, str] = {}  # pods that wait
         self._since: dict[str, int] = {}
@@ -85,7 +85,7 @@ class Rehearsal:
         news = self._chronicle.look()
         return Outcome(number=0, name="", verb="", title="as it is", news=news, waits=self._waits())
 
-    def attempt(self, step: Step) -> Outcome:
+    def attempt(self, step: ScenarioStep) -> Outcome:
         """Tries a step. If it is refused, nothing has changed."""
         refused, holders, notes = "", dict[str, str](), list(step.notes)
         try:
@@ -159,12 +159,12 @@ class Rehearsal:
         group = self._simulation.cluster.groups.get(entry[0].group)
         if group is None or gang_of(entry[0].group, group) is None:
             found = self._simulation.schedule(entry[0].pod)
-            if isinstance(found, Refusal):
+            if isinstance(found, NoNode):
                 self._why[entry[0].key] = found.words
-            return not isinstance(found, Refusal)
+            return not isinstance(found, NoNode)
         bound = self._simulation.schedule_gang(entry[0].group)
-        words = bound.words if isinstance(bound, Refusal) else "its gang runs without it: no more of it fit"
-        placed = set() if isinstance(bound, Refusal) else {key_of(each.pod) for each in bound}
+        words = bound.words if isinstance(bound, NoNode) else "its gang runs without it: no more of it fit"
+        placed = set() if isinstance(bound, NoNode) else {key_of(each.pod) for each in bound}
         for each in entry:
             if each.key not in placed:
                 own = self._simulation.obstacles.of(each)

@@ -16,11 +16,11 @@ from allotment.api.core import Node, Pod, PodStatus
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceClaimStatus
 from allotment.api.scenario import (
     AddNodes,
-    Delete,
+    DeleteStep,
     OneNode,
     RemoveNode,
     ResizePool,
-    Scale,
+    ScaleStep,
     Submit,
     TaintDevice,
 )
@@ -32,32 +32,32 @@ from allotment.autoscaler.scenario.device_changes import evict_tainted, evict_us
 from allotment.autoscaler.scenario.node_copy import copied
 from allotment.autoscaler.scenario.step_rules import DELETABLE
 from allotment.autoscaler.simulate.declared_features import declaring
-from allotment.autoscaler.simulate.drain import Held, drain, forget, goes_along
+from allotment.autoscaler.simulate.drain import CannotDrain, drain, forget, goes_along
 from allotment.autoscaler.simulate.forkable_cluster import Slice, key_of, publisher
 from allotment.autoscaler.simulate.node_arrival import add_node, arrive, start_daemons
-from allotment.autoscaler.simulate.workload_pods import Identity, Workload, like, owners_of
+from allotment.autoscaler.simulate.workload_pods import Workload, WorkloadID, like, owners_of
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.obstacles import schedulers_heard_of
 from allotment.scheduler.priority import with_priority
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
-    from allotment.autoscaler.scenario.scenario import Step
+    from allotment.autoscaler.scenario.scenario import ScenarioStep
     from allotment.autoscaler.simulate.simulation import Simulation
 
 
-class Stage:
+class ScenarioSimulation:
     """A simulation to try things on, the machines that can be had, and the workloads that pods were made of."""
 
     def __init__(self, simulation: Simulation, machines: Sequence[Machine] = ()) -> None:
         self.simulation = simulation
         self._machines = machines
-        self._workloads: dict[Identity, Workload] = {}
+        self._workloads: dict[WorkloadID, Workload] = {}
         self.brought: dict[
             str, None
         ] = {}  # pods that steps bring and no server has created yet, as they come
 
-    def play(self, step: Step) -> list[str]:
+    def play(self, step: ScenarioStep) -> list[str]:
         """Does what a step says; returns what else is to be told of it. Raises Refused: whatever was changed is to be reverted."""
         try:
             match step.wish:
@@ -69,9 +69,9 @@ class Stage:
                     return self._drain_node(wish)
                 case Submit():
                     return self._submit(step)
-                case Delete() as wish:
+                case DeleteStep() as wish:
                     return self._delete(wish)
-                case Scale() as wish:
+                case ScaleStep() as wish:
                     return self._scale(wish)
                 case TaintDevice() as wish:
                     return taint_device(self.simulation, wish, step)
@@ -83,7 +83,7 @@ class Stage:
 
     # --- nodes ---
 
-    def _add_nodes(self, wish: AddNodes, step: Step) -> list[str]:
+    def _add_nodes(self, wish: AddNodes, step: ScenarioStep) -> list[str]:
         if step.objects:
             return self._add_given(step.objects)
         names = self._new_names(wish.name or "new", wish.count or 1)
@@ -162,14 +162,14 @@ class Stage:
 
     def _drain_node(self, wish: OneNode) -> list[str]:
         found = drain(self.simulation, wish.name)
-        if isinstance(found, Held):
+        if isinstance(found, CannotDrain):
             holders = {**found.pods, **dict.fromkeys(found.claims, "keeps its devices whoever uses them")}
             raise Refused(f"it is held by {_held_by(found)}", holders)
         return []
 
     # --- work ---
 
-    def _submit(self, step: Step) -> list[str]:
+    def _submit(self, step: ScenarioStep) -> list[str]:
         pods = [self._ours(each) for each in step.objects if isinstance(each, Pod)]
         for workload in step.workloads:
             if workload.id in self._workloads or self._pods_of(workload.id):
@@ -209,10 +209,10 @@ class Stage:
         heard = schedulers_heard_of(self.simulation.objects(Pod).values())
         return not heard or scheduler in heard
 
-    def _delete(self, wish: Delete) -> list[str]:
+    def _delete(self, wish: DeleteStep) -> list[str]:
         namespace = wish.namespace or "default"
         if wish.kind not in DELETABLE:
-            id = Identity(wish.kind, namespace, wish.name)
+            id = WorkloadID(wish.kind, namespace, wish.name)
             pods = self._pods_of(id)
             if not pods and id not in self._workloads:
                 raise Refused(f"there is no {id}, as far as pods tell")
@@ -242,11 +242,11 @@ class Stage:
             pod = self.simulation.simulate_evict_pod(info.pod, info.node).pod
         forget(self.simulation, pod)
 
-    def _pods_of(self, id: Identity) -> list[Pod]:
+    def _pods_of(self, id: WorkloadID) -> list[Pod]:
         return [each for each in self.simulation.objects(Pod).values() if id in owners_of(each)]
 
-    def _scale(self, wish: Scale) -> list[str]:
-        id = Identity(wish.kind, wish.namespace or "default", wish.name)
+    def _scale(self, wish: ScaleStep) -> list[str]:
+        id = WorkloadID(wish.kind, wish.namespace or "default", wish.name)
         known = self.simulation.cluster.pods
         pods = [each for each in self._pods_of(id) if key_of(each) in known]  # without those that ended
         workload = self._workloads.get(id) or (like(id, pods[0]) if pods else None)
@@ -289,7 +289,7 @@ def _natural(name: str) -> tuple[str, int, str]:
     return (start, int(end), "") if end.isdecimal() and len(end) < 10 else (name, -1, "")
 
 
-def _held_by(held: Held) -> str:
+def _held_by(held: CannotDrain) -> str:
     pods, claims = len(held.pods), len(held.claims)
     told = [*([plural(pods, "pod")] if pods else []), *([plural(claims, "claim")] if claims else [])]
     return " and ".join(told)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from allotment.usage.summary import Summary
 
 
-class Turn(StrEnum):
+class PodFate(StrEnum):
     """What a step did to a pod."""
 
     PLACED = "placed"  # it had no node, or was not there, and has one now
@@ -26,7 +26,7 @@ class PodChange:
     """A pod, ``namespace/name``. Devices, ``driver/pool/device``, are those that it has now or, if it has no node, had."""
 
     pod: str
-    turn: Turn
+    turn: PodFate
     before: str  # its node; empty: none
     after: str
     devices: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Waits:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class DevicesInUse:
     """Devices before and after; None: there were none, or there are none any more."""
 
     before: Summary | None
@@ -51,7 +51,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class ClusterCounts:
     """How many there are."""
 
     nodes: int
@@ -64,10 +64,10 @@ class Census:
 class News:
     """What is different since the step before."""
 
-    census: Census
+    census: ClusterCounts
     changes: tuple[PodChange, ...] = ()
-    drivers: Mapping[str, Use] = field(default_factory=dict)  # of which something changed
-    pools: Mapping[PoolID, Use] = field(default_factory=dict)  # of which something changed
+    drivers: Mapping[str, DevicesInUse] = field(default_factory=dict)  # of which something changed
+    pools: Mapping[PoolID, DevicesInUse] = field(default_factory=dict)  # of which something changed
     classes: Mapping[str, tuple[int, int]] = field(
         default_factory=dict
     )  # devices held by class, where changed

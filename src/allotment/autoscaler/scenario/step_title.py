@@ -8,12 +8,12 @@ from allotment.api.core import Node, Pod
 from allotment.api.text import few, plural
 
 if TYPE_CHECKING:
-    from allotment.autoscaler.scenario.scenario import Step
+    from allotment.autoscaler.scenario.scenario import ScenarioStep
 
 _NAMED = 3
 
 
-def titled(step: Step) -> str:
+def titled(step: ScenarioStep) -> str:
     """What is tried, in one line."""
     wish: Any = step.wish
     match step.verb:
@@ -41,7 +41,7 @@ def _object(wish: Any) -> str:
     return f"{wish.kind} {wish.namespace or 'default'}/{wish.name}"
 
 
-def _added(step: Step) -> str:
+def _added(step: ScenarioStep) -> str:
     wish: Any = step.wish
     names = [each.metadata.name for each in step.objects if isinstance(each, Node)]
     if names:
@@ -52,7 +52,7 @@ def _added(step: Step) -> str:
     return f"{start} in {wish.zone}" if wish.zone else start
 
 
-def _submitted(step: Step) -> str:
+def _submitted(step: ScenarioStep) -> str:
     pods = [
         f"pod {each.metadata.namespace}/{each.metadata.name}"
         for each in step.objects
@@ -63,7 +63,7 @@ def _submitted(step: Step) -> str:
     return few(names or sorted(set(others)), _NAMED) or "nothing"
 
 
-def _tainted(step: Step) -> str:
+def _tainted(step: ScenarioStep) -> str:
     wish: Any = step.wish
     if wish.rule is not None:
         return "taint devices by a DeviceTaintRule"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from allotment.api.resource import ResourceClaim
 from allotment.autoscaler.errors import NodeInUse
 from allotment.autoscaler.simulate.forkable_cluster import key_of
-from allotment.autoscaler.simulate.simulation import Bound, Removed
+from allotment.autoscaler.simulate.simulation import BoundPod, Removed
 from allotment.scheduler.disruption_budgets import Budgets
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ class Drained:
     """The node is gone."""
 
     node: Removed
-    moved: tuple[Bound, ...]  # pods with their new nodes
+    moved: tuple[BoundPod, ...]  # pods with their new nodes
     gone: tuple[Pod, ...]  # pods that went with it
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CannotDrain:
     """The node cannot go, and nothing has changed."""
 
     node: str
@@ -51,7 +51,7 @@ class Held:
 class Round:
     """Who found a place, and who did not and why."""
 
-    moved: list[Bound] = field(default_factory=list)
+    moved: list[BoundPod] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
 
 
@@ -65,27 +65,27 @@ class Cleared:
     gone: list[Pod] = field(default_factory=list)  # those that went along
 
 
-def drain(simulation: Simulation, node: str) -> Drained | Held:
+def drain(simulation: Simulation, node: str) -> Drained | CannotDrain:
     """Moves a node's pods elsewhere and removes it, if that is possible; looks for a place in ``ROUNDS`` different orders. Raises
     NoSuchNode."""
     simulation.node(node)
     protected = _protected(simulation, simulation.pods(node))
     if protected:
-        return Held(node, protected)
+        return CannotDrain(node, protected)
     with simulation.trial() as trial:
         cleared = clear(simulation, [node])
-        if isinstance(cleared, Held):
+        if isinstance(cleared, CannotDrain):
             return cleared
         [removed] = cleared.nodes
         placed = place(simulation, cleared.waiting)
         if placed.refused or removed.stranded:
-            return Held(node, placed.refused, removed.stranded)
+            return CannotDrain(node, placed.refused, removed.stranded)
         placed.moved += accommodate(simulation, cleared)
         trial.keep()
         return Drained(removed, tuple(placed.moved), tuple(cleared.gone))
 
 
-def clear(simulation: Simulation, nodes: Sequence[str]) -> Cleared | Held:
+def clear(simulation: Simulation, nodes: Sequence[str]) -> Cleared | CannotDrain:
     """Takes all pods off nodes and removes these; to be called in a fork, as what is done before it is Held stays done."""
     cleared = Cleared()
     for node in nodes:
@@ -95,18 +95,20 @@ def clear(simulation: Simulation, nodes: Sequence[str]) -> Cleared | Held:
         try:
             removed.append(simulation.simulate_remove_node(node))
         except NodeInUse as exc:
-            return Held(node, dict.fromkeys(exc.pods, f"it uses devices of node {node} from elsewhere"))
+            return CannotDrain(
+                node, dict.fromkeys(exc.pods, f"it uses devices of node {node} from elsewhere")
+            )
     cleared.nodes = tuple(removed)
     cleared.waiting.sort(key=lambda pod: (-(pod.spec.priority or 0), key_of(pod)))
     return cleared
 
 
-def accommodate(simulation: Simulation, cleared: Cleared) -> list[Bound]:
+def accommodate(simulation: Simulation, cleared: Cleared) -> list[BoundPod]:
     """Places the pods that would like a place; those without one go."""
     moved = []
     for pod in cleared.optional:
         found = simulation.schedule(pod)
-        if isinstance(found, Bound):
+        if isinstance(found, BoundPod):
             moved.append(found)
         else:
             cleared.gone.append(pod)
@@ -144,7 +146,7 @@ def place(simulation: Simulation, pods: Sequence[Pod]) -> Round:
         with simulation.trial() as trial:
             for pod in pods:
                 placed = simulation.schedule(pod)
-                if isinstance(placed, Bound):
+                if isinstance(placed, BoundPod):
                     found.moved.append(placed)
                 else:
                     found.refused[key_of(pod)] = placed.words

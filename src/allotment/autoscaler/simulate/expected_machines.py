@@ -20,7 +20,7 @@ from allotment.api.resource import ResourceSlice
 from allotment.autoscaler.catalogue.machine import trees_of
 from allotment.autoscaler.catalogue.node_claims import (
     DISRUPTED,
-    State,
+    ClaimProgress,
     foreseen,
     machine_of,
     node_name,
@@ -49,9 +49,9 @@ def expect(
         machines = declaring(simulation, machines)
     for claim in claims:
         state = state_of(claim)
-        if state is State.GOING:
+        if state is ClaimProgress.GOING:
             _cordon(simulation, node_name(claim))
-        elif state.is_coming or (state is State.INITIALIZED and is_new(claim)):
+        elif state.is_coming or (state is ClaimProgress.INITIALIZED and is_new(claim)):
             machine = machine_of(claim, machines)
             if machine is not None:
                 _arrive(simulation, claim, machine)

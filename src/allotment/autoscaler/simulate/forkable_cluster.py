@@ -34,7 +34,7 @@ _FIRST: tuple[type[ApiStruct], ...] = (DeviceClass, DeviceTaintRule, ResourceCla
 """Kinds in the order in which showing many objects is quickest, as long as nobody asks; all others come after them."""
 
 
-class Change(NamedTuple):
+class ObjectChange(NamedTuple):
     """An object as it was and is. ``sizes`` are those that devices were scored by: showing what was does not bring them back."""
 
     key: str
@@ -54,7 +54,7 @@ class ForkableCluster:
         self._slices: dict[str, dict[tuple[str, str], Slice]] = {}
         # by driver and pool: claims that have devices of it
         self._holders: dict[tuple[str, str], dict[str, None]] = {}
-        self._changes: list[Change] = []
+        self._changes: list[ObjectChange] = []
         self.shown = 0  # how often anything was shown to the cluster
         self._forks: list[int] = []  # how many changes there were before each
 
@@ -121,7 +121,7 @@ class ForkableCluster:
 
     def _change(self, key: str, old: ApiStruct | None, new: ApiStruct | None) -> None:
         if self._forks:
-            self._changes.append(Change(key, old, new, self.cluster.sizes.largest))
+            self._changes.append(ObjectChange(key, old, new, self.cluster.sizes.largest))
         self._show(key, old, new)
 
     def _show(self, key: str, old: Any, new: Any) -> None:
@@ -214,7 +214,7 @@ class ForkableCluster:
             raise NoFork("there is no fork to close")
         return self._forks.pop()
 
-    def _undo(self, change: Change) -> None:
+    def _undo(self, change: ObjectChange) -> None:
         self._show(change.key, change.new, change.old)
         self.cluster.measure_by(change.sizes)
 

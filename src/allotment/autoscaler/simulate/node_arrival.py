@@ -23,7 +23,7 @@ from allotment.autoscaler.catalogue.machine import Machine, node_of, trees_of
 from allotment.autoscaler.simulate.drain import belongs_to_node, forget
 from allotment.autoscaler.simulate.forkable_cluster import Slice, key_of
 from allotment.autoscaler.simulate.pending_pods import Template, missing_claims
-from allotment.autoscaler.simulate.simulation import Bound
+from allotment.autoscaler.simulate.simulation import BoundPod
 from allotment.scheduler.config.configuration import DEFAULT_SCHEDULER
 from allotment.scheduler.priority import with_priority
 
@@ -151,7 +151,7 @@ def _start(simulation: Simulation, pod: Pod, node: str) -> None:
         }
         for claim in list(missing_claims(pod, templates, made=(), taken=simulation.objects(ResourceClaim))):
             simulation.put(claim)
-        if isinstance(simulation.simulate_bind_pod(pod, node), Bound):
+        if isinstance(simulation.simulate_bind_pod(pod, node), BoundPod):
             trial.keep()
 
 

@@ -4,7 +4,7 @@ The state is a :class:`ForkableCluster`, and what fits on it is asked of the sch
 in every cycle, with verdicts remembered per shape of pod; Reserve and PreBind say what a binding writes. So what is accepted here
 is what the scheduler will accept.
 
-"Does not fit" is a value (``Refusal``); what makes no sense raises a ``SimulationError``. Either way nothing is changed.
+"Does not fit" is a value (``NoNode``); what makes no sense raises a ``SimulationError``. Either way nothing is changed.
 
 What is left out: preemption and giving back claims that were allocated ahead of use (PostFilter), waiting for binding conditions,
 and other pods that wait: only what is bound counts.
@@ -44,11 +44,11 @@ from allotment.autoscaler.simulate.forkable_cluster import ForkableCluster, Slic
 from allotment.scheduler.binding.step import BindVolume, MakeClaim, SelectNode, WriteClaim
 from allotment.scheduler.config.configuration import DEFAULT, DEFAULT_SCHEDULER, Configuration
 from allotment.scheduler.devices.carried_claim import IMMEDIATE, carried
-from allotment.scheduler.diagnosis import Refusal, counted, refused_by
+from allotment.scheduler.diagnosis import NoNode, counted, refused_by
 from allotment.scheduler.framework import Status
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.gangs.session import Session
-from allotment.scheduler.gangs.session_actions import Actions
+from allotment.scheduler.gangs.session_actions import SessionActions
 from allotment.scheduler.obstacles import ClaimName, Obstacles
 from allotment.scheduler.placement import Attempt, Placement, Placer
 from allotment.scheduler.plugins.nominated_nodes import NAME as NOMINATED
@@ -59,7 +59,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundPod:
     """A pod has its node; ``claims`` are those that were written for it."""
 
     pod: Pod
@@ -68,7 +68,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Evicted:
+class EvictedPod:
     """A pod waits again: ``pod`` can be bound elsewhere. Keys of claims are ``namespace/name``."""
 
     pod: Pod
@@ -188,35 +188,35 @@ class Simulation(ForkableCluster):
 
     # --- pods ---
 
-    def fits(self, pod: Pod) -> str | Refusal:
+    def fits(self, pod: Pod) -> str | NoNode:
         """The node that the scheduler would choose, or why there is none. Raises PodBound."""
         attempt = self._begin(self._seen(pod))
-        return attempt if isinstance(attempt, Refusal) else self._placer.choose(attempt)
+        return attempt if isinstance(attempt, NoNode) else self._placer.choose(attempt)
 
-    def shape(self, pod: Pod) -> Hashable | Refusal:
+    def shape(self, pod: Pod) -> Hashable | NoNode:
         """Equal for pods that the scheduler cannot tell apart; or why it does not look at the pod. Raises PodBound."""
         attempt = self._begin(self._seen(pod))
-        return attempt if isinstance(attempt, Refusal) else attempt.shape
+        return attempt if isinstance(attempt, NoNode) else attempt.shape
 
-    def fits_on(self, pod: Pod, node: str) -> str | Refusal:
+    def fits_on(self, pod: Pod, node: str) -> str | NoNode:
         """As ``fits``, for one node. Raises NoSuchNode."""
         self.node(node)
         attempt = self._begin(self._seen(pod))
-        if isinstance(attempt, Refusal):
+        if isinstance(attempt, NoNode):
             return attempt
         return self._judge(attempt, node) or node
 
-    def simulate_bind_pod(self, pod: Pod, node: str) -> Bound | Refusal:
+    def simulate_bind_pod(self, pod: Pod, node: str) -> BoundPod | NoNode:
         """Binds a pod to a node as the scheduler would: claims are allocated when first used and reserved for it. A pod that
         is not there yet appears. Refused is what Filter would refuse. Raises NoSuchNode, PodBound."""
         self.node(node)
         return self._bind(pod, node)
 
-    def schedule(self, pod: Pod) -> Bound | Refusal:
+    def schedule(self, pod: Pod) -> BoundPod | NoNode:
         """Binds a pod to the node that the scheduler would choose."""
         return self._bind(pod, "")
 
-    def schedule_gang(self, group: str) -> tuple[Bound, ...] | Refusal:
+    def schedule_gang(self, group: str) -> tuple[BoundPod, ...] | NoNode:
         """Binds the members of a gang (a key of ``cluster.groups``) that wait: as many as it needs and as many more as fit, or
         none."""
         gang = gang_of(group, self.cluster.groups[group])
@@ -226,9 +226,9 @@ class Simulation(ForkableCluster):
         waiting = [pod for pod in members if kept_out.get(pod.key, pod) is None and not pod.leaving]
         ended = list(self.cluster.finished.get(group, {}).values())
         need = gang.need([pod for pod in members if pod.node], ended.count("Succeeded"))
-        actions = Actions(self.cluster, self._placer, Session(self.cluster, self._placer))
+        actions = SessionActions(self.cluster, self._placer, Session(self.cluster, self._placer))
         placed = actions.allocate(gang, waiting, need, self.now)
-        if isinstance(placed, Refusal):
+        if isinstance(placed, NoNode):
             return next(filter(None, kept_out.values()), placed) if not waiting else placed
         try:
             with self.trial() as trial:
@@ -239,15 +239,15 @@ class Simulation(ForkableCluster):
             for each in reversed(placed):
                 self._placer.unreserve(each.cycle, each.node)
 
-    def _bind(self, pod: Pod, node: str) -> Bound | Refusal:
+    def _bind(self, pod: Pod, node: str) -> BoundPod | NoNode:
         attempt = self._begin(self._seen(pod), placing=True)
-        if isinstance(attempt, Refusal):
+        if isinstance(attempt, NoNode):
             return attempt
         chosen = self._judge(attempt, node) if node else self._placer.choose(attempt)
-        if isinstance(chosen, Refusal):
+        if isinstance(chosen, NoNode):
             return chosen
         placed = self._placer.take(attempt, chosen or node)
-        if isinstance(placed, Refusal):
+        if isinstance(placed, NoNode):
             return placed
         try:
             return self._write(placed)
@@ -268,19 +268,19 @@ class Simulation(ForkableCluster):
             pod = replace(pod, metadata=replace(pod.metadata, uid=f"simulated {key}"))
         return PodInfo(pod, known)
 
-    def _begin(self, pod: PodInfo, *, placing: bool = False) -> Attempt | Refusal:
+    def _begin(self, pod: PodInfo, *, placing: bool = False) -> Attempt | NoNode:
         return self._kept_out(pod, placing=placing) or self._placer.begin(pod, self.now)
 
-    def _kept_out(self, pod: PodInfo, *, placing: bool = False) -> Refusal | None:
+    def _kept_out(self, pod: PodInfo, *, placing: bool = False) -> NoNode | None:
         """Why a pod is not placed whatever nodes there are, if so. ``placing``: the rest of its gang is dealt with."""
         status = self.obstacles.of_member(pod) if placing else self.obstacles.of(pod)
         return refused_by(status) if status is not None else None
 
-    def _judge(self, attempt: Attempt, node: str) -> Refusal | None:
+    def _judge(self, attempt: Attempt, node: str) -> NoNode | None:
         names, info = attempt.cycle.names, self.cluster.nodes[node]
         if names is not None and node not in names:
             words = f"node {node} is ruled out by the pod's claims or node names"
-            return Refusal(words, frozenset(), resolvable=False)
+            return NoNode(words, frozenset(), resolvable=False)
         its_own = self.cluster.nominated.get(attempt.cycle.pod.key) == node  # which is kept from all others
         status = self._placer.rejection(attempt, info, without=NOMINATED if its_own else "")
         if status is None:
@@ -290,7 +290,7 @@ class Simulation(ForkableCluster):
             words = attempt.profile.devices.told(attempt.cycle, words)
         return refused_by(Status(status.code, status.plugin, words))
 
-    def _write(self, placed: Placement) -> Bound:
+    def _write(self, placed: Placement) -> BoundPod:
         """Shows what the placement's steps write, and the pod on its node."""
         claims: list[ResourceClaim] = []
         volumes: list[ApiStruct] = []
@@ -306,9 +306,9 @@ class Simulation(ForkableCluster):
                 claims.append(written(self.objects(ResourceClaim)[step.claim], step))
         pod = bound(placed.cycle.pod.pod, placed.node, placed.steps)
         self.put_all((*claims, *volumes, pod))
-        return Bound(pod, placed.node, tuple(claims))
+        return BoundPod(pod, placed.node, tuple(claims))
 
-    def simulate_evict_pod(self, pod: Pod, node: str) -> Evicted:
+    def simulate_evict_pod(self, pod: Pod, node: str) -> EvictedPod:
         """Takes a pod off its node; it waits again. Claims that only it used are deallocated. Raises NoSuchPod."""
         info = self.cluster.pods.get(key_of(pod))
         if info is None or info.node != node or pod.metadata.uid not in ("", info.uid):
@@ -331,7 +331,7 @@ class Simulation(ForkableCluster):
                     (tied if _stays(claim) else released).append(key_of(claim))
             self.put(waiting)
             trial.keep()
-        return Evicted(waiting, tuple(released), tuple(shared), tuple(tied))
+        return EvictedPod(waiting, tuple(released), tuple(shared), tuple(tied))
 
     def claims_of(self, pod: PodInfo) -> list[ResourceClaim]:
         """The claims that are reserved for a pod, or for its group."""

@@ -25,7 +25,7 @@ from allotment.autoscaler.simulate.drain import goes_along
 from allotment.scheduler.node import PODS
 
 if TYPE_CHECKING:
-    from allotment.allocator.pool import Device
+    from allotment.allocator.pool import PooledDevice
     from allotment.allocator.site import Site
     from allotment.api.resource import ResourceClaim
     from allotment.autoscaler.simulate.simulation import Simulation
@@ -114,7 +114,7 @@ def _pools(simulation: Simulation, node: str, held: Held) -> dict[PoolID, list[F
     return units
 
 
-def _used(device: Device, held: Iterable[Holding]) -> Fraction:
+def _used(device: PooledDevice, held: Iterable[Holding]) -> Fraction:
     """How much is in use of a device."""
     taken: dict[str, int] = {}
     for each in held:

@@ -36,7 +36,7 @@ VERSIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class WorkloadID:
     """Which workload."""
 
     kind: str
@@ -51,7 +51,7 @@ class Identity:
 class Workload:
     """Pods like ``pattern``, which has everything but a name."""
 
-    id: Identity
+    id: WorkloadID
     pattern: Pod
     replicas: int
 
@@ -62,17 +62,17 @@ class Workload:
         return replace(self.pattern, metadata=metadata)
 
 
-def owners_of(pod: Pod) -> Iterator[Identity]:
+def owners_of(pod: Pod) -> Iterator[WorkloadID]:
     """The workloads that a pod belongs to: what controls it, and the Deployment behind that."""
     for owner in pod.metadata.owner_references:
         if owner.controller and owner.kind in VERSIONS:
-            yield Identity(owner.kind, pod.metadata.namespace, owner.name)
+            yield WorkloadID(owner.kind, pod.metadata.namespace, owner.name)
             mark = pod.metadata.labels.get(HASH)
             if owner.kind == "ReplicaSet" and mark and owner.name.endswith(f"-{mark}"):
-                yield Identity("Deployment", pod.metadata.namespace, owner.name.removesuffix(f"-{mark}"))
+                yield WorkloadID("Deployment", pod.metadata.namespace, owner.name.removesuffix(f"-{mark}"))
 
 
-def like(id: Identity, pod: Pod) -> Workload:
+def like(id: WorkloadID, pod: Pod) -> Workload:
     """The workload that has a pod such as this one, without any pods yet."""
     meta = pod.metadata
     pattern = Pod(
@@ -130,7 +130,7 @@ def workload_of(located: Located) -> Read:
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
             errors.append(located.error(f"{path}.{number}", "must be a whole number, zero or more"))
     if not errors:
-        id = Identity(located.kind, str(metadata.get("namespace") or "default"), str(name))
+        id = WorkloadID(located.kind, str(metadata.get("namespace") or "default"), str(name))
         done = _map(raw.get("status")).get("succeeded") if id.kind == "Job" else None
         replicas = 0 if suspended else _replicas(id.kind, spec, done if isinstance(done, int) else 0)
         read.workload = Workload(id, _pattern(id, pod), replicas)
@@ -161,7 +161,7 @@ def _replicas(kind: str, spec: dict[str, Any], done: int) -> int:
     return most if completions is None else max(min(most, completions - done), 0)
 
 
-def _pattern(id: Identity, pod: Pod) -> Pod:
+def _pattern(id: WorkloadID, pod: Pod) -> Pod:
     """A pod of a template, with the owner that it would have."""
     labels, kind, name = pod.metadata.labels, id.kind, id.name
     if kind == "Deployment":

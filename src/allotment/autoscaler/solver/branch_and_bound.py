@@ -11,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from allotment.autoscaler.solver.covering_problem import Fair, Machines, Pattern, Yard, pattern_of
+from allotment.autoscaler.solver.covering_problem import (
+    CoveringProblem,
+    Fair,
+    MachineGroup,
+    Pattern,
+    pattern_of,
+)
 
 WITHOUT = -1
 """The offer of nothing: a pod that stays out."""
@@ -21,7 +27,7 @@ WITHOUT = -1
 class Branched:
     """``machines`` is None if nothing better than the ceiling was found; ``complete``: then there is nothing."""
 
-    machines: tuple[Machines, ...] | None
+    machines: tuple[MachineGroup, ...] | None
     complete: bool
     steps: int = 0
 
@@ -29,7 +35,7 @@ class Branched:
 class Branching:
     """See the module. ``without`` is the price of leaving one pod out."""
 
-    def __init__(self, yard: Yard, offers: Sequence[int], fair: Fair, without: int) -> None:
+    def __init__(self, yard: CoveringProblem, offers: Sequence[int], fair: Fair, without: int) -> None:
         self._yard = yard
         self._fair = Fair(
             tuple(min(value, float(without)) for value in fair.pods), fair.limits
@@ -49,13 +55,15 @@ class Branching:
         self._descend(tuple(demand), tuple(limits), 0)
         return Branched(self._told(), self._steps >= 0, steps - max(0, self._steps))
 
-    def _told(self) -> tuple[Machines, ...] | None:
+    def _told(self) -> tuple[MachineGroup, ...] | None:
         if self._found is None:
             return None
         counts: dict[tuple[int, Pattern], int] = {}
         for each in self._found:
             counts[each] = counts.get(each, 0) + 1
-        return tuple(Machines(*each, count) for each, count in sorted(counts.items()) if each[0] != WITHOUT)
+        return tuple(
+            MachineGroup(*each, count) for each, count in sorted(counts.items()) if each[0] != WITHOUT
+        )
 
     def _descend(self, wanted: tuple[int, ...], left: tuple[int, ...], paid: int) -> None:
         self._steps -= 1

@@ -19,22 +19,22 @@ from dataclasses import dataclass
 from allotment.autoscaler.solver.branch_and_bound import Branching
 from allotment.autoscaler.solver.covering_problem import (
     Cover,
+    CoveringProblem,
     Fair,
-    Machines,
+    MachineGroup,
     Pattern,
-    Yard,
     drawn_by,
     price_of,
     served_by,
     undominated,
 )
 from allotment.autoscaler.solver.knapsack import sacks_of
-from allotment.autoscaler.solver.relaxation import Column, Relaxation
+from allotment.autoscaler.solver.relaxation import PatternColumn, Relaxation
 from allotment.autoscaler.solver.rounding import Dive
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class SolverEffort:
     """How much work may be done."""
 
     rounds: int = 400  # of column generation
@@ -44,40 +44,40 @@ class Effort:
     good: float = 0.005  # a gap that is small enough to stop at
 
 
-USUAL = Effort()
+USUAL = SolverEffort()
 
 
-def cover(yard: Yard, effort: Effort = USUAL) -> Cover:
+def cover(yard: CoveringProblem, effort: SolverEffort = USUAL) -> Cover:
     """The last of ``covers``."""
     *_, last = covers(yard, effort)  # there is always one, if only one that leaves all out
     return last
 
 
-def relaxed(yard: Yard, effort: Effort = USUAL) -> Fair:
+def relaxed(yard: CoveringProblem, effort: SolverEffort = USUAL) -> Fair:
     """Values that prove a bound, without a plan."""
     covering = _Covering(yard, effort)
     covering.relax()
     return covering.fair
 
 
-def covers(yard: Yard, effort: Effort = USUAL) -> Iterator[Cover]:
+def covers(yard: CoveringProblem, effort: SolverEffort = USUAL) -> Iterator[Cover]:
     """Plans, each better than the one before or closer to being proven; the caller may stop at any of them."""
     return _Covering(yard, effort).stages()
 
 
 class _Covering:
-    def __init__(self, yard: Yard, effort: Effort) -> None:
+    def __init__(self, yard: CoveringProblem, effort: SolverEffort) -> None:
         self._yard = yard
         self._effort = effort
         able = [any(offer.most[shape] for offer in yard.offers) for shape in range(len(yard.demand))]
         self._demand = tuple(count if can else 0 for count, can in zip(yard.demand, able, strict=True))
         self._offers = undominated(yard.offers, [shape for shape, count in enumerate(self._demand) if count])
         self._sacks = sacks_of(yard.offers, self._offers, len(yard.demand))
-        self._columns: dict[Column, None] = {}
+        self._columns: dict[PatternColumn, None] = {}
         self.fair = Fair((0.0,) * len(yard.demand), (0.0,) * len(yard.limits))
         dearest = max((yard.offers[each].price for each in self._offers), default=0)
         self._without = dearest * (1 + sum(self._demand)) + 1  # no saving is worth a pod
-        self._machines: tuple[Machines, ...] = ()
+        self._machines: tuple[MachineGroup, ...] = ()
         self._exact = False
 
     def stages(self) -> Iterator[Cover]:
@@ -133,11 +133,11 @@ class _Covering:
 
     # --- whole machines ---
 
-    def _bought(self, demand: Sequence[int], limits: Sequence[int]) -> tuple[Machines, ...]:
+    def _bought(self, demand: Sequence[int], limits: Sequence[int]) -> tuple[MachineGroup, ...]:
         dive = Dive(self._yard, self._offers, self._sacks, self._columns, self.fair, self._without)
         return dive.plan(demand, limits)
 
-    def _total(self, machines: Sequence[Machines], demand: Sequence[int]) -> int:
+    def _total(self, machines: Sequence[MachineGroup], demand: Sequence[int]) -> int:
         """Price, with pods left out at theirs."""
         served = sum(served_by(machines, len(demand)))
         return price_of(machines, self._yard.offers) + self._without * (sum(demand) - served)
@@ -155,12 +155,12 @@ class _Covering:
                 modest = all(a <= b for a, b in zip(offer.draws, present.draws, strict=True))
                 if modest and self._yard.confirms(number, each.pattern):
                     break
-            changed.append(Machines(number, each.pattern, each.count))
+            changed.append(MachineGroup(number, each.pattern, each.count))
         self._machines = _joined(changed)
 
     def _resell(self) -> Iterator[None]:
         """Sells the machines that lose most, a few at a time, and keeps what is bought for their pods if it is cheaper."""
-        tried: set[tuple[Machines, ...]] = set()
+        tried: set[tuple[MachineGroup, ...]] = set()
         for resale in range(self._effort.resales):
             size = (2, 4, 7, 12)[resale % 4]
             sold = self._losers(size, skip=resale // 4)
@@ -179,10 +179,10 @@ class _Covering:
                 self._exchange()
                 yield
 
-    def _losers(self, size: int, skip: int) -> tuple[Machines, ...]:
+    def _losers(self, size: int, skip: int) -> tuple[MachineGroup, ...]:
         offers = self._yard.offers
         single = [
-            Machines(each.offer, each.pattern, 1)
+            MachineGroup(each.offer, each.pattern, 1)
             for each in self._machines
             for _ in range(min(each.count, size))
         ]
@@ -202,12 +202,12 @@ class _Covering:
 SMALL = 40  # pods that branch and bound tries to place exactly
 
 
-def _joined(machines: Sequence[Machines]) -> tuple[Machines, ...]:
+def _joined(machines: Sequence[MachineGroup]) -> tuple[MachineGroup, ...]:
     counts: dict[tuple[int, Pattern], int] = {}
     for each in machines:
         counts[each.offer, each.pattern] = counts.get((each.offer, each.pattern), 0) + each.count
-    return tuple(Machines(*what, count) for what, count in sorted(counts.items()) if count)
+    return tuple(MachineGroup(*what, count) for what, count in sorted(counts.items()) if count)
 
 
-def _without(machines: Sequence[Machines], sold: Sequence[Machines]) -> tuple[Machines, ...]:
-    return _joined((*machines, *(Machines(each.offer, each.pattern, -each.count) for each in sold)))
+def _without(machines: Sequence[MachineGroup], sold: Sequence[MachineGroup]) -> tuple[MachineGroup, ...]:
+    return _joined((*machines, *(MachineGroup(each.offer, each.pattern, -each.count) for each in sold)))

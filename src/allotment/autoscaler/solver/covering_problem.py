@@ -5,7 +5,7 @@ machine that can be had at a price. What it holds is told in two ways:
 
 - its *rooms* are additive: of each there is so much, and one pod of a shape needs so much of it. They are necessary, so that
   everything that is proven with them (lower bounds) is true;
-- ``Yard.holds`` decides. It is dear, so it is asked late, and answers are kept per *kind* of machine.
+- ``CoveringProblem.holds`` decides. It is dear, so it is asked late, and answers are kept per *kind* of machine.
 
 Prices are whole numbers in a unit of the caller's (micro-dollars), so that equal is equal.
 """
@@ -20,7 +20,7 @@ Pattern = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Dimension:
     """Something that a machine has ``size`` of, and of which one pod of each shape needs so much."""
 
     size: int
@@ -32,7 +32,7 @@ class Offer:
     """A machine that can be bought any number of times, as far as limits go."""
 
     price: int
-    rooms: tuple[Room, ...]
+    rooms: tuple[Dimension, ...]
     most: tuple[int, ...]  # of each shape, how many it holds at most when alone; 0: none
     kind: Hashable = None  # offers of one kind hold the same patterns, as far as ``most`` allows
     draws: tuple[int, ...] = ()  # what one such machine takes of each limit
@@ -45,7 +45,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Machines:
+class MachineGroup:
     """So many machines of one offer, each with the same pods."""
 
     offer: int
@@ -78,7 +78,7 @@ class Cover:
     ``exact``: nothing serves more pods either, or as many for less.
     """
 
-    machines: tuple[Machines, ...]
+    machines: tuple[MachineGroup, ...]
     missing: tuple[int, ...]  # of each shape, how many are left out
     price: int
     bound: int
@@ -92,7 +92,7 @@ class Cover:
 
 
 @dataclass(slots=True)
-class Yard:
+class CoveringProblem:
     """The problem. ``holds(offer, pattern)`` is asked only of patterns that the offer admits, and must be monotone: what holds,
     holds with less."""
 
@@ -161,12 +161,12 @@ def pattern_of(counts: Iterable[tuple[int, int]]) -> Pattern:
     return tuple(sorted((shape, count) for shape, count in counts if count))
 
 
-def price_of(machines: Iterable[Machines], offers: Sequence[Offer]) -> int:
+def price_of(machines: Iterable[MachineGroup], offers: Sequence[Offer]) -> int:
     """What machines cost together."""
     return sum(offers[each.offer].price * each.count for each in machines)
 
 
-def served_by(machines: Iterable[Machines], shapes: int) -> list[int]:
+def served_by(machines: Iterable[MachineGroup], shapes: int) -> list[int]:
     """How many pods of each shape there is a place for."""
     served = [0] * shapes
     for each in machines:
@@ -175,7 +175,7 @@ def served_by(machines: Iterable[Machines], shapes: int) -> list[int]:
     return served
 
 
-def drawn_by(machines: Iterable[Machines], offers: Sequence[Offer], limits: int) -> list[int]:
+def drawn_by(machines: Iterable[MachineGroup], offers: Sequence[Offer], limits: int) -> list[int]:
     """What machines take of each limit together."""
     drawn = [0] * limits
     for each in machines:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from allotment.autoscaler.solver.covering_problem import Offer, Pattern, Room, pattern_of
+from allotment.autoscaler.solver.covering_problem import Dimension, Offer, Pattern, pattern_of
 
 Refusals = Sequence[Mapping[int, int]]
 """Patterns that a machine does not hold; nor does it any that has as many of each shape."""
@@ -45,7 +45,7 @@ class Interior:
     Shapes are ranked once for all of them, as long as ``values`` is the same list; it must not change in between.
     """
 
-    def __init__(self, rooms: Sequence[Room], shapes: int) -> None:
+    def __init__(self, rooms: Sequence[Dimension], shapes: int) -> None:
         rooms = [room for room in rooms if any(room.needs)]
         self.sizes = [room.size for room in rooms]
         self.needs = [
@@ -285,7 +285,7 @@ class Sack:
 
 def sacks_of(offers: Sequence[Offer], numbers: Iterable[int], shapes: int) -> dict[int, Sack]:
     """A sack for each of these offers; those with the same rooms share what is inside."""
-    interiors: dict[tuple[Room, ...], Interior] = {}
+    interiors: dict[tuple[Dimension, ...], Interior] = {}
     found: dict[int, Sack] = {}
     for number in numbers:
         rooms = offers[number].rooms

@@ -16,9 +16,9 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from allotment.autoscaler.solver.covering_problem import Fair, Pattern, Yard, pattern_of
+from allotment.autoscaler.solver.covering_problem import CoveringProblem, Fair, Pattern, pattern_of
 from allotment.autoscaler.solver.knapsack import Sack
-from allotment.autoscaler.solver.simplex import Program
+from allotment.autoscaler.solver.simplex import LinearProgram
 
 ACTIVE = 48  # offers that are looked at in every round; all are when these have nothing more to give
 AT_ONCE = 8  # columns that go in together; more if there are many shapes
@@ -31,7 +31,7 @@ PENALTY = 1000  # going without a pod costs so many of the dearest machine
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PatternColumn:
     """A pattern on a machine, known to hold."""
 
     offer: int
@@ -43,7 +43,7 @@ class Relaxation:
 
     def __init__(
         self,
-        yard: Yard,
+        yard: CoveringProblem,
         offers: Sequence[int],
         demand: Sequence[int],
         limits: Sequence[int],
@@ -57,21 +57,21 @@ class Relaxation:
         self._at_once = max(AT_ONCE, len(self._shapes) // 3)
         self._row = {shape: row for row, shape in enumerate(self._shapes)}
         dearest = max((yard.offers[each].price for each in offers), default=1)
-        self._program = Program(
+        self._program = LinearProgram(
             [demand[shape] for shape in self._shapes], limits, PENALTY * float(dearest + 1)
         )
-        self.columns: dict[int, Column] = {}
-        self._present: set[Column] = set()
+        self.columns: dict[int, PatternColumn] = {}
+        self._present: set[PatternColumn] = set()
         self._active: list[int] = []
         self._ceilings: dict[int, float] = {}  # of each offer, what no pattern on it is worth more than
         self.fair = Fair((0.0,) * len(demand), (0.0,) * len(limits))
         self.bound = 0
         self._steps = ALL_STEPS
 
-    def take(self, column: Column) -> bool:
+    def take(self, column: PatternColumn) -> bool:
         """Puts a column into the program, cut to the demand; False if it is there."""
         cut = pattern_of((shape, min(count, self._demand[shape])) for shape, count in column.pattern)
-        column = Column(column.offer, cut)
+        column = PatternColumn(column.offer, cut)
         if not cut or column in self._present:
             return False
         offer = self._yard.offers[column.offer]
@@ -114,7 +114,7 @@ class Relaxation:
                     heap, (worth, each)
                 )  # what was known of it is out of date: others may be better now
             elif pattern := self._yard.held(each, filling.pattern):
-                self.take(Column(each, pattern))
+                self.take(PatternColumn(each, pattern))
                 times = min(left[shape] // count for shape, count in pattern)
                 for shape, count in pattern:
                     left[shape] -= count * times
@@ -134,7 +134,7 @@ class Relaxation:
     def value(self) -> float:
         return self._program.value
 
-    def amounts(self) -> list[tuple[Column, float]]:
+    def amounts(self) -> list[tuple[PatternColumn, float]]:
         """The plan in fractions."""
         return [(self.columns[number], amount) for number, amount in self._program.amounts().items()]
 
@@ -245,4 +245,4 @@ class Relaxation:
 
     def _take_held(self, offer: int, pattern: Pattern) -> bool:
         held = self._yard.held(offer, pattern)
-        return bool(held) and self.take(Column(offer, held))
+        return bool(held) and self.take(PatternColumn(offer, held))

@@ -10,9 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from allotment.autoscaler.solver.branch_and_bound import Branching
-from allotment.autoscaler.solver.covering_problem import Fair, Machines, Pattern, Yard, pattern_of
+from allotment.autoscaler.solver.covering_problem import (
+    CoveringProblem,
+    Fair,
+    MachineGroup,
+    Pattern,
+    pattern_of,
+)
 from allotment.autoscaler.solver.knapsack import Sack
-from allotment.autoscaler.solver.relaxation import Column, Relaxation
+from allotment.autoscaler.solver.relaxation import PatternColumn, Relaxation
 
 FEW = 10  # pods that branch and bound takes on
 SOME_STEPS = 3_000
@@ -27,10 +33,10 @@ class Dive:
 
     def __init__(
         self,
-        yard: Yard,
+        yard: CoveringProblem,
         offers: Sequence[int],
         sacks: dict[int, Sack],
-        columns: dict[Column, None],
+        columns: dict[PatternColumn, None],
         fair: Fair,
         without: int,
     ) -> None:
@@ -42,7 +48,7 @@ class Dive:
         self._without = without
         self._bought: dict[tuple[int, Pattern], int] = {}
 
-    def plan(self, demand: Sequence[int], limits: Sequence[int]) -> tuple[Machines, ...]:
+    def plan(self, demand: Sequence[int], limits: Sequence[int]) -> tuple[MachineGroup, ...]:
         """Machines for the demand, as far as limits allow."""
         self._wanted, self._left, self._bought = list(demand), list(limits), {}
         while any(self._wanted):
@@ -50,7 +56,7 @@ class Dive:
                 break
             if not self._buy_some():
                 break
-        return tuple(Machines(*what, count) for what, count in sorted(self._bought.items()))
+        return tuple(MachineGroup(*what, count) for what, count in sorted(self._bought.items()))
 
     def _finish(self) -> bool:
         ceiling = (sum(self._wanted) + 1) * self._without

@@ -24,7 +24,7 @@ STALLED = 50
 GAIN = -1e-7  # a reduced cost, for a column's cost, that is worth a pivot
 
 
-class Program:
+class LinearProgram:
     """See the module. Rows: first those to cover, then those to stay within.
 
     Invariant, re-derived by ``refresh``: ``_inverse`` is that of the columns in ``basis``, and ``_values`` the amounts of these

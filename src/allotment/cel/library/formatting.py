@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from allotment.cel.ast import Call, Expr, ListExpr, Literal, MapExpr
+from allotment.cel.ast import Expr, FunctionCall, ListExpr, Literal, MapExpr
 from allotment.cel.declare import Function, Overload
 from allotment.cel.errors import CelRuntimeError
-from allotment.cel.estimate import STRING_TRAVERSAL, CallEstimate, Node, Sizes
+from allotment.cel.estimate import STRING_TRAVERSAL, ArgumentSizes, CallEstimate, EstimatedArgument
 from allotment.cel.library.limits import DEEPEST_VALUE, LONGEST_TEXT, check_length
 from allotment.cel.library.pricing import Nodes, Values, scan
 from allotment.cel.library.spelling import decimal_text, text_of
-from allotment.cel.types import DYN, STRING, Kind, Type, list_of
+from allotment.cel.types import DYN, STRING, Type, TypeKind, list_of
 from allotment.cel.values import (
     Duration,
     Timestamp,
@@ -75,7 +75,7 @@ class Dialect:
     """How each clause writes a value, which static types it takes, and the largest precision."""
 
     formatters: dict[str, Formatter]
-    accepts: dict[str, frozenset[Kind]]
+    accepts: dict[str, frozenset[TypeKind]]
     max_precision: int | None
 
 
@@ -141,7 +141,9 @@ def format_text(text: str, args: Sequence[Value], dialect: Dialect) -> str:
     return "".join(parts)
 
 
-def faults(call: Call, type_of: Callable[[Expr], Type], dialect: Dialect) -> Iterator[tuple[Expr, str]]:
+def faults(
+    call: FunctionCall, type_of: Callable[[Expr], Type], dialect: Dialect
+) -> Iterator[tuple[Expr, str]]:
     """What is wrong with ``"literal".format([…])``, found before it runs: the place and what to say.
 
     Calls of any other shape, where format or arguments come to light at run time only, have no faults.
@@ -180,7 +182,7 @@ def _misfit(expr: Expr, letter: str, type_of: Callable[[Expr], Type], dialect: D
     while pending:
         part = pending.pop()
         kind = type_of(part).kind
-        if kind is not Kind.DYN and kind not in dialect.accepts[letter]:
+        if kind is not TypeKind.DYN and kind not in dialect.accepts[letter]:
             return part
         if letter == "s" and isinstance(part, ListExpr):
             pending.extend(reversed(part.elements))
@@ -413,18 +415,24 @@ def _special(number: float, *, infinity: str, negative: str = "") -> str:
     return ""
 
 
-def _kinds(*kinds: Kind) -> frozenset[Kind]:
+def _kinds(*kinds: TypeKind) -> frozenset[TypeKind]:
     return frozenset(kinds)
 
 
-_ANY_TEXT = frozenset(Kind) - {Kind.OBJECT, Kind.OPAQUE, Kind.PARAM, Kind.ANY, Kind.ERROR}
-_WHOLE = _kinds(Kind.INT, Kind.UINT)
-_NUMERIC = _WHOLE | {Kind.DOUBLE}
+_ANY_TEXT = frozenset(TypeKind) - {
+    TypeKind.OBJECT,
+    TypeKind.OPAQUE,
+    TypeKind.PARAM,
+    TypeKind.ANY,
+    TypeKind.ERROR,
+}
+_WHOLE = _kinds(TypeKind.INT, TypeKind.UINT)
+_NUMERIC = _WHOLE | {TypeKind.DOUBLE}
 _BITS = {
-    "b": _WHOLE | {Kind.BOOL},
+    "b": _WHOLE | {TypeKind.BOOL},
     "o": _WHOLE,
-    "x": _WHOLE | {Kind.STRING, Kind.BYTES},
-    "X": _WHOLE | {Kind.STRING, Kind.BYTES},
+    "x": _WHOLE | {TypeKind.STRING, TypeKind.BYTES},
+    "X": _WHOLE | {TypeKind.STRING, TypeKind.BYTES},
 }
 _BIT_FORMATTERS: dict[str, Formatter] = {"b": _binary, "o": _octal, "x": _hex, "X": _upper_hex}
 
@@ -439,8 +447,8 @@ PINNED = Dialect(
     {
         "s": _ANY_TEXT,
         "d": _WHOLE,
-        "f": _kinds(Kind.DOUBLE, Kind.STRING),
-        "e": _kinds(Kind.DOUBLE, Kind.STRING),
+        "f": _kinds(TypeKind.DOUBLE, TypeKind.STRING),
+        "e": _kinds(TypeKind.DOUBLE, TypeKind.STRING),
         **_BITS,
     },
     None,
@@ -452,7 +460,9 @@ NEWEST = Dialect(
 )
 
 
-def _estimate_format(sizes: Sizes, target: Node | None, args: Nodes) -> CallEstimate | None:
+def _estimate_format(
+    sizes: ArgumentSizes, target: EstimatedArgument | None, args: Nodes
+) -> CallEstimate | None:
     return CallEstimate(sizes.of(target).times(STRING_TRAVERSAL)) if target is not None else None
 
 
@@ -464,7 +474,7 @@ def _function(dialect: Dialect) -> Function:
     def impl(text: str, args: list[Value]) -> str:
         return format_text(text, args, dialect)
 
-    def check(call: Call, type_of: Callable[[Expr], Type]) -> Iterator[tuple[Expr, str]]:
+    def check(call: FunctionCall, type_of: Callable[[Expr], Type]) -> Iterator[tuple[Expr, str]]:
         return faults(call, type_of, dialect)
 
     overload = Overload(

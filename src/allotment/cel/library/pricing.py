@@ -14,12 +14,21 @@ from collections.abc import Callable, Sequence
 
 from allotment.cel.ast import Literal
 from allotment.cel.declare import Function, NamedEstimate, NamedRuntimeCost, Overload
-from allotment.cel.estimate import MAX, ONE, REGEX_LENGTH, STRING_TRAVERSAL, CallEstimate, Node, Range, Sizes
+from allotment.cel.estimate import (
+    MAX,
+    ONE,
+    REGEX_LENGTH,
+    STRING_TRAVERSAL,
+    ArgumentSizes,
+    CallEstimate,
+    EstimatedArgument,
+    Range,
+)
 from allotment.cel.library.naming import NamedFormat
-from allotment.cel.types import Kind
+from allotment.cel.types import TypeKind
 from allotment.cel.values import Value, key_value, size_of
 
-Nodes = Sequence[Node]
+Nodes = Sequence[EstimatedArgument]
 Values = Sequence[Value]
 
 _ASSUMED_PATTERN = 128
@@ -68,14 +77,16 @@ def traversal(value: Value) -> int:
 
 
 def _estimate_walk(includes: bool) -> NamedEstimate:
-    def estimate(sizes: Sizes, overload: str, target: Node | None, args: Nodes) -> CallEstimate | None:
+    def estimate(
+        sizes: ArgumentSizes, overload: str, target: EstimatedArgument | None, args: Nodes
+    ) -> CallEstimate | None:
         if target is None:
             return None
         element = sizes.element(target)
         if element is None and not includes:
             return CallEstimate(sizes.of(target).times(STRING_TRAVERSAL))  # a string, or nothing known
         cost = ONE
-        if element is not None and element.type.kind in (Kind.STRING, Kind.BYTES):
+        if element is not None and element.type.kind in (TypeKind.STRING, TypeKind.BYTES):
             cost += sizes.of(element).times(STRING_TRAVERSAL)
         return CallEstimate(sizes.of(target) * cost)
 
@@ -87,7 +98,9 @@ def _walk_cost(overload: str, args: Values, result: Value) -> int:
 
 
 def _estimate_argument(factor: float, *, keeps_size: bool = False) -> NamedEstimate:
-    def estimate(sizes: Sizes, overload: str, target: Node | None, args: Nodes) -> CallEstimate | None:
+    def estimate(
+        sizes: ArgumentSizes, overload: str, target: EstimatedArgument | None, args: Nodes
+    ) -> CallEstimate | None:
         if not args:
             return None
         size = sizes.of(args[0])
@@ -96,7 +109,9 @@ def _estimate_argument(factor: float, *, keeps_size: bool = False) -> NamedEstim
     return estimate
 
 
-def _estimate_receiver(sizes: Sizes, overload: str, target: Node | None, args: Nodes) -> CallEstimate | None:
+def _estimate_receiver(
+    sizes: ArgumentSizes, overload: str, target: EstimatedArgument | None, args: Nodes
+) -> CallEstimate | None:
     if target is None:
         return None
     size = sizes.of(target)
@@ -111,7 +126,9 @@ def _double_scan_cost(overload: str, args: Values, result: Value) -> int:
     return math.ceil(size_of(args[0]) * 2 * STRING_TRAVERSAL)
 
 
-def _estimate_replace(sizes: Sizes, overload: str, target: Node | None, args: Nodes) -> CallEstimate | None:
+def _estimate_replace(
+    sizes: ArgumentSizes, overload: str, target: EstimatedArgument | None, args: Nodes
+) -> CallEstimate | None:
     if target is None or len(args) < 2:
         return None
     size, old, new = sizes.of(target), sizes.of(args[0]), sizes.of(args[1])
@@ -129,7 +146,9 @@ def _replaced(size: int, old: int, new: int, *, grows: bool) -> int:
     return min(math.ceil(float(size) / float(old)) * new, MAX)
 
 
-def _estimate_split(sizes: Sizes, overload: str, target: Node | None, args: Nodes) -> CallEstimate | None:
+def _estimate_split(
+    sizes: ArgumentSizes, overload: str, target: EstimatedArgument | None, args: Nodes
+) -> CallEstimate | None:
     if target is None:
         return None
     size = sizes.of(target)
@@ -140,7 +159,9 @@ def _estimate_split(sizes: Sizes, overload: str, target: Node | None, args: Node
     return CallEstimate(size.times(2 * STRING_TRAVERSAL), Range(0, most))
 
 
-def _estimate_join(sizes: Sizes, overload: str, target: Node | None, args: Nodes) -> CallEstimate | None:
+def _estimate_join(
+    sizes: ArgumentSizes, overload: str, target: EstimatedArgument | None, args: Nodes
+) -> CallEstimate | None:
     if target is None:
         return None
     count = sizes.of(target)
@@ -155,7 +176,9 @@ def _join_cost(overload: str, args: Values, result: Value) -> int:
     return math.ceil(size_of(result) * 2 * STRING_TRAVERSAL)
 
 
-def _estimate_find(sizes: Sizes, overload: str, target: Node | None, args: Nodes) -> CallEstimate | None:
+def _estimate_find(
+    sizes: ArgumentSizes, overload: str, target: EstimatedArgument | None, args: Nodes
+) -> CallEstimate | None:
     if target is None or not args:
         return None
     size = sizes.of(target)
@@ -171,7 +194,9 @@ def _find_cost(overload: str, args: Values, result: Value) -> int:
     return regex_cost(size_of(args[0]), size_of(args[1]))
 
 
-def _estimate_ip(sizes: Sizes, overload: str, target: Node | None, args: Nodes) -> CallEstimate | None:
+def _estimate_ip(
+    sizes: ArgumentSizes, overload: str, target: EstimatedArgument | None, args: Nodes
+) -> CallEstimate | None:
     return CallEstimate(ONE) if overload == "cidr_ip" else _ARGUMENT(sizes, overload, target, args)
 
 
@@ -182,7 +207,9 @@ def _ip_cost(overload: str, args: Values, result: Value) -> int:
 def _estimate_contains(text_overload: str, mask: Range) -> NamedEstimate:
     base = (_ADDRESS + _ADDRESS).times(STRING_TRAVERSAL) + mask
 
-    def estimate(sizes: Sizes, overload: str, target: Node | None, args: Nodes) -> CallEstimate | None:
+    def estimate(
+        sizes: ArgumentSizes, overload: str, target: EstimatedArgument | None, args: Nodes
+    ) -> CallEstimate | None:
         if not args:
             return None
         parse = sizes.of(args[0]).times(STRING_TRAVERSAL) if overload == text_overload else Range(0, 0)
@@ -201,7 +228,9 @@ def _contains_cidr_cost(overload: str, args: Values, result: Value) -> int:
     return math.ceil((size_of(args[0]) * 2) * STRING_TRAVERSAL) + scan(args[0]) + 1 + parse
 
 
-def _estimate_validate(sizes: Sizes, overload: str, target: Node | None, args: Nodes) -> CallEstimate | None:
+def _estimate_validate(
+    sizes: ArgumentSizes, overload: str, target: EstimatedArgument | None, args: Nodes
+) -> CallEstimate | None:
     if not args:
         return None
     return CallEstimate(sizes.of(args[0]).times(STRING_TRAVERSAL).times(_ASSUMED_PATTERN * REGEX_LENGTH))
@@ -213,7 +242,7 @@ def _validate_cost(overload: str, args: Values, result: Value) -> int | None:
     return regex_cost(size_of(args[1]), args[0].regex_size)
 
 
-def _one(sizes: Sizes, overload: str, target: Node | None, args: Nodes) -> CallEstimate:
+def _one(sizes: ArgumentSizes, overload: str, target: EstimatedArgument | None, args: Nodes) -> CallEstimate:
     return CallEstimate(ONE)
 
 

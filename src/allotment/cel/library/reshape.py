@@ -7,7 +7,7 @@ which is what upstream does.
 
 from collections.abc import Callable
 
-from allotment.cel.ast import Call, Comprehension, Expr, Factory, Ident, ListExpr, Literal, Select
+from allotment.cel.ast import Comprehension, Expr, Factory, FunctionCall, Ident, ListExpr, Literal, Select
 from allotment.cel.declare import Estimate, Function, Library, Macro, MacroError, Overload, RuntimeCost
 from allotment.cel.errors import CelRuntimeError
 from allotment.cel.estimate import (
@@ -15,10 +15,10 @@ from allotment.cel.estimate import (
     MAX,
     ONE,
     STRING_TRAVERSAL,
+    ArgumentSizes,
     CallEstimate,
-    Node,
+    EstimatedArgument,
     Range,
-    Sizes,
     exactly,
 )
 from allotment.cel.library.identity import Identities
@@ -104,7 +104,7 @@ def sort_by_keys(items: list[Value], keys: list[Value]) -> list[Value]:
 
 
 def _sort_by(make: Factory, target: Expr | None, args: list[Expr]) -> Expr:
-    if not isinstance(target, ListExpr | Select | Ident | Comprehension | Call):
+    if not isinstance(target, ListExpr | Select | Ident | Comprehension | FunctionCall):
         raise MacroError(
             target or args[0],
             "sortBy can only be applied to a list, identifier, comprehension, call or select expression",
@@ -118,47 +118,57 @@ def _allocating(size: Range, factor: float) -> CallEstimate:
     return CallEstimate(size.times(factor) + ONE + exactly(LIST_CREATE), size)
 
 
-def _literal(node: Node, otherwise: int) -> int:
+def _literal(node: EstimatedArgument, otherwise: int) -> int:
     """The number that an argument is written as; negative ones count as 0."""
     if isinstance(node.expr, Literal) and type(node.expr.value) is int:
         return max(node.expr.value, 0)
     return otherwise
 
 
-def _estimate_slice(sizes: Sizes, target: Node | None, args: Nodes) -> CallEstimate | None:
+def _estimate_slice(
+    sizes: ArgumentSizes, target: EstimatedArgument | None, args: Nodes
+) -> CallEstimate | None:
     if target is None:
         return None
     end = _literal(args[1], sizes.of(target).max)
     return _allocating(exactly((end - _literal(args[0], 0)) % 2**64), 1)
 
 
-def _estimate_range(sizes: Sizes, target: Node | None, args: Nodes) -> CallEstimate | None:
+def _estimate_range(
+    sizes: ArgumentSizes, target: EstimatedArgument | None, args: Nodes
+) -> CallEstimate | None:
     return _allocating(exactly(_literal(args[0], MAX)), 1)
 
 
-def _estimate_reverse(sizes: Sizes, target: Node | None, args: Nodes) -> CallEstimate | None:
+def _estimate_reverse(
+    sizes: ArgumentSizes, target: EstimatedArgument | None, args: Nodes
+) -> CallEstimate | None:
     return _allocating(sizes.of(target), 1) if target is not None else None
 
 
-def _estimate_flatten(sizes: Sizes, target: Node | None, args: Nodes) -> CallEstimate | None:
+def _estimate_flatten(
+    sizes: ArgumentSizes, target: EstimatedArgument | None, args: Nodes
+) -> CallEstimate | None:
     depth = _literal(args[0], MAX) if args else 1
     return _allocating(sizes.of(target), float(depth)) if target is not None else None
 
 
-def _estimate_distinct(sizes: Sizes, target: Node | None, args: Nodes) -> CallEstimate | None:
+def _estimate_distinct(
+    sizes: ArgumentSizes, target: EstimatedArgument | None, args: Nodes
+) -> CallEstimate | None:
     return _all_pairs(sizes, target, 2.0)
 
 
 def _estimate_sort(element: Type, *, by_keys: bool) -> Estimate:
     factor = 2.0 + (STRING_TRAVERSAL if element in (STRING, BYTES) else 0)
 
-    def estimate(sizes: Sizes, target: Node | None, args: Nodes) -> CallEstimate | None:
+    def estimate(sizes: ArgumentSizes, target: EstimatedArgument | None, args: Nodes) -> CallEstimate | None:
         return _all_pairs(sizes, args[0] if by_keys else target, factor)
 
     return estimate
 
 
-def _all_pairs(sizes: Sizes, node: Node | None, factor: float) -> CallEstimate | None:
+def _all_pairs(sizes: ArgumentSizes, node: EstimatedArgument | None, factor: float) -> CallEstimate | None:
     if node is None:
         return None
     size = sizes.of(node)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from allotment.cel.declare import Estimate, Function, Library, Overload, RuntimeCost
-from allotment.cel.estimate import ONE, CallEstimate, Node, Sizes
+from allotment.cel.estimate import ONE, ArgumentSizes, CallEstimate, EstimatedArgument
 from allotment.cel.library.identity import Identities
 from allotment.cel.library.pricing import Nodes, Values
 from allotment.cel.types import BOOL, list_of, param
@@ -28,7 +28,7 @@ def intersects(left: Sequence[Value], right: Sequence[Value]) -> bool:
 
 
 def _estimate(factor: float) -> Estimate:
-    def estimate(sizes: Sizes, target: Node | None, args: Nodes) -> CallEstimate | None:
+    def estimate(sizes: ArgumentSizes, target: EstimatedArgument | None, args: Nodes) -> CallEstimate | None:
         return CallEstimate((sizes.of(args[0]) * sizes.of(args[1])).times(factor) + ONE)
 
     return estimate

@@ -9,7 +9,7 @@ here makes a text longer than ``limits.LONGEST_TEXT``; that is an error.
 
 from allotment.cel.declare import Function, Library, Overload
 from allotment.cel.errors import CelRuntimeError
-from allotment.cel.estimate import STRING_TRAVERSAL, CallEstimate, Node, Range, Sizes
+from allotment.cel.estimate import STRING_TRAVERSAL, ArgumentSizes, CallEstimate, EstimatedArgument, Range
 from allotment.cel.library.formatting import ESCAPES, FORMAT, PLAIN_FORMAT
 from allotment.cel.library.limits import check_length
 from allotment.cel.library.pricing import Nodes, Values, priced, scan
@@ -107,7 +107,9 @@ def _check_index(index: int, length: int) -> None:
         raise CelRuntimeError(f"index out of range: {index}")
 
 
-def _estimate_quote(sizes: Sizes, target: Node | None, args: Nodes) -> CallEstimate | None:
+def _estimate_quote(
+    sizes: ArgumentSizes, target: EstimatedArgument | None, args: Nodes
+) -> CallEstimate | None:
     size = sizes.of(args[0])
     # Upstream lets this sum wrap around, so the size of something unknown comes out small.
     longest = Range((size.min + 2) % 2**64, (size.max * 2 + 2) % 2**64)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from allotment.allocator.pool import Device
+    from allotment.allocator.pool import PooledDevice
     from allotment.allocator.selector import Criterion
     from allotment.cli.render.screen import Cell, Screen
-    from allotment.insight.manifest_cluster import Cluster
+    from allotment.insight.manifest_cluster import ManifestCluster
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DeviceAnswer:
     """What the expression says of one device: yes, no, or an error. ``read`` is what it looked at."""
 
     device: str
@@ -73,7 +73,7 @@ def command(expression: str | None, files: tuple[str, ...], output: str, lenient
     return 0 if any(verdict.match for verdict in verdicts) else 1
 
 
-def judge(expression: str, cluster: Cluster) -> Iterator[Verdict]:
+def judge(expression: str, cluster: ManifestCluster) -> Iterator[DeviceAnswer]:
     """Asks the expression of every device, in order. Raises BadInput if it does not compile.
 
     It is taken for a device selector, unless there are only slices of v1alpha2.
@@ -91,13 +91,13 @@ def judge(expression: str, cluster: Cluster) -> Iterator[Verdict]:
     for device in devices:
         answer = test.ask(device)
         error = answer if isinstance(answer, str) else ""
-        yield Verdict(str(device.id), answer is True, test.read_by(device), error)
+        yield DeviceAnswer(str(device.id), answer is True, test.read_by(device), error)
 
 
-def _devices(expression: str, cluster: Cluster) -> tuple[Criterion, list[Device]]:
+def _devices(expression: str, cluster: ManifestCluster) -> tuple[Criterion, list[PooledDevice]]:
     from allotment.allocator.features import ALL
-    from allotment.allocator.pool import Device, by_pool
-    from allotment.allocator.selector import Selector
+    from allotment.allocator.pool import PooledDevice, by_pool
+    from allotment.allocator.selector import SelectorTest
     from allotment.cel.device import compile_selector
 
     compile_selector(expression)  # raises, where Selector answers every device with the error
@@ -106,22 +106,22 @@ def _devices(expression: str, cluster: Cluster) -> tuple[Criterion, list[Device]
         newest = max(slice.spec.pool.generation for slice in slices)
         for slice in sorted(slices, key=lambda slice: slice.metadata.name):
             if slice.spec.pool.generation == newest:
-                devices += [Device(spec, slice) for spec in slice.spec.devices]
-    return Selector(expression, ALL), devices
+                devices += [PooledDevice(spec, slice) for spec in slice.spec.devices]
+    return SelectorTest(expression, ALL), devices
 
 
-def _instances(expression: str, cluster: Cluster) -> tuple[Criterion, list[Device]]:
+def _instances(expression: str, cluster: ManifestCluster) -> tuple[Criterion, list[PooledDevice]]:
     from allotment.allocator.partition import partition_pools
     from allotment.allocator.semantic import InstanceTest
 
-    devices: list[Device] = []
+    devices: list[PooledDevice] = []
     for node in sorted({slice.spec.node_name for slice in cluster.node_slices}):
         for pool in partition_pools(node, cluster.node_slices, ()):
             devices += pool.devices
     return InstanceTest(expression), devices
 
 
-def _show(verdicts: list[Verdict], screen: Screen) -> None:
+def _show(verdicts: list[DeviceAnswer], screen: Screen) -> None:
     found = sum(verdict.match for verdict in verdicts)
     screen.line((f"{found} of {len(verdicts)} devices match", "bold"))
     if not verdicts:
@@ -134,7 +134,7 @@ def _show(verdicts: list[Verdict], screen: Screen) -> None:
     screen.table(("match", "device", "read"), rows)
 
 
-def _document(expression: str, verdicts: list[Verdict]) -> dict[str, object]:
+def _document(expression: str, verdicts: list[DeviceAnswer]) -> dict[str, object]:
     return {
         "expression": expression,
         "devices": [

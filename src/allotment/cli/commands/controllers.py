@@ -174,7 +174,7 @@ async def _run(
     catalog: tuple[str, ...],
     provider: str,
 ) -> None:
-    from allotment.daemons.components import Components, Wanted
+    from allotment.daemons.components import Components, WantedComponents
     from allotment.daemons.service import check_rights, serve
     from allotment.insight.connecting import connected
     from allotment.insight.errors import Failure
@@ -191,7 +191,7 @@ async def _run(
         remark(f"controllers: {', '.join(names)}")
 
         async def work(registry: CollectorRegistry) -> None:
-            await Components(Wanted(None, names, catalog, provider), client, client, registry).run()
+            await Components(WantedComponents(None, names, catalog, provider), client, client, registry).run()
 
         await serve(service, client, work)
 

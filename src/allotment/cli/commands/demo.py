@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from allotment.api.meta import ApiStruct
-    from allotment.cli.render.demo_table import Launched, Row
+    from allotment.cli.render.demo_table import Launched, PodRow
     from allotment.cli.render.screen import Cell
     from allotment.client.client import Client
     from allotment.daemons.components import Components
@@ -38,7 +38,7 @@ class Picture:
 
     nodes: int
     devices: int
-    rows: tuple[Row, ...]
+    rows: tuple[PodRow, ...]
     machines: tuple[Launched, ...]  # those that were launched, also when they are gone
     missing: tuple[str, ...]  # what is not yet as it should be
     seconds: float
@@ -59,7 +59,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class DemoDisplay:
     """Where pictures are shown while things move, and how long to pause between workloads, in seconds."""
 
     show: Callable[[Picture], None]
@@ -98,17 +98,17 @@ def command(output: str) -> int:
 
 
 @contextmanager
-def _stage(output: str) -> Iterator[Stage]:
+def _stage(output: str) -> Iterator[DemoDisplay]:
     """A live table on a terminal, on which workloads come one after the other for the eye; else nothing and no pause."""
     from allotment.cli.render.demo_table import COLUMNS
     from allotment.cli.render.screen import TerminalScreen, open_screen
 
     screen = open_screen()
     if output != "table" or not isinstance(screen, TerminalScreen):
-        yield Stage(lambda picture: None)
+        yield DemoDisplay(lambda picture: None)
         return
     with screen.live_table(COLUMNS) as update:
-        yield Stage(lambda picture: update(picture.cells()), PAUSE)
+        yield DemoDisplay(lambda picture: update(picture.cells()), PAUSE)
 
 
 def _tell(last: Picture) -> None:
@@ -127,11 +127,11 @@ def _tell(last: Picture) -> None:
     screen.line(f"All this took {last.seconds:.1f} s. Have it stay: allot up --demo")
 
 
-async def _play(folder: Path, stage: Stage) -> Picture | None:
+async def _play(folder: Path, stage: DemoDisplay) -> Picture | None:
     """Runs everything until the story is told; None if somebody did not want to see its end."""
     from allotment.apiserver.server import ApiServer, Options
     from allotment.controllers.suite import NAMES, ON_REQUEST
-    from allotment.daemons.components import ComponentFailed, Wanted
+    from allotment.daemons.components import ComponentFailed, WantedComponents
     from allotment.daemons.demo_objects import administrator, bring_fleet, bring_workloads, demo_catalogue
     from allotment.daemons.embedded import components_of
     from allotment.daemons.ending import run_until, told_to_end
@@ -151,7 +151,9 @@ async def _play(folder: Path, stage: Stage) -> Picture | None:
     await server.start()
     try:
         await bring_fleet(server)
-        components = components_of(server, Wanted(DEFAULT, (*NAMES, *ON_REQUEST), (demo_catalogue(),)))
+        components = components_of(
+            server, WantedComponents(DEFAULT, (*NAMES, *ON_REQUEST), (demo_catalogue(),))
+        )
         await run_until(ended, components.run(story))
     except ComponentFailed as exc:
         raise Failure(str(exc)) from exc

@@ -10,8 +10,8 @@ from allotment.cli.options.source_options import TABLE, WIDE, sight_options
 from allotment.cli.render.help import CommandGroup
 
 if TYPE_CHECKING:
-    from allotment.insight.snapshot import Seen
-    from allotment.insight.source import Sight
+    from allotment.insight.snapshot import Snapshot
+    from allotment.insight.source import ClusterSource
     from allotment.insight.usage_document import Document
 
 
@@ -31,7 +31,7 @@ def command() -> None:
 @command.command(name="pool", short_help="its devices, and who holds each of them")
 @click.argument("name")
 @sight_options(TABLE, WIDE)
-def describe_pool(name: str, sight: Sight, output: str) -> int:
+def describe_pool(name: str, sight: ClusterSource, output: str) -> int:
     """Shows the devices of a pool: each one's state, who holds it, or why nobody can.
 
     NAME is the pool's own, DRIVER/POOL, or that of its ResourcePool. Of several pools of one name all are shown.
@@ -60,7 +60,7 @@ def describe_pool(name: str, sight: Sight, output: str) -> int:
 @command.command(name="node", short_help="its devices, pool by pool")
 @click.argument("name")
 @sight_options(TABLE, WIDE)
-def describe_node(name: str, sight: Sight, output: str) -> int:
+def describe_node(name: str, sight: ClusterSource, output: str) -> int:
     """Shows the devices of a node, pool by pool, and which pools it shares with other nodes.
 
     \b
@@ -83,7 +83,7 @@ def describe_node(name: str, sight: Sight, output: str) -> int:
 @command.command(name="claim", short_help="what it asks for, what it has, who uses it")
 @click.argument("name")
 @sight_options(TABLE)
-def describe_claim(name: str, sight: Sight, output: str) -> int:
+def describe_claim(name: str, sight: ClusterSource, output: str) -> int:
     """Shows a claim: what it asks for, which devices it has, who uses it, what is wrong with it.
 
     NAME is the claim's own or NAMESPACE/NAME.
@@ -112,13 +112,13 @@ def describe_claim(name: str, sight: Sight, output: str) -> int:
     return _print(claim_document(facts), seen, output)
 
 
-def _begin(seen: Seen) -> None:
+def _begin(seen: Snapshot) -> None:
     from allotment.cli.render.usage_table import show_notes
 
     show_notes(seen.notes)
 
 
-def _print(document: Document, seen: Seen, output: str) -> int:
+def _print(document: Document, seen: Snapshot, output: str) -> int:
     from allotment.cli.render.document import written_out
 
     click.echo(written_out({**document, "notes": seen.notes}, output))

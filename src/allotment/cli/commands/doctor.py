@@ -11,16 +11,16 @@ from allotment.cli.options.source_options import NAME, TABLE, WIDE, sight_option
 
 if TYPE_CHECKING:
     from allotment.cli.render.screen import Screen
-    from allotment.insight.findings import Ailment
-    from allotment.insight.snapshot import Seen
-    from allotment.insight.source import Sight
+    from allotment.insight.findings import Finding
+    from allotment.insight.snapshot import Snapshot
+    from allotment.insight.source import ClusterSource
 
 _SHOWN = 20
 
 
 @click.command(name="doctor")
 @sight_options(TABLE, WIDE, NAME)
-def command(sight: Sight, output: str) -> int:
+def command(sight: ClusterSource, output: str) -> int:
     """Looks for what keeps devices from being used, and says for each finding what to do next.
 
     Finds pods that run with claims which were removed; claims that keep devices nobody uses, whose users are gone, that wait to be deleted, or that hold devices which
@@ -59,7 +59,7 @@ def command(sight: Sight, output: str) -> int:
     return 1 if found else 0
 
 
-def _show(found: list[Ailment], seen: Seen, screen: Screen, *, most: int | None) -> None:
+def _show(found: list[Finding], seen: Snapshot, screen: Screen, *, most: int | None) -> None:
     from allotment.api.text import plural
     from allotment.insight.findings import KINDS
 
@@ -77,7 +77,7 @@ def _show(found: list[Ailment], seen: Seen, screen: Screen, *, most: int | None)
             screen.line(f"... and {len(alike) - most} more; -o wide shows all")
 
 
-def _document(ailment: Ailment) -> dict[str, str | None]:
+def _document(ailment: Finding) -> dict[str, str | None]:
     kind, _, name = ailment.object.partition("/")
     return {
         "kind": ailment.kind,

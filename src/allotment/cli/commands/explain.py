@@ -14,8 +14,8 @@ from allotment.insight.explain.answer import within
 
 if TYPE_CHECKING:
     from allotment.insight.explain.explanation import Explanation
-    from allotment.insight.snapshot import Seen
-    from allotment.insight.source import Sight
+    from allotment.insight.snapshot import Snapshot
+    from allotment.insight.source import ClusterSource
 
 _patience = click.option(
     "--patience", type=click.FloatRange(0, 600), default=5.0, show_default=True, metavar="SECONDS",
@@ -42,7 +42,7 @@ def command() -> None:
 @click.argument("name")
 @_patience
 @sight_options(TABLE, WIDE)
-def explain_pod(name: str, patience: float, sight: Sight, output: str) -> int:
+def explain_pod(name: str, patience: float, sight: ClusterSource, output: str) -> int:
     """Tells where a pod is and with which devices, or why it is nowhere, as the scheduler sees it.
 
     NAME is the pod's own or NAMESPACE/NAME.
@@ -62,7 +62,7 @@ def explain_pod(name: str, patience: float, sight: Sight, output: str) -> int:
 @click.argument("name")
 @_patience
 @sight_options(TABLE, WIDE)
-def explain_claim(name: str, patience: float, sight: Sight, output: str) -> int:
+def explain_claim(name: str, patience: float, sight: ClusterSource, output: str) -> int:
     """Tells which devices a claim has, or why it could not get any, as for a pod that wants nothing else.
 
     NAME is the claim's own or NAMESPACE/NAME.
@@ -79,19 +79,19 @@ def explain_claim(name: str, patience: float, sight: Sight, output: str) -> int:
     return _print(told_of_claim(claim, seen, datetime.now(UTC), within(patience)), seen, output)
 
 
-def _placed_in(sight: Sight, name: str) -> tuple[Sight, str]:
+def _placed_in(sight: ClusterSource, name: str) -> tuple[ClusterSource, str]:
     namespace, _, plain = name.rpartition("/")
     return (replace(sight, namespaces=(namespace,)) if namespace else sight), plain
 
 
-def _look(sight: Sight) -> Seen:
+def _look(sight: ClusterSource) -> Snapshot:
     from allotment.insight.explain.trial_scheduler import KINDS
     from allotment.insight.snapshot import look
 
     return look(sight, KINDS)
 
 
-def _print(told: Explanation, seen: Seen, output: str) -> int:
+def _print(told: Explanation, seen: Snapshot, output: str) -> int:
     from allotment.cli.render.explanation_text import show_explanation
     from allotment.insight.explain.document import explanation_document
 

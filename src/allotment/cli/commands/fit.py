@@ -9,7 +9,7 @@ import click
 from allotment.cli.options.source_options import TABLE, WIDE, sight_options
 
 if TYPE_CHECKING:
-    from allotment.insight.source import Sight
+    from allotment.insight.source import ClusterSource
 
 
 @click.command(name="fit")
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     help="ResourceClaims or ResourceClaimTemplates, and classes that the cluster does not have; - is standard input",
 )  # fmt: skip
 @sight_options(TABLE, WIDE)
-def command(files: tuple[str, ...], sight: Sight, output: str) -> int:
+def command(files: tuple[str, ...], sight: ClusterSource, output: str) -> int:
     """Tells how many more claims like the ones in FILE fit: in the cluster, on each node, in each pool.
 
     Each claim or template is asked about by itself, on what is free now; nothing is created. The numbers of nodes need not

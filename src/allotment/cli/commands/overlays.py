@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
     from allotment.api.manifest import Located
-    from allotment.autoscaler.catalogue.overlays import Evaluation
+    from allotment.autoscaler.catalogue.overlays import OverlaidCatalogue
 
 Objects = tuple["list[NodeOverlay]", "list[NodePool]", "list[NodeGroup]"]
 
@@ -91,7 +91,7 @@ def command(
     return 1 if any(each.errors or each.conflicts for each in found.findings.values()) else 0
 
 
-def _of_type(found: Evaluation, type_: str) -> Evaluation:
+def _of_type(found: OverlaidCatalogue, type_: str) -> OverlaidCatalogue:
     from dataclasses import replace
 
     from allotment.insight.absent import absent

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
     from allotment.autoscaler.catalogue.catalogue import Catalogue
     from allotment.insight.pending_work import Waiting
-    from allotment.insight.source import Sight
+    from allotment.insight.source import ClusterSource
 
 
 @click.command(name="plan")
@@ -46,7 +46,7 @@ def command(
     consolidate: bool,
     empty: bool,
     cheapest_alternative: bool,
-    sight: Sight,
+    sight: ClusterSource,
     output: str,
 ) -> int:
     """Tells which machines to add for pods that wait: the cheapest, with a proof of how far from the cheapest they can be.
@@ -99,7 +99,7 @@ def command(
     return 1 if plans[0].pending else 0
 
 
-def _consolidate(catalog: Sequence[str], sight: Sight, output: str) -> int:
+def _consolidate(catalog: Sequence[str], sight: ClusterSource, output: str) -> int:
     from datetime import UTC, datetime
 
     from allotment.cli.render.consolidation_table import document, show
@@ -122,7 +122,7 @@ def _consolidate(catalog: Sequence[str], sight: Sight, output: str) -> int:
     return 0
 
 
-def _look(files: Sequence[str], sight: Sight, *, empty: bool) -> tuple[Waiting, Sequence[ApiStruct]]:
+def _look(files: Sequence[str], sight: ClusterSource, *, empty: bool) -> tuple[Waiting, Sequence[ApiStruct]]:
     """The pods that wait, and the cluster's own overlays, pools and groups of nodes."""
     from allotment.insight.manifest_cluster import name_of
     from allotment.insight.pending_work import read
@@ -132,7 +132,9 @@ def _look(files: Sequence[str], sight: Sight, *, empty: bool) -> tuple[Waiting, 
     return found, own
 
 
-def _read(mine: Sequence[ApiStruct], sight: Sight, *, empty: bool) -> tuple[Waiting, Sequence[ApiStruct]]:
+def _read(
+    mine: Sequence[ApiStruct], sight: ClusterSource, *, empty: bool
+) -> tuple[Waiting, Sequence[ApiStruct]]:
     from allotment.insight.pending_work import read, waiting
     from allotment.insight.planning import KINDS, SOURCES, waiting_in
     from allotment.insight.snapshot import look

@@ -9,7 +9,7 @@ import click
 from allotment.cli.options.source_options import NAME, TABLE, WIDE, sight_options
 
 if TYPE_CHECKING:
-    from allotment.insight.source import Sight
+    from allotment.insight.source import ClusterSource
     from allotment.usage.pool import PoolUsage
 
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.option("--driver", metavar="NAME", help="only pools of this driver")
 @click.option("--node", metavar="NAME", help="only pools of this node")
 @sight_options(TABLE, WIDE, NAME)
-def command(driver: str | None, node: str | None, sight: Sight, output: str) -> int:
+def command(driver: str | None, node: str | None, sight: ClusterSource, output: str) -> int:
     """Shows every pool of devices: how many are allocated, available, unavailable.
 
     Needs the right to list resourceslices. Who may not list the claims of all namespaces gets the counts of ResourcePool

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from allotment.client.rights import Right
     from allotment.daemons.service import Service
     from allotment.scheduler.config.configuration import Configuration
-    from allotment.scheduler.dry_run import Decision
+    from allotment.scheduler.dry_run import DryRunDecision
 
 NAME = "scheduler"
 WRITES = (
@@ -106,7 +106,7 @@ def _named(configuration: Configuration, name: str | None) -> Configuration:
 
 
 async def _run(service: Service, configuration: Configuration) -> None:
-    from allotment.daemons.components import Components, Wanted
+    from allotment.daemons.components import Components, WantedComponents
     from allotment.daemons.service import check_rights, serve
     from allotment.insight.connecting import connected
 
@@ -114,7 +114,7 @@ async def _run(service: Service, configuration: Configuration) -> None:
         await check_rights(client, service.name, await rights_of(service, client))
 
         async def work(registry: CollectorRegistry) -> None:
-            await Components(Wanted(configuration), client, client, registry).run()
+            await Components(WantedComponents(configuration), client, client, registry).run()
 
         await serve(service, client, work)
 
@@ -161,7 +161,7 @@ async def _rehearse(
     return 0 if all(decision.fits for decision in decisions) else 1
 
 
-def _show(decisions: list[Decision]) -> None:
+def _show(decisions: list[DryRunDecision]) -> None:
     from allotment.cli.render.screen import open_screen
 
     screen = open_screen()
@@ -179,7 +179,7 @@ def _show(decisions: list[Decision]) -> None:
         )
 
 
-def _print_json(decisions: list[Decision]) -> None:
+def _print_json(decisions: list[DryRunDecision]) -> None:
     import json
 
     from allotment.api.text import printable_json

@@ -34,7 +34,7 @@ def command(output: str, data_dir: Path | None) -> int:
 
     folder = folder_of(data_dir)
     holder = holder_of(folder.store)
-    status = _asked(folder, holder) if holder is not None else Status(folder.path, _size(folder))
+    status = _asked(folder, holder) if holder is not None else ServerStatus(folder.path, _size(folder))
     if output == TABLE:
         _show(status)
     else:
@@ -45,7 +45,7 @@ def command(output: str, data_dir: Path | None) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ServerStatus:
     """What is known of a server and its folder. ``counts`` are of objects, by plural."""
 
     folder: Path
@@ -79,13 +79,13 @@ class Status:
         }
 
 
-def _asked(folder: DataFolder, holder: Holder) -> Status:
+def _asked(folder: DataFolder, holder: Holder) -> ServerStatus:
     import uvloop
 
     from allotment.insight.connecting import connection_of
     from allotment.insight.errors import Failure
 
-    known = Status(folder.path, _size(folder), holder.process, holder.since or "?")
+    known = ServerStatus(folder.path, _size(folder), holder.process, holder.since or "?")
     try:
         connection = connection_of(folder.kubeconfig, None)
         known = replace(known, server=connection.server, certificate_until=connection.good_until())
@@ -94,7 +94,7 @@ def _asked(folder: DataFolder, holder: Holder) -> Status:
         return replace(known, trouble=exc.message)
 
 
-async def _ask(folder: DataFolder, known: Status) -> Status:
+async def _ask(folder: DataFolder, known: ServerStatus) -> ServerStatus:
     from allotment.api.status import StatusError
     from allotment.client.transport import Call
     from allotment.insight.connecting import connected
@@ -126,7 +126,7 @@ def _size(folder: DataFolder) -> int | None:
     return sum(file.stat().st_size for file in files) if folder.store.exists() else None
 
 
-def _show(status: Status) -> None:
+def _show(status: ServerStatus) -> None:
     from allotment.cli.render.screen import open_screen
 
     screen = open_screen()
@@ -155,11 +155,11 @@ def _show(status: Status) -> None:
         screen.command(f"export KUBECONFIG={status.folder}/kubeconfig")
 
 
-def _start(status: Status) -> str:
+def _start(status: ServerStatus) -> str:
     return "allot up" if status.store_bytes is not None else "allot up --demo"
 
 
-def _folder(status: Status) -> str:
+def _folder(status: ServerStatus) -> str:
     if status.store_bytes is None:
         return f"{status.folder}, with no store yet"
     return f"{status.folder}, {status.store_bytes / 1e6:,.1f} MB"

@@ -14,8 +14,8 @@ from allotment.cli.options.source_options import TABLE, sight_options
 
 if TYPE_CHECKING:
     from allotment.insight.overview import Overview
-    from allotment.insight.snapshot import Seen
-    from allotment.insight.source import Sight
+    from allotment.insight.snapshot import Snapshot
+    from allotment.insight.source import ClusterSource
 
 _PATIENCE = 5.0
 """Seconds in which pods are asked about for a single picture; those after that are told with their own condition."""
@@ -30,7 +30,7 @@ _SAVED = "saved manifests"
     help="between two pictures while things change",
 )  # fmt: skip
 @sight_options(TABLE)
-def command(once: bool, interval: float, sight: Sight, output: str) -> int:
+def command(once: bool, interval: float, sight: ClusterSource, output: str) -> int:
     """Shows nodes with their devices, pods that wait and why, and pools, live.
 
     Keys: q quits, / filters, s sorts, Tab and arrows go through the lists, h explains signs and keys. Changes are watched as
@@ -67,7 +67,7 @@ def command(once: bool, interval: float, sight: Sight, output: str) -> int:
 # --- once ---
 
 
-def _glance(seen: Seen, sight: Sight) -> Overview:
+def _glance(seen: Snapshot, sight: ClusterSource) -> Overview:
     from allotment.insight.overview import overview_of
     from allotment.insight.waiting_pods import WaitingPods
 
@@ -82,15 +82,15 @@ def _print(overview: Overview, name: str) -> None:
 
     from allotment.cli.render.screen import open_screen
     from allotment.cli.render.top_frame import Setting, frame
-    from allotment.cli.render.top_view import View
+    from allotment.cli.render.top_view import TopView
 
     screen, width = open_screen(), get_terminal_size((_COLUMNS, 1)).columns
     noted = replace(overview, notes=())  # they are on standard error
-    for line in frame(noted, View(), Setting(name, datetime.now().astimezone()), width, None).lines:
+    for line in frame(noted, TopView(), Setting(name, datetime.now().astimezone()), width, None).lines:
         screen.line(*line)
 
 
-def _name(sight: Sight) -> str:
+def _name(sight: ClusterSource) -> str:
     from allotment.insight.connecting import connection_of
 
     return _SAVED if sight.offline else connection_of(sight.kubeconfig, sight.context).server
@@ -99,7 +99,7 @@ def _name(sight: Sight) -> str:
 # --- live ---
 
 
-def _stay(sight: Sight, interval: float) -> None:
+def _stay(sight: ClusterSource, interval: float) -> None:
     import uvloop
 
     from allotment.insight.errors import Failure, NoAnswer
@@ -110,7 +110,7 @@ def _stay(sight: Sight, interval: float) -> None:
         raise NoAnswer(exc.message, exc.hint) from exc
 
 
-async def _saved(sight: Sight, interval: float) -> None:
+async def _saved(sight: ClusterSource, interval: float) -> None:
     from allotment.cli.render.live_view import LiveView
     from allotment.insight.explain.trial_scheduler import KINDS
     from allotment.insight.snapshot import look
@@ -119,7 +119,7 @@ async def _saved(sight: Sight, interval: float) -> None:
     await LiveView(_SAVED, interval, lambda _: overview, lambda: "").run()
 
 
-async def _served(sight: Sight, interval: float) -> None:
+async def _served(sight: ClusterSource, interval: float) -> None:
     """The first look is taken before the screen is, so that what keeps it from being taken is told as ever."""
     from allotment.cli.render.live_view import LiveView
     from allotment.client.outage import OutageTeller

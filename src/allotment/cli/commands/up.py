@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from allotment.apiserver.auth.identity import Identity
     from allotment.apiserver.server import ApiServer, Options
     from allotment.autoscaler.catalogue.catalogue import Catalogue
-    from allotment.daemons.components import Wanted
+    from allotment.daemons.components import WantedComponents
     from allotment.insight.errors import Failure
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ def command(
     from allotment.cli.options.data_folder import folder_of
     from allotment.cli.options.scheduler_config import configuration_of
     from allotment.controllers.suite import AUTOSCALING, MACHINES, NAMES
-    from allotment.daemons.components import Wanted
+    from allotment.daemons.components import WantedComponents
     from allotment.daemons.demo_objects import demo_catalogue
     from allotment.daemons.log import set_up
     from allotment.daemons.memory import return_large_memory
@@ -133,12 +133,12 @@ def command(
     catalog = (*([demo_catalogue()] if demo else []), *catalog)
     usual = (*NAMES, *([MACHINES] if autoscale else []))
     wanted = [
-        Wanted(
+        WantedComponents(
             None if no_scheduler else scheduling,
             () if no_controllers else tuple(name for name in usual if name not in switched_off),
             catalog,
         ),
-        Wanted(None, (AUTOSCALING,) if autoscale else (), catalog, foreseen=scheduling),
+        WantedComponents(None, (AUTOSCALING,) if autoscale else (), catalog, foreseen=scheduling),
     ]
     catalogue = read_files(catalog)  # what is wrong with them is told before anything runs
     tokens = _tokens(token_file) if token_file is not None else {}
@@ -170,7 +170,9 @@ def _own_names() -> set[str]:
     return {name, *(str(address[0]).partition("%")[0] for *_, address in found)}
 
 
-async def _serve(options: Options, wanted: Sequence[Wanted], catalogue: Catalogue, demo: bool) -> None:
+async def _serve(
+    options: Options, wanted: Sequence[WantedComponents], catalogue: Catalogue, demo: bool
+) -> None:
     """``wanted`` are the processes of components, the first with scheduler and controllers."""
     from allotment.apiserver.server import ApiServer
     from allotment.daemons.component_process import ComponentProcesses
@@ -256,7 +258,7 @@ async def _demo_objects(brought: Coroutine[Any, Any, None]) -> None:
         raise Failure(f"the demo's objects cannot be written: {exc}", "start without --demo") from exc
 
 
-async def _begin(server: ApiServer, wanted: Wanted, demo: bool) -> None:
+async def _begin(server: ApiServer, wanted: WantedComponents, demo: bool) -> None:
     from allotment.daemons.demo_objects import bring_workloads
 
     if demo:
@@ -264,7 +266,7 @@ async def _begin(server: ApiServer, wanted: Wanted, demo: bool) -> None:
     _greet(server, wanted, demo)
 
 
-def _greet(server: ApiServer, wanted: Wanted, demo: bool) -> None:
+def _greet(server: ApiServer, wanted: WantedComponents, demo: bool) -> None:
     from allotment.insight.remarks import whole_words
 
     parts = (("scheduler", wanted.scheduler), ("controllers", wanted.controllers))

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from allotment.autoscaler.catalogue.machine import Machine
-    from allotment.autoscaler.scenario.scenario import Scenario
+    from allotment.autoscaler.scenario.scenario import CheckedScenario
     from allotment.insight.scenario_input import Scene
-    from allotment.insight.source import Sight
+    from allotment.insight.source import ClusterSource
 
 
 @click.command(name="whatif")
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 @sight_options(TABLE, WIDE)
 def command(
-    scenario: str, catalog: tuple[str, ...], empty: bool, stop: bool, sight: Sight, output: str
+    scenario: str, catalog: tuple[str, ...], empty: bool, stop: bool, sight: ClusterSource, output: str
 ) -> int:
     """Tries the steps of a scenario on a cluster in thought, and tells what changes at each. Nothing is written to the cluster.
 
@@ -84,7 +84,7 @@ def command(
     return 0 if report.ok else 1
 
 
-def _read(name: str) -> Scenario:
+def _read(name: str) -> CheckedScenario:
     """The scenario in a file. Files that its steps name are looked for beside it. Raises BadInput."""
     from allotment.api.manifest import Located, read_manifest
     from allotment.autoscaler.scenario.scenario import ScenarioError, read_scenario

@@ -19,7 +19,7 @@ import msgspec
 
 from allotment.allocator.features import Features
 from allotment.allocator.held import Held
-from allotment.allocator.outcome import Allocated, GaveUp, Invalid, Outcome, Unsatisfiable
+from allotment.allocator.outcome import Allocated, GaveUp, InvalidInput, Outcome, Unsatisfiable
 from allotment.allocator.pool import DeviceID
 from allotment.api.codec import DecodeError, decode, to_builtins
 from allotment.api.core import Node
@@ -40,7 +40,7 @@ class LineError(ValueError):
     """The line is JSON, but no question of this protocol."""
 
 
-class HeldDevice(ApiStruct, frozen=True, kw_only=True):
+class DeviceInUse(ApiStruct, frozen=True, kw_only=True):
     """A device that is in use; ``consumed_capacity`` only where shares of it are counted."""
 
     driver: str = ""
@@ -62,11 +62,11 @@ class ProblemLine(ApiStruct, frozen=True, kw_only=True):
     classes: tuple[DeviceClass, ...] = ()
     claims: tuple[ResourceClaim, ...] = ()
     claims_to_allocate: tuple[ResourceClaim, ...] = ()
-    allocated_devices: tuple[HeldDevice, ...] = ()
-    allocated_shared_devices: tuple[HeldDevice, ...] = msgspec.field(
+    allocated_devices: tuple[DeviceInUse, ...] = ()
+    allocated_shared_devices: tuple[DeviceInUse, ...] = msgspec.field(
         default=(), name="allocatedSharedDeviceIDs"
     )
-    allocated_capacity_devices: tuple[HeldDevice, ...] = ()
+    allocated_capacity_devices: tuple[DeviceInUse, ...] = ()
     features: dict[str, bool] | None = None  # absent: all; else just those that are true
 
 
@@ -128,7 +128,7 @@ def _told(outcome: Outcome) -> Answer:
             results = [_written(result) for result in outcome.results]
         case Unsatisfiable():
             reasons = _sentences(outcome.reasons())
-        case Invalid():
+        case InvalidInput():
             error = str(outcome.error)
         case GaveUp():
             error = f"gave up after {outcome.steps} steps: neither a solution nor a proof that there is none"
@@ -167,7 +167,7 @@ def _holdings(problem: ProblemLine) -> Held:
     )
 
 
-def _total(shares: Iterable[HeldDevice]) -> dict[DeviceID, dict[str, int]]:
+def _total(shares: Iterable[DeviceInUse]) -> dict[DeviceID, dict[str, int]]:
     total: dict[DeviceID, dict[str, int]] = {}
     for share in shares:
         of_device = total.setdefault(share.id, {})

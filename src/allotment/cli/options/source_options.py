@@ -1,6 +1,6 @@
 """Where a command that looks at a cluster gets it from: a server, with the caller's own rights, or saved manifests.
 
-One decorator gives such commands the same options, and passes them as one ``Sight``.
+One decorator gives such commands the same options, and passes them as one ``ClusterSource``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from allotment.cli.options.data_folder import KUBECONFIG_HELP
-from allotment.insight.source import Sight
+from allotment.insight.source import ClusterSource
 
 TABLE, WIDE, NAME = "table", "wide", "name"
 
@@ -60,7 +60,7 @@ def sight_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., A
                 raise click.UsageError(
                     "--offline reads files and no server: leave out --kubeconfig, --context"
                 )
-            sight = Sight(namespaces, all_namespaces, kubeconfig, context, offline)
+            sight = ClusterSource(namespaces, all_namespaces, kubeconfig, context, offline)
             with _collector_at_rest():
                 return function(*arguments, sight=sight, **rest)
 

@@ -10,10 +10,10 @@ from allotment.allocator.errors import nameless
 from allotment.allocator.reasons import FITS, AskReason, counted, fold
 from allotment.api import alpha2
 from allotment.api.text import few
-from allotment.cli.render.device_picture import PoolPicture, State, pictures
+from allotment.cli.render.device_picture import CellState, PoolPicture, pictures
 from allotment.cli.render.screen import Cell, Screen, Span
 from allotment.insight.manifest_cluster import Claim
-from allotment.insight.placement.placing import Decision, Placement
+from allotment.insight.placement.placing import NeedOutcome, PlacementRun
 from allotment.insight.placement.rejections import Rejection, _closeness, folded, in_common, tally
 
 NAMED_DEVICES = 16
@@ -26,7 +26,7 @@ GROUPS_SHOWN = 10
 """Nodes that fail alike are one group; so many groups are shown for each need without --explain."""
 
 
-def show(placement: Placement, screen: Screen, *, explain: bool) -> None:
+def show(placement: PlacementRun, screen: Screen, *, explain: bool) -> None:
     """Shows the whole answer."""
     for note in placement.cluster.notes:
         screen.line(("note: ", "dim"), (note, "dim"))
@@ -40,7 +40,7 @@ def show(placement: Placement, screen: Screen, *, explain: bool) -> None:
 # --- who got what ---
 
 
-def _show_given(placement: Placement, screen: Screen) -> None:
+def _show_given(placement: PlacementRun, screen: Screen) -> None:
     if not placement.placed:
         screen.line("Nothing was allocated." if placement.refused else "There is nothing to allocate.")
         return
@@ -55,7 +55,7 @@ def _show_given(placement: Placement, screen: Screen) -> None:
                 screen.line(f"{decision.need.who} joins claim {'/'.join(name)} on {decision.node}: {devices}")
 
 
-def _rows(placement: Placement, decision: Decision) -> Iterator[list[Cell]]:
+def _rows(placement: PlacementRun, decision: NeedOutcome) -> Iterator[list[Cell]]:
     for name in decision.fresh:
         for request, device, share in given(placement.cluster.claims[name]):
             yield ["/".join(name), request, (device, "cyan"), decision.node or "", share]
@@ -81,14 +81,14 @@ def given(claim: Claim) -> Iterator[tuple[str, str, str]]:
 # --- what the devices look like now ---
 
 
-def _show_devices(placement: Placement, screen: Screen) -> None:
+def _show_devices(placement: PlacementRun, screen: Screen) -> None:
     places = {place: pools for place, pools in pictures(placement).items() if pools}
     if not places:
         return
     screen.heading("Devices")
     seen = {state for pools in places.values() for pool in pools for _, state in pool.devices}
     legend: list[Cell] = []
-    for state in State:
+    for state in CellState:
         if state in seen:
             legend += [" " * 3 if legend else "", (state.mark, state.style), f" {state.words}"]
     screen.line(*legend)
@@ -99,14 +99,14 @@ def _show_devices(placement: Placement, screen: Screen) -> None:
             _show_pool(pool, screen)
     rest = [s for place in places.keys() - drawn.keys() for pool in places[place] for _, s in pool.devices]
     if rest:
-        free = f"{rest.count(State.FREE)} of {_counted(len(rest), 'devices')} free"
+        free = f"{rest.count(CellState.FREE)} of {_counted(len(rest), 'devices')} free"
         screen.line(f"... and {_counted(len(places) - len(drawn), 'more nodes')}: {free}")
 
 
 def _touched(places: Mapping[str, list[PoolPicture]]) -> Iterator[tuple[str, list[PoolPicture]]]:
     """The places where something was given now."""
     for place, pools in places.items():
-        if any(state is State.NEW for pool in pools for _, state in pool.devices):
+        if any(state is CellState.NEW for pool in pools for _, state in pool.devices):
             yield place, pools
 
 
@@ -115,7 +115,7 @@ def _show_pool(pool: PoolPicture, screen: Screen) -> None:
         screen.line(f"{pool.name}  ", (pool.flaw, "red"), indent=2)
         return
     named = len(pool.devices) <= NAMED_DEVICES
-    free = sum(state is State.FREE for _, state in pool.devices)
+    free = sum(state is CellState.FREE for _, state in pool.devices)
     shared = f", {pool.shared} shared" if pool.shared else ""
     screen.line(f"{pool.name}: {free} of {len(pool.devices)} free{shared}", indent=2)
     for row in _rows_of_cells(
@@ -142,7 +142,7 @@ def _rows_of_cells(cells: Sequence[Span]) -> Iterator[list[Cell]]:
 # --- what does not fit, and why ---
 
 
-def _show_refused(placement: Placement, screen: Screen, *, explain: bool) -> None:
+def _show_refused(placement: PlacementRun, screen: Screen, *, explain: bool) -> None:
     if not placement.refused:
         return
     screen.heading(f"What does not fit ({len(placement.refused)})")
@@ -196,7 +196,7 @@ def _counts(alike: Sequence[AskReason]) -> Iterator[str]:
             yield counted(count, text) + (f" ({few(seen, 3, '; ')})" if seen else "")
 
 
-def sentence(decision: Decision) -> str:
+def sentence(decision: NeedOutcome) -> str:
     """Why a need fits nowhere, in one sentence: what is wrong everywhere, or what the closest node lacks."""
     if not decision.rejections:
         return "there is no node to try; give Node objects, or slices with a nodeName"
@@ -219,7 +219,7 @@ def _lack(ask: AskReason) -> str:
     return f"request {ask.request} needs {ask.needed} and has {ask.fitting}" + (f", {why}" if why else "")
 
 
-def _show_passed_over(placement: Placement, screen: Screen) -> None:
+def _show_passed_over(placement: PlacementRun, screen: Screen) -> None:
     """With --explain: for what was placed, why not on an earlier node."""
     moved = [decision for decision in placement.placed if decision.rejections]
     if not moved:

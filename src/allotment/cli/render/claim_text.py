@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from allotment.api.text import plural
 from allotment.cli.render.pool_description import field
-from allotment.insight.findings import Ailment
+from allotment.insight.findings import Finding
 from allotment.insight.usage_document import UNKNOWN
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def show_claim(facts: ClaimFacts, screen: Screen, now: datetime) -> None:
     show_problems(facts.problems, screen)
 
 
-def show_problems(problems: Sequence[Ailment], screen: Screen) -> None:
+def show_problems(problems: Sequence[Finding], screen: Screen) -> None:
     """What is wrong with a claim, if anything is, each with the next step."""
     if problems:
         screen.heading("Problems")

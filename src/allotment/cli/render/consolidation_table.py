@@ -20,7 +20,7 @@ from allotment.cli.render.screen import Cell, Screen
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from allotment.autoscaler.consolidate.consolidation import Consolidation, Gone
+    from allotment.autoscaler.consolidate.consolidation import Consolidation, RemovableNode
     from allotment.autoscaler.consolidate.removability import Stay
     from allotment.autoscaler.simulate.simulation import Simulation
 
@@ -60,7 +60,7 @@ def _headline(found: Consolidation) -> str:
     return f"{going}: that saves {money(found.saved)} per hour."
 
 
-def _gone_row(gone: Gone, simulation: Simulation, places: int) -> list[Cell]:
+def _gone_row(gone: RemovableNode, simulation: Simulation, places: int) -> list[Cell]:
     labels = simulation.node(gone.node).metadata.labels
     why = "empty" if gone.reason == "Empty" else "underused"
     return [gone.node, labels.get(INSTANCE_TYPE, "-"), labels.get(ZONE, "-"), _price(gone.price, places), why]

@@ -22,7 +22,7 @@ _STYLES = {"Running": "green", "Succeeded": "green dim", "Pending": "yellow", "F
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class DemoWorkload:
     """Pods of one kind: how their names begin, what they are there to show, and how they should end."""
 
     names: str
@@ -32,22 +32,22 @@ class Workload:
 
 
 STORY = (
-    Workload("notebook-", "a GPU for each pod", 2),
-    Workload("chat-", "two pods share one claim", 2),
-    Workload("parts", "three parts of cut GPUs", 1),
-    Workload("stream-", "a share of a network card", 2),
-    Workload("training-", "a gang: all four or none", 4),
-    Workload("classic", "an extended resource, no claim", 1),
-    Workload("inference-", "a Deployment", 3),
-    Workload("evaluation-", "a Job; its GPUs come back", 3, "Succeeded"),
-    Workload("render-", "a Job; machines come for it", 3, "Succeeded"),
-    Workload("early", "a claim in KEP-4381's early form", 1),
-    Workload("too-large", "no GPU has 96Gi", 1, "Pending"),
+    DemoWorkload("notebook-", "a GPU for each pod", 2),
+    DemoWorkload("chat-", "two pods share one claim", 2),
+    DemoWorkload("parts", "three parts of cut GPUs", 1),
+    DemoWorkload("stream-", "a share of a network card", 2),
+    DemoWorkload("training-", "a gang: all four or none", 4),
+    DemoWorkload("classic", "an extended resource, no claim", 1),
+    DemoWorkload("inference-", "a Deployment", 3),
+    DemoWorkload("evaluation-", "a Job; its GPUs come back", 3, "Succeeded"),
+    DemoWorkload("render-", "a Job; machines come for it", 3, "Succeeded"),
+    DemoWorkload("early", "a claim in KEP-4381's early form", 1),
+    DemoWorkload("too-large", "no GPU has 96Gi", 1, "Pending"),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PodRow:
     """A pod as it is now. ``devices`` are driver/pool/device, with what they use of a shared one."""
 
     pod: str
@@ -128,14 +128,14 @@ def launched(
 
 def rows(
     pods: Sequence[Pod], claims: Sequence[ResourceClaim], told: Mapping[str, str] | None = None
-) -> list[Row]:
+) -> list[PodRow]:
     """The demo's pods, in the order of the story. ``told`` is what the autoscaler told pods, by uid."""
     known = {each.metadata.name: each for each in claims if each.metadata.namespace == NAMESPACE}
     ours = sorted(
         (pod for pod in pods if pod.metadata.namespace == NAMESPACE), key=lambda pod: pod.metadata.name
     )
     return [
-        Row(
+        PodRow(
             pod.metadata.name,
             pod.spec.node_name or "",
             tuple(_devices(pod, known)),
@@ -149,7 +149,7 @@ def rows(
     ]
 
 
-def unexpected(found: Sequence[Row], machines: Sequence[Launched] | None = None) -> list[str]:
+def unexpected(found: Sequence[PodRow], machines: Sequence[Launched] | None = None) -> list[str]:
     """What is not as it should be at the end, a sentence each; empty when the story is told."""
     sentences = [sentence for workload in STORY if (sentence := _unexpected(workload, found))]
     left = [each for each in machines or () if each.state != GONE]
@@ -158,7 +158,7 @@ def unexpected(found: Sequence[Row], machines: Sequence[Launched] | None = None)
     return sentences
 
 
-def _unexpected(workload: Workload, found: Sequence[Row]) -> str:
+def _unexpected(workload: DemoWorkload, found: Sequence[PodRow]) -> str:
     mine = [row for row in found if row.pod.startswith(workload.names)]
     good = [row for row in mine if row.state == workload.state and _is_complete(row)]
     if len(good) == len(mine) == workload.pods:
@@ -170,7 +170,7 @@ def _unexpected(workload: Workload, found: Sequence[Row]) -> str:
     return f"{name}: {len(good)} of {workload.pods} {workload.state}" + (f"; {states}" if states else "")
 
 
-def _is_complete(row: Row) -> bool:
+def _is_complete(row: PodRow) -> bool:
     """A pod that runs has devices, one that is done has given them back, and one that waits says why."""
     match row.state:
         case "Running":

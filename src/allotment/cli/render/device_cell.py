@@ -17,11 +17,11 @@ from allotment.usage.summary import DeviceState
 if TYPE_CHECKING:
     from allotment.cli.render.screen import Span
     from allotment.usage.device import DeviceUsage
-    from allotment.usage.rollup import NodePool
+    from allotment.usage.rollup import PoolOnNode
     from allotment.usage.summary import Summary
 
 
-class Kind(Enum):
+class DeviceSign(Enum):
     """What a person tells apart at a glance, in the order of the legend: sign, colour, word."""
 
     USED = ("█", "yellow", "used")
@@ -42,25 +42,33 @@ class Kind(Enum):
         return self.value[2]
 
 
-def kind_of(device: DeviceUsage) -> Kind:
+def kind_of(device: DeviceUsage) -> DeviceSign:
     """What a device looks like."""
     match device.state:
         case DeviceState.AVAILABLE:
-            return Kind.FREE
+            return DeviceSign.FREE
         case DeviceState.PARTIALLY_ALLOCATED:
-            return Kind.PARTLY
+            return DeviceSign.PARTLY
         case DeviceState.ALLOCATED:
-            return Kind.SHARED if any(each.share_id is not None for each in device.allocations) else Kind.USED
+            return (
+                DeviceSign.SHARED
+                if any(each.share_id is not None for each in device.allocations)
+                else DeviceSign.USED
+            )
         case DeviceState.UNAVAILABLE:
-            return _OBSTACLES.get(device.reason, Kind.BLOCKED)
+            return _OBSTACLES.get(device.reason, DeviceSign.BLOCKED)
         case DeviceState.UNKNOWN:
-            return Kind.UNKNOWN
+            return DeviceSign.UNKNOWN
 
 
-_OBSTACLES = {TAINTED: Kind.TAINTED, POOL_INVALID: Kind.BROKEN, POOL_INCOMPLETE: Kind.BROKEN}
+_OBSTACLES = {
+    TAINTED: DeviceSign.TAINTED,
+    POOL_INVALID: DeviceSign.BROKEN,
+    POOL_INCOMPLETE: DeviceSign.BROKEN,
+}
 
 
-def cells(pools: Sequence[NodePool], room: int) -> list[Span]:
+def cells(pools: Sequence[PoolOnNode], room: int) -> list[Span]:
     """The devices of some pools, a gap between two pools; counted where they need more than ``room``."""
     if room_for(pools) <= room and all(len(pool.devices) == pool.summary.total for pool in pools):
         spans: list[Span] = []
@@ -68,38 +76,38 @@ def cells(pools: Sequence[NodePool], room: int) -> list[Span]:
             spans += [(" ", "")] if spans else []
             spans += [kind_of(device).sign for device in pool.devices]
         return _joined(spans)
-    found: Counter[Kind] = Counter()
+    found: Counter[DeviceSign] = Counter()
     for pool in pools:
         found += _kinds(pool)
     return _counted(found)
 
 
-def room_for(pools: Sequence[NodePool]) -> int:
+def room_for(pools: Sequence[PoolOnNode]) -> int:
     """How many signs it takes."""
     return sum(pool.summary.total for pool in pools) + max(len(pools) - 1, 0)
 
 
-def _kinds(pool: NodePool) -> Counter[Kind]:
+def _kinds(pool: PoolOnNode) -> Counter[DeviceSign]:
     """Of a pool whose devices cannot be seen, the published counts tell."""
     if pool.devices or not pool.summary.total:
         return Counter(map(kind_of, pool.devices))
     return Counter(dict(_published(pool.summary, known=pool.hidden is not None)))
 
 
-def _published(summary: Summary, *, known: bool) -> Mapping[Kind, int]:
+def _published(summary: Summary, *, known: bool) -> Mapping[DeviceSign, int]:
     if not known:
-        return {Kind.USED: summary.allocated, Kind.UNKNOWN: summary.total - summary.allocated}
+        return {DeviceSign.USED: summary.allocated, DeviceSign.UNKNOWN: summary.total - summary.allocated}
     return {
-        Kind.USED: summary.allocated - summary.partially_allocated,
-        Kind.PARTLY: summary.partially_allocated,
-        Kind.FREE: summary.available,
-        Kind.BLOCKED: summary.unavailable,
+        DeviceSign.USED: summary.allocated - summary.partially_allocated,
+        DeviceSign.PARTLY: summary.partially_allocated,
+        DeviceSign.FREE: summary.available,
+        DeviceSign.BLOCKED: summary.unavailable,
     }
 
 
-def _counted(found: Counter[Kind]) -> list[Span]:
+def _counted(found: Counter[DeviceSign]) -> list[Span]:
     spans: list[Span] = []
-    for kind in Kind:
+    for kind in DeviceSign:
         if found[kind] > 0:
             spans += [(" ", "")] if spans else []
             spans.append((f"{kind.sign[0]}{found[kind]}", kind.sign[1]))

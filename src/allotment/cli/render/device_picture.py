@@ -9,18 +9,18 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum
 
-from allotment.allocator.counters import Counters, Plan
+from allotment.allocator.counters import Counters, CounterTable
 from allotment.allocator.errors import AllocationError
 from allotment.allocator.ledger import Ledger
-from allotment.allocator.pool import Device, DeviceID, Pool, PoolID
+from allotment.allocator.pool import DeviceID, Pool, PooledDevice, PoolID
 from allotment.allocator.taint import blocking_taint
 from allotment.api.quantity import Quantity
-from allotment.insight.placement.placing import Placement
+from allotment.insight.placement.placing import PlacementRun
 
 SEVERAL = "several nodes"
 
 
-class State(Enum):
+class CellState(Enum):
     """A device's state: its mark, what that means, and its style on a terminal."""
 
     FREE = (".", "free", "green")
@@ -47,12 +47,12 @@ class PoolPicture:
     """The devices of a pool in order, or why it has none."""
 
     name: str
-    devices: list[tuple[str, State]] = field(default_factory=list)
+    devices: list[tuple[str, CellState]] = field(default_factory=list)
     shared: int = 0  # how many of them are in use by shares, and may have some left
     flaw: str = ""
 
 
-def pictures(placement: Placement) -> dict[str, list[PoolPicture]]:
+def pictures(placement: PlacementRun) -> dict[str, list[PoolPicture]]:
     """Pools by where they are, each pool of a place once."""
     places: dict[str, dict[PoolID, PoolPicture]] = {}
     for node in placement.cluster.nodes:
@@ -77,17 +77,17 @@ def pictures(placement: Placement) -> dict[str, list[PoolPicture]]:
     return {place: list(pools.values()) for place, pools in places.items()}
 
 
-def _by_reach(pool: Pool) -> tuple[list[Device], list[Device]]:
+def _by_reach(pool: Pool) -> tuple[list[PooledDevice], list[PooledDevice]]:
     """The devices of one node, and those that several nodes reach."""
-    bound: list[Device] = []
-    reached: list[Device] = []
+    bound: list[PooledDevice] = []
+    reached: list[PooledDevice] = []
     for device in pool.devices:
         own = device.slice.spec.node_name or device.spec.node_name
         (bound if own else reached).append(device)
     return bound, reached
 
 
-def _draw(pool: Pool, devices: Sequence[Device], placement: Placement) -> PoolPicture:
+def _draw(pool: Pool, devices: Sequence[PooledDevice], placement: PlacementRun) -> PoolPicture:
     if pool.incomplete:
         flaw = f"incomplete: {pool.slices} of {pool.announced} slices, so nothing of it is used"
         return PoolPicture(str(pool.id), flaw=flaw)
@@ -99,7 +99,7 @@ def _draw(pool: Pool, devices: Sequence[Device], placement: Placement) -> PoolPi
     return PoolPicture(str(pool.id), shown, shared)
 
 
-def _label(device: Device, placement: Placement) -> str:
+def _label(device: PooledDevice, placement: PlacementRun) -> str:
     """The name and, of a shared device, how much of it is taken."""
     taken = placement.after.consumed(device.id)
     amounts = [
@@ -110,19 +110,19 @@ def _label(device: Device, placement: Placement) -> str:
     return f"{device.id.device} ({', '.join(amounts)})" if amounts else device.id.device
 
 
-def _state(device: Device, blocked: Set[DeviceID], placement: Placement) -> State:
+def _state(device: PooledDevice, blocked: Set[DeviceID], placement: PlacementRun) -> CellState:
     after = placement.after.holders(device.id)
     if after:
         before = placement.before.holders(device.id)
-        return State.NEW if set(after) - set(before) else State.USED
+        return CellState.NEW if set(after) - set(before) else CellState.USED
     if blocking_taint(device.spec.taints, ()) is not None:
-        return State.TAINTED
-    return State.BLOCKED if device.id in blocked else State.FREE
+        return CellState.TAINTED
+    return CellState.BLOCKED if device.id in blocked else CellState.FREE
 
 
 def _blocked(pool: Pool, ledger: Ledger) -> Set[DeviceID]:
     """Devices that nobody holds, but for which too little is left of the counters or locks they draw on."""
-    plan = Plan([pool], pool.devices)
+    plan = CounterTable([pool], pool.devices)
     in_use = sum(1 << at for at, device in enumerate(pool.devices) if ledger.holders(device.id))
     counters = Counters(plan, in_use, ledger, grouped=True)
     blocked = set()

@@ -12,11 +12,11 @@ from allotment.api.codec import to_builtins
 from allotment.api.text import printable_json
 from allotment.cli.render.allocation_table import sentence
 from allotment.insight.manifest_cluster import Name
-from allotment.insight.placement.placing import Decision, Placement
+from allotment.insight.placement.placing import NeedOutcome, PlacementRun
 from allotment.insight.placement.rejections import Rejection
 
 
-def as_document(placement: Placement, *, explain: bool) -> dict[str, Any]:
+def as_document(placement: PlacementRun, *, explain: bool) -> dict[str, Any]:
     """A List of all claims, with ``notAllocated`` beside the items."""
     names = dict.fromkeys([*placement.cluster.claims])
     document: dict[str, Any] = {
@@ -29,7 +29,7 @@ def as_document(placement: Placement, *, explain: bool) -> dict[str, Any]:
     return document
 
 
-def _claim(placement: Placement, name: Name) -> dict[str, Any]:
+def _claim(placement: PlacementRun, name: Name) -> dict[str, Any]:
     claim = to_builtins(placement.cluster.claims[name])
     _drop_nameless(claim.get("status", {}))
     written = placement.cluster.written.get(name)
@@ -51,7 +51,7 @@ def _drop_nameless(status: dict[str, Any]) -> None:
         status["reservedFor"] = users
 
 
-def _refusal(decision: Decision, explain: bool) -> dict[str, Any]:
+def _refusal(decision: NeedOutcome, explain: bool) -> dict[str, Any]:
     kind, _, name = decision.need.who.partition(" ")
     return {
         kind: name,

@@ -9,7 +9,7 @@ from allotment.api.text import plural
 from allotment.cli.render.allocation_table import GROUPS_SHOWN, show_rejection
 from allotment.cli.render.claim_text import device_row, show_problems
 from allotment.insight.explain.document import worded
-from allotment.insight.explain.explanation import BEGINNINGS, Explanation, State
+from allotment.insight.explain.explanation import BEGINNINGS, Explanation, Outlook
 from allotment.insight.placement.rejections import folded
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from allotment.insight.placement.rejections import Rejection
 
 _STYLES = {
-    State.PLACED: "bold green",
-    State.ENDED: "bold",
-    State.FITS: "bold green",
-    State.MAY_FIT: "bold yellow",
-    State.WAITS: "bold yellow",
-    State.NOWHERE: "bold red",
+    Outlook.PLACED: "bold green",
+    Outlook.ENDED: "bold",
+    Outlook.FITS: "bold green",
+    Outlook.MAY_FIT: "bold yellow",
+    Outlook.WAITS: "bold yellow",
+    Outlook.NOWHERE: "bold red",
 }
 
 
@@ -32,7 +32,7 @@ def show_explanation(told: Explanation, screen: Screen, *, wide: bool) -> None:
     screen.line(subject, f" {BEGINNINGS.get(told.state, '')}{told.reason}")
     if told.said and told.said != told.reason:
         screen.line(("its condition says: ", "dim"), told.said)
-    if told.hidden is not None and told.state is not State.MAY_FIT:
+    if told.hidden is not None and told.state is not Outlook.MAY_FIT:
         screen.line(_sentence(str(told.hidden)))
     if told.devices:
         screen.heading("Devices")

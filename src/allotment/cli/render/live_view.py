@@ -20,7 +20,7 @@ import click
 from allotment.cli.render.keys import keys_of
 from allotment.cli.render.terminal import opened
 from allotment.cli.render.top_frame import Frame, Setting, frame
-from allotment.cli.render.top_view import View, pressed
+from allotment.cli.render.top_view import TopView, pressed
 from allotment.daemons.ending import told_to_end
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class LiveView:
     def __init__(self, name: str, interval: float, look: Look, alarm: Callable[[], str]) -> None:
         self._name, self._interval = name, interval
         self._look, self._alarm = look, alarm
-        self._view = View()
+        self._view = TopView()
         self._frame = Frame([], {}, ())
         self._wake = asyncio.Event()
 
@@ -73,7 +73,7 @@ class LiveView:
 
     def _pressed(self, data: bytes) -> None:
         if not data:  # the terminal is gone
-            self._view = pressed(View(), "q", {})
+            self._view = pressed(TopView(), "q", {})
         for key in keys_of(data):
             self._view = pressed(self._view, key, self._frame.extents)
         self._wake.set()

@@ -8,16 +8,23 @@ from typing import TYPE_CHECKING, Any
 from allotment.allocator.constraint import elements_of
 from allotment.api.codec import to_builtins
 from allotment.api.resource import DeviceAttribute
-from allotment.autoscaler.catalogue.catalogue_summary import Line, applied_to, assortment, money, roots, says
+from allotment.autoscaler.catalogue.catalogue_summary import (
+    SummaryLine,
+    applied_to,
+    assortment,
+    money,
+    roots,
+    says,
+)
 from allotment.autoscaler.catalogue.overlay_status import conditions
 from allotment.cli.render.screen import Cell, Screen
 
 if TYPE_CHECKING:
     from allotment.autoscaler.catalogue.machine import Devices, Machine
-    from allotment.autoscaler.catalogue.overlays import Evaluation, Finding
+    from allotment.autoscaler.catalogue.overlays import OverlaidCatalogue, OverlayFinding
 
 
-def show(found: Evaluation, screen: Screen, *, wide: bool, each: bool) -> None:
+def show(found: OverlaidCatalogue, screen: Screen, *, wide: bool, each: bool) -> None:
     """Overlays, what is wrong with them, and machines: of a type in one line, or with ``wide`` each offering. With ``each`` of
     the devices."""
     for note in found.notes:
@@ -43,7 +50,7 @@ def show(found: Evaluation, screen: Screen, *, wide: bool, each: bool) -> None:
 # --- overlays ---
 
 
-def _overlay(finding: Finding) -> list[Cell]:
+def _overlay(finding: OverlayFinding) -> list[Cell]:
     spec = finding.overlay.spec
     valid = conditions(finding)[0]
     ready: Cell = ("yes", "green") if valid.status == "True" else (f"no ({valid.reason})", "red")
@@ -56,7 +63,7 @@ def _overlay(finding: Finding) -> list[Cell]:
     ]
 
 
-def _show_problems(found: Evaluation, screen: Screen) -> None:
+def _show_problems(found: OverlaidCatalogue, screen: Screen) -> None:
     broken = [each for each in found.findings.values() if each.errors or each.conflicts]
     if broken:
         screen.heading(f"What cannot be applied ({len(broken)})")
@@ -69,7 +76,7 @@ def _show_problems(found: Evaluation, screen: Screen) -> None:
 # --- machines ---
 
 
-def _machines(line: Line) -> list[Cell]:
+def _machines(line: SummaryLine) -> list[Cell]:
     first = line.machines[0]
     lowest, highest = line.prices
     price = money(lowest) if lowest == highest else f"{money(lowest)} to {money(highest)}"
@@ -149,7 +156,7 @@ def _reach(spec: Any) -> str:
 # --- for programs ---
 
 
-def document(found: Evaluation) -> dict[str, Any]:
+def document(found: OverlaidCatalogue) -> dict[str, Any]:
     """Everything, with the devices of each machine as they were written."""
     applied = applied_to(found)
     return {
@@ -159,7 +166,7 @@ def document(found: Evaluation) -> dict[str, Any]:
     }
 
 
-def _overlay_document(finding: Finding) -> dict[str, Any]:
+def _overlay_document(finding: OverlayFinding) -> dict[str, Any]:
     valid = conditions(finding)[0]
     return {
         "name": finding.overlay.metadata.name,

@@ -19,13 +19,13 @@ from allotment.cli.render.usage_table import (
 from allotment.insight.absent import absent
 from allotment.insight.usage_document import UNKNOWN, node_pool_document, pool_id_document
 from allotment.usage.names import pool_object_name
-from allotment.usage.rollup import NodePool, NodeUsage
+from allotment.usage.rollup import NodeUsage, PoolOnNode
 
 if TYPE_CHECKING:
     from allotment.cli.render.screen import Screen
-    from allotment.insight.snapshot import Seen
+    from allotment.insight.snapshot import Snapshot
     from allotment.insight.usage_document import Document
-    from allotment.usage.inventory import Finding
+    from allotment.usage.inventory import PoolFinding
     from allotment.usage.pool import PoolUsage
 
 _LABEL = 13
@@ -39,7 +39,7 @@ def field(screen: Screen, label: str, value: str, *, indent: int = 0, style: str
 # --- a pool ---
 
 
-def named_pools(seen: Seen, name: str) -> list[PoolUsage]:
+def named_pools(seen: Snapshot, name: str) -> list[PoolUsage]:
     """The pools that a name may mean. Raises Failure if there are none."""
     pools, objects = seen.pools(), _object_names(seen)
     found = [
@@ -53,7 +53,7 @@ def named_pools(seen: Seen, name: str) -> list[PoolUsage]:
     return found
 
 
-def _object_names(seen: Seen) -> dict[PoolID, str]:
+def _object_names(seen: Snapshot) -> dict[PoolID, str]:
     return {
         PoolID(pool.spec.driver, pool.spec.pool_name): pool.metadata.name for pool in seen.of(ResourcePool)
     }
@@ -64,7 +64,7 @@ def _object_name(id: PoolID, known: dict[PoolID, str]) -> str:
     return known.get(id) or pool_object_name(id)
 
 
-def show_pool(pool: PoolUsage, seen: Seen, screen: Screen, *, wide: bool) -> None:
+def show_pool(pool: PoolUsage, seen: Snapshot, screen: Screen, *, wide: bool) -> None:
     field(screen, "Name", _object_name(pool.id, _object_names(seen)))
     field(screen, "Driver", pool.driver)
     field(screen, "Pool", pool.pool_name)
@@ -97,7 +97,7 @@ def show_pool(pool: PoolUsage, seen: Seen, screen: Screen, *, wide: bool) -> Non
         )
 
 
-def _show_finding(screen: Screen, label: str, finding: Finding) -> None:
+def _show_finding(screen: Screen, label: str, finding: PoolFinding) -> None:
     reason = f" ({finding.reason})" if finding.reason else ""
     yes, style = ("yes", "green") if finding.holds else ("no", "red")
     field(screen, label, f"{yes}{reason}: {finding.message}", style=style)
@@ -106,13 +106,13 @@ def _show_finding(screen: Screen, label: str, finding: Finding) -> None:
 # --- a node ---
 
 
-def named_node(seen: Seen, name: str) -> NodeUsage:
+def named_node(seen: Snapshot, name: str) -> NodeUsage:
     """The devices of a node. Raises Failure if neither the node nor a device of it is to be seen."""
     pools = seen.pools()
     if seen.sees(ResourceSlice):
         usage = seen.usage.node(name)
     else:
-        mine = [NodePool(p.id, p.devices, p.summary, p.hidden) for p in pools if p.node_name == name]
+        mine = [PoolOnNode(p.id, p.devices, p.summary, p.hidden) for p in pools if p.node_name == name]
         usage = NodeUsage(name, tuple(mine))
     nodes = {node.metadata.name for node in seen.of(Node)}
     if name not in nodes and not usage.pools:
@@ -120,7 +120,7 @@ def named_node(seen: Seen, name: str) -> NodeUsage:
     return usage
 
 
-def show_node(usage: NodeUsage, seen: Seen, screen: Screen, *, wide: bool) -> None:
+def show_node(usage: NodeUsage, seen: Snapshot, screen: Screen, *, wide: bool) -> None:
     """The seed's section, and the devices below each pool."""
     field(screen, "Name", usage.name)
     state, style = _node_state(usage.name, seen)
@@ -153,7 +153,7 @@ def show_node(usage: NodeUsage, seen: Seen, screen: Screen, *, wide: bool) -> No
             screen.line(words)
 
 
-def _node_state(name: str, seen: Seen) -> tuple[str, str]:
+def _node_state(name: str, seen: Snapshot) -> tuple[str, str]:
     if not seen.sees(Node):
         return UNKNOWN, ""
     node = next((each for each in seen.of(Node) if each.metadata.name == name), None)
@@ -165,7 +165,7 @@ def _node_state(name: str, seen: Seen) -> tuple[str, str]:
     return words + cordoned, "green" if ready == "True" and not cordoned else "yellow"
 
 
-def node_document(usage: NodeUsage, seen: Seen) -> Document:
+def node_document(usage: NodeUsage, seen: Snapshot) -> Document:
     return {
         "node": usage.name,
         "exists": any(each.metadata.name == usage.name for each in seen.of(Node))

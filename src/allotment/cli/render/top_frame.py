@@ -14,15 +14,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.text import plural, printable
-from allotment.cli.render.device_cell import Kind, cells, room_for
-from allotment.cli.render.top_view import Extent, Part, Sort
+from allotment.cli.render.device_cell import DeviceSign, cells, room_for
+from allotment.cli.render.top_view import Extent, Sort, TopPart
 from allotment.cli.render.usage_table import allocated_words, parts, problem
 from allotment.insight.usage_document import UNKNOWN
-from allotment.usage.rollup import NodePool
+from allotment.usage.rollup import PoolOnNode
 
 if TYPE_CHECKING:
     from allotment.cli.render.screen import Span
-    from allotment.cli.render.top_view import View
+    from allotment.cli.render.top_view import TopView
     from allotment.insight.overview import NodeView, Overview
     from allotment.insight.waiting_pods import WaitingPod
     from allotment.usage.pool import PoolUsage
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Line = list["Span"]
 
-_SHARES = {Part.NODES: 2, Part.PENDING: 1, Part.POOLS: 1}
+_SHARES = {TopPart.NODES: 2, TopPart.PENDING: 1, TopPart.POOLS: 1}
 _NAME = 40  # columns of a name
 _GRID_NAME = 24
 _GAP = 2
@@ -51,7 +51,7 @@ class Frame:
     """``lines`` are at most as many and as wide as asked for. ``pods`` are those that wait and are on it."""
 
     lines: list[Line]
-    extents: Mapping[Part, Extent]
+    extents: Mapping[TopPart, Extent]
     pods: Sequence[str]
 
 
@@ -64,7 +64,7 @@ class Setting:
     alarm: str = ""
 
 
-def frame(overview: Overview, view: View, setting: Setting, width: int, height: int | None) -> Frame:
+def frame(overview: Overview, view: TopView, setting: Setting, width: int, height: int | None) -> Frame:
     """``height`` None: all of every list, and no keys."""
     head = _head(overview, setting, width)
     if view.help:
@@ -74,12 +74,12 @@ def frame(overview: Overview, view: View, setting: Setting, width: int, height: 
     room = None if height is None else max(height - len(head) - len(foot) - len(lists), 0)
     given = _given(lists, view.focus, room)
     body: list[Line] = []
-    extents: dict[Part, Extent] = {}
+    extents: dict[TopPart, Extent] = {}
     pods: Sequence[str] = ()
     for part, each in lists.items():
         shown = each.draw(given[part], view)
         extents[part] = shown.extent
-        if part is Part.PENDING:
+        if part is TopPart.PENDING:
             pods = shown.names
         body += [_title(part, each, shown, view), *shown.lines]
     if height is not None:
@@ -114,11 +114,11 @@ def _head(overview: Overview, setting: Setting, width: int) -> list[Line]:
 def _bar(summary: Summary, room: int) -> list[Span]:
     """Used, partly used, free, unavailable and unknown devices as parts of a line; something is never drawn as nothing."""
     kinds = (
-        (Kind.USED, summary.allocated - summary.partially_allocated),
-        (Kind.PARTLY, summary.partially_allocated),
-        (Kind.BLOCKED, summary.unavailable),
-        (Kind.UNKNOWN, summary.unknown),
-        (Kind.FREE, summary.available),
+        (DeviceSign.USED, summary.allocated - summary.partially_allocated),
+        (DeviceSign.PARTLY, summary.partially_allocated),
+        (DeviceSign.BLOCKED, summary.unavailable),
+        (DeviceSign.UNKNOWN, summary.unknown),
+        (DeviceSign.FREE, summary.available),
     )
     left, spans = room, list["Span"]()
     rest = summary.total
@@ -129,7 +129,7 @@ def _bar(summary: Summary, room: int) -> list[Span]:
     return spans
 
 
-def _foot(view: View) -> Line:
+def _foot(view: TopView) -> Line:
     if view.typing is not None:
         return [("/", "bold"), (view.filter, ""), ("▏", "bold"), ("  Enter keeps it, Esc leaves it", "dim")]
     line: Line = [(f"only with “{printable(view.filter)}”  ", "bold")] if view.filter else []
@@ -144,7 +144,7 @@ def _help(overview: Overview) -> list[Line]:
     lines: list[Line] = [[], [("KEYS", "bold")]]
     lines += [[(f"  {key:{width}}  ", "bold"), (words, "")] for key, words in _KEYS]
     lines += [[], [("DEVICES", "bold")]]
-    lines += [[("  ", ""), kind.sign, (f"  {kind.words}", "")] for kind in Kind]
+    lines += [[("  ", ""), kind.sign, (f"  {kind.words}", "")] for kind in DeviceSign]
     lines.append([("  █12 ░4", ""), ("  twelve used and four free, where there is no room for each", "dim")])
     if overview.notes:
         lines += [[], [("NOTES", "bold")], *([(f"  {printable(note)}", "")] for note in overview.notes)]
@@ -166,14 +166,14 @@ class _Shown:
 class _List:
     """One list. ``need`` is how many lines it takes; ``draw`` makes those that are seen, for so many of them."""
 
-    part: Part
+    part: TopPart
     count: int  # how many things it has
     words: str
     need: int
-    draw: Callable[[int, View], _Shown]
+    draw: Callable[[int, TopView], _Shown]
 
 
-def _lists(overview: Overview, view: View, setting: Setting, width: int) -> dict[Part, _List]:
+def _lists(overview: Overview, view: TopView, setting: Setting, width: int) -> dict[TopPart, _List]:
     text = view.filter.lower()
     nodes = [node for node in overview.nodes if node.mentions(text)] if text else list(overview.nodes)
     pods = [pod for pod in overview.pending if text in f"{pod} {pod.reason}".lower()]
@@ -182,23 +182,25 @@ def _lists(overview: Overview, view: View, setting: Setting, width: int) -> dict
     ]
     nodes.sort(key=_node_order(view.sort))
     pools.sort(key=_pool_order(view.sort))
-    legend = "  ".join(f"{kind.sign[0]} {kind.words}" for kind in Kind if kind is not Kind.UNKNOWN)
+    legend = "  ".join(
+        f"{kind.sign[0]} {kind.words}" for kind in DeviceSign if kind is not DeviceSign.UNKNOWN
+    )
     return {
-        Part.NODES: _List(
-            Part.NODES, len(nodes), legend, len(nodes), lambda room, view: _nodes(nodes, room, view, width)
+        TopPart.NODES: _List(
+            TopPart.NODES, len(nodes), legend, len(nodes), lambda room, view: _nodes(nodes, room, view, width)
         ),
-        Part.PENDING: _List(
-            Part.PENDING, len(pods), "pods without a node, and why",
+        TopPart.PENDING: _List(
+            TopPart.PENDING, len(pods), "pods without a node, and why",
             sum(len(_pod(pod, setting.now, width)) for pod in pods[:200]) + len(pods[200:]),
             lambda room, view: _pods(pods, room, view, setting.now, width),
         ),
-        Part.POOLS: _List(
-            Part.POOLS, len(pools), "", len(pools), lambda room, view: _pools(pools, room, view, width)
+        TopPart.POOLS: _List(
+            TopPart.POOLS, len(pools), "", len(pools), lambda room, view: _pools(pools, room, view, width)
         ),
     }  # fmt: skip
 
 
-def _given(lists: Mapping[Part, _List], focus: Part, room: int | None) -> dict[Part, int]:
+def _given(lists: Mapping[TopPart, _List], focus: TopPart, room: int | None) -> dict[TopPart, int]:
     """How many lines each gets: what it needs, else its share, and what others leave, the one in focus first."""
     if room is None:
         return {part: each.need for part, each in lists.items()}
@@ -210,7 +212,7 @@ def _given(lists: Mapping[Part, _List], focus: Part, room: int | None) -> dict[P
     return given
 
 
-def _title(part: Part, each: _List, shown: _Shown, view: View) -> Line:
+def _title(part: TopPart, each: _List, shown: _Shown, view: TopView) -> Line:
     focused = part is view.focus
     line: Line = [(f"{part.value.upper()} {each.count}", "bold reverse" if focused else "bold")]
     if shown.extent.last:
@@ -219,7 +221,9 @@ def _title(part: Part, each: _List, shown: _Shown, view: View) -> Line:
     return [*line, (f"  {each.words}", "dim")] if each.words else line
 
 
-def _window(items: Sequence[Any], room: int, view: View, part: Part) -> tuple[Sequence[Any], Extent, int]:
+def _window(
+    items: Sequence[Any], room: int, view: TopView, part: TopPart
+) -> tuple[Sequence[Any], Extent, int]:
     extent = Extent(min(room, len(items)), len(items))
     first = view.offset(part, extent)
     return items[first : first + room], extent, first
@@ -228,11 +232,11 @@ def _window(items: Sequence[Any], room: int, view: View, part: Part) -> tuple[Se
 # --- nodes ---
 
 
-def _nodes(nodes: Sequence[NodeView], room: int, view: View, width: int) -> _Shown:
+def _nodes(nodes: Sequence[NodeView], room: int, view: TopView, width: int) -> _Shown:
     across = _across(nodes, width) if len(nodes) > room else 1
     if across > 1:
         return _grid(nodes, room, view, width, across)
-    seen, extent, first = _window(nodes, room, view, Part.NODES)
+    seen, extent, first = _window(nodes, room, view, TopPart.NODES)
     name = min(max([len(node.name) for node in nodes], default=0), _NAME, width // 3)
     counts = [_counts(node.usage.summary, node.usage.hidden) for node in seen]
     wide = max(map(len, counts), default=0)
@@ -256,11 +260,11 @@ def _grid_widths(nodes: Sequence[NodeView]) -> tuple[int, int]:
     return name, min(max([room_for(node.usage.pools) for node in nodes], default=0), 3 * _GRID_NAME)
 
 
-def _grid(nodes: Sequence[NodeView], room: int, view: View, width: int, across: int) -> _Shown:
+def _grid(nodes: Sequence[NodeView], room: int, view: TopView, width: int, across: int) -> _Shown:
     """Several nodes a line."""
     name, signs = _grid_widths(nodes)
     rows = range(0, len(nodes), across)
-    starts, extent, first = _window(rows, room, view, Part.NODES)
+    starts, extent, first = _window(rows, room, view, TopPart.NODES)
     lines: list[Line] = []
     for start in starts:
         line: Line = []
@@ -274,13 +278,13 @@ def _grid(nodes: Sequence[NodeView], room: int, view: View, width: int, across: 
 # --- pods that wait ---
 
 
-def _pods(pods: Sequence[WaitingPod], room: int, view: View, now: datetime, width: int) -> _Shown:
+def _pods(pods: Sequence[WaitingPod], room: int, view: TopView, now: datetime, width: int) -> _Shown:
     """Scrolled pod by pod; a sentence that is long takes lines of its own."""
     last, left = len(pods), room
     while last > 0 and left >= (need := len(_pod(pods[last - 1], now, width))):
         last, left = last - 1, left - need
     extent = Extent(max(len(pods) - last, 1), len(pods))
-    first = view.offset(Part.PENDING, extent)
+    first = view.offset(TopPart.PENDING, extent)
     lines: list[Line] = []
     names: list[str] = []
     for pod in pods[first:]:
@@ -316,8 +320,8 @@ def age(since: str, now: datetime) -> str:
 # --- pools ---
 
 
-def _pools(pools: Sequence[PoolUsage], room: int, view: View, width: int) -> _Shown:
-    seen, extent, first = _window(pools, room, view, Part.POOLS)
+def _pools(pools: Sequence[PoolUsage], room: int, view: TopView, width: int) -> _Shown:
+    seen, extent, first = _window(pools, room, view, TopPart.POOLS)
     name = min(max([len(pool.pool_name) for pool in pools], default=0), _NAME, width // 4)
     driver = min(max([len(pool.driver) for pool in pools], default=0), _NAME, width // 4)
     counts = [_counts(pool.summary, pool.hidden) for pool in seen]
@@ -325,7 +329,7 @@ def _pools(pools: Sequence[PoolUsage], room: int, view: View, width: int) -> _Sh
     signs = max(min(max([pool.summary.total for pool in pools], default=0), width // 4), 1)
     lines: list[Line] = []
     for pool, count in zip(seen, counts, strict=True):
-        whole = NodePool(pool.id, pool.devices, pool.summary, pool.hidden)
+        whole = PoolOnNode(pool.id, pool.devices, pool.summary, pool.hidden)
         line: Line = [
             (_cut(pool.pool_name, name).ljust(name + _GAP), "red" if pool.broken else ""),
             (_cut(pool.driver, driver).ljust(driver + _GAP), "dim"),

@@ -14,7 +14,7 @@ E = TypeVar("E", bound=Enum)
 _FILTER_MAX = 100
 
 
-class Part(Enum):
+class TopPart(Enum):
     """The lists, from top to bottom."""
 
     NODES = "nodes"
@@ -45,23 +45,23 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TopView:
     """``offsets`` are the first rows that are shown. While somebody types a filter, ``typing`` is what it was before."""
 
     filter: str = ""
     sort: Sort = Sort.NAME
-    focus: Part = Part.NODES
-    offsets: Mapping[Part, int] = field(default_factory=dict)
+    focus: TopPart = TopPart.NODES
+    offsets: Mapping[TopPart, int] = field(default_factory=dict)
     help: bool = False
     typing: str | None = None
     ended: bool = False
 
-    def offset(self, part: Part, extent: Extent) -> int:
+    def offset(self, part: TopPart, extent: Extent) -> int:
         """Where a list begins, never beyond its end: it may have become shorter."""
         return min(self.offsets.get(part, 0), extent.last)
 
 
-def pressed(view: View, key: str, extents: Mapping[Part, Extent]) -> View:
+def pressed(view: TopView, key: str, extents: Mapping[TopPart, Extent]) -> TopView:
     """The view after a key. ``extents`` are those of what is on the screen; other keys change nothing."""
     if view.typing is not None:
         return _typed(view, key)
@@ -84,7 +84,7 @@ def pressed(view: View, key: str, extents: Mapping[Part, Extent]) -> View:
             return _scrolled(view, key, extents.get(view.focus, Extent(0, 0)))
 
 
-def _typed(view: View, key: str) -> View:
+def _typed(view: TopView, key: str) -> TopView:
     match key:
         case "enter":
             return replace(view, typing=None)
@@ -98,7 +98,7 @@ def _typed(view: View, key: str) -> View:
             return view
 
 
-def _scrolled(view: View, key: str, extent: Extent) -> View:
+def _scrolled(view: TopView, key: str, extent: Extent) -> TopView:
     now, page = view.offset(view.focus, extent), max(extent.shown - 1, 1)
     places = {
         "up": now - 1,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from allotment.usage.allocation import AllocationInfo
     from allotment.usage.device import DeviceUsage
     from allotment.usage.pool import PoolUsage
-    from allotment.usage.rollup import NodePool
+    from allotment.usage.rollup import PoolOnNode
 
 _BAR = 16
 _HOLDERS = 3
@@ -72,7 +72,7 @@ def _row(pool: PoolUsage, *, bars: bool, partly: bool, wide: bool) -> list[Cell]
     return [*row, (problem(pool, wide=wide), "red" if pool.broken else "yellow")]
 
 
-def partly_free_words(pool: PoolUsage | NodePool) -> str:
+def partly_free_words(pool: PoolUsage | PoolOnNode) -> str:
     """How many devices are in use in part, and what is left of them: ``1 (bandwidth 60G of 100G left)``."""
     if not pool.devices or pool.hidden is None:
         return str(pool.summary.partially_allocated) if pool.hidden is not None else UNKNOWN

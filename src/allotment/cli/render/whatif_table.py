@@ -10,18 +10,24 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.text import few, plural
-from allotment.autoscaler.scenario.step_outcome import Turn
+from allotment.autoscaler.scenario.step_outcome import PodFate
 from allotment.cli.render.plan_table import devices_cell
 from allotment.cli.render.screen import Cell, Screen
 from allotment.usage.summary import NOTHING, Summary
 
 if TYPE_CHECKING:
-    from allotment.autoscaler.scenario.scenario import Scenario
-    from allotment.autoscaler.scenario.step_outcome import Census, Outcome, PodChange, Use, Waits
+    from allotment.autoscaler.scenario.scenario import CheckedScenario
+    from allotment.autoscaler.scenario.step_outcome import (
+        ClusterCounts,
+        DevicesInUse,
+        Outcome,
+        PodChange,
+        Waits,
+    )
 
 _SHOWN = 20
 """Pods of one step that are named, unless all are asked for."""
-_STYLES = {Turn.PLACED: "green", Turn.MOVED: "cyan", Turn.LOST: "red", Turn.GONE: "dim"}
+_STYLES = {PodFate.PLACED: "green", PodFate.MOVED: "cyan", PodFate.LOST: "red", PodFate.GONE: "dim"}
 
 
 class Report:
@@ -36,7 +42,7 @@ class Report:
     def ok(self) -> bool:
         return all(each.ok for each in self._seen)
 
-    def begin(self, scenario: Scenario, notes: Iterable[str]) -> None:
+    def begin(self, scenario: CheckedScenario, notes: Iterable[str]) -> None:
         for note in notes:
             self._screen.line((f"note: {note}", "dim"))
         if scenario.name:
@@ -102,7 +108,7 @@ class Report:
 
     def _row(self, change: PodChange) -> list[Cell]:
         node = change.after or change.before
-        if change.turn is Turn.MOVED and change.before != change.after:
+        if change.turn is PodFate.MOVED and change.before != change.after:
             node = f"{change.before} → {change.after}"
         devices = devices_cell(change.devices, wide=self._wide)
         return [(str(change.turn), _STYLES[change.turn]), change.pod, node, devices]
@@ -146,7 +152,7 @@ def _alike(reasons: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return found
 
 
-def _counts(census: Census) -> str:
+def _counts(census: ClusterCounts) -> str:
     runs, waits = ("runs" if census.running == 1 else "run"), ("waits" if census.pending == 1 else "wait")
     pods = f"{plural(census.running, 'pod')} {runs}, {census.pending} {waits}"
     used = (
@@ -171,7 +177,7 @@ def _steps(numbers: Sequence[str]) -> str:
 # --- for programs ---
 
 
-def document(scenario: Scenario, outcomes: Sequence[Outcome], notes: Sequence[str]) -> dict[str, Any]:
+def document(scenario: CheckedScenario, outcomes: Sequence[Outcome], notes: Sequence[str]) -> dict[str, Any]:
     first, *steps = outcomes
     return {
         "scenario": scenario.name,
@@ -225,7 +231,7 @@ def _change(change: PodChange) -> dict[str, Any]:
     }
 
 
-def _use(use: Use) -> dict[str, Any]:
+def _use(use: DevicesInUse) -> dict[str, Any]:
     return {"before": _summary(use.before), "after": _summary(use.after)}
 
 

@@ -14,7 +14,7 @@ from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.simulation import Simulation, start_simulation
-from allotment.client.form import Resource
+from allotment.client.form import ResourcePath
 from allotment.client.informers import Informers
 from allotment.controllers.claims.claim_users import claim_name
 from allotment.scheduler.config.configuration import DEFAULT, Configuration
@@ -38,7 +38,7 @@ class FollowedCluster:
     def __init__(
         self,
         informers: Informers,
-        places: Mapping[type[ApiStruct], Resource],
+        places: Mapping[type[ApiStruct], ResourcePath],
         configuration: Configuration = DEFAULT,
     ) -> None:
         self._simulation = start_simulation((), configuration=configuration, claim_name=claim_name)

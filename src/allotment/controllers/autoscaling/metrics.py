@@ -11,17 +11,17 @@ from prometheus_client.registry import Collector
 
 from allotment.api.autoscaling import CAPACITY_TYPE, INSTANCE_TYPE, NODE_GROUP, NODE_POOL, ZONE, NodeClaim
 from allotment.autoscaler.catalogue.machine import Machine
-from allotment.autoscaler.catalogue.node_claims import State, machine_of, state_of
+from allotment.autoscaler.catalogue.node_claims import ClaimProgress, machine_of, state_of
 from allotment.client.informer import Informer
 from allotment.controllers.machines.market import Market
 
 _BUCKETS = (0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _KIND = (INSTANCE_TYPE, ZONE, CAPACITY_TYPE, NODE_POOL, NODE_GROUP)
 """Labels by which claims ask for the same machine; who launches has written them."""
-_RUNNING = (State.LAUNCHED, State.REGISTERED, State.INITIALIZED, State.GOING)
+_RUNNING = (ClaimProgress.LAUNCHED, ClaimProgress.REGISTERED, ClaimProgress.INITIALIZED, ClaimProgress.GOING)
 
 
-class Numbers:
+class AutoscalingMetrics:
     """Without a registry of the process they are counted all the same, and shown to nobody."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
@@ -69,7 +69,7 @@ class Numbers:
         self._saved.inc(max(0.0, float(saved)))
 
 
-class Costs(Collector):
+class HourlyCosts(Collector):
     """What the machines that run cost an hour, by pool or group."""
 
     def __init__(self, claims: Informer[NodeClaim], market: Market, registry: CollectorRegistry) -> None:

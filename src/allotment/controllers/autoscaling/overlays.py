@@ -13,9 +13,9 @@ from allotment.api.autoscaling import NodeGroup, NodeOverlay, NodePool
 from allotment.api.codec import to_builtins
 from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.autoscaler.catalogue.overlay_status import conditions
-from allotment.autoscaler.catalogue.overlays import Finding, evaluate
+from allotment.autoscaler.catalogue.overlays import OverlayFinding, evaluate
 from allotment.client.client import Client, Collection
-from allotment.client.form import Obj, Resource, Typed
+from allotment.client.form import Obj, ResourcePath, Typed
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, real_time, stamp
@@ -33,9 +33,9 @@ class Overlays:
         informers: Informers,
         catalogue: Catalogue,
         *,
-        place: Resource,
-        pools: Resource | None = None,
-        groups: Resource | None = None,
+        place: ResourcePath,
+        pools: ResourcePath | None = None,
+        groups: ResourcePath | None = None,
         now: Now = real_time,
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
@@ -44,7 +44,7 @@ class Overlays:
         self._pools = informers.at(pools, NodePool) if pools is not None else None
         self._groups = informers.at(groups, NodeGroup) if groups is not None else None
         self._catalogue, self._now = catalogue, now
-        self._findings: Mapping[str, Finding] | None = None
+        self._findings: Mapping[str, OverlayFinding] | None = None
         self._seen.on_change(self._changed)
         if self._pools is not None:
             self._pools.on_change(self._changed)
@@ -84,7 +84,7 @@ class Overlays:
         if wanted != present:
             await self._overlays.change(overlay, {"status": {"conditions": wanted}}, subresource="status")
 
-    def _found(self) -> Mapping[str, Finding]:
+    def _found(self) -> Mapping[str, OverlayFinding]:
         if self._findings is None:
             catalogue = self._catalogue.with_pools(
                 self._pools.all() if self._pools is not None else (),

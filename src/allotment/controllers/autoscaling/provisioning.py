@@ -22,20 +22,26 @@ from datetime import datetime
 from allotment.api.autoscaling import INSTANCE_TYPE, NODE_GROUP, ZONE, NodeClaim
 from allotment.api.core import Pod
 from allotment.api.status import AlreadyExists, StatusError
-from allotment.autoscaler.catalogue.node_claims import INITIALIZED, LAUNCHED, State, condition, state_of
-from allotment.autoscaler.provision.launch import Decision, Launch, decide
+from allotment.autoscaler.catalogue.node_claims import (
+    INITIALIZED,
+    LAUNCHED,
+    ClaimProgress,
+    condition,
+    state_of,
+)
+from allotment.autoscaler.provision.launch import Launch, LaunchDecision, decide
 from allotment.autoscaler.simulate.forkable_cluster import key_of
 from allotment.autoscaler.simulate.pending_pods import pending, wants_machine
-from allotment.autoscaler.solver.covering import USUAL, Effort
+from allotment.autoscaler.solver.covering import USUAL, SolverEffort
 from allotment.client.client import Client, Collection
-from allotment.client.form import Resource, Typed
+from allotment.client.form import ResourcePath, Typed
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.transport import Disconnected
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.autoscaling.batch import Batch
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
-from allotment.controllers.autoscaling.metrics import Numbers
+from allotment.controllers.autoscaling.metrics import AutoscalingMetrics
 from allotment.controllers.autoscaling.patience import Patience
 from allotment.controllers.clock import Now, left, real_time
 from allotment.controllers.controller import Again
@@ -66,10 +72,10 @@ class Provisioning:
         cluster: FollowedCluster,
         market: Market,
         *,
-        place: Resource,
-        numbers: Numbers,
+        place: ResourcePath,
+        numbers: AutoscalingMetrics,
         batch: Batch | None = None,
-        effort: Effort = USUAL,
+        effort: SolverEffort = USUAL,
         now: Now = real_time,
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
@@ -94,7 +100,7 @@ class Provisioning:
             self._look()
 
     def _claim_changed(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
-        settled = new is None or state_of(new) in (State.FAILED, State.INITIALIZED)
+        settled = new is None or state_of(new) in (ClaimProgress.FAILED, ClaimProgress.INITIALIZED)
         if settled and (old is None or new is None or state_of(old) is not state_of(new)):
             self._look()
 
@@ -133,7 +139,7 @@ class Provisioning:
 
     # --- what to launch ---
 
-    def _decide(self, pods: Sequence[Pod], now: datetime) -> Decision:
+    def _decide(self, pods: Sequence[Pod], now: datetime) -> LaunchDecision:
         began = time.perf_counter()
         simulation, claims = self._cluster.at(now.timestamp()), self._seen.all()
         decision = decide(
@@ -178,7 +184,7 @@ class Provisioning:
 
     # --- what to say ---
 
-    def _tell(self, decision: Decision, pods: dict[str, Pod]) -> None:
+    def _tell(self, decision: LaunchDecision, pods: dict[str, Pod]) -> None:
         for pod, words in decision.told():
             self._say(pod, EventType.NORMAL, "TriggeredScaleUp", words)
         refused = self._refused()
@@ -196,7 +202,7 @@ class Provisioning:
 
     def _refused(self) -> str:
         """What could not be launched a short while ago."""
-        failed = [each for each in self._seen.all() if state_of(each) is State.FAILED]
+        failed = [each for each in self._seen.all() if state_of(each) is ClaimProgress.FAILED]
         told = {words for each in failed if (words := _failure(each))}
         more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
         return f"; could not be had: {', '.join(sorted(told)[:_NAMED])}{more}" if told else ""

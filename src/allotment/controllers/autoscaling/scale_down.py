@@ -26,7 +26,7 @@ from allotment.api.cron import seconds
 from allotment.api.status import Conflict, NotFound
 from allotment.autoscaler.catalogue.node_claims import (
     INITIALIZED,
-    State,
+    ClaimProgress,
     condition,
     machine_of,
     node_name,
@@ -35,14 +35,14 @@ from allotment.autoscaler.catalogue.node_claims import (
 from allotment.autoscaler.consolidate.consolidation import MODEST, NOTHING, Consolidation, consolidate
 from allotment.autoscaler.provision.launch import launch_of, to_be_had, unavailable
 from allotment.autoscaler.simulate.expected_machines import expect
-from allotment.autoscaler.solver.covering import Effort
+from allotment.autoscaler.solver.covering import SolverEffort
 from allotment.client.client import Client, Collection
-from allotment.client.form import Resource, Typed
+from allotment.client.form import ResourcePath, Typed
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.autoscaling.followed_cluster import FollowedCluster
-from allotment.controllers.autoscaling.metrics import Numbers
+from allotment.controllers.autoscaling.metrics import AutoscalingMetrics
 from allotment.controllers.clock import Now, moment, real_time
 from allotment.controllers.controller import Again
 from allotment.controllers.machines.market import Market
@@ -81,9 +81,9 @@ class ScaleDown:
         cluster: FollowedCluster,
         market: Market,
         *,
-        place: Resource,
-        numbers: Numbers,
-        effort: Effort = MODEST,
+        place: ResourcePath,
+        numbers: AutoscalingMetrics,
+        effort: SolverEffort = MODEST,
         settle: float = SETTLE_SECONDS,
         pause: float = PAUSE_SECONDS,
         now: Now = real_time,
@@ -136,7 +136,7 @@ class ScaleDown:
         wait = self._rest - now.timestamp()
         if wait > 0:
             return Again(wait, "it was looked at a moment ago")
-        if not any(state_of(each) is State.INITIALIZED for each in claims):
+        if not any(state_of(each) is ClaimProgress.INITIALIZED for each in claims):
             return None
         if any(state_of(each).is_coming for each in claims):
             self._found = None
@@ -152,7 +152,7 @@ class ScaleDown:
         candidates = {
             node_name(each): self._since(each)
             for each in claims
-            if state_of(each) is State.INITIALIZED and not self._waits_for_pods(each, now)
+            if state_of(each) is ClaimProgress.INITIALIZED and not self._waits_for_pods(each, now)
         }
         found = self._consolidate(candidates, now)
         if not found.gone:
@@ -221,7 +221,7 @@ class ScaleDown:
 
     def _unfinished(self, claim: NodeClaim) -> bool:
         """Whether a claim replaces others that are still there."""
-        return any(state_of(each) is State.INITIALIZED for each in self._replaced(claim))
+        return any(state_of(each) is ClaimProgress.INITIALIZED for each in self._replaced(claim))
 
     def _replaced(self, claim: NodeClaim) -> list[NodeClaim]:
         names = claim.metadata.annotations.get(REPLACES, "").split(",")
@@ -245,8 +245,10 @@ class ScaleDown:
     async def _finish(self, exchange: Sequence[NodeClaim], now: datetime) -> Again | None:
         """The replacements are ready, or will never be."""
         going = {old.metadata.name: old for each in exchange for old in self._replaced(each)}
-        candidates = {node_name(each): 0.0 for each in going.values() if state_of(each) is State.INITIALIZED}
-        ready = all(state_of(each) is State.INITIALIZED for each in exchange)
+        candidates = {
+            node_name(each): 0.0 for each in going.values() if state_of(each) is ClaimProgress.INITIALIZED
+        }
+        ready = all(state_of(each) is ClaimProgress.INITIALIZED for each in exchange)
         found = self._consolidate(candidates, now) if ready else None
         if found is None or {each.node for each in found.gone} != candidates.keys() or found.machines:
             self._discouraged = now.timestamp() + DISCOURAGED_SECONDS

@@ -54,7 +54,7 @@ _MOST_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleaseClaim:
     """Remove the reservations of these uids and, if it says so, the allocation."""
 
     uids: tuple[str, ...]
@@ -62,7 +62,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DropClaim:
     """Delete the claim: the pod it was made for is done."""
 
 
@@ -73,7 +73,7 @@ class Unprotect:
     finalizers: tuple[str, ...]
 
 
-Step = Release | Delete | Unprotect
+Step = ReleaseClaim | DropClaim | Unprotect
 
 
 def next_step(claim: ResourceClaim, gone: Collection[str], *, owner_done: bool) -> Step | None:
@@ -88,18 +88,18 @@ def next_step(claim: ResourceClaim, gone: Collection[str], *, owner_done: bool) 
     if deleted and protected and not used and not (others and allocated):
         return Unprotect(others)
     if deleted and protected and not used:
-        return Release(ended, deallocate=True)
+        return ReleaseClaim(ended, deallocate=True)
     if owner_done and not used and not deleted:
-        return Delete()
+        return DropClaim()
     if ended:
-        return Release(ended, deallocate=protected and not used and not claims.stays_allocated(claim))
+        return ReleaseClaim(ended, deallocate=protected and not used and not claims.stays_allocated(claim))
     return None
 
 
 # --- the shell ---
 
 
-class Standing(Enum):
+class UserState(Enum):
     """What the copies say about a user of a claim."""
 
     HERE = "here"
@@ -155,7 +155,7 @@ class ClaimRelease:
             return
         if new.status.reserved_for:
             users = new.status.reserved_for
-            worth = any(self._standing(user, new) is not Standing.HERE for user in users)
+            worth = any(self._standing(user, new) is not UserState.HERE for user in users)
         else:
             worth = next_step(new, (), owner_done=self._owner_done(new)) is not None
         if worth:
@@ -190,14 +190,14 @@ class ClaimRelease:
     async def _take(self, step: Step, claim: ResourceClaim) -> ResourceClaim | None:
         """The claim after the step; None where its next change will bring it back."""
         match step:
-            case Release(uids, deallocate):
+            case ReleaseClaim(uids, deallocate):
                 status: Obj = {"reservedFor": [{"$patch": "delete", "uid": user} for user in uids]}
                 if deallocate:
                     status["allocation"] = None
                 return await self._claims.change(
                     claim, {"status": status}, type_=PatchType.STRATEGIC, subresource="status"
                 )
-            case Delete():
+            case DropClaim():
                 await self._claims.remove(claim)
             case Unprotect(finalizers):
                 await self._claims.change(claim, {"metadata": {"finalizers": list(finalizers) or None}})
@@ -208,25 +208,25 @@ class ClaimRelease:
         ended = set()
         for consumer in claim.status.reserved_for:
             standing = self._standing(consumer, claim)
-            if standing is Standing.UNKNOWN and not await self._is_there(consumer, claim.metadata.namespace):
-                standing = Standing.GONE
-            if standing is Standing.GONE and not self._used_by_members(consumer, claim):
+            if standing is UserState.UNKNOWN and not await self._is_there(consumer, claim.metadata.namespace):
+                standing = UserState.GONE
+            if standing is UserState.GONE and not self._used_by_members(consumer, claim):
                 ended.add(consumer.uid)
         return ended
 
-    def _standing(self, consumer: ResourceClaimConsumerReference, claim: ResourceClaim) -> Standing:
+    def _standing(self, consumer: ResourceClaimConsumerReference, claim: ResourceClaim) -> UserState:
         namespace = claim.metadata.namespace
         if claims.for_pod(consumer):
             pod = self._pods.get(consumer.name, namespace)
             if pod is not None and pod.metadata.uid == consumer.uid:
-                return Standing.GONE if claims.is_done(pod) else Standing.HERE
-            return Standing.GONE if consumer.uid in self._gone else Standing.UNKNOWN
+                return UserState.GONE if claims.is_done(pod) else UserState.HERE
+            return UserState.GONE if consumer.uid in self._gone else UserState.UNKNOWN
         if claims.for_group(consumer) and self._groups is not None:
             group = self._groups.get(consumer.name, namespace)
             if group is not None and group["metadata"]["uid"] == consumer.uid:
-                return Standing.HERE
-            return Standing.GONE if consumer.uid in self._gone else Standing.UNKNOWN
-        return Standing.HERE  # of a kind that we know nothing of: never ours to remove
+                return UserState.HERE
+            return UserState.GONE if consumer.uid in self._gone else UserState.UNKNOWN
+        return UserState.HERE  # of a kind that we know nothing of: never ours to remove
 
     async def _is_there(self, consumer: ResourceClaimConsumerReference, namespace: str) -> bool:
         live = self._live_pods if claims.for_pod(consumer) else self._live_groups

@@ -18,7 +18,7 @@ from allotment.api.alpha2 import ResourceClass
 from allotment.api.claim_marks import EXTENDED, POD_CLAIM_NAME
 from allotment.api.conversion.v1alpha2 import CARRIER
 from allotment.api.resource import ResourceClaim
-from allotment.client.form import Resource, resource_of
+from allotment.client.form import ResourcePath, resource_of
 from allotment.client.informers import Informers
 
 _UPSTREAM = "dynamic_resource_allocation"
@@ -86,7 +86,7 @@ class SemanticNumbers(Collector):
         registry: CollectorRegistry,
         is_served: Callable[[str, str], bool],
         *,
-        classes: Resource = _CLASSES,
+        classes: ResourcePath = _CLASSES,
     ) -> None:
         self._classes = informers.at(classes, ResourceClass)
         self._claims = informers.of(ResourceClaim)

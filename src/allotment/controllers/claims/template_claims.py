@@ -54,7 +54,7 @@ TEMPLATE = "claim template"
 _TAKEN_SECONDS = 30.0
 
 
-class Key(NamedTuple):
+class OwnerKey(NamedTuple):
     """A pod or a pod group."""
 
     kind: str
@@ -63,14 +63,14 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class TemplateOwner:
     """A pod or a pod group, as far as it matters here.
 
     ``wanted`` are the templates by entry; ``shared`` the names of the group's claims by entry, as far as they are known;
     ``recorded`` is what its status says: an entry without a name needs no claim.
     """
 
-    key: Key
+    key: OwnerKey
     api_version: str
     uid: str
     wanted: Mapping[str, str]
@@ -102,7 +102,7 @@ class TemplateClaims:
         groups: bool = True,
         creations: ClaimCreations | None = None,
     ) -> None:
-        self.queue: WorkQueue[Key] = WorkQueue()
+        self.queue: WorkQueue[OwnerKey] = WorkQueue()
         self._recorder = recorder
         self._creations = creations
         self._claims = client.plain(API_VERSION, "resourceclaims")
@@ -115,8 +115,8 @@ class TemplateClaims:
         self._pods = informers.of(Pod)
         self._templates = informers.plain(API_VERSION, "resourceclaimtemplates")
         self._groups = informers.plain(SCHEDULING, "podgroups") if groups else None
-        self._made: OwnWrites[Key] = OwnWrites(self._seen)
-        self._told = {"Pod": OwnWrites[Key](self._pods)}
+        self._made: OwnWrites[OwnerKey] = OwnWrites(self._seen)
+        self._told = {"Pod": OwnWrites[OwnerKey](self._pods)}
         if self._groups is not None:
             self._told["PodGroup"] = OwnWrites(self._groups)
         self._follow()
@@ -167,9 +167,9 @@ class TemplateClaims:
             return
         owner = controller_of(old)
         if owner is not None and (claims.is_pod(owner) or claims.is_group(owner)):
-            self.queue.add(Key(owner.kind, old.metadata.namespace, owner.name))
+            self.queue.add(OwnerKey(owner.kind, old.metadata.namespace, owner.name))
 
-    def _lacks(self, owner: Owner, *, first: bool) -> bool:
+    def _lacks(self, owner: TemplateOwner, *, first: bool) -> bool:
         """Whether something can be done for an owner now. Of a template that is missing it is told at first sight, and not
         at each change that others make to it afterwards."""
         if any(owner.recorded.get(entry) != name for entry, name in owner.shared.items()):
@@ -180,7 +180,7 @@ class TemplateClaims:
             if not self._has(owner, entry)
         )
 
-    def _has(self, owner: Owner, entry: str) -> bool:
+    def _has(self, owner: TemplateOwner, entry: str) -> bool:
         """Whether the status names a claim for an entry, and that claim is there and the owner's."""
         if entry not in owner.recorded:
             return False
@@ -192,7 +192,7 @@ class TemplateClaims:
 
     # --- one owner ---
 
-    async def reconcile(self, key: Key) -> Again | None:
+    async def reconcile(self, key: OwnerKey) -> Again | None:
         await self._seen.synced()
         await self._templates.synced()
         await self._made.seen(key)
@@ -215,14 +215,14 @@ class TemplateClaims:
         await self._record(owner, names)
         return again
 
-    def _find(self, key: Key) -> Owner | None:
+    def _find(self, key: OwnerKey) -> TemplateOwner | None:
         if key.kind == "Pod":
             pod = self._pods.get(key.name, key.namespace)
             return None if pod is None else self._pod(pod)
         group = None if self._groups is None else self._groups.get(key.name, key.namespace)
         return None if group is None else _group(group)
 
-    async def _make(self, owner: Owner, entry: str, template: str) -> str | None:
+    async def _make(self, owner: TemplateOwner, entry: str, template: str) -> str | None:
         """The name of the claim for an entry, which now exists; None if the template does not."""
         for claim in self._seen.by(CONTROLLED, owner.uid):
             if claim.metadata.annotations.get(POD_CLAIM_NAME) == entry:
@@ -243,7 +243,7 @@ class TemplateClaims:
         self._made.wrote(owner.key, made["metadata"]["resourceVersion"])
         return name
 
-    async def _template(self, owner: Owner, name: str) -> Obj | None:
+    async def _template(self, owner: TemplateOwner, name: str) -> Obj | None:
         found = self._templates.get(name, owner.key.namespace)
         if found is None:
             try:
@@ -252,7 +252,7 @@ class TemplateClaims:
                 return None
         return found
 
-    async def _create(self, claim: Obj, owner: Owner, entry: str) -> Obj:
+    async def _create(self, claim: Obj, owner: TemplateOwner, entry: str) -> Obj:
         try:
             made = await self._claims.create(claim, owner.key.namespace)
         except AlreadyExists:
@@ -265,7 +265,7 @@ class TemplateClaims:
         self._count(True, claim)
         return made
 
-    async def _existing(self, owner: Owner, name: str) -> Obj:
+    async def _existing(self, owner: TemplateOwner, name: str) -> Obj:
         """The claim that has our name, if it is the owner's."""
         found = await self._claims.get(name, owner.key.namespace)
         theirs = plain_controller_of(found)
@@ -276,7 +276,7 @@ class TemplateClaims:
             "delete it, and one will be made"
         )
 
-    async def _record(self, owner: Owner, names: Mapping[str, str]) -> None:
+    async def _record(self, owner: TemplateOwner, names: Mapping[str, str]) -> None:
         news = [
             {"name": entry, "resourceClaimName": name}
             for entry, name in sorted(names.items())
@@ -294,7 +294,7 @@ class TemplateClaims:
         )
         self._told[owner.key.kind].wrote(owner.key, written.version)
 
-    def _tell(self, owner: Owner, message: str) -> None:
+    def _tell(self, owner: TemplateOwner, message: str) -> None:
         self._recorder.tell(owner.subject(), EventType.WARNING, REASON, message)
 
     def _count(self, succeeded: bool, claim: Obj) -> None:
@@ -303,7 +303,7 @@ class TemplateClaims:
 
     # --- owners ---
 
-    def _pod(self, pod: Pod) -> Owner | None:
+    def _pod(self, pod: Pod) -> TemplateOwner | None:
         """None for pods that need no claims from templates (any more), and for members of a group that is not known yet."""
         meta = pod.metadata
         if meta.deletion_timestamp is not None or claims.is_done(pod):
@@ -325,10 +325,12 @@ class TemplateClaims:
             common = [entry for entry, template in wanted.items() if ours.get(entry) == template]
             shared = {entry: known[entry] or "" for entry in common if known.get(entry)}
             wanted = {entry: template for entry, template in wanted.items() if entry not in common}
-        return Owner(Key("Pod", meta.namespace, meta.name), "v1", meta.uid, wanted, shared, recorded)
+        return TemplateOwner(
+            OwnerKey("Pod", meta.namespace, meta.name), "v1", meta.uid, wanted, shared, recorded
+        )
 
 
-def manifest(owner: Owner, entry: str, template: Obj) -> Obj:
+def manifest(owner: TemplateOwner, entry: str, template: Obj) -> Obj:
     """The claim for an entry of its owner, as it is to be created."""
     spec: Obj = template.get("spec") or {}
     given = spec.get("metadata") or {}
@@ -349,13 +351,13 @@ def manifest(owner: Owner, entry: str, template: Obj) -> Obj:
     }
 
 
-def _group(group: Obj) -> Owner | None:
+def _group(group: Obj) -> TemplateOwner | None:
     meta = group["metadata"]
     wanted = _entries(group)
     if meta.get("deletionTimestamp") or not wanted:
         return None
-    key = Key("PodGroup", meta["namespace"], meta["name"])
-    return Owner(key, SCHEDULING, meta["uid"], wanted, {}, _recorded(group))
+    key = OwnerKey("PodGroup", meta["namespace"], meta["name"])
+    return TemplateOwner(key, SCHEDULING, meta["uid"], wanted, {}, _recorded(group))
 
 
 def _entries(group: Obj) -> dict[str, str]:

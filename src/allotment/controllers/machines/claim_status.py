@@ -8,7 +8,7 @@ from allotment.api.autoscaling import READY, NodeClaim
 from allotment.api.codec import to_builtins
 from allotment.autoscaler.catalogue.node_claims import INITIALIZED, LAUNCHED, REGISTERED
 from allotment.client.client import Client, Collection
-from allotment.client.form import Obj, Resource, Typed
+from allotment.client.form import Obj, ResourcePath, Typed
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.controllers.clock import Now, stamp
 from allotment.controllers.conditions import holds, put
@@ -21,7 +21,7 @@ _LONGEST = 1024
 class ClaimStatus:
     """What is written into claims, and said about them."""
 
-    def __init__(self, client: Client, place: Resource, recorder: Recorder, now: Now) -> None:
+    def __init__(self, client: Client, place: ResourcePath, recorder: Recorder, now: Now) -> None:
         self.claims = Collection(client, place, Typed(NodeClaim))
         self._recorder, self._now = recorder, now
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from allotment.api.autoscaling import NODE_GROUP, NodeClaim, NodeGroup
 from allotment.api.core import Node
 from allotment.autoscaler.catalogue.machine import Machine
-from allotment.autoscaler.catalogue.node_claims import State, state_of
+from allotment.autoscaler.catalogue.node_claims import ClaimProgress, state_of
 from allotment.client.client import Collection
 from allotment.client.form import Typed
 from allotment.client.work_queue import WorkQueue
@@ -26,7 +26,7 @@ PREFIX = "nodegroup://"
 REMOVED = "allotment.dev/remove"
 """Annotation of a node: it is to go, and not another one of its group."""
 _BY_GROUP = "machines: group"
-_WANTING = (State.LAUNCHING, State.LAUNCHED)
+_WANTING = (ClaimProgress.LAUNCHING, ClaimProgress.LAUNCHED)
 
 
 class _Fleets:
@@ -86,7 +86,8 @@ class GroupProvider:
         found = {
             each.metadata.uid: each.status.provider_id
             for each in self._fleets.claims.all()
-            if (each.status.provider_id or "").startswith(PREFIX) and state_of(each) is not State.GOING
+            if (each.status.provider_id or "").startswith(PREFIX)
+            and state_of(each) is not ClaimProgress.GOING
         }
         for node in self._fleets.members.all():
             uid = node.metadata.annotations.get(CLAIMED_BY)

@@ -17,7 +17,12 @@ from allotment.api.quantity import Quantity
 from allotment.api.resource import ResourceSlice
 from allotment.autoscaler.catalogue.machine import Machine, trees_of
 from allotment.autoscaler.catalogue.node_claims import AS_PREDICTED, drivers_of, foreseen, node_name
-from allotment.autoscaler.catalogue.prediction import Difference, awaited, differences, tree_differences
+from allotment.autoscaler.catalogue.prediction import (
+    PredictionDifference,
+    awaited,
+    differences,
+    tree_differences,
+)
 from allotment.autoscaler.simulate.forkable_cluster import Slice
 from allotment.client.form import Obj
 
@@ -26,20 +31,20 @@ _CLIPPED = 200
 """So many differences are told in words, and so much of each; the others are counted."""
 
 
-class Obstacle(NamedTuple):
+class NotReady(NamedTuple):
     """Why a node is not ready yet."""
 
     reason: str
     message: str
 
 
-def obstacle(claim: NodeClaim, node: Node, published: Sequence[Slice]) -> Obstacle | None:
+def obstacle(claim: NodeClaim, node: Node, published: Sequence[Slice]) -> NotReady | None:
     if not any(each.type == "Ready" and each.status == "True" for each in node.status.conditions):
-        return Obstacle("NodeNotReady", "the node does not say that it is ready")
+        return NotReady("NodeNotReady", "the node does not say that it is ready")
     present = {(each.key, each.effect) for each in node.spec.taints}
     starting = sorted({each.key for each in claim.spec.startup_taints if (each.key, each.effect) in present})
     if starting:
-        return Obstacle("StartupTaintsExist", f"the node still has the taints {', '.join(starting)}")
+        return NotReady("StartupTaintsExist", f"the node still has the taints {', '.join(starting)}")
     zero = Quantity.parse("0")
     promised = claim.status.allocatable  # without what devices serve: nodes do not have that
     absent = [
@@ -48,10 +53,10 @@ def obstacle(claim: NodeClaim, node: Node, published: Sequence[Slice]) -> Obstac
         if min(amount, promised.get(name, zero)) > zero == node.status.allocatable.get(name, zero)
     ]
     if absent:
-        return Obstacle("ResourceNotRegistered", f"the node does not have {', '.join(sorted(absent))} yet")
+        return NotReady("ResourceNotRegistered", f"the node does not have {', '.join(sorted(absent))} yet")
     drivers = awaited(drivers_of(claim), *apart(published))
     if drivers:
-        return Obstacle("DevicesNotPublished", f"{', '.join(drivers)} has not published all devices yet")
+        return NotReady("DevicesNotPublished", f"{', '.join(drivers)} has not published all devices yet")
     return None
 
 
@@ -63,14 +68,14 @@ def apart(published: Sequence[Slice]) -> tuple[list[ResourceSlice], list[NodeRes
     )
 
 
-class Verdict(NamedTuple):
+class PredictionCondition(NamedTuple):
     """The condition, and what it is about."""
 
     condition: Obj
-    differences: Sequence[Difference]
+    differences: Sequence[PredictionDifference]
 
 
-def compared(claim: NodeClaim, machine: Machine | None, published: Sequence[Slice]) -> Verdict:
+def compared(claim: NodeClaim, machine: Machine | None, published: Sequence[Slice]) -> PredictionCondition:
     """Whether a node that is ready has the devices that were predicted, of the drivers that were waited for."""
     drivers = set(drivers_of(claim))
     if not drivers:
@@ -89,7 +94,9 @@ def compared(claim: NodeClaim, machine: Machine | None, published: Sequence[Slic
     return _verdict("False", "DevicesDiffer", f"{told}{more}", found)
 
 
-def _verdict(status: str, reason: str, message: str, found: Sequence[Difference] = ()) -> Verdict:
-    return Verdict(
+def _verdict(
+    status: str, reason: str, message: str, found: Sequence[PredictionDifference] = ()
+) -> PredictionCondition:
+    return PredictionCondition(
         {"type": AS_PREDICTED, "status": status, "reason": reason, "message": message}, tuple(found)
     )

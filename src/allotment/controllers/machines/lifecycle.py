@@ -38,14 +38,14 @@ from allotment.autoscaler.catalogue.node_claims import (
     LAUNCHED,
     REGISTERED,
     TERMINATION,
-    State,
+    ClaimProgress,
     condition,
     state_of,
 )
 from allotment.autoscaler.catalogue.prediction import published_by
 from allotment.autoscaler.simulate.forkable_cluster import Slice
 from allotment.client.client import Client
-from allotment.client.form import Obj, Resource
+from allotment.client.form import Obj, ResourcePath
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder
 from allotment.client.transport import Disconnected
@@ -81,7 +81,7 @@ _BY_MARK, _BY_NODE = "machines: mark", "machines: node"
 _CHOICE = (INSTANCE_TYPE, ZONE, CAPACITY_TYPE, NODE_POOL, NODE_GROUP)
 
 
-class Machines:
+class MachineLifecycle:
     """The reconciler; keys are names of claims."""
 
     name = "machines"
@@ -94,8 +94,8 @@ class Machines:
         provider: Provider,
         market: Market,
         *,
-        place: Resource,
-        trees: Resource | None = None,
+        place: ResourcePath,
+        trees: ResourcePath | None = None,
         numbers: MachineNumbers | None = None,
         now: Now = real_time,
     ) -> None:
@@ -150,7 +150,7 @@ class Machines:
     def _market_changed(self) -> None:
         self._due.clear()
         for claim in self._claims.all():
-            if state_of(claim) is State.LAUNCHING:
+            if state_of(claim) is ClaimProgress.LAUNCHING:
                 self.queue.add(claim.metadata.name)
 
     def _wake(self, mark: str, *, going: bool = False) -> None:
@@ -165,19 +165,19 @@ class Machines:
         if claim is None:
             return None
         match state_of(claim):
-            case State.GOING:
+            case ClaimProgress.GOING:
                 if TERMINATION not in claim.metadata.finalizers:
                     return None
                 return await self._depart(claim)
-            case State.LAUNCHING:
+            case ClaimProgress.LAUNCHING:
                 return await self._launch(claim)
-            case State.FAILED:
+            case ClaimProgress.FAILED:
                 return await self._bury(claim)
-            case State.LAUNCHED:
+            case ClaimProgress.LAUNCHED:
                 return await self._register(claim)
-            case State.REGISTERED:
+            case ClaimProgress.REGISTERED:
                 return await self._initialise(claim)
-            case State.INITIALIZED:
+            case ClaimProgress.INITIALIZED:
                 return await self._look_after(claim)
 
     # --- launching ---

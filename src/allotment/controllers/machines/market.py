@@ -11,7 +11,7 @@ from allotment.autoscaler.catalogue.catalogue import Catalogue
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.autoscaler.catalogue.node_claims import machine_of
 from allotment.autoscaler.catalogue.overlays import evaluate
-from allotment.client.form import Resource
+from allotment.client.form import ResourcePath
 from allotment.client.informers import Informers
 
 
@@ -26,9 +26,9 @@ class Market:
         informers: Informers,
         catalogue: Catalogue,
         *,
-        pools: Resource | None = None,
-        groups: Resource | None = None,
-        overlays: Resource | None = None,
+        pools: ResourcePath | None = None,
+        groups: ResourcePath | None = None,
+        overlays: ResourcePath | None = None,
     ) -> None:
         self._catalogue = catalogue
         self._machines: tuple[Machine, ...] | None = None

@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from allotment.api.autoscaling import NodeClaim
-from allotment.autoscaler.catalogue.node_claims import State, state_of
+from allotment.autoscaler.catalogue.node_claims import ClaimProgress, state_of
 from allotment.client.informer import Informer
 
 _BUCKETS = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0)
@@ -47,7 +47,7 @@ class MachineNumbers(Collector):
             registry.register(self)
 
     def collect(self) -> Iterable[Metric]:
-        counts = {state.value: 0 for state in State}
+        counts = {state.value: 0 for state in ClaimProgress}
         for claim in self._claims.all():
             counts[state_of(claim).value] += 1
         family = GaugeMetricFamily(

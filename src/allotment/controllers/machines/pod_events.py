@@ -10,7 +10,7 @@ from datetime import datetime
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node, Pod
 from allotment.client.client import Client, Collection
-from allotment.client.form import Resource, Typed
+from allotment.client.form import ResourcePath, Typed
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.clock import Now, moment, real_time, stamp
@@ -27,7 +27,7 @@ class PodEvents:
     name = "machine-pod-events"
 
     def __init__(
-        self, client: Client, informers: Informers, *, place: Resource, now: Now = real_time
+        self, client: Client, informers: Informers, *, place: ResourcePath, now: Now = real_time
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
         self._now = now

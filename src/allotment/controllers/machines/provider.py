@@ -27,7 +27,7 @@ from typing import Protocol, runtime_checkable
 from allotment.api.autoscaling import NodeClaim
 from allotment.autoscaler.catalogue.machine import Machine
 from allotment.client.client import Client
-from allotment.client.form import Resource
+from allotment.client.form import ResourcePath
 from allotment.client.informers import Informers
 from allotment.controllers.clock import Now, real_time
 from allotment.controllers.controller import Reconciler
@@ -84,9 +84,9 @@ class Surroundings:
     client: Client
     informers: Informers
     market: Market
-    claims: Resource
-    groups: Resource | None = None
-    trees: Resource | None = None
+    claims: ResourcePath
+    groups: ResourcePath | None = None
+    trees: ResourcePath | None = None
     now: Now = real_time
 
 

@@ -29,7 +29,7 @@ from allotment.api.resource import Device, DeviceAttribute, ResourceSlice
 from allotment.api.status import AlreadyExists, NotFound
 from allotment.api.unknown_attribute import UnknownAttribute
 from allotment.autoscaler.catalogue.machine import Machine, trees_of
-from allotment.autoscaler.catalogue.node_claims import LAUNCHED, State, condition, foreseen, state_of
+from allotment.autoscaler.catalogue.node_claims import LAUNCHED, ClaimProgress, condition, foreseen, state_of
 from allotment.client.client import Collection
 from allotment.client.form import Typed
 from allotment.client.work_queue import WorkQueue
@@ -75,7 +75,9 @@ class SimulatedProvider:
 
     async def machines(self) -> Sequence[Running]:
         ids = {
-            each.status.provider_id or "" for each in self._claims.all() if state_of(each) is not State.GOING
+            each.status.provider_id or ""
+            for each in self._claims.all()
+            if state_of(each) is not ClaimProgress.GOING
         }
         ids |= {node.spec.provider_id or "" for node in self._nodes.all()}
         return [Running(id, id.removeprefix(PREFIX)) for id in sorted(ids) if id.startswith(PREFIX)]
@@ -106,7 +108,7 @@ class SimulatedMachines:
         nodes = self._nodes.of(id)
         if nodes:
             return await self._publish(claim, nodes[0])
-        if state_of(claim) is State.REGISTERED:
+        if state_of(claim) is ClaimProgress.REGISTERED:
             return None  # somebody has pulled the plug
         launched = condition(claim, LAUNCHED)
         since = launched.last_transition_time if launched is not None else None
@@ -141,7 +143,7 @@ class SimulatedMachines:
         """Takes away the taints that a node starts with, as the daemons would for which they wait."""
         starting = {(taint.key, taint.effect) for taint in claim.spec.startup_taints}
         kept = [taint for taint in node.spec.taints if (taint.key, taint.effect) not in starting]
-        if len(kept) < len(node.spec.taints) and state_of(claim) is State.REGISTERED:
+        if len(kept) < len(node.spec.taints) and state_of(claim) is ClaimProgress.REGISTERED:
             await self._client_nodes.change(node, {"spec": {"taints": plain_taints(kept)}})
 
 

@@ -11,26 +11,26 @@ from typing import NamedTuple
 from allotment.api.autoscaling import NODE_GROUP, NODE_POOL, NodeClaim, NodeGroup, NodePool
 from allotment.api.core import Node
 from allotment.api.quantity import Quantity
-from allotment.autoscaler.catalogue.node_claims import State, node_name, state_of
+from allotment.autoscaler.catalogue.node_claims import ClaimProgress, node_name, state_of
 from allotment.client.client import Client, Collection
-from allotment.client.form import Obj, Resource, Typed
+from allotment.client.form import Obj, ResourcePath, Typed
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.controller import Again
 
 PACE = 0.2
 _INDEX = "machines: source"
-_COMING = (State.LAUNCHING, State.LAUNCHED)
+_COMING = (ClaimProgress.LAUNCHING, ClaimProgress.LAUNCHED)
 
 
-class Source(NamedTuple):
+class MachineSource(NamedTuple):
     """A pool or a group: the label that its nodes and claims have, and its name."""
 
     label: str
     name: str
 
 
-class Sizes:
+class SourceSizes:
     """Reconciles the statuses of pools and groups; either may be missing on a server."""
 
     name = "machine-sizes"
@@ -40,11 +40,11 @@ class Sizes:
         client: Client,
         informers: Informers,
         *,
-        claims: Resource,
-        pools: Resource | None,
-        groups: Resource | None,
+        claims: ResourcePath,
+        pools: ResourcePath | None,
+        groups: ResourcePath | None,
     ) -> None:
-        self.queue: WorkQueue[Source] = WorkQueue()
+        self.queue: WorkQueue[MachineSource] = WorkQueue()
         self._claims, self._nodes = informers.at(claims, NodeClaim), informers.of(Node)
         for informer in (self._claims, self._nodes):
             informer.add_index(_INDEX, sources_of)
@@ -67,9 +67,9 @@ class Sizes:
 
     def _asked(self, label: str, new: NodePool | NodeGroup | None) -> None:
         if new is not None:
-            self.queue.add(Source(label, new.metadata.name))
+            self.queue.add(MachineSource(label, new.metadata.name))
 
-    async def reconcile(self, key: Source) -> Again | None:
+    async def reconcile(self, key: MachineSource) -> Again | None:
         nodes = self._nodes.by(_INDEX, key)
         there = {each.metadata.name for each in nodes}
         coming = [
@@ -92,10 +92,10 @@ class Sizes:
         return None
 
 
-def sources_of(obj: NodeClaim | Node) -> tuple[Source, ...]:
+def sources_of(obj: NodeClaim | Node) -> tuple[MachineSource, ...]:
     """The pool or group that a node or a claim is of."""
     labels = obj.metadata.labels
-    return tuple(Source(key, labels[key]) for key in (NODE_POOL, NODE_GROUP) if key in labels)
+    return tuple(MachineSource(key, labels[key]) for key in (NODE_POOL, NODE_GROUP) if key in labels)
 
 
 def _counted(obj: NodeClaim | Node) -> object:

@@ -14,9 +14,9 @@ from contextlib import suppress
 from allotment.api.autoscaling import NodeClaim
 from allotment.api.core import Node
 from allotment.api.status import NotFound
-from allotment.autoscaler.catalogue.node_claims import State, state_of
+from allotment.autoscaler.catalogue.node_claims import ClaimProgress, state_of
 from allotment.client.client import Client
-from allotment.client.form import Resource
+from allotment.client.form import ResourcePath
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder
 from allotment.client.work_queue import WorkQueue
@@ -43,7 +43,7 @@ class Sweep:
         recorder: Recorder,
         provider: Provider,
         *,
-        place: Resource,
+        place: ResourcePath,
         now: Now = real_time,
     ) -> None:
         self.queue: WorkQueue[str] = WorkQueue()
@@ -82,4 +82,7 @@ class Sweep:
 
 
 def _has_machine(claim: NodeClaim) -> bool:
-    return bool(claim.status.provider_id) and state_of(claim) not in (State.GOING, State.FAILED)
+    return bool(claim.status.provider_id) and state_of(claim) not in (
+        ClaimProgress.GOING,
+        ClaimProgress.FAILED,
+    )

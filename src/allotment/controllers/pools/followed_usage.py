@@ -13,7 +13,7 @@ from allotment.allocator.pool import PoolID
 from allotment.api.alpha2 import NodeResourceSlice
 from allotment.api.meta import ApiStruct
 from allotment.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
-from allotment.client.form import Resource
+from allotment.client.form import ResourcePath
 from allotment.client.informer import Informer
 from allotment.client.informers import Informers
 from allotment.usage.usage import Usage
@@ -25,7 +25,11 @@ class FollowedUsage:
     """``usage`` may be asked at any time; before :meth:`synced` returns it may lack slices and claims."""
 
     def __init__(
-        self, informers: Informers, *, rules: Resource | None = None, node_slices: Resource | None = None
+        self,
+        informers: Informers,
+        *,
+        rules: ResourcePath | None = None,
+        node_slices: ResourcePath | None = None,
     ) -> None:
         """``rules`` and ``node_slices`` are where DeviceTaintRules and NodeResourceSlices are served; None: nowhere."""
         self.usage = Usage()

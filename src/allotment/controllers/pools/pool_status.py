@@ -13,7 +13,7 @@ from allotment.api.codec import to_builtins
 from allotment.api.meta import Condition
 from allotment.api.pools import COMPLETE, VALID, ResourcePoolStatus, ResourcePoolSummary
 from allotment.client.form import Obj
-from allotment.usage.inventory import Finding
+from allotment.usage.inventory import PoolFinding
 from allotment.usage.pool import PoolUsage
 
 INT32 = 2**31 - 1
@@ -50,7 +50,7 @@ def status_patch(status: ResourcePoolStatus, before: ResourcePoolStatus) -> Obj:
     return {"status": {**dict.fromkeys(to_builtins(before)), **to_builtins(status)}}
 
 
-def _condition(type_: str, finding: Finding, before: ResourcePoolStatus, now: str) -> Condition:
+def _condition(type_: str, finding: PoolFinding, before: ResourcePoolStatus, now: str) -> Condition:
     status = "True" if finding.holds else "False"
     old = next((each for each in before.conditions if each.type == type_), None)
     since = old.last_transition_time if old is not None and old.status == status else now

@@ -16,7 +16,7 @@ from allotment.allocator.pool import PoolID
 from allotment.api.meta import ObjectMeta
 from allotment.api.pools import ResourcePool, ResourcePoolSpec, ResourcePoolStatus
 from allotment.client.client import Client, Collection
-from allotment.client.form import Resource, Typed, resource_of
+from allotment.client.form import ResourcePath, Typed, resource_of
 from allotment.client.informer import Informer
 from allotment.client.informers import Informers
 from allotment.client.work_queue import WorkQueue
@@ -45,7 +45,7 @@ class Pools:
         informers: Informers,
         followed: FollowedUsage,
         *,
-        place: Resource = _NATIVE,
+        place: ResourcePath = _NATIVE,
         numbers: PoolNumbers | None = None,
         pause: float = PAUSE,
         now: Now = real_time,

@@ -25,12 +25,12 @@ from typing import Any
 from allotment.api import alpha2, codec
 from allotment.api.status import BadRequest, Invalid, NotFound, TooLarge
 from allotment.client.client import Client, Collection
-from allotment.client.form import Obj, Resource
+from allotment.client.form import Obj, ResourcePath
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
 from allotment.controllers.controller import Again
-from allotment.controllers.semantic.translator import Refusal, Translation, Translator
+from allotment.controllers.semantic.translator import Translation, Translator, Untranslatable
 from allotment.controllers.semantic.vendor_kinds import VendorKind, VendorKinds
 
 log = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ class Parameters:
             product.copy.on_change(self._product_changed)
         kinds.on_change(self._vendor_changed)
 
-    def _vendor_changed(self, resource: Resource, old: Obj | None, new: Obj | None) -> None:
+    def _vendor_changed(self, resource: ResourcePath, old: Obj | None, new: Obj | None) -> None:
         group, _, version = resource.api_version.rpartition("/")
         translator = self._translators.get((group, resource.kind))
         if translator is not None and translator.kind.version in ("", version):
@@ -152,7 +152,7 @@ class Parameters:
             )
             return
         answer = _translated(translator, product, vendor)
-        if isinstance(answer, Refusal):
+        if isinstance(answer, Untranslatable):
             self._refuse(vendor, answer.words)
             await self._remove(product, key)
             return
@@ -216,14 +216,16 @@ async def _exists(collection: Collection[Obj], key: VendorObject) -> bool:
 def _translated(translator: Translator, product: _Product, vendor: Obj) -> Translation:
     """A translator's answer. One that fails refuses, with words for those who run it."""
     if product.namespaced and not vendor["metadata"].get("namespace"):
-        return Refusal("parameters of claims are in the claim's namespace; its kind has no namespaces")
+        return Untranslatable("parameters of claims are in the claim's namespace; its kind has no namespaces")
     try:
         answer = translator.translate(vendor)
     except (Exception, SystemExit) as exc:  # other people's code: one object must not keep the others waiting
         log.exception("%s failed to translate %s", translator.name, vendor["metadata"]["name"])
-        return Refusal(f"{translator.name} failed to translate it: {type(exc).__name__}: {exc}")
-    if not isinstance(answer, (translator.makes, Refusal)):
-        return Refusal(f"{translator.name} made a {type(answer).__name__} of it instead of {product.kind}")
+        return Untranslatable(f"{translator.name} failed to translate it: {type(exc).__name__}: {exc}")
+    if not isinstance(answer, (translator.makes, Untranslatable)):
+        return Untranslatable(
+            f"{translator.name} made a {type(answer).__name__} of it instead of {product.kind}"
+        )
     return answer
 
 

@@ -27,13 +27,13 @@ ENTRY_POINTS = "allotment.translators"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Untranslatable:
     """The object cannot be translated; ``words`` tell its author which field is wrong and what to do about it."""
 
     words: str
 
 
-Translation = ResourceClaimParameters | ResourceClassParameters | Refusal
+Translation = ResourceClaimParameters | ResourceClassParameters | Untranslatable
 
 
 class Translator(Protocol):

@@ -18,7 +18,7 @@ from allotment.api.status import StatusError
 from allotment.client.backoff import Backoff
 from allotment.client.client import Client, Collection
 from allotment.client.discovery import Discovery, discover
-from allotment.client.form import Obj, Plain, Resource
+from allotment.client.form import Obj, Plain, ResourcePath
 from allotment.client.informer import Informer
 from allotment.client.informers import Informers
 from allotment.client.places import DEFINITIONS
@@ -38,7 +38,7 @@ class VendorKind:
     version: str = ""
 
 
-Handler = Callable[[Resource, Obj | None, Obj | None], None]
+Handler = Callable[[ResourcePath, Obj | None, Obj | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class VendorKinds:
         self._client = client
         self._kinds = frozenset(kinds)
         self._served: frozenset[tuple[str, str]] | None = None  # None before the server was asked
-        self._resources: dict[VendorKind, Resource] = {}  # of the kinds that are served
-        self._followed: dict[Resource, Followed] = {}
+        self._resources: dict[VendorKind, ResourcePath] = {}  # of the kinds that are served
+        self._followed: dict[ResourcePath, Followed] = {}
         self._handlers: list[Handler] = []
         self._news = asyncio.Event()
         self._news.set()
@@ -116,7 +116,7 @@ class VendorKinds:
     def _settle(self, tasks: asyncio.TaskGroup, discovery: Discovery) -> None:
         served = [each for each in discovery.served if {"list", "watch"} <= each.verbs]
         self._served = frozenset((_group(each.resource), each.resource.kind) for each in served)
-        found: dict[VendorKind, Resource] = {}
+        found: dict[VendorKind, ResourcePath] = {}
         for each in served:  # the preferred version of a group comes first
             group, _, version = each.resource.api_version.rpartition("/")
             found.setdefault(VendorKind(group, each.resource.kind), each.resource)
@@ -130,19 +130,19 @@ class VendorKinds:
         for resource in wanted - self._followed.keys():
             self._start(tasks, resource)
 
-    def _start(self, tasks: asyncio.TaskGroup, resource: Resource) -> None:
+    def _start(self, tasks: asyncio.TaskGroup, resource: ResourcePath) -> None:
         collection = Collection(self._client, resource, Plain())
         informer = Informer(collection)
         informer.on_change(lambda old, new: self._tell(resource, old, new))
         self._followed[resource] = Followed(collection, informer, tasks.create_task(informer.run()))
 
-    def _stop(self, resource: Resource) -> None:
+    def _stop(self, resource: ResourcePath) -> None:
         followed = self._followed.pop(resource)
         followed.running.cancel()
         for obj in followed.informer.all():
             self._tell(resource, obj, None)
 
-    def _tell(self, resource: Resource, old: Obj | None, new: Obj | None) -> None:
+    def _tell(self, resource: ResourcePath, old: Obj | None, new: Obj | None) -> None:
         for handler in self._handlers:
             handler(resource, old, new)
 
@@ -152,5 +152,5 @@ def _defined(definition: Obj) -> list[tuple[str, str]]:
     return [(spec.get("group", ""), (spec.get("names") or {}).get("kind", ""))]
 
 
-def _group(resource: Resource) -> str:
+def _group(resource: ResourcePath) -> str:
     return resource.api_version.rpartition("/")[0]

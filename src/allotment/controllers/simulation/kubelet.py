@@ -20,7 +20,7 @@ from allotment.api.core import Node, Pod
 from allotment.api.resource import ResourceClaim, ResourceSlice
 from allotment.api.status import NotFound
 from allotment.client.client import Client, PatchType
-from allotment.client.form import Resource, resource_of
+from allotment.client.form import ResourcePath, resource_of
 from allotment.client.informers import Informers
 from allotment.client.recorder import EventType, Recorder, Subject
 from allotment.client.work_queue import WorkQueue
@@ -33,9 +33,9 @@ from allotment.controllers.simulation.marks import exit_code, is_simulated, run_
 from allotment.controllers.simulation.prepare import (
     Cause,
     ClaimKey,
-    Obstacle,
     PoolKey,
     Published,
+    StartObstacle,
     find_obstacle,
 )
 
@@ -61,7 +61,7 @@ class SimulatedKubelet:
         informers: Informers,
         recorder: Recorder,
         *,
-        node_slices: Resource | None = _NODE_SLICES,
+        node_slices: ResourcePath | None = _NODE_SLICES,
         now: Now = real_time,
     ) -> None:
         self.queue: WorkQueue[PodKey] = WorkQueue()
@@ -152,7 +152,7 @@ class SimulatedKubelet:
         since = next((each.last_transition_time for each in bound), None) or pod.metadata.creation_timestamp
         return min(left(since, PATIENCE, self._now()), PATIENCE)
 
-    async def _obstacle(self, pod: Pod, node: Node) -> Obstacle | None:
+    async def _obstacle(self, pod: Pod, node: Node) -> StartObstacle | None:
         """What is in the way of the pod, by the cache, and if something is, by the server."""
         namespace = pod.metadata.namespace
         found = find_obstacle(pod, node, lambda name: self._seen_claims.get(name, namespace), self._published)

@@ -47,7 +47,7 @@ _LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Obstacle:
+class StartObstacle:
     """Why a pod cannot start. ``cause`` is what has to change; None: the pod itself."""
 
     message: str
@@ -64,19 +64,19 @@ class Published:
 
 def find_obstacle(
     pod: Pod, node: Node, claim_of: Callable[[str], ResourceClaim | None], published: Published
-) -> Obstacle | None:
+) -> StartObstacle | None:
     """The first thing that keeps the pod from starting on its node, if there is one."""
     from_template = {entry.name for entry in pod.spec.resource_claims if not entry.resource_claim_name}
     for entry, name in entries_of(pod):
         if name is None:
-            return Obstacle(f"the claim for {entry} has not been made from its template yet")
+            return StartObstacle(f"the claim for {entry} has not been made from its template yet")
         key, claim = ClaimKey(pod.metadata.namespace, name), claim_of(name)
         if claim is None:
-            return Obstacle(f"ResourceClaim {name} does not exist", key)
+            return StartObstacle(f"ResourceClaim {name} does not exist", key)
         if (entry in from_template and not _belongs(claim, pod)) or not is_reserved(claim, pod):
-            return Obstacle(_refusal(claim, pod, entry in from_template), key)
+            return StartObstacle(_refusal(claim, pod, entry in from_template), key)
         if claim.status.allocation is None:
-            return Obstacle(f"ResourceClaim {name} is not allocated", key)
+            return StartObstacle(f"ResourceClaim {name} is not allocated", key)
         if missing := _missing_device(claim, node, published):
             return missing
     return None
@@ -99,7 +99,7 @@ def _refusal(claim: ResourceClaim, pod: Pod, from_template: bool) -> str:
 # --- devices ---
 
 
-def _missing_device(claim: ResourceClaim, node: Node, published: Published) -> Obstacle | None:
+def _missing_device(claim: ResourceClaim, node: Node, published: Published) -> StartObstacle | None:
     assert claim.status.allocation is not None
     devices = claim.status.allocation.devices
     semantic = any(config.opaque and config.opaque.driver == CARRIER for config in devices.config)
@@ -110,7 +110,7 @@ def _missing_device(claim: ResourceClaim, node: Node, published: Published) -> O
                 f"device {result.device} of pool {result.pool} ({result.driver}), which ResourceClaim "
                 f"{claim.metadata.name} was given, {why}"
             )
-            return Obstacle(message, PoolKey(result.driver, result.pool))
+            return StartObstacle(message, PoolKey(result.driver, result.pool))
     return None
 
 

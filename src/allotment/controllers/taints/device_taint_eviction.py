@@ -30,7 +30,7 @@ from allotment.api.resource import (
     ResourceSlice,
 )
 from allotment.client.client import Client, Collection, PatchType
-from allotment.client.form import Resource, Typed, resource_of
+from allotment.client.form import ResourcePath, Typed, resource_of
 from allotment.client.informers import Informers
 from allotment.client.recorder import Recorder
 from allotment.client.work_queue import WorkQueue
@@ -47,7 +47,7 @@ from allotment.controllers.taints.device_taints import (
     selects,
 )
 from allotment.controllers.taints.eviction import Evictions, Words, can_go
-from allotment.controllers.taints.taint_rule_status import Tally, condition, present
+from allotment.controllers.taints.taint_rule_status import EvictionCounts, condition, present
 
 STATUS_SECONDS = 10.0
 """The shortest time between two writes of a rule's status that its own change did not ask for."""
@@ -69,7 +69,7 @@ class PodKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ClaimDeadline:
     """When the users of a claim must go, and the rules that are among the reasons."""
 
     at: datetime
@@ -88,7 +88,7 @@ class DeviceTaintEviction:
         informers: Informers,
         recorder: Recorder,
         *,
-        rules: Resource | None = _RULES,
+        rules: ResourcePath | None = _RULES,
         now: Now = real_time,
     ) -> None:
         self.queue: WorkQueue[PodKey | RuleKey] = WorkQueue()
@@ -188,16 +188,16 @@ class DeviceTaintEviction:
                 self._evicted[rule] = self._evicted.get(rule, 0) + 1
         return again
 
-    def _pod_verdict(self, pod: Pod) -> Verdict | None:
+    def _pod_verdict(self, pod: Pod) -> ClaimDeadline | None:
         claims = (self._claims.get(name, namespace) for namespace, name in _claim_keys(pod))
         used = [claim for claim in claims if claim is not None and is_reserved(claim, pod)]
         verdicts = [found for claim in used if (found := self._verdict(claim)) is not None]
         if not verdicts:
             return None
         rules = frozenset[RuleKey]().union(*(verdict.rules for verdict in verdicts))
-        return Verdict(min(verdict.at for verdict in verdicts), rules)
+        return ClaimDeadline(min(verdict.at for verdict in verdicts), rules)
 
-    def _verdict(self, claim: ResourceClaim) -> Verdict | None:
+    def _verdict(self, claim: ResourceClaim) -> ClaimDeadline | None:
         ends: list[datetime] = []
         rules: set[RuleKey] = set()
         for result in _results(claim):
@@ -206,7 +206,7 @@ class DeviceTaintEviction:
                     ends.append(end)
                     if cause.rule is not None:
                         rules.add(cause.rule)
-        return Verdict(min(ends), frozenset(rules)) if ends else None
+        return ClaimDeadline(min(ends), frozenset(rules)) if ends else None
 
     # --- what a rule says ---
 
@@ -232,11 +232,11 @@ class DeviceTaintEviction:
         patch = {"status": {"conditions": [wanted]}}  # merged by type
         await self._writable_rules.change(rule, patch, type_=PatchType.STRATEGIC, subresource="status")
 
-    def _tally(self, rule: DeviceTaintRule) -> Tally:
+    def _tally(self, rule: DeviceTaintRule) -> EvictionCounts:
         selector, effect = rule.spec.device_selector, rule.spec.taint.effect
         evicted = self._evicted.get(key_of(rule), 0)
         if selector is None or effect not in (EVICTS, "None"):
-            return Tally(evicted=evicted)
+            return EvictionCounts(evicted=evicted)
         holding = self._holding(selector)
         pods = {
             (pod.metadata.namespace, pod.metadata.name)
@@ -245,7 +245,7 @@ class DeviceTaintEviction:
             for pod in self._pods_of(claim)
             if can_go(pod) and is_reserved(claim, pod)
         }
-        tally = Tally(len(pods), len({namespace for namespace, _ in pods}), evicted=evicted)
+        tally = EvictionCounts(len(pods), len({namespace for namespace, _ in pods}), evicted=evicted)
         if effect == EVICTS:
             return tally
         allocated = sum(len(_selected(selector, claim)) for claim in holding)

@@ -14,7 +14,7 @@ TYPE = "EvictionInProgress"
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class EvictionCounts:
     """What a rule is about to do, or would do if its effect were NoExecute; ``evicted`` is what it has done so far."""
 
     pods: int = 0
@@ -28,7 +28,7 @@ def present(rule: DeviceTaintRule) -> Condition | None:
     return next((each for each in rule.status.conditions if each.type == TYPE), None)
 
 
-def condition(rule: DeviceTaintRule, tally: Tally) -> Condition:
+def condition(rule: DeviceTaintRule, tally: EvictionCounts) -> Condition:
     """The condition as it should be now, without a time."""
     reason, words = _state(rule, tally)
     if tally.evicted:
@@ -42,7 +42,7 @@ def condition(rule: DeviceTaintRule, tally: Tally) -> Condition:
     )
 
 
-def _state(rule: DeviceTaintRule, tally: Tally) -> tuple[str, str]:
+def _state(rule: DeviceTaintRule, tally: EvictionCounts) -> tuple[str, str]:
     pods, namespaces = _count(tally.pods, "pod"), _count(tally.namespaces, "namespace")
     match rule.spec.taint.effect:
         case "NoExecute" if tally.pods:

@@ -53,7 +53,7 @@ _ONE = ""
 """The key of own writes: there is one worker."""
 
 
-class Key(NamedTuple):
+class VolumeKey(NamedTuple):
     """A volume (without a namespace) or a claim."""
 
     kind: str
@@ -67,7 +67,7 @@ class VolumeBinder:
     name = "volume-binder"
 
     def __init__(self, client: Client, informers: Informers, recorder: Recorder) -> None:
-        self.queue: WorkQueue[Key] = WorkQueue()
+        self.queue: WorkQueue[VolumeKey] = WorkQueue()
         self._recorder = recorder
         self._storage = Storage()
         self._volumes: Collection[PersistentVolume] = client.of(PersistentVolume)
@@ -97,10 +97,10 @@ class VolumeBinder:
     def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         self._storage.change(old, new)
         for volume in filter(None, (old, new)):
-            self.queue.add(Key(VOLUME, "", volume.metadata.name))
+            self.queue.add(VolumeKey(VOLUME, "", volume.metadata.name))
             ref = volume.spec.claim_ref
             if ref is not None:
-                self.queue.add(Key(CLAIM, ref.namespace or "", ref.name or ""))
+                self.queue.add(VolumeKey(CLAIM, ref.namespace or "", ref.name or ""))
         if new is not None and new.spec.claim_ref is None and new.status.phase == "Available":
             names = ("", new.metadata.name)
             self._look_at_claims(lambda claim: (claim.spec.volume_name or "") in names)
@@ -108,23 +108,23 @@ class VolumeBinder:
     def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         self._storage.change(old, new)
         for claim in filter(None, (old, new)):
-            self.queue.add(Key(CLAIM, claim.metadata.namespace, claim.metadata.name))
+            self.queue.add(VolumeKey(CLAIM, claim.metadata.namespace, claim.metadata.name))
             if claim.spec.volume_name:
-                self.queue.add(Key(VOLUME, "", claim.spec.volume_name))
+                self.queue.add(VolumeKey(VOLUME, "", claim.spec.volume_name))
         if new is None:  # a volume may have been given to it that it does not name yet
             assert old is not None
             for volume in self._storage.of_class.get(class_of(old), {}).values():
                 if belongs_to(volume.pv, old):
-                    self.queue.add(Key(VOLUME, "", volume.name))
+                    self.queue.add(VolumeKey(VOLUME, "", volume.name))
 
     def _look_at_claims(self, which: Callable[[PersistentVolumeClaim], bool]) -> None:
         for claim in self._storage.claims.values():
             if not is_bound(claim) and which(claim):
-                self.queue.add(Key(CLAIM, claim.metadata.namespace, claim.metadata.name))
+                self.queue.add(VolumeKey(CLAIM, claim.metadata.namespace, claim.metadata.name))
 
     # --- one of them ---
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: VolumeKey) -> None:
         for informer in (self._seen_classes, self._seen_volumes, self._seen_claims, self._nodes):
             await informer.synced()
         for wrote in self._wrote.values():

@@ -53,7 +53,14 @@ from allotment.controllers.workloads.revision import (
     revision_of,
 )
 from allotment.controllers.workloads.rollout import ROLLING, Size, bounds, grown, rescaled, rolled
-from allotment.controllers.workloads.rollout_status import DONE, PAUSED, STUCK, Standing, complete, counts_of
+from allotment.controllers.workloads.rollout_status import (
+    DONE,
+    PAUSED,
+    STUCK,
+    RolloutState,
+    complete,
+    counts_of,
+)
 from allotment.controllers.workloads.workload_events import Voice
 
 
@@ -289,7 +296,7 @@ class Deployments:
     async def _report(self, deployment: Obj, refused: str = "") -> Again | None:
         new, old = self._split(deployment)
         status, counts = deployment.get("status") or {}, counts_of(deployment, new, old)
-        standing = Standing(deployment, counts, new, old, self._now(), refused)
+        standing = RolloutState(deployment, counts, new, old, self._now(), refused)
         wanted = {**counts, "conditions": standing.conditions()}
         patch: Obj = {}
         if any((status.get(name) or 0) != value for name, value in wanted.items()):

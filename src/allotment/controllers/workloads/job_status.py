@@ -12,7 +12,7 @@ from allotment.client.form import Obj
 from allotment.controllers import conditions
 from allotment.controllers.clock import left, stamp
 from allotment.controllers.workloads.completion_indexes import written
-from allotment.controllers.workloads.job_tally import Tally
+from allotment.controllers.workloads.job_tally import JobTally
 
 _ENDS = ("Complete", "Failed")
 
@@ -28,7 +28,7 @@ def says(status: Obj, wanted: Obj) -> bool:
     return all(_same(status.get(name), value) for name, value in wanted.items())
 
 
-def status_of(job: Obj, count: Tally, time: datetime) -> Obj:
+def status_of(job: Obj, count: JobTally, time: datetime) -> Obj:
     """The fields of the status as they should be at a time."""
     now, suspended = stamp(time), bool(job["spec"].get("suspend"))
     told = list((job.get("status") or {}).get("conditions") or ())
@@ -61,7 +61,7 @@ def status_of(job: Obj, count: Tally, time: datetime) -> Obj:
     return wanted
 
 
-def _judge(job: Obj, count: Tally, told: list[Obj], now: datetime) -> list[Obj]:
+def _judge(job: Obj, count: JobTally, told: list[Obj], now: datetime) -> list[Obj]:
     """The conditions with the verdict, if one is due and none stands."""
     if _judged(told):
         return told

@@ -28,7 +28,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class JobTally:
     """What a status should say. ``counted`` numbers do not hold the uncounted; ``succeeded`` and ``failed`` do."""
 
     counted_succeeded: int
@@ -65,7 +65,7 @@ def tracked(pod: Pod) -> bool:
     return TRACKING in pod.metadata.finalizers
 
 
-def tally(job: Obj, pods: list[Pod], active: list[Pod]) -> Tally:
+def tally(job: Obj, pods: list[Pod], active: list[Pod]) -> JobTally:
     """``pods`` are all of the job's, ``active`` those of them that neither ended nor go."""
     status, spec = job.get("status") or {}, job["spec"]
     waiting = status.get("uncountedTerminatedPods") or {}
@@ -82,7 +82,7 @@ def tally(job: Obj, pods: list[Pod], active: list[Pod]) -> Tally:
             succeeded.append(pod.metadata.uid)
         elif (index := index_of(pod)) is not None and index < spec["completions"]:
             indexes.add(index)
-    return Tally(
+    return JobTally(
         (status.get("succeeded") or 0) + sum(uid in counted for uid in succeeded),
         (status.get("failed") or 0) + sum(uid in counted for uid in failed),
         tuple(uid for uid in succeeded if uid not in counted),

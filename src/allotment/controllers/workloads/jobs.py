@@ -31,7 +31,7 @@ from allotment.controllers.workloads.adoption import Adoption
 from allotment.controllers.workloads.completion_indexes import index_of, indexed
 from allotment.controllers.workloads.growing_batches import in_growing_batches
 from allotment.controllers.workloads.job_status import end_of, says, start_of, status_of
-from allotment.controllers.workloads.job_tally import TRACKING, Tally, pause, releasable, tally, tracked
+from allotment.controllers.workloads.job_tally import TRACKING, JobTally, pause, releasable, tally, tracked
 from allotment.controllers.workloads.made_pods import (
     Offspring,
     from_template,
@@ -188,7 +188,7 @@ class Jobs:
 
         await in_growing_batches(min(len(pods), BURST), one, self._voice.refused(job, "delet"))
 
-    async def _resize(self, job: Obj, count: Tally, pods: list[Pod]) -> Again | None:
+    async def _resize(self, job: Obj, count: JobTally, pods: list[Pod]) -> Again | None:
         spec, active = job["spec"], list(count.active)
         wanted = wanted_pods(spec, count)
         surplus = _duplicates(active, spec, count) if count.indexes is not None else []
@@ -248,7 +248,7 @@ class Jobs:
 
     # --- what is said ---
 
-    async def _report(self, job: Obj, count: Tally) -> Obj:
+    async def _report(self, job: Obj, count: JobTally) -> Obj:
         """Writes what was counted and what follows from it; returns the job as it is stored."""
         wanted = status_of(job, count, self._now())
         if says(job.get("status") or {}, wanted):
@@ -290,7 +290,7 @@ def _takes_over(job: Obj) -> bool:
 # --- how many pods, and which ---
 
 
-def wanted_pods(spec: Obj, count: Tally) -> int:
+def wanted_pods(spec: Obj, count: JobTally) -> int:
     """How many should run: no more than are still needed. Without a number of completions the first success is the sign
     that the work is done, and those that run may end."""
     parallel: int = spec.get("parallelism", 1)
@@ -300,7 +300,7 @@ def wanted_pods(spec: Obj, count: Tally) -> int:
     return max(0, min(completions - count.succeeded, parallel))
 
 
-def _duplicates(active: list[Pod], spec: Obj, count: Tally) -> list[Pod]:
+def _duplicates(active: list[Pod], spec: Obj, count: JobTally) -> list[Pod]:
     """Pods of an index that is done, is no index of the job, or has another pod, of which the best stays."""
     kept: set[int] = set(count.indexes or ())
     found = []
@@ -313,7 +313,7 @@ def _duplicates(active: list[Pod], spec: Obj, count: Tally) -> list[Pod]:
     return found
 
 
-def _next_indexes(active: list[Pod], spec: Obj, count: Tally, missing: int) -> list[int | None]:
+def _next_indexes(active: list[Pod], spec: Obj, count: JobTally, missing: int) -> list[int | None]:
     if count.indexes is None:
         return [None] * min(missing, BURST)
     taken = count.indexes | {index_of(pod) for pod in active}

@@ -27,7 +27,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RolloutBounds:
     """What a deployment allows on the way: ``surge`` pods more than wanted, ``unavailable`` fewer."""
 
     replicas: int
@@ -43,28 +43,28 @@ class Bounds:
         return self.replicas - self.unavailable
 
 
-def bounds(spec: Obj) -> Bounds:
+def bounds(spec: Obj) -> RolloutBounds:
     """The bounds of a deployment. Percentages of surge are rounded up and of unavailability down; both zero would be a
     standstill and allows one to be unavailable."""
     replicas, strategy = spec.get("replicas", 1), spec.get("strategy") or {}
     if strategy.get("type", ROLLING) != ROLLING:
-        return Bounds(replicas)
+        return RolloutBounds(replicas)
     rolling = strategy.get("rollingUpdate") or {}
     surge = share(rolling.get("maxSurge"), replicas, round_up=True)
     unavailable = share(rolling.get("maxUnavailable"), replicas, round_up=False)
     if surge == unavailable == 0:
         unavailable = 1
-    return Bounds(replicas, surge, min(unavailable, replicas))
+    return RolloutBounds(replicas, surge, min(unavailable, replicas))
 
 
-def grown(allowed: Bounds, new: int, others: int) -> int:
+def grown(allowed: RolloutBounds, new: int, others: int) -> int:
     """The size of the new set, which asks for ``new`` now, beside ``others`` pods of old sets."""
     if new >= allowed.replicas:
         return allowed.replicas
     return new + max(0, min(allowed.most - new - others, allowed.replicas - new))
 
 
-def shrunk(allowed: Bounds, new: Size, old: Iterable[Size]) -> dict[str, int]:
+def shrunk(allowed: RolloutBounds, new: Size, old: Iterable[Size]) -> dict[str, int]:
     """The sizes of old sets, those that can lose pods only: first pods that do not serve, then, oldest set first, as
     many as can be spared."""
     sets = sorted(old, key=lambda each: each.age)
@@ -84,13 +84,13 @@ def shrunk(allowed: Bounds, new: Size, old: Iterable[Size]) -> dict[str, int]:
     return {each.name: sizes[each.name] for each in sets if sizes[each.name] != each.wanted}
 
 
-def rolled(allowed: Bounds, new: Size, old: list[Size]) -> dict[str, int]:
+def rolled(allowed: RolloutBounds, new: Size, old: list[Size]) -> dict[str, int]:
     """The next step of a rolling update: sizes that change, none when there is nothing to do but to wait."""
     size = grown(allowed, new.wanted, sum(each.wanted for each in old))
     return {new.name: size} if size != new.wanted else shrunk(allowed, new, old)
 
 
-def rescaled(allowed: Bounds, new: Size | None, old: list[Size]) -> dict[str, int]:
+def rescaled(allowed: RolloutBounds, new: Size | None, old: list[Size]) -> dict[str, int]:
     """Sizes after the deployment's number changed, or while it is paused: sets keep their proportion, so that a rollout
     is not hurried on by it."""
     sets = [*old, new] if new is not None else old

@@ -45,7 +45,7 @@ def complete(deployment: Obj, counts: Obj) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RolloutState:
     """A deployment with its sets and counts, at a time. ``refused`` is why the server does not take the new set, if so."""
 
     deployment: Obj

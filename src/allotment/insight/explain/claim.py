@@ -13,21 +13,21 @@ from allotment.api.core import Node, Pod, PodResourceClaim, PodSpec, Toleration
 from allotment.api.meta import ObjectMeta
 from allotment.api.text import plural
 from allotment.insight.claim_facts import facts_of
-from allotment.insight.explain.explanation import Explanation, State, told_of, well_or_not
+from allotment.insight.explain.explanation import Explanation, Outlook, told_of, well_or_not
 from allotment.insight.explain.trial_scheduler import Examination
 from allotment.insight.manifest_cluster import name_of
 from allotment.insight.placement.needs import FINISHED
 from allotment.scheduler.pod import claims_named
 
 if TYPE_CHECKING:
-    from allotment.insight.snapshot import Seen
+    from allotment.insight.snapshot import Snapshot
     from allotment.usage.allocation import AnyClaim
 
 
 _OF_NODES = "node.kubernetes.io/"  # the prefix of taints that say that a node is not well, or cordoned
 
 
-def told_of_claim(claim: AnyClaim, seen: Seen, now: datetime, go_on: Callable[[], bool]) -> Explanation:
+def told_of_claim(claim: AnyClaim, seen: Snapshot, now: datetime, go_on: Callable[[], bool]) -> Explanation:
     """What there is to tell of a claim."""
     meta = claim.metadata
     facts = facts_of(claim, seen, now)
@@ -39,7 +39,7 @@ def told_of_claim(claim: AnyClaim, seen: Seen, now: datetime, go_on: Callable[[]
         return told_of(
             "claim",
             meta,
-            State.PLACED,
+            Outlook.PLACED,
             f"{reason}; {well_or_not(facts.problems)}",
             node=nodes[0] if len(nodes) == 1 else "",
             devices=facts.devices,
@@ -59,7 +59,7 @@ def told_of_claim(claim: AnyClaim, seen: Seen, now: datetime, go_on: Callable[[]
     return Examination(seen, _bare_pod(claim, seen), [], [], now, go_on).explain("claim", meta)
 
 
-def _bare_pod(claim: AnyClaim, seen: Seen) -> Pod:
+def _bare_pod(claim: AnyClaim, seen: Snapshot) -> Pod:
     """A pod that wants a claim and nothing else, and puts up with what operators say about nodes."""
     keys = {taint.key for node in seen.of(Node) for taint in node.spec.taints}
     namespace, name = name_of(claim.metadata)

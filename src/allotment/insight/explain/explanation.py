@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:
     from allotment.insight.claim_facts import HeldDevice
-    from allotment.insight.findings import Ailment
+    from allotment.insight.findings import Finding
 
 
 HIDDEN_HOLDER = "claims you may not see"
 
 
-class State(StrEnum):
+class Outlook(StrEnum):
     """How things stand."""
 
     PLACED = "Placed"  # it has all that it wants
@@ -59,12 +59,12 @@ class Explanation:
     what: str  # ``pod`` or ``claim``
     namespace: str
     name: str
-    state: State
+    state: Outlook
     reason: str
     said: str = ""  # what the pod's own condition says
     node: str = ""  # where it is, or would go
     devices: Sequence[HeldDevice] = ()
-    problems: Sequence[Ailment] = ()
+    problems: Sequence[Finding] = ()
     rejections: Sequence[Rejection] = ()
     short: bool = False  # nodes were asked, so that ``remedies`` were looked for
     remedies: Remedies = field(default_factory=Remedies)
@@ -75,24 +75,24 @@ class Explanation:
     @property
     def certain(self) -> bool:
         """Whether it is true whatever the caller may not see. Claims that are hidden make no room."""
-        return not self.guessed and (self.hidden is None or self.state is State.NOWHERE)
+        return not self.guessed and (self.hidden is None or self.state is Outlook.NOWHERE)
 
     @property
     def well(self) -> bool:
         """Whether there is nothing to wait for or to repair, as far as one can see."""
-        fits = self.state in (State.PLACED, State.ENDED, State.FITS, State.MAY_FIT)
-        return fits and not self.problems and not (self.state is State.MAY_FIT and self.said)
+        fits = self.state in (Outlook.PLACED, Outlook.ENDED, Outlook.FITS, Outlook.MAY_FIT)
+        return fits and not self.problems and not (self.state is Outlook.MAY_FIT and self.said)
 
 
-def well_or_not(problems: Sequence[Ailment]) -> str:
+def well_or_not(problems: Sequence[Finding]) -> str:
     """How many things are wrong, in words."""
     if not problems:
         return "nothing is wrong"
     return f"{plural(len(problems), 'thing')} {'is' if len(problems) == 1 else 'are'} wrong"
 
 
-def told_of(what: str, meta: ObjectMeta, state: State, reason: str, **more: Any) -> Explanation:
+def told_of(what: str, meta: ObjectMeta, state: Outlook, reason: str, **more: Any) -> Explanation:
     return Explanation(what, *name_of(meta), state, reason, **more)
 
 
-BEGINNINGS = {State.WAITS: "waits: ", State.NOWHERE: "does not fit: "}
+BEGINNINGS = {Outlook.WAITS: "waits: ", Outlook.NOWHERE: "does not fit: "}

@@ -11,11 +11,11 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.allocator.features import ALL
-from allotment.allocator.selector import Selector
+from allotment.allocator.selector import SelectorTest
 from allotment.api.likeness import near
 from allotment.api.text import few
 from allotment.insight.explain.pod_changes import labels_there, largest, unmet_affinity
-from allotment.usage.changes import Kind
+from allotment.usage.changes import ChangeKind
 
 if TYPE_CHECKING:
     from allotment.api.core import Pod
@@ -45,7 +45,7 @@ def hints(
     cluster: Cluster,
     slices: Iterable[ResourceSlice],
     *,
-    told: Container[Kind] = (),
+    told: Container[ChangeKind] = (),
 ) -> list[str]:
     """Sentences, the most telling first, each once. Of what ``told`` remedies are about, these say enough."""
     published = _Published(slices)
@@ -59,9 +59,9 @@ def hints(
                 for selector in _selectors(claims, cluster)[:_SELECTORS]
                 for hint in _of_selector(selector, published)
             ),
-            *(_of_labels(pod, cluster) if Kind.NODE not in told else ()),
-            *(_of_affinity(pod, cluster) if Kind.NODE not in told else ()),
-            *(largest(pod, cluster) if Kind.RESOURCES not in told else ()),
+            *(_of_labels(pod, cluster) if ChangeKind.NODE not in told else ()),
+            *(_of_affinity(pod, cluster) if ChangeKind.NODE not in told else ()),
+            *(largest(pod, cluster) if ChangeKind.RESOURCES not in told else ()),
         )
     )
     return list(found)[:MOST]
@@ -152,7 +152,7 @@ def _of_selector(expression: str, published: _Published) -> Iterator[str]:
             or f"; those that do: {few(sorted(published.drivers), _NAMED)}"
         )
         yield f"no driver {driver} publishes anything{others if published.drivers else '; no driver does'}"
-    for read in sorted(Selector(expression, ALL).reads, key=repr):
+    for read in sorted(SelectorTest(expression, ALL).reads, key=repr):
         kind, domain, name = read if len(read) == 3 else ("", None, None)
         if domain is not None and name is not None and domain not in drivers - published.drivers:
             yield from _of_name(kind, domain, name, published)

@@ -16,7 +16,7 @@ from allotment.autoscaler.simulate.pending_pods import missing_claims
 from allotment.insight.absent import absent
 from allotment.insight.claim_facts import facts_of
 from allotment.insight.errors import Failure, NoAnswer
-from allotment.insight.explain.explanation import Explanation, State, told_of, well_or_not
+from allotment.insight.explain.explanation import Explanation, Outlook, told_of, well_or_not
 from allotment.insight.explain.trial_scheduler import Examination, note_guesses
 from allotment.insight.findings import claims_gone
 from allotment.insight.manifest_cluster import name_of
@@ -25,10 +25,10 @@ from allotment.scheduler.obstacles import OWN_NAMES, schedulers_heard_of
 from allotment.scheduler.pod import claims_named
 
 if TYPE_CHECKING:
-    from allotment.insight.snapshot import Seen
+    from allotment.insight.snapshot import Snapshot
 
 
-def named_pod(seen: Seen, name: str, namespaces: Sequence[str]) -> Pod:
+def named_pod(seen: Snapshot, name: str, namespaces: Sequence[str]) -> Pod:
     """The one pod of that name in the namespaces, or in all that are seen. Raises Failure if that is none or several."""
     pods = seen.some(Pod)
     unknown = [each for each in namespaces if not seen.knows(Pod, each)]
@@ -50,16 +50,16 @@ def named_pod(seen: Seen, name: str, namespaces: Sequence[str]) -> Pod:
     raise absent("pod", asked, known, "kubectl get pods -A")
 
 
-def told_of_pod(pod: Pod, seen: Seen, now: datetime, go_on: Callable[[], bool]) -> Explanation:
+def told_of_pod(pod: Pod, seen: Snapshot, now: datetime, go_on: Callable[[], bool]) -> Explanation:
     """What there is to tell of a pod. ``go_on`` says whether there is time left to look for changes that would help."""
     if pod.status.phase in FINISHED:
         return told_of(
-            "pod", pod.metadata, State.ENDED, f"has ended ({pod.status.phase}) and needs no devices"
+            "pod", pod.metadata, Outlook.ENDED, f"has ended ({pod.status.phase}) and needs no devices"
         )
     if pod.spec.node_name:
         return _placed(pod, seen, now)
     if pod.metadata.deletion_timestamp is not None:
-        return told_of("pod", pod.metadata, State.ENDED, "is being deleted and will not be placed")
+        return told_of("pod", pod.metadata, Outlook.ENDED, "is being deleted and will not be placed")
     namespace = name_of(pod.metadata)[0]
     if pod.spec.resource_claims and not seen.knows(ResourceClaim, namespace):
         raise NoAnswer(
@@ -85,7 +85,7 @@ def identified(pod: Pod) -> Pod:
     return replace(pod, metadata=replace(pod.metadata, uid=f"pod {'/'.join(name_of(pod.metadata))}"))
 
 
-def regardless_of_nodes(pod: Pod, seen: Seen) -> Pod:
+def regardless_of_nodes(pod: Pod, seen: Snapshot) -> Pod:
     """The pod without what cannot be judged where nodes are not seen."""
     spec = replace(pod.spec, node_selector={}, affinity=None, topology_spread_constraints=())
     if spec != pod.spec:
@@ -103,7 +103,7 @@ def condition_of(pod: Pod) -> str:
     return ""
 
 
-def _placed(pod: Pod, seen: Seen, now: datetime) -> Explanation:
+def _placed(pod: Pod, seen: Snapshot, now: datetime) -> Explanation:
     keys = set(claims_named(pod))
     facts = [facts_of(claim, seen, now) for claim in seen.claims if "/".join(name_of(claim.metadata)) in keys]
     devices = [device for each in facts for device in each.devices]
@@ -119,10 +119,10 @@ def _placed(pod: Pod, seen: Seen, now: datetime) -> Explanation:
     if unseen and not seen.knows(ResourceClaim, name_of(pod.metadata)[0]):
         reason += f"; {plural(unseen, 'claim')} that it names cannot be seen"
     reason += f"; {well_or_not(problems)}"
-    return told_of("pod", pod.metadata, State.PLACED, reason, node=node, devices=devices, problems=problems)
+    return told_of("pod", pod.metadata, Outlook.PLACED, reason, node=node, devices=devices, problems=problems)
 
 
-def from_templates(pod: Pod, seen: Seen) -> list[ResourceClaim]:
+def from_templates(pod: Pod, seen: Snapshot) -> list[ResourceClaim]:
     """The claims that are still to be made for a pod, as they will be if nothing keeps them from being made."""
     templates = {"/".join(name_of(each.metadata)): each for each in seen.some(ResourceClaimTemplate)}
     made = {entry.name for entry in pod.spec.resource_claims if _is_made(pod, entry, seen)}
@@ -131,7 +131,7 @@ def from_templates(pod: Pod, seen: Seen) -> list[ResourceClaim]:
     return [claim for claim in found if isinstance(claim, ResourceClaim)]
 
 
-def _is_made(pod: Pod, entry: PodResourceClaim, seen: Seen) -> bool:
+def _is_made(pod: Pod, entry: PodResourceClaim, seen: Snapshot) -> bool:
     if any(status.name == entry.name for status in pod.status.resource_claim_statuses):
         return True
     return any(
@@ -141,7 +141,7 @@ def _is_made(pod: Pod, entry: PodResourceClaim, seen: Seen) -> bool:
     )
 
 
-def _others(asked: Pod, seen: Seen) -> list[Pod]:
+def _others(asked: Pod, seen: Snapshot) -> list[Pod]:
     """The pods beside the one that is asked about."""
     note_guesses(seen)
     return [pod for pod in seen.some(Pod) if name_of(pod.metadata) != name_of(asked.metadata)]

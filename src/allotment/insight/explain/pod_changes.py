@@ -25,7 +25,7 @@ from allotment.api.quantity import Format, Quantity
 from allotment.scheduler.node import PODS
 from allotment.scheduler.resource_requests import requests_of
 from allotment.scheduler.selector import nodes_in_term
-from allotment.usage.changes import Kind
+from allotment.usage.changes import ChangeKind
 from allotment.usage.remedies import Remedy
 
 if TYPE_CHECKING:
@@ -53,21 +53,21 @@ def pod_remedies(pod: Pod, cluster: Cluster, fits: Fits) -> Iterator[Remedy]:
             yield from _less(pod, name, amount, cluster, fits)
 
 
-def _changes(pod: Pod, cluster: Cluster) -> Iterator[tuple[Kind, str, str, Pod]]:
+def _changes(pod: Pod, cluster: Cluster) -> Iterator[tuple[ChangeKind, str, str, Pod]]:
     spec = pod.spec
     for key in _taints(cluster)[:_MOST_TAINTS]:
         more = (*spec.tolerations, Toleration(key=key, operator="Exists"))
         words = f"with a toleration of node taint {key}"
-        yield Kind.TOLERATION, key, words, replace(pod, spec=replace(spec, tolerations=more))
+        yield ChangeKind.TOLERATION, key, words, replace(pod, spec=replace(spec, tolerations=more))
     for key, value in sorted(spec.node_selector.items()):
         rest = {name: each for name, each in spec.node_selector.items() if name != key}
         words = f"without node selector {key}={value} ({labels_there(key, value, cluster)})"
-        yield Kind.NODE, f"{key}={value}", words, replace(pod, spec=replace(spec, node_selector=rest))
+        yield ChangeKind.NODE, f"{key}={value}", words, replace(pod, spec=replace(spec, node_selector=rest))
     for name, words, affinity in _affinities(spec.affinity, cluster):
-        yield Kind.NODE, name, words, replace(pod, spec=replace(spec, affinity=affinity))
+        yield ChangeKind.NODE, name, words, replace(pod, spec=replace(spec, affinity=affinity))
     if any(each.when_unsatisfiable == "DoNotSchedule" for each in spec.topology_spread_constraints):
         loose = replace(pod, spec=replace(spec, topology_spread_constraints=()))
-        yield Kind.NODE, "topologySpreadConstraints", "without its topology spread constraints", loose
+        yield ChangeKind.NODE, "topologySpreadConstraints", "without its topology spread constraints", loose
 
 
 def _taints(cluster: Cluster) -> list[str]:
@@ -134,7 +134,7 @@ def _less(pod: Pod, name: str, amount: int, cluster: Cluster, fits: Fits) -> Ite
         if most and (found := fits(_scaled(pod, name, most, amount))):
             shown, asked = written(name, most), written(name, amount)
             words = f"with {name} ≤ {shown} (asks for {asked}; node {node.name} has the most left)"
-            yield Remedy(Kind.RESOURCES, "", "", shown, words, found, 1 - most / amount)
+            yield Remedy(ChangeKind.RESOURCES, "", "", shown, words, found, 1 - most / amount)
             return
 
 

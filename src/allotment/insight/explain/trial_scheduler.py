@@ -38,7 +38,7 @@ from allotment.api.resource import (
 )
 from allotment.controllers.claims.claim_users import claim_name
 from allotment.insight.errors import NoAnswer
-from allotment.insight.explain.explanation import HIDDEN_HOLDER, Explanation, Hidden, State, told_of
+from allotment.insight.explain.explanation import HIDDEN_HOLDER, Explanation, Hidden, Outlook, told_of
 from allotment.insight.explain.name_hints import hints
 from allotment.insight.explain.pod_changes import pod_remedies
 from allotment.insight.explain.semantic_hints import semantic_hints
@@ -49,11 +49,11 @@ from allotment.scheduler.cluster import Cluster
 from allotment.scheduler.config.profile_file import DEFAULT
 from allotment.scheduler.core import Scheduler
 from allotment.scheduler.dry_run import DryRun
-from allotment.scheduler.inquiry import Finding, Inquiry, released
+from allotment.scheduler.inquiry import Inquiry, InquiryAnswer, released
 from allotment.scheduler.pod import VOLCANO, group_key
 from allotment.scheduler.volumes.pod_volumes import volumes_of
 from allotment.scheduler.volumes.storage import KINDS as STORAGE
-from allotment.usage.changes import Kind
+from allotment.usage.changes import ChangeKind
 from allotment.usage.device import HIDDEN_CLAIMS
 from allotment.usage.instance_remedies import Ground, InstanceSearch, Shelf
 from allotment.usage.remedies import BUDGET, Remedies, Remedy, remedies
@@ -61,9 +61,9 @@ from allotment.usage.summary import DeviceState
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
-    from allotment.insight.snapshot import Seen
+    from allotment.insight.snapshot import Snapshot
     from allotment.scheduler.config.profile import Profile
-    from allotment.scheduler.dry_run import Decision
+    from allotment.scheduler.dry_run import DryRunDecision
     from allotment.scheduler.framework import Status
 
 
@@ -100,7 +100,7 @@ class Examination:
 
     def __init__(
         self,
-        seen: Seen,
+        seen: Snapshot,
         pod: Pod,
         made: Sequence[ResourceClaim],
         pods: Sequence[Pod],
@@ -149,7 +149,7 @@ class Examination:
         hidden = self._hidden(finding.claims)
         if finding.refusal is None:
             return self._fits(what, meta, finding, hidden)
-        state = State.NOWHERE if finding.asked else State.WAITS
+        state = Outlook.NOWHERE if finding.asked else Outlook.WAITS
         helping = self._remedies(finding)
         known = {each.kind for each in helping.found}
         slices = self._seen.of(ResourceSlice)
@@ -168,27 +168,29 @@ class Examination:
             hidden=hidden,
         )
 
-    def _fits(self, what: str, meta: ObjectMeta, finding: Finding, hidden: Hidden | None) -> Explanation:
+    def _fits(
+        self, what: str, meta: ObjectMeta, finding: InquiryAnswer, hidden: Hidden | None
+    ) -> Explanation:
         node = finding.node
         if self._gangs:
             decision = self._with_group()
             if not decision.fits:
                 why = f"it fits on node {node} by itself, but not its group: {decision.why or 'no reason is known'}"
-                return told_of(what, meta, State.WAITS, why, hidden=hidden)
+                return told_of(what, meta, Outlook.WAITS, why, hidden=hidden)
             node = decision.node
         reason = f"fits on node {node}"
         if hides_volumes(self._pod, self._seen):
             reason += (
                 f" as far as you can see, but its volumes are not known{f', and {hidden}' if hidden else ''}"
             )
-            return told_of(what, meta, State.MAY_FIT, reason, node=node, hidden=hidden)
+            return told_of(what, meta, Outlook.MAY_FIT, reason, node=node, hidden=hidden)
         if hidden is None:
             reason += "; nothing stands in its way"
-            return told_of(what, meta, State.FITS, reason, node=node)
+            return told_of(what, meta, Outlook.FITS, reason, node=node)
         reason += f" as far as you can see, but {hidden}"
-        return told_of(what, meta, State.MAY_FIT, reason, node=node, hidden=hidden)
+        return told_of(what, meta, Outlook.MAY_FIT, reason, node=node, hidden=hidden)
 
-    def _with_group(self) -> Decision:
+    def _with_group(self) -> DryRunDecision:
         """What becomes of the pod and of those it is placed together with, if they are decided about now."""
         group = group_key(self._pod)
         core = Scheduler(Cluster(), profile_of(self._pod))
@@ -229,7 +231,7 @@ class Examination:
 
     # --- why not ---
 
-    def _rejections(self, finding: Finding) -> list[Rejection]:
+    def _rejections(self, finding: InquiryAnswer) -> list[Rejection]:
         """What each node lacks. Where there are many, those that look alike are looked at once."""
         fleet, short, found = self._cluster.fleet, set(finding.short), list[Rejection]()
         view, many = fleet.view(finding.claims, FIRST_FIT, BUDGET), len(short) > LOOKS
@@ -256,7 +258,7 @@ class Examination:
             found += [Rejection(name, _RULED_OUT) for name in sorted(rest)]
         return found
 
-    def _of_instances(self, name: str, finding: Finding, status: Status) -> Rejection:
+    def _of_instances(self, name: str, finding: InquiryAnswer, status: Status) -> Rejection:
         """Why a node has no instances for claims of v1alpha2."""
         node = self._cluster.nodes[name].node
         if node is None or not self._go_on():
@@ -276,7 +278,7 @@ class Examination:
         parameters = self._seen.some(alpha2.ResourceClaimParameters)
         return semantic_hints(self._claims(), parameters, self._seen.of(alpha2.NodeResourceSlice))
 
-    def _remedies(self, finding: Finding) -> Remedies:
+    def _remedies(self, finding: InquiryAnswer) -> Remedies:
         found, cut = list[Remedy](), False
         for each in pod_remedies(self._pod, self._cluster, self._placed_as) if finding.asked else ():
             found.append(each)
@@ -284,7 +286,7 @@ class Examination:
                 cut = True
                 break
         devices = self._device_remedies(finding)
-        order = list(Kind)
+        order = list(ChangeKind)
         both = sorted((*found, *devices.found), key=lambda each: order.index(each.kind))
         return Remedies(tuple(both), cut or devices.cut)
 
@@ -293,7 +295,7 @@ class Examination:
         with self._inquiry.supposing(self._pod, pod):
             return self._inquiry.about(self._key, self._now).node
 
-    def _device_remedies(self, finding: Finding) -> Remedies:
+    def _device_remedies(self, finding: InquiryAnswer) -> Remedies:
         if finding.scarce:
             return self._instance_remedies(finding)
         if not finding.short:
@@ -307,7 +309,7 @@ class Examination:
         )
         return Remedies(tuple(filter(self._confirmed, tried.found)), tried.cut)
 
-    def _instance_remedies(self, finding: Finding) -> Remedies:
+    def _instance_remedies(self, finding: InquiryAnswer) -> Remedies:
         semantic, nodes = self._cluster.semantic, self._cluster.nodes
         grounds = [
             Ground(node, semantic.slices(name), semantic.held(name))
@@ -344,7 +346,7 @@ class Examination:
             return bool(self._inquiry.about(self._key, self._now).node)
 
 
-def insist_on_devices(seen: Seen) -> None:
+def insist_on_devices(seen: Snapshot) -> None:
     """Raises NoAnswer for who sees too little to say where anything fits."""
     if not seen.sees(ResourceSlice):
         raise NoAnswer(
@@ -355,7 +357,7 @@ def insist_on_devices(seen: Seen) -> None:
         raise NoAnswer("you may not list deviceclasses", "ask for that right: claims name them")
 
 
-def hold_hidden(cluster: Cluster, seen: Seen) -> None:
+def hold_hidden(cluster: Cluster, seen: Snapshot) -> None:
     """Takes devices away of which it is known that claims hold them which the caller may not see, and gives those back that
     were taken so before. Of one that can be shared something may be left, so it stays. Of volumes nothing is said unless all
     are seen."""
@@ -379,12 +381,12 @@ def hold_hidden(cluster: Cluster, seen: Seen) -> None:
     cluster.fleet.ledger.hold(HIDDEN_HOLDER, holdings)
 
 
-def sees_volumes(seen: Seen) -> bool:
+def sees_volumes(seen: Snapshot) -> bool:
     """Whether the caller may list all that decides about volumes."""
     return seen.denied.keys().isdisjoint(STORAGE)
 
 
-def hides_volumes(pod: Pod, seen: Seen) -> bool:
+def hides_volumes(pod: Pod, seen: Snapshot) -> bool:
     """Whether a pod has volumes of which the caller may not list all that decides about them."""
     return volumes_of(pod) is not None and not sees_volumes(seen)
 
@@ -407,7 +409,7 @@ def _without_holders(rejection: Rejection) -> Rejection:
     return Rejection(rejection.node, str(reason), reason)
 
 
-def sees_group(pod: Pod, seen: Seen) -> bool:
+def sees_group(pod: Pod, seen: Snapshot) -> bool:
     """Whether groups such as the pod's can be seen, if it has one."""
     group = group_key(pod)
     known = seen.knows(VolcanoPodGroup if group.startswith(VOLCANO) else PodGroup, name_of(pod.metadata)[0])
@@ -424,7 +426,7 @@ def profile_of(pod: Pod) -> dict[str, Profile]:
     ).rosters()
 
 
-def note_guesses(seen: Seen) -> None:
+def note_guesses(seen: Snapshot) -> None:
     """Notes what is not known of the room on nodes."""
     if Pod in seen.denied:
         seen.notes.append("pods of other namespaces are not seen: what they take of nodes is not counted")
@@ -433,7 +435,7 @@ def note_guesses(seen: Seen) -> None:
         seen.notes.append(f"cpu and memory are taken to be in plenty on nodes that do not tell: {vague}")
 
 
-def objects_of(seen: Seen) -> Iterator[ApiStruct]:
+def objects_of(seen: Snapshot) -> Iterator[ApiStruct]:
     """What a scheduler is told, pods aside."""
     for kind in KINDS:
         if kind is Node:
@@ -449,7 +451,7 @@ def as_v1(claim: alpha2.ResourceClaim) -> ResourceClaim:
     return decode(ResourceClaim, to_v1(to_builtins(claim)))
 
 
-def _nodes(seen: Seen) -> list[Node]:
+def _nodes(seen: Snapshot) -> list[Node]:
     """Those that are seen or, if none may be, those that slices name."""
     nodes = seen.of(Node)
     if not seen.sees(Node):

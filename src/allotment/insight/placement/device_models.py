@@ -20,7 +20,7 @@ from allotment.allocator.semantic import SemanticBook, allocate_semantic, semant
 from allotment.api import alpha2
 from allotment.api.core import Node
 from allotment.api.resource import ResourceClaim
-from allotment.insight.manifest_cluster import Claim, Cluster, name_of
+from allotment.insight.manifest_cluster import Claim, ManifestCluster, name_of
 
 
 class Model(Protocol):
@@ -45,7 +45,7 @@ class DeviceModel:
 
     kind = ResourceClaim
 
-    def __init__(self, cluster: Cluster, strategy: str) -> None:
+    def __init__(self, cluster: ManifestCluster, strategy: str) -> None:
         self._fleet = Fleet(cluster.nodes, cluster.slices, cluster.classes)
         self._strategy = strategy
 
@@ -75,7 +75,7 @@ class InstanceModel:
 
     kind = alpha2.ResourceClaim
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, strategy: str) -> None:
+    def __init__(self, cluster: ManifestCluster, ledger: Ledger, strategy: str) -> None:
         self._cluster = cluster
         self._book = SemanticBook(
             cluster.resource_classes, cluster.class_parameters, cluster.claim_parameters

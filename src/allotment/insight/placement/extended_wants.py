@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from allotment.insight.manifest_cluster import Cluster, name_of
+from allotment.insight.manifest_cluster import ManifestCluster, name_of
 from allotment.scheduler.cluster import DEVICE_CLASS_RESOURCE
 from allotment.scheduler.devices.extended_resources import extended_claim
 from allotment.scheduler.pod import FINISHED, PodInfo
@@ -25,7 +25,7 @@ _UNIT = 10**9
 class ExtendedResources:
     """Who serves extended resources: classes everywhere, device plugins on the nodes that list them."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ManifestCluster) -> None:
         self._classes: dict[str, str] = {}
         for each in sorted(cluster.classes, key=lambda each: each.metadata.name):
             self._classes[DEVICE_CLASS_RESOURCE + each.metadata.name] = each.metadata.name

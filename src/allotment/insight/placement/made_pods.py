@@ -22,7 +22,7 @@ from allotment.api.core import (
     NodeSelectorTerm,
 )
 from allotment.autoscaler.simulate.node_arrival import pod_of
-from allotment.autoscaler.simulate.workload_pods import Identity, Workload, owners_of
+from allotment.autoscaler.simulate.workload_pods import Workload, WorkloadID, owners_of
 from allotment.scheduler.pod import FINISHED
 from allotment.scheduler.taint_tolerance import keeps_off, tolerated
 
@@ -50,7 +50,7 @@ def pods_of_workloads(found: Sequence[tuple[Located, Workload]], pods: Sequence[
                 yield pod
 
 
-def _counted(found: Sequence[tuple[Identity | None, Workload]]) -> Iterator[Workload]:
+def _counted(found: Sequence[tuple[WorkloadID | None, Workload]]) -> Iterator[Workload]:
     """A Deployment stands for its ReplicaSets. A CronJob stands for its next run, unless one goes on."""
     ids = {workload.id for _, workload in found}
     running = {controller for controller, workload in found if controller and workload.replicas}
@@ -61,11 +61,11 @@ def _counted(found: Sequence[tuple[Identity | None, Workload]]) -> Iterator[Work
             yield workload
 
 
-def _controller(located: Located) -> Identity | None:
+def _controller(located: Located) -> WorkloadID | None:
     metadata: Any = located.raw.get("metadata") or {}
     for each in metadata.get("ownerReferences") or ():
         if isinstance(each, dict) and each.get("controller") is True:
-            return Identity(
+            return WorkloadID(
                 str(each.get("kind")), str(metadata.get("namespace") or "default"), str(each.get("name"))
             )
     return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from allotment.api.core import Pod, PodResourceClaim
 from allotment.autoscaler.simulate.pending_pods import from_template
-from allotment.insight.manifest_cluster import Cluster, Name, name_of
+from allotment.insight.manifest_cluster import ManifestCluster, Name, name_of
 from allotment.insight.placement.extended_wants import ExtendedResources
 from allotment.scheduler.resource_requests import Amounts
 
@@ -31,7 +31,7 @@ class Need:
     missing: list[str] = field(default_factory=list)
 
 
-def needs(cluster: Cluster, extended: ExtendedResources) -> list[Need]:
+def needs(cluster: ManifestCluster, extended: ExtendedResources) -> list[Need]:
     """All decisions, in order. Adds the claims made from templates to the cluster."""
     asking = [
         (pod, _of_pod(pod, cluster, extended)) for pod in cluster.pods if pod.status.phase not in FINISHED
@@ -53,7 +53,7 @@ def _pod_rank(pod: Pod) -> tuple[int, str, str, str]:
     return (-(pod.spec.priority or 0), pod.metadata.creation_timestamp or "", *name_of(pod.metadata))
 
 
-def _of_pod(pod: Pod, cluster: Cluster, extended: ExtendedResources) -> Need:
+def _of_pod(pod: Pod, cluster: ManifestCluster, extended: ExtendedResources) -> Need:
     namespace, name = name_of(pod.metadata)
     need = Need(f"pod {namespace}/{name}", pod=pod, extended=extended.wanted(pod))
     noted = pod.status.extended_resource_claim_status
@@ -67,7 +67,9 @@ def _of_pod(pod: Pod, cluster: Cluster, extended: ExtendedResources) -> Need:
     return need
 
 
-def _claims_of(pod: Pod, entry: PodResourceClaim, cluster: Cluster, missing: list[str]) -> Iterator[Name]:
+def _claims_of(
+    pod: Pod, entry: PodResourceClaim, cluster: ManifestCluster, missing: list[str]
+) -> Iterator[Name]:
     """The claim of one entry of a pod: the one it names, the one that was made for it, or a new one."""
     namespace = name_of(pod.metadata)[0]
     if entry.resource_claim_name:

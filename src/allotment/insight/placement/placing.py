@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from allotment.allocator.errors import AllocationError
-from allotment.allocator.ledger import Conflict, Ledger
+from allotment.allocator.ledger import Ledger, LedgerConflict
 from allotment.allocator.nodeselector import selects
 from allotment.allocator.outcome import Allocated, Outcome
 from allotment.api import alpha2
 from allotment.api.core import Node, NodeSelector, Pod
 from allotment.api.resource import ResourceClaimConsumerReference
-from allotment.insight.manifest_cluster import Claim, Cluster, Name, name_of
+from allotment.insight.manifest_cluster import Claim, ManifestCluster, Name, name_of
 from allotment.insight.placement.device_models import DeviceModel, InstanceModel, Model, hold
 from allotment.insight.placement.extended_wants import ExtendedResources
 from allotment.insight.placement.made_pods import pods_of_daemons
@@ -29,7 +29,7 @@ from allotment.scheduler.taint_tolerance import CORDON, tolerated
 
 
 @dataclass(slots=True)
-class Decision:
+class NeedOutcome:
     """What became of a need. ``node`` is None if it fits nowhere."""
 
     need: Need
@@ -39,40 +39,40 @@ class Decision:
 
 
 @dataclass
-class Placement:
+class PlacementRun:
     """All decisions, and the state before and after them."""
 
-    cluster: Cluster
+    cluster: ManifestCluster
     models: Sequence[Model]
     before: Ledger
     after: Ledger
-    decisions: list[Decision] = field(default_factory=list)
+    decisions: list[NeedOutcome] = field(default_factory=list)
 
     @property
-    def placed(self) -> list[Decision]:
+    def placed(self) -> list[NeedOutcome]:
         return [decision for decision in self.decisions if decision.node is not None]
 
     @property
-    def refused(self) -> list[Decision]:
+    def refused(self) -> list[NeedOutcome]:
         return [decision for decision in self.decisions if decision.node is None]
 
 
 def place(
-    cluster: Cluster, *, strategy: str, only_node: str | None = None, explain: bool = False
-) -> Placement:
+    cluster: ManifestCluster, *, strategy: str, only_node: str | None = None, explain: bool = False
+) -> PlacementRun:
     """Decides on all needs. The cluster's claims then carry their allocations and reservations.
 
     With ``explain``, what was placed has the rejections of earlier nodes too.
     """
     devices = DeviceModel(cluster, strategy)
     instances = InstanceModel(cluster, devices.ledger, strategy)
-    placement = Placement(cluster, [devices, instances], Ledger(), devices.ledger)
+    placement = PlacementRun(cluster, [devices, instances], Ledger(), devices.ledger)
     for claim in cluster.claims.values():
         if claim.status.allocation is not None:
             try:
                 hold(placement.after, claim)
                 hold(placement.before, claim)
-            except Conflict as exc:
+            except LedgerConflict as exc:
                 cluster.notes.append(f"{exc}; what the claim holds is not counted")
     nodes = [node for node in cluster.nodes if only_node in (None, node.metadata.name)]
     cluster.pods += pods_of_daemons(cluster.daemons, nodes, cluster.pods)
@@ -90,7 +90,7 @@ class _Desk:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ManifestCluster,
         devices: DeviceModel,
         instances: InstanceModel,
         extended: ExtendedResources,
@@ -105,13 +105,13 @@ class _Desk:
         self._extended = extended
         self._explain = explain
 
-    def decide(self, need: Need) -> Decision:
+    def decide(self, need: Need) -> NeedOutcome:
         claims = [self._claims[name] for name in need.claims]
         hindrance = _hindrance(need, claims)
         if hindrance:
-            return Decision(need, rejections=[Rejection("", hindrance)])
+            return NeedOutcome(need, rejections=[Rejection("", hindrance)])
         pending = [claim for claim in claims if claim.status.allocation is None]
-        decision = Decision(need)
+        decision = NeedOutcome(need)
         decision.node = self._find(need, claims) or self._try_each(need, claims, pending, decision)
         if decision.node is not None:
             decision.fresh += [name_of(claim.metadata) for claim in pending]
@@ -132,7 +132,7 @@ class _Desk:
         return found.node
 
     def _try_each(
-        self, need: Need, claims: Sequence[Claim], pending: Sequence[Claim], decision: Decision
+        self, need: Need, claims: Sequence[Claim], pending: Sequence[Claim], decision: NeedOutcome
     ) -> str | None:
         """The first node that fits, node by node; why the others do not goes into the decision's rejections."""
         refusals: list[str | Outcome] = []

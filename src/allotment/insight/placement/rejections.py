@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from allotment.allocator.errors import nameless
-from allotment.allocator.outcome import Allocated, GaveUp, Invalid, Outcome, Unsatisfiable
+from allotment.allocator.outcome import Allocated, GaveUp, InvalidInput, Outcome, Unsatisfiable
 from allotment.allocator.reasons import FITS, AskReason, NodeReason
 from allotment.api.core import Node
 
@@ -27,7 +27,7 @@ def rejection_of(node: Node, refusal: str | Outcome) -> Rejection:
         case Unsatisfiable():
             reason = refusal.reasons()
             return Rejection(name, str(reason), reason)
-        case Invalid():
+        case InvalidInput():
             return Rejection(name, str(refusal.error))
         case GaveUp():
             return Rejection(name, f"gave up after {refusal.steps} steps, neither found nor excluded")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from allotment.scheduler.binding.binding_conditions import Readiness, readiness
 from allotment.scheduler.binding.claim_writer import FIRST_REST, LONGEST_REST, ClaimWriter, Draft
-from allotment.scheduler.binding.pod_binding import Binding, Party, Stage
+from allotment.scheduler.binding.pod_binding import Binding, BindingStage, Party
 from allotment.scheduler.binding.step import (
     AwaitConditions,
     AwaitVolumes,
@@ -30,9 +30,9 @@ from allotment.scheduler.binding.step import (
     WriteClaim,
 )
 from allotment.scheduler.devices.claim_references import names_its_claims
-from allotment.scheduler.event import Done, Failed, Failure
+from allotment.scheduler.event import Done, Failed, WriteFailure
 from allotment.scheduler.instruction import Bind, PatchPod
-from allotment.scheduler.volumes.progress import Lost, are_bound
+from allotment.scheduler.volumes.progress import BindingLost, are_bound
 from allotment.scheduler.volumes.writer import CLAIM, VOLUME, VolumeWriter
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ MOST_SILENCES = 16
 _WRITTEN = (WriteClaim, MakeClaim, BindVolume, SelectNode)
 _Writer = ClaimWriter | VolumeWriter
 
-_STEPPING = (Stage.WRITING, Stage.AWAITING)
-_READY = (Stage.READY, Stage.BINDING)
+_STEPPING = (BindingStage.WRITING, BindingStage.AWAITING)
+_READY = (BindingStage.READY, BindingStage.BINDING)
 _POSSIBLE = (*_STEPPING, *_READY)
 
 
@@ -75,7 +75,7 @@ class Verdicts(Protocol):
         """A gang cannot reach its minimum any more, and these members are bound."""
 
 
-class Bindings:
+class BindingsUnderWay:
     """All bindings under way. ``send`` takes a write that lacks its id, and returns the id."""
 
     def __init__(self, cluster: Cluster, send: Callable[[Draft], int], verdicts: Verdicts) -> None:
@@ -100,7 +100,7 @@ class Bindings:
     def undoing(self, pod: PodInfo) -> bool:
         """Whether a pod is on a node only until what was written for it is taken back."""
         binding = self._of_pod.get(pod.key)
-        return binding is not None and binding.stage is Stage.UNDOING
+        return binding is not None and binding.stage is BindingStage.UNDOING
 
     def all(self) -> list[Binding]:
         return list(self._of_pod.values())
@@ -128,14 +128,14 @@ class Bindings:
         binding.silences = 0
         if writer is not None:
             writer.done(event.version, event.uid)
-            if binding.stage is Stage.WRITING and writer.awaits_news():
+            if binding.stage is BindingStage.WRITING and writer.awaits_news():
                 return True
-        elif binding.stage is Stage.BINDING:
+        elif binding.stage is BindingStage.BINDING:
             self._bound(binding)
             return True
         else:
             binding.sent = False
-            if binding.stage is Stage.WRITING:
+            if binding.stage is BindingStage.WRITING:
                 binding.position += 1
         self._advance(binding)
         return True
@@ -171,7 +171,7 @@ class Bindings:
             binding.pod = pod
             if pod.leaving:
                 self._lose(binding, "the pod is being deleted")
-            elif binding.stage is Stage.BINDING:
+            elif binding.stage is BindingStage.BINDING:
                 self._bind(binding)
 
     def pod_bound(self, key: str, node: str) -> None:
@@ -179,7 +179,7 @@ class Bindings:
         binding = self._of_pod.get(key)
         if binding is None:
             return
-        if node == binding.node and binding.stage in (Stage.BINDING, Stage.READY):
+        if node == binding.node and binding.stage in (BindingStage.BINDING, BindingStage.READY):
             self._bound(binding)
         else:
             self._overtaken(binding)
@@ -205,7 +205,7 @@ class Bindings:
         times = [due for due in dues if due > self.now]
         if binding.rests_until > self.now:
             times.append(binding.rests_until)
-        if binding.stage is Stage.AWAITING:
+        if binding.stage is BindingStage.AWAITING:
             times.append(binding.deadline)
         return min(times, default=None)
 
@@ -213,13 +213,13 @@ class Bindings:
 
     def _advance(self, binding: Binding) -> None:
         """Does what can be done now."""
-        if binding.stage is Stage.UNDOING:
+        if binding.stage is BindingStage.UNDOING:
             self._advance_undo(binding)
         while binding.stage in _STEPPING and self._one_step(binding):
             pass
-        if binding.stage is Stage.READY:
+        if binding.stage is BindingStage.READY:
             self._look_again(binding)
-        if binding.stage is Stage.BINDING:
+        if binding.stage is BindingStage.BINDING:
             self._bind(binding)
         if binding in self._timed and self._due(binding) is None:
             del self._timed[binding]
@@ -290,18 +290,18 @@ class Bindings:
             self._send_own(binding, lambda id: PatchPod(id, pod.namespace, pod.name, pod.uid, step.patch))
 
     def _await(self, binding: Binding, step: AwaitConditions | AwaitVolumes) -> bool:
-        if binding.stage is not Stage.AWAITING:
-            binding.stage, binding.deadline = Stage.AWAITING, self.now + step.seconds
+        if binding.stage is not BindingStage.AWAITING:
+            binding.stage, binding.deadline = BindingStage.AWAITING, self.now + step.seconds
             self._timed[binding] = None
             for key in _awaited(step):
                 self._follow(binding, key)
         try:
             ready = self._has_come(step)
-        except Lost as exc:
+        except BindingLost as exc:
             self._fail(binding, str(exc))
             return False
         if ready:
-            binding.stage = Stage.WRITING
+            binding.stage = BindingStage.WRITING
             binding.position += 1
             return True
         if self.now >= binding.deadline:
@@ -318,17 +318,17 @@ class Bindings:
         for key in step.claims:
             claim = self._cluster.claims.objects.get(key)
             if claim is None or claim.status.allocation is None:
-                raise Lost(f"claim {key} was taken back meanwhile")
+                raise BindingLost(f"claim {key} was taken back meanwhile")
             state = readiness(claim, self.now, inf)
             if state is Readiness.FAILED:
-                raise Lost("a device reported that it does not get ready")
+                raise BindingLost("a device reported that it does not get ready")
             ready = ready and state is Readiness.READY
         return ready
 
     def _ready(self, binding: Binding) -> None:
-        binding.stage = Stage.READY
+        binding.stage = BindingStage.READY
         if binding.party is None:
-            binding.stage = Stage.BINDING
+            binding.stage = BindingStage.BINDING
         else:
             self._open(binding.party)
 
@@ -337,11 +337,11 @@ class Bindings:
         if party.open or self._enough(party, _READY):
             party.open = True
             for member in list(party.members.values()):
-                if member.stage is Stage.READY:
-                    member.stage = Stage.BINDING
+                if member.stage is BindingStage.READY:
+                    member.stage = BindingStage.BINDING
                     self._bind(member)
 
-    def _enough(self, party: Party, stages: Container[Stage]) -> bool:
+    def _enough(self, party: Party, stages: Container[BindingStage]) -> bool:
         """Whether the members that are at these stages, or bound, are what the gang needs; of all its members, since others than
         those of the party may have come or gone since it was placed."""
         gang = party.gang
@@ -395,24 +395,24 @@ class Bindings:
 
     def _pod_write_failed(self, binding: Binding, event: Failed) -> None:
         binding.sent = False
-        if binding.stage is Stage.UNDOING:
+        if binding.stage is BindingStage.UNDOING:
             return
-        if event.why is Failure.UNKNOWN or (
-            binding.stage is Stage.BINDING and self._undecided(binding, event)
+        if event.why is WriteFailure.UNKNOWN or (
+            binding.stage is BindingStage.BINDING and self._undecided(binding, event)
         ):
             binding.rests_until = self.now + min(FIRST_REST * 2 ** min(binding.silences, 10), LONGEST_REST)
             binding.silences += 1
             self._timed[binding] = None
             return
-        self._fail(binding, event.message or event.why.value, gone=event.why is Failure.GONE)
+        self._fail(binding, event.message or event.why.value, gone=event.why is WriteFailure.GONE)
 
     def _undecided(self, binding: Binding, event: Failed) -> bool:
         """Whether the pod may be bound although a binding failed, so that nothing may be taken from it. A conflict says that
         it is bound, perhaps by our own write whose reply was lost, or is being deleted: it will be seen which. Any other
         refusal means little after a write without an answer."""
-        if event.why is Failure.CONFLICT:
+        if event.why is WriteFailure.CONFLICT:
             return True
-        return event.why is not Failure.GONE and 0 < binding.silences <= MOST_SILENCES
+        return event.why is not WriteFailure.GONE and 0 < binding.silences <= MOST_SILENCES
 
     # --- backward ---
 
@@ -425,10 +425,10 @@ class Bindings:
     def _fail(self, binding: Binding, why: str, *, gone: bool = False) -> None:
         """It cannot succeed any more: everything is undone in reverse. What it holds in memory stays held until then, since
         a write on its way may still take effect."""
-        if binding.stage is Stage.UNDOING:
+        if binding.stage is BindingStage.UNDOING:
             binding.gone |= gone
             return
-        binding.stage, binding.why, binding.gone = Stage.UNDOING, why, gone
+        binding.stage, binding.why, binding.gone = BindingStage.UNDOING, why, gone
         for writer in binding.writers:
             writer.undo()
         party = binding.party
@@ -440,7 +440,7 @@ class Bindings:
         """A gang cannot reach its minimum any more: members give up, but those that may be bound already."""
         party.broken, party.evicts = why, evicts
         for member in list(party.members.values()):
-            perhaps_bound = member.stage is Stage.BINDING and (member.sent or member.silences)
+            perhaps_bound = member.stage is BindingStage.BINDING and (member.sent or member.silences)
             if not perhaps_bound:
                 self._fail(member, f"the gang {party.gang.name} cannot be placed whole: {why}")
         if evicts and party.bound:
@@ -468,7 +468,7 @@ class Bindings:
         if not isinstance(writer, VolumeWriter):
             return False
         followers = self._of_claim.get(writer.follows, {})
-        return any(each is not binding and each.stage is not Stage.UNDOING for each in followers)
+        return any(each is not binding and each.stage is not BindingStage.UNDOING for each in followers)
 
     def _shared_in_group(self, binding: Binding, writer: _Writer) -> bool:
         """Whether the claim is reserved for a whole group of which others are placed."""
@@ -498,5 +498,5 @@ class Bindings:
             for claim in binding.followed:
                 assert binding in self._of_claim[claim], f"{key} is not told about {claim}"
             party = binding.party
-            if party is not None and binding.stage is Stage.BINDING:
+            if party is not None and binding.stage is BindingStage.BINDING:
                 assert party.open, f"{key} is bound before its gang is ready"

@@ -27,7 +27,7 @@ from allotment.api.codec import to_builtins
 from allotment.api.resource import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from allotment.scheduler.binding.step import MakeClaim, WriteClaim
 from allotment.scheduler.devices.claims import MAX_CONSUMERS, Claims, version_of
-from allotment.scheduler.event import Failure
+from allotment.scheduler.event import WriteFailure
 from allotment.scheduler.instruction import CreateClaim, DeleteClaim, PatchClaim, Write
 
 if TYPE_CHECKING:
@@ -96,11 +96,11 @@ class ClaimWriter:
         elif sent == "delete":
             self.finished = True
 
-    def failed(self, why: Failure, message: str, now: float) -> None:
+    def failed(self, why: WriteFailure, message: str, now: float) -> None:
         sent, self._sent = self._sent, ""
-        if sent == "delete" and why is Failure.CONFLICT:  # another claim has the name by now
+        if sent == "delete" and why is WriteFailure.CONFLICT:  # another claim has the name by now
             self.finished = True
-        elif why is Failure.CONFLICT:
+        elif why is WriteFailure.CONFLICT:
             self._conflicts += 1
             self._stale = self._based
             if (
@@ -109,14 +109,14 @@ class ClaimWriter:
                 self.rests_until = now + FIRST_REST
             if self._conflicts > MOST_CONFLICTS and not self._undoing:
                 self.error = f"could not be written after {self._conflicts} conflicts"
-        elif why is Failure.UNKNOWN:
+        elif why is WriteFailure.UNKNOWN:
             self._made = self._made or sent == "make"
             if sent == "status":
                 self._unsure = self._based
             self.rests_until = now + min(FIRST_REST * 2 ** min(self._silences, 10), LONGEST_REST)
             self._silences += 1
         elif self._undoing:
-            if why is Failure.GONE:
+            if why is WriteFailure.GONE:
                 self.finished = True
             else:  # it cannot be helped by repeating it soon
                 self.rests_until = now + LONGEST_REST

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.volumes.writer import VolumeWriter
 
 
-class Stage(Enum):
+class BindingStage(Enum):
     """Where a binding is; see ``bindings``."""
 
     WRITING = "writing"
@@ -32,7 +32,7 @@ class Stage(Enum):
 class Binding:
     """One pod on its way to one node."""
 
-    stage = Stage.WRITING
+    stage = BindingStage.WRITING
     position = 0  # of the first step that is not done
     deadline = 0.0  # of AWAITING
     sent = False  # a write of the pod itself is on its way

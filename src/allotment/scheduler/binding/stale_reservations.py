@@ -30,7 +30,7 @@ PATIENCE = 5.0
 """Seconds for which a reservation must stand unchanged before it counts as stale."""
 
 
-class Standing(Enum):
+class ReservationState(Enum):
     """What a user of a claim is doing."""
 
     WAITS = "waits"  # ours, without a node, and nobody is writing for it
@@ -50,7 +50,7 @@ class Stale:
 class StaleReservations:
     """See the module. ``standing`` judges a pod."""
 
-    def __init__(self, cluster: Cluster, standing: Callable[[PodInfo], Standing]) -> None:
+    def __init__(self, cluster: Cluster, standing: Callable[[PodInfo], ReservationState]) -> None:
         self._cluster = cluster
         self._standing = standing
         # claim → since when its reservations stand as they do, the longest first; and it as it is
@@ -83,13 +83,13 @@ class StaleReservations:
         for key in due:
             _, claim = self._since.pop(key)
             users = self._users(claim)
-            waiting = {uid for uid, standing in users.items() if standing is Standing.WAITS}
-            if waiting or Standing.BUSY in users.values():
+            waiting = {uid for uid, standing in users.items() if standing is ReservationState.WAITS}
+            if waiting or ReservationState.BUSY in users.values():
                 self._since[key] = now, claim
             if waiting and key not in self._cluster.claims.flights:
                 yield _stale(claim, waiting)
 
-    def _users(self, claim: ResourceClaim) -> dict[str, Standing]:
+    def _users(self, claim: ResourceClaim) -> dict[str, ReservationState]:
         namespace, meta = claim.metadata.namespace, claim.metadata
         users = {user.uid: self._user(namespace, user) for user in claim.status.reserved_for}
         if _made_for_resources(claim):
@@ -98,22 +98,26 @@ class StaleReservations:
                     users.setdefault(owner.uid, self._pod(f"{namespace}/{owner.name}", owner.uid))
         return users
 
-    def _user(self, namespace: str, user: ResourceClaimConsumerReference) -> Standing:
+    def _user(self, namespace: str, user: ResourceClaimConsumerReference) -> ReservationState:
         key = f"{namespace}/{user.name}"
         if user.resource == "podgroups":
             return self._together(self._cluster.members.get(key, {}).values())
-        return self._pod(key, user.uid) if user.resource == "pods" else Standing.OTHER
+        return self._pod(key, user.uid) if user.resource == "pods" else ReservationState.OTHER
 
-    def _pod(self, key: str, uid: str) -> Standing:
+    def _pod(self, key: str, uid: str) -> ReservationState:
         pod = self._cluster.pods.get(key)
-        return self._standing(pod) if pod is not None and pod.uid == uid else Standing.OTHER
+        return self._standing(pod) if pod is not None and pod.uid == uid else ReservationState.OTHER
 
-    def _together(self, members: Iterable[PodInfo]) -> Standing:
+    def _together(self, members: Iterable[PodInfo]) -> ReservationState:
         """A group's reservation is stale when all members wait that there are; without any, it lasts as long as the group."""
         found = {self._standing(pod) for pod in members}
-        if found == {Standing.WAITS}:
-            return Standing.WAITS
-        return Standing.BUSY if Standing.BUSY in found and Standing.OTHER not in found else Standing.OTHER
+        if found == {ReservationState.WAITS}:
+            return ReservationState.WAITS
+        return (
+            ReservationState.BUSY
+            if ReservationState.BUSY in found and ReservationState.OTHER not in found
+            else ReservationState.OTHER
+        )
 
 
 def _as_it_was(before: ResourceClaim, now: ResourceClaim) -> bool:

@@ -37,7 +37,7 @@ from allotment.scheduler.plugins.taint_toleration import TaintToleration
 from allotment.scheduler.plugins.volume_binding import VolumeBinding
 from allotment.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from allotment.scheduler.plugins.volume_zone import VolumeZone
-from allotment.scheduler.queue import Backoff
+from allotment.scheduler.queue import QueueBackoff
 
 DEFAULT_SCHEDULER = "default-scheduler"
 MOST_PROFILES = 64
@@ -86,7 +86,7 @@ class Configuration:
     colon, to be told to whoever wrote them."""
 
     profiles: tuple[ProfileSpec, ...] = (ProfileSpec(),)
-    backoff: Backoff = field(default_factory=Backoff)
+    backoff: QueueBackoff = field(default_factory=QueueBackoff)
     binding_seconds: float = BINDING_SECONDS
     gangs: bool = True
     making_room: frozenset[str] = MAKING_ROOM  # what is done for gangs of Volcano that do not fit
@@ -214,11 +214,11 @@ def checked(specs: list[ProfileSpec], source: str) -> tuple[ProfileSpec, ...]:
     return tuple(specs)
 
 
-def backoff(initial: float, longest: float, source: str, path: str) -> Backoff:
+def backoff(initial: float, longest: float, source: str, path: str) -> QueueBackoff:
     """How long pods rest after attempts that failed."""
     if longest < initial:
         raise ConfigurationError(source, path, f"{longest:g} is less than the initial {initial:g} seconds")
-    return Backoff(initial, min(max(initial, Backoff().turned_away), longest), longest)
+    return QueueBackoff(initial, min(max(initial, QueueBackoff().turned_away), longest), longest)
 
 
 def one_of(name: str, known: Mapping[str, Any], source: str, path: str) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from allotment.scheduler.framework import (
-    Code,
     Filter,
     Indifferent,
     Normalize,
@@ -18,6 +17,7 @@ from allotment.scheduler.framework import (
     PreScore,
     Reserve,
     Score,
+    StatusCode,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Everywhere:
         """Whether it has anything to score for the pod, on these nodes; without any: whatever they are."""
         if self._score is None:
             return False
-        return self._pre_score is None or self._pre_score.pre_score(cycle, nodes).code is not Code.SKIP
+        return self._pre_score is None or self._pre_score.pre_score(cycle, nodes).code is not StatusCode.SKIP
 
     def scored(self, cycle: Cycle, nodes: Sequence[NodeInfo]) -> dict[str, int]:
         """The weighted scores of nodes for which ``scores`` said yes."""

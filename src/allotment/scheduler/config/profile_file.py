@@ -46,7 +46,7 @@ from allotment.scheduler.config.configuration import (
 )
 from allotment.scheduler.plugins.dynamic_resources import BINDING_SECONDS, STRATEGIES
 from allotment.scheduler.plugins.least_allocated import CPU_AND_MEMORY
-from allotment.scheduler.queue import Backoff
+from allotment.scheduler.queue import QueueBackoff
 
 __all__ = ["DEFAULT", "Configuration", "ConfigurationError", "load"]
 
@@ -96,8 +96,8 @@ class _Profile(FileStruct, frozen=True, kw_only=True):
 
 
 class _Backoff(FileStruct, frozen=True, kw_only=True):
-    initial_seconds: Seconds = Backoff().initial
-    max_seconds: Seconds = Backoff().failed
+    initial_seconds: Seconds = QueueBackoff().initial
+    max_seconds: Seconds = QueueBackoff().failed
 
 
 class _File(FileStruct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from allotment.scheduler.binding.binding_conditions import awaited, timestamp
 from allotment.scheduler.binding.step import MakeClaim, WriteClaim
 from allotment.scheduler.devices.carried_claim import IMMEDIATE, carried_status
 from allotment.scheduler.devices.scoring import FILLED, MOST
-from allotment.scheduler.framework import SUCCESS, Code, Status
+from allotment.scheduler.framework import SUCCESS, Status, StatusCode
 
 if TYPE_CHECKING:
     from allotment.api import alpha2
@@ -49,7 +49,7 @@ class Grant(NamedTuple):
 
 
 @dataclass(slots=True)
-class Plan:
+class AllocationPlan:
     """See the module. ``references`` are v1's claims, in the order in which ``wish`` has them; the last is ``extended``, if
     there is that."""
 
@@ -68,7 +68,7 @@ class Plan:
         if self.wish is not None:
             place = cluster.fleet.places.get(node.metadata.name)
             if place is None:
-                return Status(Code.UNRESOLVABLE, self.plugin, "are not known to the devices")
+                return Status(StatusCode.UNRESOLVABLE, self.plugin, "are not known to the devices")
             if self.wish.draft(place) is None:
                 return self.wish.refusal(place)
         return self._judge_carried(cluster, node) if self.carried else SUCCESS
@@ -120,7 +120,11 @@ class Plan:
         verdict = cluster.semantic.ask(node, self.key, claims, self.strategy)
         if isinstance(verdict, Allocated):
             return SUCCESS
-        return Status(Code.UNSCHEDULABLE if verdict.by_use else Code.UNRESOLVABLE, self.plugin, verdict.words)
+        return Status(
+            StatusCode.UNSCHEDULABLE if verdict.by_use else StatusCode.UNRESOLVABLE,
+            self.plugin,
+            verdict.words,
+        )
 
     def _carried_grants(self, cluster: Cluster, node: Node) -> list[Grant] | None:
         claims = [each.claim for each in self.carried]

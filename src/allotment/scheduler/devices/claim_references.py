@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import PodInfo
 
 
-class Unusable(Exception):
+class UnusableClaim(Exception):
     """A claim that the pod needs is not there, or not for it. The text is a sentence for the pod's condition."""
 
 
@@ -103,7 +103,7 @@ def _key(pod: Pod, entry: PodResourceClaim, group: PodGroup | None, cluster: Clu
     if entry.resource_claim_name is not None:
         return f"{namespace}/{entry.resource_claim_name}"
     if entry.resource_claim_template_name is None:
-        raise Unusable(f"the pod's resource claim {entry.name} names neither a claim nor a template")
+        raise UnusableClaim(f"the pod's resource claim {entry.name} names neither a claim nor a template")
     noted = _noted(pod.status.resource_claim_statuses, entry.name)
     if noted is None and group is not None:
         noted = _noted(group.status.resource_claim_statuses, entry.name)
@@ -115,7 +115,9 @@ def _key(pod: Pod, entry: PodResourceClaim, group: PodGroup | None, cluster: Clu
         if cluster.claims.objects[key].metadata.annotations.get(POD_CLAIM_NAME) == entry.name:
             return key
     template = entry.resource_claim_template_name
-    raise Unusable(f"the pod's resource claim {entry.name} has not been made from template {template} yet")
+    raise UnusableClaim(
+        f"the pod's resource claim {entry.name} has not been made from template {template} yet"
+    )
 
 
 def _noted(statuses: tuple[PodResourceClaimStatus, ...], entry: str) -> PodResourceClaimStatus | None:
@@ -130,13 +132,15 @@ def _usable(
 ) -> ResourceClaim:
     claim = cluster.claims.objects.get(key)
     if claim is None:
-        raise Unusable(f"the pod's resource claim {key} does not exist")
+        raise UnusableClaim(f"the pod's resource claim {key} does not exist")
     if claim.metadata.deletion_timestamp is not None:
-        raise Unusable(f"the pod's resource claim {key} is being deleted")
+        raise UnusableClaim(f"the pod's resource claim {key} is being deleted")
     if entry.resource_claim_template_name is not None:
         owner, kind = (pod.uid, "pod") if group is None else (group.metadata.uid, "pod group")
         if owner not in [each.uid for each in claim.metadata.owner_references if each.controller]:
-            raise Unusable(f"the resource claim {key} was not made for this {kind}, which does not own it")
+            raise UnusableClaim(
+                f"the resource claim {key} was not made for this {kind}, which does not own it"
+            )
     return claim
 
 

@@ -51,7 +51,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class NodeCosts:
     """What a pod's devices take of a node's own resources."""
 
     statuses: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
@@ -76,14 +76,14 @@ class Costs:
         return {"nodeAllocatableResourceClaimStatuses": told}
 
 
-def costs(pod: Pod, shares: Iterable[Share], lookup: Lookup) -> Costs:
+def costs(pod: Pod, shares: Iterable[Share], lookup: Lookup) -> NodeCosts:
     """What the pod's claims cost of the node on which ``lookup`` finds their devices."""
     statuses = []
     for share in sorted(shares, key=lambda share: share.name):
         status = _status(pod, share, lookup)
         if status is not None:
             statuses.append(status)
-    return Costs(tuple(statuses))
+    return NodeCosts(tuple(statuses))
 
 
 def beyond(pod: PodInfo, extra: Amounts) -> Amounts | str:
@@ -106,7 +106,7 @@ def beyond(pod: PodInfo, extra: Amounts) -> Amounts | str:
 def costs_told(pod: PodInfo) -> Amounts:
     """What a pod's status says that its devices take of the node, beyond its requests."""
     statuses = pod.pod.status.node_allocatable_resource_claim_statuses
-    told = beyond(pod, Costs(statuses).amounts()) if statuses else {}
+    told = beyond(pod, NodeCosts(statuses).amounts()) if statuses else {}
     return told if isinstance(told, dict) else {}
 
 

@@ -8,14 +8,14 @@ from allotment.allocator.errors import AllocationError
 from allotment.allocator.pool import DeviceID
 from allotment.scheduler.devices.node_allocatable import Share, beyond, costs, lacking, maps
 from allotment.scheduler.devices.pod_wants import NAME, unresolvable
-from allotment.scheduler.framework import Code, Status
+from allotment.scheduler.framework import Status, StatusCode
 
 if TYPE_CHECKING:
-    from allotment.allocator.fleet import Place
+    from allotment.allocator.fleet import NodePlace
     from allotment.api.resource import Device, DeviceRequestAllocationResult
     from allotment.scheduler.cluster import Cluster
-    from allotment.scheduler.devices.allocation_plan import Grant, Plan
-    from allotment.scheduler.devices.node_allocatable import Costs
+    from allotment.scheduler.devices.allocation_plan import AllocationPlan, Grant
+    from allotment.scheduler.devices.node_allocatable import NodeCosts
     from allotment.scheduler.devices.pod_wants import Given, Wants
     from allotment.scheduler.framework import Cycle
     from allotment.scheduler.node import NodeInfo
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SHARED = unresolvable("cannot be used by a claim that is part of a node and in use by another pod")
 
 
-def bearing(cluster: Cluster, node: NodeInfo) -> Place | None:
+def bearing(cluster: Cluster, node: NodeInfo) -> NodePlace | None:
     """The devices of a node, if any of them bears on the node's own resources."""
     place = cluster.fleet.places.get(node.name)
     if place is None:
@@ -37,8 +37,8 @@ def bearing(cluster: Cluster, node: NodeInfo) -> Place | None:
 
 
 def afford(
-    cycle: Cycle, wants: Wants, plan: Plan, place: Place, node: NodeInfo
-) -> tuple[Costs, Amounts] | Status:
+    cycle: Cycle, wants: Wants, plan: AllocationPlan, place: NodePlace, node: NodeInfo
+) -> tuple[NodeCosts, Amounts] | Status:
     """What the devices cost of the node, in the words of the pod's status and as amounts beyond its requests; or why it, or
     the pod, does not have that much."""
     lookup = _Lookup(cycle.cluster, place)
@@ -59,7 +59,7 @@ def afford(
     short = lacking(node, cycle.pod.requests, extra)
     if not short:
         return total, extra
-    code = Code.UNRESOLVABLE if any(always for _, always in short) else Code.UNSCHEDULABLE
+    code = StatusCode.UNRESOLVABLE if any(always for _, always in short) else StatusCode.UNSCHEDULABLE
     names = " and ".join(name for name, _ in short)
     return Status(code, NAME, f"have too little {names} for the pod and what its devices take")
 
@@ -67,7 +67,7 @@ def afford(
 class _Lookup:
     """Finds devices of a node as they are published."""
 
-    def __init__(self, cluster: Cluster, place: Place) -> None:
+    def __init__(self, cluster: Cluster, place: NodePlace) -> None:
         self._devices = {device.id: device.spec for device in cluster.fleet.site(place).devices}
 
     def __call__(self, result: DeviceRequestAllocationResult) -> Device | None:

@@ -11,14 +11,14 @@ from allotment.allocator.errors import AllocationError
 from allotment.allocator.nodeselector import selects
 from allotment.allocator.suits import NODE_OPERATIONS
 from allotment.scheduler.devices.carried_claim import IMMEDIATE, carried
-from allotment.scheduler.devices.node_allocatable import Costs
-from allotment.scheduler.framework import SUCCESS, Code, Status
+from allotment.scheduler.devices.node_allocatable import NodeCosts
+from allotment.scheduler.framework import SUCCESS, Status, StatusCode
 
 if TYPE_CHECKING:
     from allotment.api import alpha2
     from allotment.api.core import NodeSelector
     from allotment.api.resource import AllocationResult
-    from allotment.scheduler.devices.allocation_plan import Carried, Grant, Plan
+    from allotment.scheduler.devices.allocation_plan import AllocationPlan, Carried, Grant
     from allotment.scheduler.devices.claim_references import Reference
     from allotment.scheduler.devices.scoring import Sizes
     from allotment.scheduler.framework import Cycle
@@ -29,14 +29,14 @@ NAME = "DynamicResources"
 
 @lru_cache(maxsize=1024)
 def unresolvable(words: str) -> Status:
-    return Status(Code.UNRESOLVABLE, NAME, words)
+    return Status(StatusCode.UNRESOLVABLE, NAME, words)
 
 
 _ELSEWHERE = unresolvable("are not where the pod's allocated claims can be used")
 _NO_OPERATIONS = unresolvable(f"do not declare {NODE_OPERATIONS}, which the pod's claims need")
 _NOT_READY = unresolvable("cannot be used by a claim whose devices did not become ready")
 _UNKNOWN = unresolvable("are not known")
-_NO_COSTS = Costs()
+_NO_COSTS = NodeCosts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Wants:
     def __init__(self, extended: Mapping[str, str], sizes: Sizes) -> None:
         self.extended = extended  # resource → class that can serve it
         self.sizes = sizes
-        self.plans: dict[frozenset[str], Plan] = {}  # by the extended resources to be claimed
+        self.plans: dict[frozenset[str], AllocationPlan] = {}  # by the extended resources to be claimed
 
     @property
     def nothing(self) -> bool:

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from allotment.allocator.pool import Device
+    from allotment.allocator.pool import PooledDevice
     from allotment.allocator.request import Ask, Demand
     from allotment.allocator.site import Site, Use
     from allotment.api.resource import ResourceSlice
@@ -101,7 +101,7 @@ def _filled(site: Site, in_use: int, position: int, part: float) -> float:
     return part
 
 
-def _size(device: Device, sizes: Sizes) -> float:
+def _size(device: PooledDevice, sizes: Sizes) -> float:
     capacity = device.spec.capacity
     if not capacity:
         return 1.0

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from allotment.allocator.effort import Effort
 from allotment.allocator.errors import NodeError
-from allotment.allocator.outcome import Allocated, Invalid, Unsatisfiable
+from allotment.allocator.outcome import Allocated, InvalidInput, Unsatisfiable
 from allotment.allocator.paused_searches import PausedSearches
 from allotment.allocator.semantic import SemanticBook, allocate_semantic, semantic_results
 from allotment.api import alpha2
 from allotment.scheduler.devices.carried_claim import carried_holdings
-from allotment.scheduler.devices.wording import GENERIC, Refusal, refusal, unjudged
+from allotment.scheduler.devices.wording import GENERIC, NodeWording, refusal, unjudged
 
 if TYPE_CHECKING:
     from allotment.allocator.ledger import Holding, Ledger
@@ -35,7 +35,7 @@ _SHAPES_KEPT = 64
 class _Answer:
     node: Node
     version: tuple[int, int]  # of classes and parameters, of the node's slices and their use
-    verdict: Allocated | Refusal
+    verdict: Allocated | NodeWording
 
 
 class SemanticFleet:
@@ -148,7 +148,7 @@ class SemanticFleet:
 
     def ask(
         self, node: Node, key: Hashable, claims: Sequence[alpha2.ResourceClaim], strategy: str
-    ) -> Allocated | Refusal:
+    ) -> Allocated | NodeWording:
         """The answer of one node. ``key`` is equal for claims that ask for the same."""
         name = node.metadata.name
         answers = self._answers.setdefault(key, {})
@@ -174,7 +174,7 @@ class SemanticFleet:
             verdict = _verdict(outcome, bool(held), at_fault=bool(self.fault(claims)))
             if not slices and not isinstance(verdict, Allocated):
                 # the same whatever becomes of parameters: those who remember it are told of nodes with trees only
-                verdict = Refusal(f"have no {claims[0].spec.resource_class_name}", False)
+                verdict = NodeWording(f"have no {claims[0].spec.resource_class_name}", False)
             known = answers[name] = _Answer(node, version, verdict)
         return known.verdict
 
@@ -229,7 +229,7 @@ class SemanticFleet:
             assert name in self._slices[node], f"slice {name} is not with node {node}"
 
 
-def _verdict(outcome: Outcome, in_use: bool, *, at_fault: bool) -> Allocated | Refusal:
+def _verdict(outcome: Outcome, in_use: bool, *, at_fault: bool) -> Allocated | NodeWording:
     """An outcome without all that it was found out with. An error is told if it came up with the node's instances, broken trees
     or selectors that fail on them; what is wrong with the claims themselves may name them, and whoever asks next has
     others."""
@@ -237,6 +237,6 @@ def _verdict(outcome: Outcome, in_use: bool, *, at_fault: bool) -> Allocated | R
         return outcome
     if isinstance(outcome, Unsatisfiable):
         return refusal(outcome.problem)
-    if isinstance(outcome, Invalid) and (isinstance(outcome.error, NodeError) or not at_fault):
-        return Refusal(unjudged(str(outcome.error)), in_use)
-    return Refusal(GENERIC, in_use)
+    if isinstance(outcome, InvalidInput) and (isinstance(outcome.error, NodeError) or not at_fault):
+        return NodeWording(unjudged(str(outcome.error)), in_use)
+    return NodeWording(GENERIC, in_use)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from allotment.allocator.fleet import named_shares
 from allotment.scheduler.devices.scoring import early, score
 from allotment.scheduler.devices.wording import GENERIC, anything_in_use, refusal, unjudged
-from allotment.scheduler.framework import Code, Status
+from allotment.scheduler.framework import Status, StatusCode
 
 if TYPE_CHECKING:
-    from allotment.allocator.fleet import Fleet, Place
-    from allotment.allocator.result import Draft
-    from allotment.allocator.view import View
+    from allotment.allocator.fleet import Fleet, NodePlace
+    from allotment.allocator.result import AnswerDraft
+    from allotment.allocator.view import DemandView
     from allotment.api.resource import AllocationResult, ResourceClaim
     from allotment.scheduler.devices.scoring import Sizes
 
@@ -38,17 +38,17 @@ class Wish:
         self._strategy = strategy
         self._budget = budget
         self._plugin = plugin
-        self._view: View | None = None
+        self._view: DemandView | None = None
         self._views = 0  # how many there were: each has its own numbers for what it sees
         self._epoch = -1
         self._left = 0
         self._fault = ""
         self._refusals: dict[Hashable, Status] = {}
-        self._early: dict[int, tuple[Draft, float]] = {}
-        self._asked: Place | None = None  # for a draft last, and at which position of the fleet's log
+        self._early: dict[int, tuple[AnswerDraft, float]] = {}
+        self._asked: NodePlace | None = None  # for a draft last, and at which position of the fleet's log
         self._asked_at = -1
-        self._draft: Draft | None = None
-        self._seen: Place | None = None  # last, and when, and in which state
+        self._draft: AnswerDraft | None = None
+        self._seen: NodePlace | None = None  # last, and when, and in which state
         self._seen_at = -1
         self._state: object = None
 
@@ -56,7 +56,7 @@ class Wish:
         return self._fleet is fleet
 
     @property
-    def view(self) -> View:
+    def view(self) -> DemandView:
         view = self._view
         if view is None or self._epoch != self._fleet.epoch or self._left <= 0:
             view = self._fleet.view(self._claims, self._strategy, self._budget)
@@ -77,7 +77,7 @@ class Wish:
             return self.view.fault
         return self._fault
 
-    def likeness(self, place: Place) -> Hashable:
+    def likeness(self, place: NodePlace) -> Hashable:
         """Equal for nodes of which ``draft``, ``score`` and ``refusal`` say the same; None: not worth telling."""
         fleet, view = self._fleet, self.view
         look = view.appearance(place)
@@ -87,7 +87,7 @@ class Wish:
             return None
         return self._views, look, use.used, use.shared
 
-    def draft(self, place: Place) -> Draft | None:
+    def draft(self, place: NodePlace) -> AnswerDraft | None:
         """How the claims fit on a node; None if they do not. Asked twice in a row, it is looked up once."""
         fleet = self._fleet
         now = fleet.log_start + len(fleet.log)
@@ -98,14 +98,14 @@ class Wish:
             self._asked, self._asked_at = place, now
         return self._draft
 
-    def write(self, place: Place, claims: Sequence[ResourceClaim]) -> list[AllocationResult] | None:
+    def write(self, place: NodePlace, claims: Sequence[ResourceClaim]) -> list[AllocationResult] | None:
         """The allocations of these very claims on a node; None if they do not fit (any more)."""
         draft = self.draft(place)
         if draft is None:
             return None
         return draft.write(self._fleet.site(place).devices, place.name, named_shares(claims))
 
-    def score(self, place: Place, sizes: Sizes) -> int:
+    def score(self, place: NodePlace, sizes: Sizes) -> int:
         """How good the node is, from 0 to 100; 0 where the claims do not fit."""
         draft = self.draft(place)
         if draft is None:
@@ -119,7 +119,7 @@ class Wish:
         fleet = self._fleet
         return score(taken, known[1], fleet.site(place), fleet.use(place), sizes)
 
-    def refusal(self, place: Place) -> Status:
+    def refusal(self, place: NodePlace) -> Status:
         """Why the claims do not fit on a node. Preemption may help only where that is a matter of use."""
         view = self.view
         look = view.appearance(place)
@@ -130,7 +130,7 @@ class Wish:
             known = self._refusals[look] = self._explain(view, place)
         return known
 
-    def _explain(self, view: View, place: Place) -> Status:
+    def _explain(self, view: DemandView, place: NodePlace) -> Status:
         words, problem = view.refusal(place), view.problem(place)
         if words:
             in_use = problem is not None and anything_in_use(problem)
@@ -141,4 +141,6 @@ class Wish:
         return self._status(found.words, by_use=found.by_use, lasting=found.lasting)
 
     def _status(self, words: str, *, by_use: bool, lasting: bool = False) -> Status:
-        return Status(Code.UNSCHEDULABLE if by_use else Code.UNRESOLVABLE, self._plugin, words, lasting)
+        return Status(
+            StatusCode.UNSCHEDULABLE if by_use else StatusCode.UNRESOLVABLE, self._plugin, words, lasting
+        )

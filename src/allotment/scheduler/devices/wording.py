@@ -18,9 +18,9 @@ from allotment.allocator.semantic import OfDriver
 from allotment.api.quantity import Quantity
 
 if TYPE_CHECKING:
-    from allotment.allocator.pool import Device
+    from allotment.allocator.pool import PooledDevice
     from allotment.allocator.problem import Problem
-    from allotment.allocator.request import Ask, Request
+    from allotment.allocator.request import Ask, RequestDemand
     from allotment.allocator.selector import Criterion
 
 GENERIC = "cannot take the pod's claims"
@@ -39,7 +39,7 @@ class _Fare(NamedTuple):
     words: str
 
 
-class Refusal(NamedTuple):
+class NodeWording(NamedTuple):
     """The words for a node, and whether it would be different if nothing were in use there (as far as one can easily tell).
     ``lasting``: that it would not be is certain."""
 
@@ -48,14 +48,14 @@ class Refusal(NamedTuple):
     lasting: bool = False
 
 
-def refusal(problem: Problem) -> Refusal:
+def refusal(problem: Problem) -> NodeWording:
     """Why the claims do not fit on a node."""
     fares = [_nearest(problem, request) for request in problem.demand.requests]
     for stage in (0, 1):
         for fare in fares:
             if fare.stage == stage:
-                return Refusal(fare.words, stage == 1, stage == 0 and _lacking(problem))
-    return Refusal(_together(problem), anything_in_use(problem))
+                return NodeWording(fare.words, stage == 1, stage == 0 and _lacking(problem))
+    return NodeWording(_together(problem), anything_in_use(problem))
 
 
 def _lacking(problem: Problem) -> bool:
@@ -94,7 +94,7 @@ def unjudged(error: str) -> str:
     return f"cannot judge the pod's claims: {nameless(error)[:_LONGEST_ERROR]}"
 
 
-def _nearest(problem: Problem, request: Request) -> _Fare:
+def _nearest(problem: Problem, request: RequestDemand) -> _Fare:
     fares = [_fare(problem, ask) for ask in request.asks]
     return max(fares, key=lambda fare: (fare.stage, -fare.missing))
 
@@ -174,7 +174,7 @@ def _besides(tainted: str) -> str:
     return f" (besides {tainted})" if tainted else ""
 
 
-def _fails_class(ask: Ask, device: Device) -> bool:
+def _fails_class(ask: Ask, device: PooledDevice) -> bool:
     return any(
         test.ask(device) is False
         for test, place in zip(ask.tests, ask.places, strict=True)
@@ -182,7 +182,7 @@ def _fails_class(ask: Ask, device: Device) -> bool:
     )
 
 
-def _flaw(problem: Problem, ask: Ask, position: int, device: Device) -> str:
+def _flaw(problem: Problem, ask: Ask, position: int, device: PooledDevice) -> str:
     """What is wrong with one device of the class, taints aside."""
     suits = problem.suits[ask.shape]
     if position in suits.errors:
@@ -196,7 +196,7 @@ def _flaw(problem: Problem, ask: Ask, position: int, device: Device) -> str:
     return _capacity_words(ask, device) if forbidden is None else f"have {ask.class_name} that {forbidden}"
 
 
-def _selector_words(ask: Ask, device: Device, failed: Criterion) -> str:
+def _selector_words(ask: Ask, device: PooledDevice, failed: Criterion) -> str:
     wanted = _AT_LEAST.findall(failed.expression)
     amounts = [offer.value for name, offer in device.spec.capacity.items() if _reads(failed, name)]
     if len(wanted) == 1 and len(amounts) == 1:
@@ -220,7 +220,7 @@ def _reads(test: Criterion, name: str) -> bool:
     )
 
 
-def _capacity_words(ask: Ask, device: Device) -> str:
+def _capacity_words(ask: Ask, device: PooledDevice) -> str:
     for name, wanted in ask.capacity.items():
         offer = device.spec.capacity.get(name)
         if offer is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.api.batch import PodGroup, VolcanoPodGroup
-from allotment.scheduler.framework import Code, Status
+from allotment.scheduler.framework import Status, StatusCode
 from allotment.scheduler.pod import VOLCANO
 from allotment.scheduler.resource_requests import Amounts, amounts
 
@@ -38,7 +38,7 @@ class Gang:
     def name(self) -> str:
         return self.key.removeprefix(VOLCANO)
 
-    def need(self, there: Iterable[PodInfo], done: int = 0) -> Need:
+    def need(self, there: Iterable[PodInfo], done: int = 0) -> GangNeed:
         """What is still needed when these members have their place, and so many have done their work."""
         left = dict(self.tasks)
         count = done
@@ -47,11 +47,11 @@ class Gang:
             task = task_of(pod)
             if task in left:
                 left[task] -= 1
-        return Need(max(0, self.minimum - count), {task: more for task, more in left.items() if more > 0})
+        return GangNeed(max(0, self.minimum - count), {task: more for task, more in left.items() if more > 0})
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class GangNeed:
     """How many more members a gang needs at least, and of which tasks."""
 
     count: int
@@ -107,6 +107,6 @@ def gang_of(key: str, group: PodGroup | VolcanoPodGroup) -> Gang | None:
 def incomplete(gang: Gang, missing: int) -> Status:
     """What a gang waits for that lacks so many members."""
     if missing <= 0:
-        return Status(Code.UNRESOLVABLE, GANG, "waits for more pods of a task of its gang")
+        return Status(StatusCode.UNRESOLVABLE, GANG, "waits for more pods of a task of its gang")
     more = "1 more pod" if missing == 1 else f"{missing} more pods"
-    return Status(Code.UNRESOLVABLE, GANG, f"waits for {more} of its gang, which needs {gang.minimum}")
+    return Status(StatusCode.UNRESOLVABLE, GANG, f"waits for {more} of its gang, which needs {gang.minimum}")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from allotment.scheduler.binding.binding_stage import Bindings
+from allotment.scheduler.binding.binding_stage import BindingsUnderWay
 from allotment.scheduler.binding.pod_binding import Binding, Party
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.framework import SUCCESS, Status
-from allotment.scheduler.gangs.gang import Gang, Need, gang_of, incomplete, key_of
-from allotment.scheduler.gangs.group_status import Verdict
+from allotment.scheduler.gangs.gang import Gang, GangNeed, gang_of, incomplete, key_of
+from allotment.scheduler.gangs.group_status import GangHindrance
 from allotment.scheduler.outbox import MAX_MESSAGE
 from allotment.scheduler.plugins.default_preemption import NAME as PREEMPTION
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from allotment.api.batch import PodGroup, VolcanoPodGroup
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.gangs.group_status import GroupStatuses
-    from allotment.scheduler.gangs.session_actions import Actions, Clearing
+    from allotment.scheduler.gangs.session_actions import Clearing, SessionActions
     from allotment.scheduler.gate import Gate
     from allotment.scheduler.outbox import Outbox
     from allotment.scheduler.placement import Placement
     from allotment.scheduler.pod import PodInfo
-    from allotment.scheduler.queue import Entry, Queue
+    from allotment.scheduler.queue import QueueEntry, SchedulingQueue
 
 GANG_PREFIX = "gang:"
 """Of the keys of gangs in the queue, to tell them from pods."""
@@ -45,7 +45,7 @@ class Desk(Protocol):
     def waits(self, pod: PodInfo) -> bool:
         """Whether a pod is ours to place, and neither placed nor on its way."""
 
-    def gate(self, entry: Entry, status: Status) -> None:
+    def gate(self, entry: QueueEntry, status: Status) -> None:
         """Lets an entry into the queue proper, or keeps it out."""
 
     def nominate(self, pod: PodInfo, node: str) -> None:
@@ -64,10 +64,10 @@ class Gangs:
     def __init__(
         self,
         cluster: Cluster,
-        queue: Queue,
+        queue: SchedulingQueue,
         gate: Gate,
-        bindings: Bindings,
-        actions: Actions,
+        bindings: BindingsUnderWay,
+        actions: SessionActions,
         statuses: GroupStatuses,
         outbox: Outbox,
         desk: Desk,
@@ -185,7 +185,7 @@ class Gangs:
 
     def _enter(
         self, gang: Gang, key: str, waiting: Sequence[PodInfo], admitted: tuple[PodInfo, ...]
-    ) -> Entry:
+    ) -> QueueEntry:
         """The entry of a gang, with the pods that it has now."""
         pods = admitted or tuple(waiting)
         entry = self._queue.get(key)
@@ -200,7 +200,7 @@ class Gangs:
             self._queue.activate(key)
         return entry
 
-    def _need(self, gang: Gang) -> Need:
+    def _need(self, gang: Gang) -> GangNeed:
         """How many more members must have a place. Those whose work is done had theirs."""
         members = self._cluster.members.get(gang.key, {}).values()
         placed = [pod for pod in members if pod.node and not self._bindings.undoing(pod)]
@@ -208,7 +208,7 @@ class Gangs:
 
     # --- deciding ---
 
-    def decide(self, entry: Entry) -> None:
+    def decide(self, entry: QueueEntry) -> None:
         """Places a gang, or says why not."""
         group = entry.key.removeprefix(GANG_PREFIX)
         gang = self.get(group)
@@ -216,7 +216,7 @@ class Gangs:
         party = self._parties.get(group)
         need = self._need(gang)
         placed = self._actions.allocate(gang, entry.pods, need, self._desk.now)
-        if isinstance(placed, Refusal):
+        if isinstance(placed, NoNode):
             self._refuse(entry, gang, need, placed)
             return
         self._gate.drop(entry.key)
@@ -226,24 +226,24 @@ class Gangs:
         self._desk.start(placed, party)
         self.stir(group)
 
-    def _refuse(self, entry: Entry, gang: Gang, need: Need, refusal: Refusal) -> None:
+    def _refuse(self, entry: QueueEntry, gang: Gang, need: GangNeed, refusal: NoNode) -> None:
         now = self._desk.now
         if not self._evicting(gang.key):
             able = refusal.resolvable and need
             clearing = self._actions.clear(gang, entry.pods, need, now) if able else None
             if clearing is not None:
-                refusal = Refusal(f"{refusal.words}. {clearing.words}", refusal.plugins)
+                refusal = NoNode(f"{refusal.words}. {clearing.words}", refusal.plugins)
                 self._cleared[gang.key] = (clearing, now)
                 for victim in clearing.victims:
                     why = f"preempted to make room for a gang of {len(clearing.places)} pods"
                     self._desk.evict(victim, why, tuple(clearing.places))
             elif able and (words := self._actions.protected(gang, entry.pods, need, now)):
                 plugins = refusal.plugins | {PREEMPTION}  # which hears of budgets
-                refusal = Refusal(f"{refusal.words}. {words}", plugins, resolvable=refusal.resolvable)
+                refusal = NoNode(f"{refusal.words}. {words}", plugins, resolvable=refusal.resolvable)
             for pod in entry.pods:
                 self._desk.nominate(pod, clearing.places.get(pod.key, "") if clearing is not None else "")
         self._queue.park(entry.key, entry.key, () if refusal.error else refusal.plugins, now)
-        self._statuses.refused(gang.key, Verdict(refusal.words[:MAX_MESSAGE], refusal.error))
+        self._statuses.refused(gang.key, GangHindrance(refusal.words[:MAX_MESSAGE], refusal.error))
         for pod in entry.pods:
             self._outbox.say_unschedulable(pod, refusal)
 

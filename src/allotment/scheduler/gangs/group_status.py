@@ -1,6 +1,6 @@
 """What the status of a group says of its pods, for Kubernetes' PodGroups and for Volcano's.
 
-The status follows from what is there: the members and how far each is, and what was last said about the gang (``Verdict``). It is
+The status follows from what is there: the members and how far each is, and what was last said about the gang (``GangHindrance``). It is
 worked out anew whenever something about the group changed, and written if it says something new, one write at a time for each group.
 Conditions are a list that has to be written whole, so a write names the version that it is based on; one that comes too late is
 refused, and the change that was in its way leads to the next.
@@ -21,7 +21,7 @@ from uuid import NAMESPACE_OID, uuid5
 from allotment.api.batch import PodGroup, VolcanoPodGroup
 from allotment.api.codec import to_builtins
 from allotment.scheduler.binding.binding_conditions import timestamp
-from allotment.scheduler.event import Failure
+from allotment.scheduler.event import WriteFailure
 from allotment.scheduler.gangs.gang import gang_of
 from allotment.scheduler.gangs.tenant_queues import INQUEUE, queue_name
 from allotment.scheduler.instruction import PatchGroup
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.binding.claim_writer import Draft
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.event import Done, Failed
-    from allotment.scheduler.gangs.tenant_queues import Queues
+    from allotment.scheduler.gangs.tenant_queues import TenantQueues
 
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 PENDING, RUNNING, COMPLETED, UNKNOWN = "Pending", "Running", "Completed", "Unknown"
@@ -44,7 +44,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GangHindrance:
     """Why a gang is not placed."""
 
     words: str
@@ -53,7 +53,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class MemberCounts:
     """How far the members of a group are."""
 
     bound: int = 0  # and not finished
@@ -62,10 +62,10 @@ class Tally:
     failed: int = 0
 
 
-def tally(key: str, cluster: Cluster) -> Tally:
+def tally(key: str, cluster: Cluster) -> MemberCounts:
     members = cluster.members.get(key, {}).values()
     ended = list(cluster.finished.get(key, {}).values())
-    return Tally(
+    return MemberCounts(
         sum(bool(pod.pod.spec.node_name) for pod in members),
         sum(pod.pod.status.phase == "Running" for pod in members),
         ended.count("Succeeded"),
@@ -77,7 +77,7 @@ def tally(key: str, cluster: Cluster) -> Tally:
 
 
 def kubernetes_status(
-    group: PodGroup, minimum: int, found: Tally, verdict: Verdict | None, now: float
+    group: PodGroup, minimum: int, found: MemberCounts, verdict: GangHindrance | None, now: float
 ) -> Json | None:
     """The status that has to be written; None if it says it already."""
     there = {condition.type: condition for condition in group.status.conditions}
@@ -111,7 +111,7 @@ def kubernetes_status(
 
 
 def volcano_status(
-    group: VolcanoPodGroup, found: Tally, verdict: Verdict | None, now: float, *, admitted: bool
+    group: VolcanoPodGroup, found: MemberCounts, verdict: GangHindrance | None, now: float, *, admitted: bool
 ) -> Json | None:
     """The status that has to be written; None if it says it already."""
     minimum = group.spec.min_member or 1
@@ -139,7 +139,9 @@ def volcano_status(
     return status or None
 
 
-def _phase(group: VolcanoPodGroup, minimum: int, found: Tally, *, unschedulable: bool, admitted: bool) -> str:
+def _phase(
+    group: VolcanoPodGroup, minimum: int, found: MemberCounts, *, unschedulable: bool, admitted: bool
+) -> str:
     if found.running and unschedulable:
         return UNKNOWN
     placed = found.bound + found.succeeded + found.failed
@@ -149,7 +151,7 @@ def _phase(group: VolcanoPodGroup, minimum: int, found: Tally, *, unschedulable:
 
 
 def _volcano_conditions(
-    group: VolcanoPodGroup, verdict: Verdict | None, *, ready: bool, now: float
+    group: VolcanoPodGroup, verdict: GangHindrance | None, *, ready: bool, now: float
 ) -> list[Json] | None:
     """All conditions as they should be; None if they are."""
     there: list[Json] = [each for each in group.status.conditions if isinstance(each, dict)]
@@ -192,11 +194,11 @@ def _transition(group: VolcanoPodGroup) -> str:
 class GroupStatuses:
     """Keeps the statuses of groups true. ``look`` marks a group, ``update`` writes what the marked ones lack."""
 
-    def __init__(self, cluster: Cluster, send: Callable[[Draft], int], queues: Queues) -> None:
+    def __init__(self, cluster: Cluster, send: Callable[[Draft], int], queues: TenantQueues) -> None:
         self._cluster = cluster
         self._send = send
         self._queues = queues
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[str, GangHindrance] = {}
         self._marked: dict[str, None] = {}
         self._held_back: set[str] = set()  # Volcano's groups that their queue cannot take yet
         self._writing: dict[int, str] = {}
@@ -211,7 +213,7 @@ class GroupStatuses:
         """Something about a group changed."""
         self._marked[key] = None
 
-    def refused(self, key: str, verdict: Verdict) -> None:
+    def refused(self, key: str, verdict: GangHindrance) -> None:
         self._verdicts[key] = verdict
         self.look(key)
 
@@ -248,9 +250,9 @@ class GroupStatuses:
         self._opinions.pop(event.id, None)
         group = self._cluster.groups.get(key) if key is not None else None
         if key is not None and group is not None:
-            if event.why is Failure.UNKNOWN:
+            if event.why is WriteFailure.UNKNOWN:
                 self._rests[key] = now + REST
-            elif event.why is not Failure.CONFLICT:
+            elif event.why is not WriteFailure.CONFLICT:
                 self._refused[key] = group.metadata.resource_version
         return key is not None
 
@@ -277,7 +279,7 @@ class GroupStatuses:
             words = admission.ask(group)
             (self._held_back.add if words else self._held_back.discard)(key)
             if words and verdict is None:
-                verdict = Verdict(words)
+                verdict = GangHindrance(words)
             status = volcano_status(group, found, verdict, now, admitted=not words)
         else:
             gang = gang_of(key, group)
@@ -305,7 +307,7 @@ class GroupStatuses:
 class _Admission:
     """Volcano's enqueue, for several groups one after another: each that is let in counts for the next."""
 
-    def __init__(self, cluster: Cluster, queues: Queues) -> None:
+    def __init__(self, cluster: Cluster, queues: TenantQueues) -> None:
         self._cluster = cluster
         self._queues = queues
         self._kept: dict[str, Amounts] | None = None

@@ -20,7 +20,7 @@ Bundle = tuple[int, ...]
 """How many members of each class."""
 
 
-class GaveUp(Exception):
+class SearchCutOff(Exception):
     """The budget of steps ran out before it was known whether the gang fits."""
 
 
@@ -29,7 +29,7 @@ def frontier(limit: Bundle, fits: Callable[[Bundle], bool], budget: int = 100_00
     too many that might."""
     most = [_most(limit, place, fits) for place in range(len(limit))]
     if prod(count + 1 for count in most[:-1]) > budget:
-        raise GaveUp
+        raise SearchCutOff
     found: list[Bundle] = []
     for head in product(*[range(count, -1, -1) for count in most[:-1]]):
         if any(
@@ -140,4 +140,4 @@ class Assignments:
     def _spend(self, steps: int) -> None:
         self._budget -= steps
         if self._budget < 0:
-            raise GaveUp
+            raise SearchCutOff

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from allotment.api.batch import Queue, VolcanoPodGroup
-from allotment.scheduler.event import Failure
+from allotment.scheduler.event import WriteFailure
 from allotment.scheduler.gangs.tenant_queues import queue_name, told
 from allotment.scheduler.instruction import PatchQueue
 from allotment.scheduler.resource_requests import Amounts, amounts
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.binding.claim_writer import Draft
     from allotment.scheduler.cluster import Cluster
     from allotment.scheduler.event import Done, Failed
-    from allotment.scheduler.gangs.tenant_queues import Queues
+    from allotment.scheduler.gangs.tenant_queues import TenantQueues
 
 OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
 PHASES = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
@@ -55,7 +55,7 @@ class QueueStatuses:
     ``on``: whether to; who does not place gangs leaves their queues alone."""
 
     def __init__(
-        self, cluster: Cluster, send: Callable[[Draft], int], queues: Queues, *, on: bool = True
+        self, cluster: Cluster, send: Callable[[Draft], int], queues: TenantQueues, *, on: bool = True
     ) -> None:
         self._cluster = cluster
         self._send = send
@@ -85,7 +85,7 @@ class QueueStatuses:
         """A write failed; False if it was none of ours."""
         name, opinion = self._writing.pop(event.id, ("", None))
         if name:
-            if event.why not in (Failure.CONFLICT, Failure.UNKNOWN):
+            if event.why not in (WriteFailure.CONFLICT, WriteFailure.UNKNOWN):
                 self._said[name] = opinion
             self.stir()
         return bool(name)

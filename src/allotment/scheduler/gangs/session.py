@@ -18,16 +18,16 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.gangs.gang import GANG, task_of
-from allotment.scheduler.gangs.member_placement import Assignments, Bundle, GaveUp, frontier
+from allotment.scheduler.gangs.member_placement import Assignments, Bundle, SearchCutOff, frontier
 from allotment.scheduler.gangs.statement import Statement
 from allotment.scheduler.placement import Attempt, Placement, Placer
 
 if TYPE_CHECKING:
     from allotment.api.resource import AllocationResult, ResourceClaim
     from allotment.scheduler.cluster import Cluster
-    from allotment.scheduler.gangs.gang import Gang, Need
+    from allotment.scheduler.gangs.gang import Gang, GangNeed
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
 
@@ -57,13 +57,13 @@ class Session:
         self._placer = placer
 
     def place(
-        self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float, *, jointly: bool = True
-    ) -> list[Placement] | Refusal:
+        self, gang: Gang, pods: Sequence[PodInfo], need: GangNeed, now: float, *, jointly: bool = True
+    ) -> list[Placement] | NoNode:
         """Places as many of the pods as is needed, and as many more as fit; or none, and says why. ``jointly``: with the joint
         search, where one after another does not work."""
         if not need.met_by(pods):
-            return Refusal(f"gang {gang.name}: {len(pods)} pods are not enough", frozenset((GANG,)))
-        refusals: list[Refusal] = []
+            return NoNode(f"gang {gang.name}: {len(pods)} pods are not enough", frozenset((GANG,)))
+        refusals: list[NoNode] = []
         budget, gave_up = MOST_PLACED, False
         for domain in self._domains(gang):
             statement = Statement(self._placer)
@@ -81,7 +81,7 @@ class Session:
             refusals.insert(0 if trial.gave_up and not gave_up else len(refusals), told)
             budget, gave_up = trial.budget, gave_up or trial.gave_up
         if not refusals:
-            return Refusal(f"no node has the labels {', '.join(gang.topology)}", frozenset(("NodeAffinity",)))
+            return NoNode(f"no node has the labels {', '.join(gang.topology)}", frozenset(("NodeAffinity",)))
         return _together(refusals)
 
     def _domains(self, gang: Gang) -> list[Domain]:
@@ -99,8 +99,8 @@ class Session:
         return [Domain(frozenset(names), ", ".join(values)) for values, names in sorted(found.items())]
 
     def _refusal(
-        self, gang: Gang, need: Need, fitted: int, why: Refusal, domain: Domain, *, gave_up: bool
-    ) -> Refusal:
+        self, gang: Gang, need: GangNeed, fitted: int, why: NoNode, domain: Domain, *, gave_up: bool
+    ) -> NoNode:
         where = f" in {domain.words}" if domain.words else ""
         count = max(need.count, 1)
         told = f"{'only ' if fitted else ''}{fitted} of {count} pods that it needs fit{where}"
@@ -109,10 +109,10 @@ class Session:
         if gave_up:
             told = f"gave up the search; one after another {told}"
         words = f"gang {gang.name}: {told}; for the {'next' if fitted else 'first'} one {why.words}"
-        return Refusal(words, why.plugins, why.error, why.resolvable)
+        return NoNode(words, why.plugins, why.error, why.resolvable)
 
 
-def _together(refusals: Sequence[Refusal]) -> Refusal:
+def _together(refusals: Sequence[NoNode]) -> NoNode:
     """The first of several refusals, with what could help about any of them."""
     return replace(
         refusals[0],
@@ -147,7 +147,7 @@ class _Trial:
         self.budget = budget  # members that may still be placed on trial
         self.gave_up = False  # that no way was found does not mean that there is none
 
-    def begin(self, pod: PodInfo) -> Attempt | Refusal:
+    def begin(self, pod: PodInfo) -> Attempt | NoNode:
         attempt = self._placer.begin(pod, self._now)
         if isinstance(attempt, Attempt) and self._names is not None:
             attempt.cycle.restrict(self._names)
@@ -155,27 +155,27 @@ class _Trial:
 
     # --- one after another ---
 
-    def one_by_one(self, pods: Sequence[PodInfo]) -> Refusal | None:
+    def one_by_one(self, pods: Sequence[PodInfo]) -> NoNode | None:
         """Places every pod that fits where it fits best; returns why the first one did not, and whatever could help any."""
-        refusals: list[Refusal] = []
+        refusals: list[NoNode] = []
         refused: set[Hashable] = set()  # shapes that do not fit any more
         for pod in pods:
             attempt = self.begin(pod)
-            if isinstance(attempt, Refusal):
+            if isinstance(attempt, NoNode):
                 refusals.append(attempt)
                 continue
             if attempt.shape in refused:
                 continue
             node = self._placer.choose(attempt)
-            placed = node if isinstance(node, Refusal) else self._statement.place(attempt, node)
-            if isinstance(placed, Refusal):
+            placed = node if isinstance(node, NoNode) else self._statement.place(attempt, node)
+            if isinstance(placed, NoNode):
                 refusals.append(placed)
                 refused.add(attempt.shape)
         return _together(refusals) if refusals else None
 
     # --- jointly ---
 
-    def jointly(self, pods: Sequence[PodInfo], need: Need) -> bool:
+    def jointly(self, pods: Sequence[PodInfo], need: GangNeed) -> bool:
         """Searches for a way to place what is needed of the pods; True if it is in the statement now."""
         classes = self._classes(pods)
         if not need.met_by(pod for members in classes for pod in members):
@@ -187,13 +187,13 @@ class _Trial:
             return self._first_that_works(
                 nodes, classes, Assignments(counts, frontiers, need.count, STEPS), need
             )
-        except GaveUp:
+        except SearchCutOff:
             self.gave_up = True
             self._statement.discard()
         return False
 
     def _first_that_works(
-        self, nodes: list[str], classes: list[list[PodInfo]], ways: Assignments, need: Need
+        self, nodes: list[str], classes: list[list[PodInfo]], ways: Assignments, need: GangNeed
     ) -> bool:
         enough = (way for way in ways if need.met_by(_chosen(classes, way)))
         for way in islice(enough, MOST_TRIALS):
@@ -239,7 +239,9 @@ class _Trial:
             self._statement.discard()
         return known
 
-    def _realise(self, way: Sequence[tuple[str, Bundle]], classes: list[list[PodInfo]], need: Need) -> bool:
+    def _realise(
+        self, way: Sequence[tuple[str, Bundle]], classes: list[list[PodInfo]], need: GangNeed
+    ) -> bool:
         """Places an assignment for real; whether what is needed got its place."""
         used = [0] * len(classes)
         for node, bundle in way:
@@ -252,7 +254,7 @@ class _Trial:
         """Places members on one node, together if not one after another. Leaves nothing of them behind if it fails."""
         self.budget -= 1 + len(members)
         if self.budget < 0:
-            raise GaveUp
+            raise SearchCutOff
         before = len(self._statement.placements)
         if all(self._place_one(node, pod) for pod in members):
             return True
@@ -264,7 +266,7 @@ class _Trial:
 
     def _place_one(self, node: str, pod: PodInfo) -> bool:
         attempt = self.begin(pod)
-        if isinstance(attempt, Refusal) or not self._allowed(attempt, node):
+        if isinstance(attempt, NoNode) or not self._allowed(attempt, node):
             return False
         if not isinstance(self._placer.verdict(attempt, self._cluster.nodes[node]), int):
             return False
@@ -278,7 +280,7 @@ class _Trial:
         wanted: dict[str, ResourceClaim] = {}
         for pod in members:
             attempt = self.begin(pod)
-            if isinstance(attempt, Refusal) or attempt.profile.devices is None:
+            if isinstance(attempt, NoNode) or attempt.profile.devices is None:
                 return False
             wanted.update(attempt.profile.devices.pending(attempt.cycle, self._cluster.nodes[node]))
         if not wanted:
@@ -291,7 +293,7 @@ class _Trial:
 
     def _place_chosen(self, node: str, pod: PodInfo, chosen: dict[str, AllocationResult]) -> bool:
         attempt = self.begin(pod)
-        if isinstance(attempt, Refusal) or not self._allowed(attempt, node):
+        if isinstance(attempt, NoNode) or not self._allowed(attempt, node):
             return False
         devices = attempt.profile.devices
         assert devices is not None

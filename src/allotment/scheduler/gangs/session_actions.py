@@ -23,17 +23,17 @@ from typing import TYPE_CHECKING
 
 from allotment.scheduler.absence import Absence, claims_of, freed_by, without
 from allotment.scheduler.config.configuration import MAKING_ROOM
-from allotment.scheduler.diagnosis import Refusal
+from allotment.scheduler.diagnosis import NoNode
 from allotment.scheduler.disruption_budgets import Budgets
 from allotment.scheduler.gangs.disruption_mode import each_alone, only_together
 from allotment.scheduler.gangs.gang import gang_of
-from allotment.scheduler.gangs.tenant_queues import QUEUE, Queues, add, demand_of, guaranteed, queue_of
+from allotment.scheduler.gangs.tenant_queues import QUEUE, TenantQueues, add, demand_of, guaranteed, queue_of
 from allotment.scheduler.node import PODS
 from allotment.scheduler.pod import VOLCANO
 
 if TYPE_CHECKING:
     from allotment.scheduler.cluster import Cluster
-    from allotment.scheduler.gangs.gang import Gang, Need
+    from allotment.scheduler.gangs.gang import Gang, GangNeed
     from allotment.scheduler.gangs.session import Session
     from allotment.scheduler.placement import Placement, Placer
     from allotment.scheduler.pod import PodInfo
@@ -79,13 +79,13 @@ class _Case:
 
     gang: Gang
     pods: Sequence[PodInfo]
-    need: Need
+    need: GangNeed
     now: float
     jointly: bool = False  # taking members one after another does not place it, even where all are away
     budgeted: bool = True  # disruption budgets are kept
 
 
-class Actions:
+class SessionActions:
     """The actions of a session on one cluster. ``making_room`` names what is done for gangs of Volcano that do not fit."""
 
     def __init__(
@@ -99,7 +99,7 @@ class Actions:
         self._cluster = cluster
         self._placer = placer
         self._session = session
-        self.queues = Queues(cluster)
+        self.queues = TenantQueues(cluster)
         self.moment = 0  # whoever changes anything but on trial changes this
         self._asked_at = -1
         self._asked: dict[Hashable, Placed | None] = {}  # where gangs would be at that moment, by who is away
@@ -107,21 +107,23 @@ class Actions:
     # --- allocate ---
 
     def allocate(
-        self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float, *, jointly: bool = True
-    ) -> list[Placement] | Refusal:
+        self, gang: Gang, pods: Sequence[PodInfo], need: GangNeed, now: float, *, jointly: bool = True
+    ) -> list[Placement] | NoNode:
         """Places a gang, or says why not."""
         if not gang.key.startswith(VOLCANO):
             return self._session.place(gang, pods, need, now, jointly=jointly)
         some, words = self._within_quota(gang, pods, need)
         if words:
             closed = bool(self.queues.closed(gang.queue))
-            return Refusal(f"gang {gang.name}: {words}", frozenset((QUEUE,)), resolvable=not closed)
+            return NoNode(f"gang {gang.name}: {words}", frozenset((QUEUE,)), resolvable=not closed)
         placed = self._session.place(gang, some, need, now, jointly=jointly)
-        if isinstance(placed, Refusal) and len(some) < len(pods):  # others of its pods might do
+        if isinstance(placed, NoNode) and len(some) < len(pods):  # others of its pods might do
             return replace(placed, plugins=placed.plugins | {QUEUE})
         return placed
 
-    def _within_quota(self, gang: Gang, pods: Sequence[PodInfo], need: Need) -> tuple[Sequence[PodInfo], str]:
+    def _within_quota(
+        self, gang: Gang, pods: Sequence[PodInfo], need: GangNeed
+    ) -> tuple[Sequence[PodInfo], str]:
         """The pods that the queue may take, as many as needed at least; or why not."""
         queues, cluster = self.queues, self._cluster
         words = queues.closed(gang.queue)
@@ -139,7 +141,7 @@ class Actions:
             words = self._lacks(gang, taken, need)
         return taken, words
 
-    def _lacks(self, gang: Gang, pods: Sequence[PodInfo], need: Need) -> str:
+    def _lacks(self, gang: Gang, pods: Sequence[PodInfo], need: GangNeed) -> str:
         """Why a queue cannot give what a gang says its minimum takes, if so; asked before any of it is placed."""
         if not gang.resources or need.count < gang.minimum:
             return ""
@@ -150,11 +152,11 @@ class Actions:
 
     # --- preempt, reclaim ---
 
-    def clear(self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float) -> Clearing | None:
+    def clear(self, gang: Gang, pods: Sequence[PodInfo], need: GangNeed, now: float) -> Clearing | None:
         """Preempt, then reclaim: whose going makes room for a gang; None if nobody's does."""
         return self._cleared(_Case(gang, pods, need, now))
 
-    def protected(self, gang: Gang, pods: Sequence[PodInfo], need: Need, now: float) -> str:
+    def protected(self, gang: Gang, pods: Sequence[PodInfo], need: GangNeed, now: float) -> str:
         """Whether nothing but disruption budgets keeps room from being made for a gang, as a sentence; empty if not so."""
         if not self._cluster.budgets:
             return ""
@@ -368,7 +370,7 @@ class Actions:
 
     def _placed(self, case: _Case) -> list[Placement] | None:
         placed = self.allocate(case.gang, case.pods, case.need, case.now, jointly=case.jointly)
-        return None if isinstance(placed, Refusal) else placed
+        return None if isinstance(placed, NoNode) else placed
 
     def _places(self, case: _Case, absence: Absence) -> Placed | None:
         """Where the members would be now; None if they do not fit. A decision that was paused asks the same again, and need not
@@ -389,7 +391,7 @@ class Actions:
         return {each.cycle.pod.key: each.node for each in placed}
 
 
-def _least(pods: Sequence[PodInfo], need: Need) -> Sequence[PodInfo]:
+def _least(pods: Sequence[PodInfo], need: GangNeed) -> Sequence[PodInfo]:
     """As few of the pods as are enough, the first ones; all where it is not as simple."""
     for count in range(max(need.count, 1), len(pods)):
         if need.met_by(pods[:count]):

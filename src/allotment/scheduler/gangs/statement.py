@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from allotment.scheduler.placement import Attempt, Placement, Placer
 
 if TYPE_CHECKING:
-    from allotment.scheduler.diagnosis import Refusal
+    from allotment.scheduler.diagnosis import NoNode
 
 
 class Statement:
@@ -28,7 +28,7 @@ class Statement:
         """Takes back what was not committed, also when a trial is interrupted."""
         self.discard()
 
-    def place(self, attempt: Attempt, node: str) -> Placement | Refusal:
+    def place(self, attempt: Attempt, node: str) -> Placement | NoNode:
         """Reserves what a pod needs on a node."""
         placed = self._placer.reserve(attempt, node)
         if isinstance(placed, Placement):

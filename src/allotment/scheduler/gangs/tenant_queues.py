@@ -26,7 +26,7 @@ from allotment.api.claim_marks import EXTENDED
 from allotment.api.core import Pod
 from allotment.api.quantity import Format, Quantity
 from allotment.scheduler.devices.extended_resources import served
-from allotment.scheduler.framework import Action, Wake
+from allotment.scheduler.framework import ObjectAction, Wake
 from allotment.scheduler.gangs.gang import DEFAULT_QUEUE
 from allotment.scheduler.node import PODS
 from allotment.scheduler.pod import VOLCANO, group_key
@@ -173,7 +173,7 @@ def _devices(quotas: Mapping[str, DeviceQuota]) -> Amounts:
     return found
 
 
-class Queues:
+class TenantQueues:
     """All queues as they stand now, pods that are only assumed to be placed included."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -454,7 +454,7 @@ class Queues:
 
     def validate(self) -> None:
         """Raises AssertionError where what is kept is not what the placed pods take."""
-        fresh = Queues(self._cluster).used
+        fresh = TenantQueues(self._cluster).used
         for name in {*fresh, *self.used}:
             assert _nonzero(fresh.get(name, {})) == _nonzero(self.used.get(name, {})), f"queue {name}"
 
@@ -464,8 +464,8 @@ class Quota:
 
     name = QUEUE
     wakes: Sequence[Wake] = (
-        Wake(Queue, frozenset(Action)),
-        Wake(Pod, frozenset((Action.DELETE,))),
+        Wake(Queue, frozenset(ObjectAction)),
+        Wake(Pod, frozenset((ObjectAction.DELETE,))),
     )
 
     def helps_anyone(self, old: ApiStruct | None, new: ApiStruct | None) -> bool:

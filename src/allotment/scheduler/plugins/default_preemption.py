@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from allotment.api.batch import PodDisruptionBudget
 from allotment.scheduler.absence import Absence, claims_of, freed_by, without
 from allotment.scheduler.disruption_budgets import Budgets
-from allotment.scheduler.framework import Action, Code, Protected, Room, Status, Wake
+from allotment.scheduler.framework import ObjectAction, Protected, Room, Status, StatusCode, Wake
 from allotment.scheduler.gangs.disruption_mode import companions
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ class DefaultPreemption:
     """See the module."""
 
     name = NAME
-    wakes: Sequence[Wake] = (Wake(PodDisruptionBudget, frozenset((Action.UPDATE, Action.DELETE))),)
+    wakes: Sequence[Wake] = (
+        Wake(PodDisruptionBudget, frozenset((ObjectAction.UPDATE, ObjectAction.DELETE))),
+    )
 
     def __init__(self) -> None:
         self._awaited: dict[str, Awaited] = {}
@@ -117,7 +119,7 @@ class DefaultPreemption:
         found: list[tuple[int, int, str]] = []
         for name, status in rejections.items():
             node = cycle.cluster.nodes.get(name)
-            if node is None or status.code is not Code.UNSCHEDULABLE:
+            if node is None or status.code is not StatusCode.UNSCHEDULABLE:
                 continue
             lower = [other.priority for other in node.pods.values() if _may_go(other, cycle.pod)]
             if lower:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from allotment.scheduler.framework import SUCCESS, Code, Status, Wake
+from allotment.scheduler.framework import SUCCESS, Status, StatusCode, Wake
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -26,7 +26,7 @@ class DevicesOff:
         if not pod.pod.spec.resource_claims:
             return SUCCESS
         words = "uses resource claims, and the feature gate DynamicResourceAllocation is off"
-        return Status(Code.UNRESOLVABLE, self.name, words)
+        return Status(StatusCode.UNRESOLVABLE, self.name, words)
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         return False

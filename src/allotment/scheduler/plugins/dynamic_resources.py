@@ -17,7 +17,7 @@ import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from allotment.allocator.ledger import Conflict
+from allotment.allocator.ledger import LedgerConflict
 from allotment.allocator.search import DEFAULT_BUDGET
 from allotment.allocator.strategy import BEST_FIT, FIRST_FIT
 from allotment.api import alpha2
@@ -30,17 +30,17 @@ from allotment.scheduler.binding.binding_conditions import Readiness, awaited, r
 from allotment.scheduler.binding.step import AwaitConditions, MakeClaim, PatchStatus, WriteClaim
 from allotment.scheduler.devices import extended_resources
 from allotment.scheduler.devices import wake_ups as device_wakes
-from allotment.scheduler.devices.allocation_plan import Carried, Grant, Plan
+from allotment.scheduler.devices.allocation_plan import AllocationPlan, Carried, Grant
 from allotment.scheduler.devices.carried_claim import IMMEDIATE, carried, is_carrier
 from allotment.scheduler.devices.claim_references import (
     Reference,
-    Unusable,
+    UnusableClaim,
     blocked,
     check,
     own_reference,
     references,
 )
-from allotment.scheduler.devices.node_allocatable import Costs
+from allotment.scheduler.devices.node_allocatable import NodeCosts
 from allotment.scheduler.devices.node_costs import afford, bearing
 from allotment.scheduler.devices.pod_wants import (
     NAME,
@@ -56,7 +56,16 @@ from allotment.scheduler.devices.pod_wants import (
     unresolvable,
 )
 from allotment.scheduler.devices.shape_answers import Wish
-from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Release, Sight, Status, Wake
+from allotment.scheduler.framework import (
+    SKIP,
+    SUCCESS,
+    ObjectAction,
+    Release,
+    Sight,
+    Status,
+    StatusCode,
+    Wake,
+)
 from allotment.scheduler.placement import EXTRA
 
 if TYPE_CHECKING:
@@ -74,8 +83,10 @@ BINDING_SECONDS = 600.0
 _MOST_WISHES, _FEWEST_WISHES = 256, 16
 _ANSWERS = 2_000_000
 """What is remembered about nodes for all wishes together, roughly."""
-_EVERY = frozenset(Action)
-_LATER = frozenset((Action.UPDATE, Action.DELETE))  # a pod that comes is let in, or not, as it comes
+_EVERY = frozenset(ObjectAction)
+_LATER = frozenset(
+    (ObjectAction.UPDATE, ObjectAction.DELETE)
+)  # a pod that comes is let in, or not, as it comes
 _KINDS: tuple[type[ApiStruct], ...] = (
     ResourceClaim,
     ResourceSlice,
@@ -126,7 +137,7 @@ class DynamicResources:
         """All claims exist and are the pod's to use."""
         try:
             check(pod, cluster)
-        except Unusable as exc:
+        except UnusableClaim as exc:
             return unresolvable(str(exc))
         return SUCCESS
 
@@ -144,11 +155,11 @@ class DynamicResources:
                     continue
                 waits = blocked(reference, pod, cluster)
                 if waits:
-                    return Status(Code.WAIT, NAME, waits)
+                    return Status(StatusCode.WAIT, NAME, waits)
                 self._sort(cycle, wants, reference)
             if extended:
                 self._find_stale(cycle, wants)
-        except Unusable as exc:
+        except UnusableClaim as exc:
             return unresolvable(str(exc))
         if not wants.pending and wants.nothing:
             return SKIP
@@ -163,7 +174,7 @@ class DynamicResources:
         found = carried(reference.claim) if is_carrier(reference.claim) else None
         if allocation is not None:
             if found is not None and exclusive(found, reference, cycle):
-                raise Unusable(f"the pod's resource claim {reference.key} is in use and not shareable")
+                raise UnusableClaim(f"the pod's resource claim {reference.key} is in use and not shareable")
             self._restrict(cycle, wants, reference, allocation)
         elif found is not None:
             wants.carried += (Carried(reference, found),)
@@ -195,7 +206,7 @@ class DynamicResources:
             return
         key = f"{found.metadata.namespace}/{found.metadata.name}"
         if found.metadata.deletion_timestamp is not None:
-            raise Unusable(f"the claim {key} of an earlier attempt is being deleted")
+            raise UnusableClaim(f"the claim {key} of an earlier attempt is being deleted")
         wants.stale = key
 
     def _fault(self, cycle: Cycle, wants: Wants) -> str:
@@ -244,18 +255,18 @@ class DynamicResources:
 
     # --- plans ---
 
-    def _plan_for(self, cycle: Cycle, wants: Wants, node: NodeInfo) -> Plan:
+    def _plan_for(self, cycle: Cycle, wants: Wants, node: NodeInfo) -> AllocationPlan:
         """How the pending claims are to be allocated on a node."""
         if not wants.extended:
             return self._plan(cycle, wants, _NO_RESOURCES)
         claimed = frozenset([name for name in wants.extended if not node.offered.get(name)])
         return self._plan(cycle, wants, claimed)
 
-    def _plan(self, cycle: Cycle, wants: Wants, resources: frozenset[str]) -> Plan:
+    def _plan(self, cycle: Cycle, wants: Wants, resources: frozenset[str]) -> AllocationPlan:
         plan = wants.plans.get(resources)
         if plan is not None:
             return plan
-        plan = wants.plans[resources] = Plan(
+        plan = wants.plans[resources] = AllocationPlan(
             NAME, self._strategy, wants.pending, wants.carried, wants.carried_key
         )
         key = wants.key
@@ -399,13 +410,15 @@ class DynamicResources:
             if extra:
                 cycle.state[EXTRA] = extra
         if grants is None:
-            return Status(Code.UNSCHEDULABLE, NAME, f"the claims do not fit on node {node.name} any more")
+            return Status(
+                StatusCode.UNSCHEDULABLE, NAME, f"the claims do not fit on node {node.name} any more"
+            )
         try:
             for grant in grants:
                 cluster.claims.depart(grant.reference.key, uid, grant.reference.consumer, grant.allocation)
                 wants.grants += (grant,)
-        except Conflict:
-            return Status(Code.UNSCHEDULABLE, NAME, "a device was taken by another pod meanwhile")
+        except LedgerConflict:
+            return Status(StatusCode.UNSCHEDULABLE, NAME, "a device was taken by another pod meanwhile")
         for given in wants.given:
             alone = (
                 given.reference.consumer.uid == uid
@@ -422,7 +435,7 @@ class DynamicResources:
         held: list[Grant | Given] = [*wants.grants, *wants.joined]
         for each in reversed(held):
             cycle.cluster.claims.cancel(each.reference.key, cycle.pod.uid)
-        wants.grants, wants.joined, wants.costs = (), (), Costs()
+        wants.grants, wants.joined, wants.costs = (), (), NodeCosts()
         cycle.state.pop(EXTRA, None)
 
     # --- gangs: devices of several pods chosen together ---

@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Namespace, Node, Pod
-from allotment.scheduler.framework import MAX_SCORE, SKIP, SUCCESS, Action, Code, Cycle, Status, Wake
+from allotment.scheduler.framework import (
+    MAX_SCORE,
+    SKIP,
+    SUCCESS,
+    Cycle,
+    ObjectAction,
+    Status,
+    StatusCode,
+    Wake,
+)
 from allotment.scheduler.neighbours import Question, Term, Wishes, has_wishes, wishes_of
 
 if TYPE_CHECKING:
@@ -27,9 +36,9 @@ if TYPE_CHECKING:
 _NAME = "InterPodAffinity"
 _SCORE = f"{_NAME}/score"
 """Where a cycle's state has what Score reads: label → value → score."""
-_NOT_NEAR = Status(Code.UNRESOLVABLE, _NAME, "are not near the pods that the pod must be near")
-_UNWANTED = Status(Code.UNSCHEDULABLE, _NAME, "are near pods that the pod must be apart from")
-_REPELLED = Status(Code.UNSCHEDULABLE, _NAME, "are near pods that must be apart from the pod")
+_NOT_NEAR = Status(StatusCode.UNRESOLVABLE, _NAME, "are not near the pods that the pod must be near")
+_UNWANTED = Status(StatusCode.UNSCHEDULABLE, _NAME, "are near pods that the pod must be apart from")
+_REPELLED = Status(StatusCode.UNSCHEDULABLE, _NAME, "are near pods that must be apart from the pod")
 
 Places = Sequence[tuple[str, set[str]]]  # label, values
 
@@ -48,9 +57,9 @@ class InterPodAffinity:
     name = _NAME
     local = False
     wakes: Sequence[Wake] = (
-        Wake(Pod, frozenset({Action.ADD, Action.UPDATE, Action.DELETE})),
-        Wake(Node, frozenset({Action.ADD, Action.UPDATE})),
-        Wake(Namespace, frozenset({Action.ADD, Action.UPDATE})),
+        Wake(Pod, frozenset({ObjectAction.ADD, ObjectAction.UPDATE, ObjectAction.DELETE})),
+        Wake(Node, frozenset({ObjectAction.ADD, ObjectAction.UPDATE})),
+        Wake(Namespace, frozenset({ObjectAction.ADD, ObjectAction.UPDATE})),
     )
 
     def indifferent(self, pod: PodInfo, cluster: Cluster) -> bool:

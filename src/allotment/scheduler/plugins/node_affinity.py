@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node
-from allotment.scheduler.framework import MAX_SCORE, SKIP, SUCCESS, Action, Code, Cycle, Status, Wake
+from allotment.scheduler.framework import (
+    MAX_SCORE,
+    SKIP,
+    SUCCESS,
+    Cycle,
+    ObjectAction,
+    Status,
+    StatusCode,
+    Wake,
+)
 from allotment.scheduler.selector import NodeTest, nodes_in_term, nodes_required
 
 if TYPE_CHECKING:
@@ -23,10 +32,10 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import PodInfo
 
 _UNWANTED = Status(
-    Code.UNRESOLVABLE, "NodeAffinity", "do not match the pod's node selector or affinity", lasting=True
+    StatusCode.UNRESOLVABLE, "NodeAffinity", "do not match the pod's node selector or affinity", lasting=True
 )
 _CONTRADICTION = Status(
-    Code.UNRESOLVABLE,
+    StatusCode.UNRESOLVABLE,
     "NodeAffinity",
     "each term of the pod's required node affinity names several nodes at once",
 )
@@ -44,7 +53,7 @@ class NodeAffinity:
 
     name = "NodeAffinity"
     local = True
-    wakes: Sequence[Wake] = (Wake(Node, frozenset({Action.ADD, Action.UPDATE})),)
+    wakes: Sequence[Wake] = (Wake(Node, frozenset({ObjectAction.ADD, ObjectAction.UPDATE})),)
 
     def pre_filter(self, cycle: Cycle) -> Status:
         spec = cycle.pod.pod.spec

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, PodSpec
-from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Status, Wake
+from allotment.scheduler.framework import SKIP, SUCCESS, ObjectAction, Status, StatusCode, Wake
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -26,7 +26,7 @@ class NodeDeclaredFeatures:
 
     name = NAME
     local = True
-    wakes: Sequence[Wake] = (Wake(Node, frozenset((Action.ADD, Action.UPDATE))),)
+    wakes: Sequence[Wake] = (Wake(Node, frozenset((ObjectAction.ADD, ObjectAction.UPDATE))),)
 
     def pre_filter(self, cycle: Cycle) -> Status:
         needed = frozenset(features_needed(cycle.pod.pod.spec))
@@ -41,7 +41,7 @@ class NodeDeclaredFeatures:
         if not lacking:
             return SUCCESS
         words = f"do not declare the feature{'s' * (len(lacking) > 1)} {', '.join(lacking)}"
-        return Status(Code.UNRESOLVABLE, NAME, words)
+        return Status(StatusCode.UNRESOLVABLE, NAME, words)
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         return self.helps_anyone(old, new)

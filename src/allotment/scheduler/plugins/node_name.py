@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node
-from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Cycle, Status, Wake
+from allotment.scheduler.framework import SKIP, SUCCESS, Cycle, ObjectAction, Status, StatusCode, Wake
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
 
-_OTHER = Status(Code.UNRESOLVABLE, "NodeName", "are not the node that the pod names", lasting=True)
+_OTHER = Status(StatusCode.UNRESOLVABLE, "NodeName", "are not the node that the pod names", lasting=True)
 
 
 class NodeName:
@@ -26,7 +26,7 @@ class NodeName:
 
     name = "NodeName"
     local = False
-    wakes: Sequence[Wake] = (Wake(Node, frozenset({Action.ADD})),)
+    wakes: Sequence[Wake] = (Wake(Node, frozenset({ObjectAction.ADD})),)
 
     def indifferent(self, pod: PodInfo, cluster: Cluster) -> bool:
         return not pod.pod.spec.node_name

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod
-from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Cycle, Status, Wake
+from allotment.scheduler.framework import SKIP, SUCCESS, Cycle, ObjectAction, Status, StatusCode, Wake
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import HostPort, PodInfo
 
 _EVERY_ADDRESS = "0.0.0.0"
-_TAKEN = Status(Code.UNSCHEDULABLE, "NodePorts", "have a host port in use that the pod needs")
+_TAKEN = Status(StatusCode.UNSCHEDULABLE, "NodePorts", "have a host port in use that the pod needs")
 
 
 class NodePorts:
@@ -26,7 +26,10 @@ class NodePorts:
 
     name = "NodePorts"
     local = True
-    wakes: Sequence[Wake] = (Wake(Pod, frozenset({Action.DELETE})), Wake(Node, frozenset({Action.ADD})))
+    wakes: Sequence[Wake] = (
+        Wake(Pod, frozenset({ObjectAction.DELETE})),
+        Wake(Node, frozenset({ObjectAction.ADD})),
+    )
 
     def pre_filter(self, cycle: Cycle) -> Status:
         return SUCCESS if cycle.pod.ports else SKIP

@@ -14,7 +14,7 @@ from allotment.api.core import Node, Pod
 from allotment.api.quantity import Format, Quantity
 from allotment.api.resource import DeviceClass
 from allotment.scheduler.cluster import DEVICE_CLASS_RESOURCE
-from allotment.scheduler.framework import SUCCESS, Action, Code, Cycle, Sight, Status, Wake
+from allotment.scheduler.framework import SUCCESS, Cycle, ObjectAction, Sight, Status, StatusCode, Wake
 from allotment.scheduler.node import PODS, load_of
 from allotment.scheduler.resource_requests import amounts, requests_of
 
@@ -46,9 +46,9 @@ class NodeResourcesFit:
     name = "NodeResourcesFit"
     local = True
     wakes: Sequence[Wake] = (
-        Wake(Pod, frozenset({Action.DELETE, Action.UPDATE})),
-        Wake(Node, frozenset({Action.ADD, Action.UPDATE})),
-        Wake(DeviceClass, frozenset({Action.ADD, Action.UPDATE})),
+        Wake(Pod, frozenset({ObjectAction.DELETE, ObjectAction.UPDATE})),
+        Wake(Node, frozenset({ObjectAction.ADD, ObjectAction.UPDATE})),
+        Wake(DeviceClass, frozenset({ObjectAction.ADD, ObjectAction.UPDATE})),
     )
 
     def pre_filter(self, cycle: Cycle) -> Status:
@@ -114,15 +114,15 @@ class NodeResourcesFit:
 
 def _need(plugin: str, resource: str, amount: int) -> _Need:
     if resource == PODS:
-        short = Status(Code.UNSCHEDULABLE, plugin, "run as many pods as they may")
-        none = Status(Code.UNRESOLVABLE, plugin, "may not run any pods", lasting=True)
+        short = Status(StatusCode.UNSCHEDULABLE, plugin, "run as many pods as they may")
+        none = Status(StatusCode.UNRESOLVABLE, plugin, "may not run any pods", lasting=True)
         return _Need(resource, amount, short, none)
     needed = _written(resource, amount)
     return _Need(
         resource,
         amount,
-        Status(Code.UNSCHEDULABLE, plugin, f"have too little {resource} left, need {needed}"),
-        Status(Code.UNRESOLVABLE, plugin, f"have less {resource} than {needed} in all", lasting=True),
+        Status(StatusCode.UNSCHEDULABLE, plugin, f"have too little {resource} left, need {needed}"),
+        Status(StatusCode.UNRESOLVABLE, plugin, f"have less {resource} than {needed} in all", lasting=True),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod
-from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Cycle, Sight, Status, Wake
+from allotment.scheduler.framework import SKIP, SUCCESS, Cycle, ObjectAction, Sight, Status, StatusCode, Wake
 from allotment.scheduler.node import kind_of
 from allotment.scheduler.taint_tolerance import CORDON, tolerated
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.node import NodeInfo
     from allotment.scheduler.pod import PodInfo
 
-_CORDONED = Status(Code.UNRESOLVABLE, "NodeUnschedulable", "are cordoned", lasting=True)
+_CORDONED = Status(StatusCode.UNRESOLVABLE, "NodeUnschedulable", "are cordoned", lasting=True)
 
 
 class NodeUnschedulable:
@@ -25,8 +25,8 @@ class NodeUnschedulable:
     name = "NodeUnschedulable"
     local = True
     wakes: Sequence[Wake] = (
-        Wake(Node, frozenset({Action.ADD, Action.UPDATE})),
-        Wake(Pod, frozenset({Action.UPDATE})),
+        Wake(Node, frozenset({ObjectAction.ADD, ObjectAction.UPDATE})),
+        Wake(Pod, frozenset({ObjectAction.UPDATE})),
     )
 
     def pre_filter(self, cycle: Cycle) -> Status:

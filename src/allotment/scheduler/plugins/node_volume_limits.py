@@ -18,7 +18,7 @@ from allotment.api.storage import (
     VolumeAttachment,
     class_of,
 )
-from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Status, Wake
+from allotment.scheduler.framework import SKIP, SUCCESS, ObjectAction, Status, StatusCode, Wake
 from allotment.scheduler.volumes.in_tree import DRIVERS, driver_on, migrated_disk
 from allotment.scheduler.volumes.pod_volumes import PodVolumes, volumes_of
 from allotment.scheduler.volumes.storage import Storage, key_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import PodInfo
 
 NAME = "NodeVolumeLimits"
-_TOO_MANY = Status(Code.UNSCHEDULABLE, NAME, "exceed max volume count")
+_TOO_MANY = Status(StatusCode.UNSCHEDULABLE, NAME, "exceed max volume count")
 
 Handle = tuple[str, str]
 """Driver, and the volume's name there."""
@@ -43,12 +43,12 @@ class NodeVolumeLimits:
     name = NAME
     local = False
     wakes: Sequence[Wake] = (
-        Wake(CSINode, frozenset((Action.ADD, Action.UPDATE))),
-        Wake(CSIDriver, frozenset((Action.UPDATE, Action.DELETE))),
-        Wake(Node, frozenset((Action.ADD,))),
-        Wake(Pod, frozenset((Action.DELETE,))),
-        Wake(PersistentVolumeClaim, frozenset((Action.ADD, Action.UPDATE))),
-        Wake(VolumeAttachment, frozenset((Action.DELETE,))),
+        Wake(CSINode, frozenset((ObjectAction.ADD, ObjectAction.UPDATE))),
+        Wake(CSIDriver, frozenset((ObjectAction.UPDATE, ObjectAction.DELETE))),
+        Wake(Node, frozenset((ObjectAction.ADD,))),
+        Wake(Pod, frozenset((ObjectAction.DELETE,))),
+        Wake(PersistentVolumeClaim, frozenset((ObjectAction.ADD, ObjectAction.UPDATE))),
+        Wake(VolumeAttachment, frozenset((ObjectAction.DELETE,))),
     )
 
     def indifferent(self, pod: PodInfo, cluster: Cluster) -> bool:
@@ -64,7 +64,7 @@ class NodeVolumeLimits:
         wanted = set(handles(volumes, csi_node, storage)) if volumes is not None else set()
         missing = next((driver for driver, _ in sorted(wanted) if _lacks(driver, csi_node, storage)), "")
         if missing:
-            return Status(Code.UNSCHEDULABLE, NAME, f"do not have the {missing} CSI driver installed")
+            return Status(StatusCode.UNSCHEDULABLE, NAME, f"do not have the {missing} CSI driver installed")
         limits = limits_of(csi_node)
         if not limits or not any(driver in limits for driver, _ in wanted):
             return SUCCESS

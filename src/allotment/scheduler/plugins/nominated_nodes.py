@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Pod
-from allotment.scheduler.framework import SUCCESS, Action, Code, Sight, Status, Wake
+from allotment.scheduler.framework import SUCCESS, ObjectAction, Sight, Status, StatusCode, Wake
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import PodInfo
 
 NAME = "NominatedNodes"
-_KEPT = Status(Code.UNRESOLVABLE, NAME, "are kept for a pod that evicted others")
+_KEPT = Status(StatusCode.UNRESOLVABLE, NAME, "are kept for a pod that evicted others")
 
 
 class NominatedNodes:
@@ -28,7 +28,7 @@ class NominatedNodes:
 
     name = NAME
     local = True
-    wakes: Sequence[Wake] = (Wake(Pod, frozenset((Action.UPDATE, Action.DELETE))),)
+    wakes: Sequence[Wake] = (Wake(Pod, frozenset((ObjectAction.UPDATE, ObjectAction.DELETE))),)
 
     def filter(self, cycle: Cycle, node: NodeInfo) -> Status:
         nominees = cycle.cluster.nominees.get(node.name)

@@ -23,7 +23,16 @@ from typing import TYPE_CHECKING
 from allotment.api.codec import encode
 from allotment.api.core import Affinity, Node, NodeAffinity, Pod, PodSpec, TopologySpreadConstraint
 from allotment.api.selection import Test
-from allotment.scheduler.framework import MAX_SCORE, SKIP, SUCCESS, Action, Code, Cycle, Status, Wake
+from allotment.scheduler.framework import (
+    MAX_SCORE,
+    SKIP,
+    SUCCESS,
+    Cycle,
+    ObjectAction,
+    Status,
+    StatusCode,
+    Wake,
+)
 from allotment.scheduler.neighbours import Meant, Question, label_keys
 from allotment.scheduler.selector import nodes_required, pods_selected
 from allotment.scheduler.taint_tolerance import keeps_off, tolerated
@@ -82,8 +91,8 @@ class PodTopologySpread:
     name = _NAME
     local = False
     wakes: Sequence[Wake] = (
-        Wake(Pod, frozenset({Action.ADD, Action.UPDATE, Action.DELETE})),
-        Wake(Node, frozenset({Action.ADD, Action.UPDATE, Action.DELETE})),
+        Wake(Pod, frozenset({ObjectAction.ADD, ObjectAction.UPDATE, ObjectAction.DELETE})),
+        Wake(Node, frozenset({ObjectAction.ADD, ObjectAction.UPDATE, ObjectAction.DELETE})),
     )
 
     def indifferent(self, pod: PodInfo, cluster: Cluster) -> bool:
@@ -246,10 +255,12 @@ def _limit(cycle: Cycle, rule: _Rule, domains: Domains) -> _Limit:
         counts=counts,
         most=rule.skew + emptiest - itself,
         uneven=Status(
-            Code.UNSCHEDULABLE, _NAME, f"have too many such pods in their {rule.key} (maxSkew {rule.skew})"
+            StatusCode.UNSCHEDULABLE,
+            _NAME,
+            f"have too many such pods in their {rule.key} (maxSkew {rule.skew})",
         ),
         unlabelled=Status(
-            Code.UNRESOLVABLE, _NAME, f"do not have the label {rule.key} that the pod spreads over"
+            StatusCode.UNRESOLVABLE, _NAME, f"do not have the label {rule.key} that the pod spreads over"
         ),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Pod
-from allotment.scheduler.framework import SUCCESS, Action, Code, Status, Wake
+from allotment.scheduler.framework import SUCCESS, ObjectAction, Status, StatusCode, Wake
 
 if TYPE_CHECKING:
     from allotment.api.meta import ApiStruct
@@ -18,14 +18,14 @@ class SchedulingGates:
     """See the module."""
 
     name = "SchedulingGates"
-    wakes: Sequence[Wake] = (Wake(Pod, frozenset({Action.UPDATE})),)
+    wakes: Sequence[Wake] = (Wake(Pod, frozenset({ObjectAction.UPDATE})),)
 
     def pre_enqueue(self, pod: PodInfo, cluster: Cluster) -> Status:
         gates = pod.pod.spec.scheduling_gates
         if not gates:
             return SUCCESS
         words = f"waiting for {len(gates)} scheduling gate{'s' if len(gates) > 1 else ''} to be removed: "
-        return Status(Code.UNRESOLVABLE, self.name, words + ", ".join(gate.name for gate in gates))
+        return Status(StatusCode.UNRESOLVABLE, self.name, words + ", ".join(gate.name for gate in gates))
 
     def helps(self, pod: PodInfo, old: ApiStruct | None, new: ApiStruct | None, cluster: Cluster) -> bool:
         """Only the pod itself, without gates, helps."""

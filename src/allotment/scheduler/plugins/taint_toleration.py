@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod
-from allotment.scheduler.framework import MAX_SCORE, SUCCESS, Action, Code, Cycle, Sight, Status, Wake
+from allotment.scheduler.framework import (
+    MAX_SCORE,
+    SUCCESS,
+    Cycle,
+    ObjectAction,
+    Sight,
+    Status,
+    StatusCode,
+    Wake,
+)
 from allotment.scheduler.node import kind_of
 from allotment.scheduler.taint_tolerance import keeps_off, tolerated
 
@@ -36,8 +45,8 @@ class TaintToleration:
     name = "TaintToleration"
     local = True
     wakes: Sequence[Wake] = (
-        Wake(Node, frozenset({Action.ADD, Action.UPDATE})),
-        Wake(Pod, frozenset({Action.UPDATE})),
+        Wake(Node, frozenset({ObjectAction.ADD, ObjectAction.UPDATE})),
+        Wake(Pod, frozenset({ObjectAction.UPDATE})),
     )
 
     def pre_filter(self, cycle: Cycle) -> Status:
@@ -54,7 +63,9 @@ class TaintToleration:
         status = ready.refusals.get(taint.key)
         if status is None:
             words = f"have the taint {taint.key} that the pod does not tolerate"
-            status = ready.refusals[taint.key] = Status(Code.UNRESOLVABLE, self.name, words, lasting=True)
+            status = ready.refusals[taint.key] = Status(
+                StatusCode.UNRESOLVABLE, self.name, words, lasting=True
+            )
         return status
 
     def score(self, cycle: Cycle, node: NodeInfo) -> int:

@@ -21,8 +21,8 @@ from allotment.api.storage import (
     StorageClass,
 )
 from allotment.scheduler.binding.step import AwaitVolumes, BindVolume, SelectNode
-from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Status, Wake
-from allotment.scheduler.volumes.needs import Choice, Needs, Unusable, needs_of, room_for
+from allotment.scheduler.framework import SKIP, SUCCESS, ObjectAction, Status, StatusCode, Wake
+from allotment.scheduler.volumes.needs import Needs, UnusableVolume, VolumeChoice, needs_of, room_for
 from allotment.scheduler.volumes.storage import key_of
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 NAME = "VolumeBinding"
 VOLUME_BINDING_SECONDS = 600.0
-_COME = frozenset((Action.ADD, Action.UPDATE))
+_COME = frozenset((ObjectAction.ADD, ObjectAction.UPDATE))
 
 
 @dataclass(slots=True)
 class _State:
     needs: Needs
-    choice: Choice = field(default_factory=Choice)
+    choice: VolumeChoice = field(default_factory=VolumeChoice)
 
 
 class VolumeBinding:
@@ -74,8 +74,8 @@ class VolumeBinding:
             return SKIP
         try:
             needs = needs_of(pod.pod, pod.volumes.claims, cycle.cluster.storage)
-        except Unusable as exc:
-            return Status(Code.WAIT if exc.soon else Code.UNRESOLVABLE, NAME, str(exc))
+        except UnusableVolume as exc:
+            return Status(StatusCode.WAIT if exc.soon else StatusCode.UNRESOLVABLE, NAME, str(exc))
         cycle.state[NAME] = _State(needs)
         return SUCCESS
 
@@ -84,7 +84,7 @@ class VolumeBinding:
         if state is None or node.node is None:
             return SUCCESS
         found = state.needs.on(node.node)
-        return Status(Code.UNRESOLVABLE, NAME, found) if isinstance(found, str) else SUCCESS
+        return Status(StatusCode.UNRESOLVABLE, NAME, found) if isinstance(found, str) else SUCCESS
 
     def reserve(self, cycle: Cycle, node: NodeInfo) -> Status:
         state: _State | None = cycle.state.get(NAME)
@@ -93,7 +93,9 @@ class VolumeBinding:
         storage, uid = cycle.cluster.storage, cycle.pod.uid
         found = state.needs.on(node.node)
         if isinstance(found, str):
-            return Status(Code.UNSCHEDULABLE, NAME, f"the volumes do not suit node {node.name} any more")
+            return Status(
+                StatusCode.UNSCHEDULABLE, NAME, f"the volumes do not suit node {node.name} any more"
+            )
         state.choice = found
         for claim, volume in found.given:
             storage.give(volume, claim, uid)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from allotment.api.core import Node, Pod
 from allotment.api.storage import PersistentVolumeClaim
-from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Status, Wake
+from allotment.scheduler.framework import SKIP, SUCCESS, ObjectAction, Status, StatusCode, Wake
 from allotment.scheduler.volumes.matching import exclusive
 from allotment.scheduler.volumes.pod_volumes import volumes_of
 from allotment.scheduler.volumes.storage import key_of
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from allotment.scheduler.pod import PodInfo
 
 NAME = "VolumeRestrictions"
-_DISK_TAKEN = Status(Code.UNSCHEDULABLE, NAME, "had no available disk")
+_DISK_TAKEN = Status(StatusCode.UNSCHEDULABLE, NAME, "had no available disk")
 _CLAIM_TAKEN = Status(
-    Code.UNSCHEDULABLE,
+    StatusCode.UNSCHEDULABLE,
     NAME,
     "are unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
 )
@@ -36,9 +36,9 @@ class VolumeRestrictions:
     name = NAME
     local = False
     wakes: Sequence[Wake] = (
-        Wake(Pod, frozenset((Action.DELETE,))),
-        Wake(Node, frozenset((Action.ADD,))),
-        Wake(PersistentVolumeClaim, frozenset((Action.ADD, Action.UPDATE))),
+        Wake(Pod, frozenset((ObjectAction.DELETE,))),
+        Wake(Node, frozenset((ObjectAction.ADD,))),
+        Wake(PersistentVolumeClaim, frozenset((ObjectAction.ADD, ObjectAction.UPDATE))),
     )
 
     def indifferent(self, pod: PodInfo, cluster: Cluster) -> bool:

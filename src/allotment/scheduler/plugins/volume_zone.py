@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from allotment.api.core import Node
 from allotment.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from allotment.scheduler.framework import SKIP, SUCCESS, Action, Code, Status, Wake
+from allotment.scheduler.framework import SKIP, SUCCESS, ObjectAction, Status, StatusCode, Wake
 from allotment.scheduler.volumes.storage import ZONE_LABELS, Storage, key_of
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 NAME = "VolumeZone"
 LABELS = (*ZONE_LABELS, *ZONE_LABELS.values())
-_CONFLICT = Status(Code.UNRESOLVABLE, NAME, "had no available volume zone")
-_COME = frozenset((Action.ADD, Action.UPDATE))
+_CONFLICT = Status(StatusCode.UNRESOLVABLE, NAME, "had no available volume zone")
+_COME = frozenset((ObjectAction.ADD, ObjectAction.UPDATE))
 
 Places = tuple[tuple[str, frozenset[str]], ...]
 """Labels and the values that they may have."""
@@ -37,7 +37,7 @@ class VolumeZone:
     name = NAME
     local = False
     wakes: Sequence[Wake] = (
-        Wake(StorageClass, frozenset((Action.ADD,))),
+        Wake(StorageClass, frozenset((ObjectAction.ADD,))),
         Wake(Node, _COME),
         Wake(PersistentVolumeClaim, _COME),
         Wake(PersistentVolume, _COME),

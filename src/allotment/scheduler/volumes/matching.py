@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from allotment.api.storage import READ_WRITE_ONCE_POD, STORAGE, PersistentVolumeClaim, class_of
 from allotment.scheduler.selector import pods_selected
-from allotment.scheduler.volumes.storage import HOSTNAME, Storage, Volume, nanos
+from allotment.scheduler.volumes.storage import HOSTNAME, KnownVolume, Storage, nanos
 
 if TYPE_CHECKING:
     from allotment.api.core import Node
@@ -31,12 +31,12 @@ class Candidates:
     others, and where a node does not reach it, the claim gets none there."""
 
     def __init__(self, claim: PersistentVolumeClaim, storage: Storage) -> None:
-        self.meant: Volume | None = None
-        self._free: list[Volume] = []  # the smallest first
-        self._anywhere: list[Volume] = []
-        self._on_host: dict[str, list[Volume]] = {}
+        self.meant: KnownVolume | None = None
+        self._free: list[KnownVolume] = []  # the smallest first
+        self._anywhere: list[KnownVolume] = []
+        self._on_host: dict[str, list[KnownVolume]] = {}
         asked = size_asked(claim)
-        free: list[Volume] = []
+        free: list[KnownVolume] = []
         for volume in storage.of_class.get(class_of(claim), {}).values():
             whose = storage.meant_for(volume, claim)
             if whose is False or volume.size < asked or not _same_kind(claim, volume):
@@ -53,28 +53,28 @@ class Candidates:
             for host in volume.hosts or ():
                 self._on_host.setdefault(host, []).append(volume)
 
-    def best(self, node: Node, taken: Collection[str]) -> Volume | None:
+    def best(self, node: Node, taken: Collection[str]) -> KnownVolume | None:
         """The volume that the claim gets on a node where these are taken."""
         if self.meant is not None and self.meant.name not in taken:
             return self.meant if self.meant.reached_from(node) else None
         return next((each for each in self._near(node) if each.name not in taken), None)
 
-    def anywhere(self) -> Volume | None:
+    def anywhere(self) -> KnownVolume | None:
         """The volume that the claim gets if it does not matter from where it is reached."""
         return self.meant or next(iter(self._free), None)
 
-    def _near(self, node: Node) -> Iterator[Volume]:
+    def _near(self, node: Node) -> Iterator[KnownVolume]:
         own = self._on_host.get(node.metadata.labels.get(HOSTNAME, ""), ())
         for volume in merge(own, self._anywhere, key=_rank):
             if volume.reached_from(node):
                 yield volume
 
 
-def _rank(volume: Volume) -> tuple[int, str]:
+def _rank(volume: KnownVolume) -> tuple[int, str]:
     return volume.size, volume.name
 
 
-def _same_kind(claim: PersistentVolumeClaim, volume: Volume) -> bool:
+def _same_kind(claim: PersistentVolumeClaim, volume: KnownVolume) -> bool:
     asked, spec = claim.spec, volume.pv.spec
     return (
         (asked.volume_mode or FILESYSTEM) == (spec.volume_mode or FILESYSTEM)
@@ -83,7 +83,7 @@ def _same_kind(claim: PersistentVolumeClaim, volume: Volume) -> bool:
     )
 
 
-def _is_free(claim: PersistentVolumeClaim, volume: Volume) -> bool:
+def _is_free(claim: PersistentVolumeClaim, volume: KnownVolume) -> bool:
     """Whether a volume that nobody has may be given to the claim."""
     asked, pv = claim.spec, volume.pv
     if pv.status.phase != "Available" or not set(asked.access_modes) <= set(pv.spec.access_modes):

@@ -20,7 +20,7 @@ from allotment.api.storage import (
 )
 from allotment.scheduler.selector import pods_selected
 from allotment.scheduler.volumes.matching import Candidates, size_asked
-from allotment.scheduler.volumes.storage import Storage, Volume, key_of, nanos
+from allotment.scheduler.volumes.storage import KnownVolume, Storage, key_of, nanos
 
 if TYPE_CHECKING:
     from allotment.api.core import Node, Pod
@@ -33,7 +33,7 @@ NOT_ENOUGH_SPACE = "did not have enough free storage"
 VOLUME_GONE = "are unavailable due to one or more PVCs bound to non-existent PVs"
 
 
-class Unusable(Exception):
+class UnusableVolume(Exception):
     """A claim of the pod cannot be used, wherever the pod goes. ``soon``: that is probably about to change."""
 
     def __init__(self, words: str, *, soon: bool = False) -> None:
@@ -42,7 +42,7 @@ class Unusable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class VolumeChoice:
     """What a pod's claims get on a node: volumes that there are, by claim, and claims whose volume is to be made there."""
 
     given: tuple[tuple[PersistentVolumeClaim, str], ...] = ()
@@ -58,7 +58,7 @@ class Needs:
     waiting: list[PersistentVolumeClaim] = field(default_factory=list)  # the smallest first
     _candidates: dict[str, Candidates] = field(default_factory=dict)
 
-    def on(self, node: Node) -> Choice | str:
+    def on(self, node: Node) -> VolumeChoice | str:
         """What the claims get on a node, or why they get nothing there."""
         return self._reach(node) or self._choice(node)
 
@@ -71,7 +71,7 @@ class Needs:
                 return NODE_CONFLICT
         return ""
 
-    def _choice(self, node: Node) -> Choice | str:
+    def _choice(self, node: Node) -> VolumeChoice | str:
         given: list[tuple[PersistentVolumeClaim, str]] = []
         made: list[PersistentVolumeClaim] = []
         taken: set[str] = set()
@@ -89,9 +89,9 @@ class Needs:
             problem = self._cannot_make(claim, node)
             if problem:
                 return problem
-        return Choice(tuple(given), tuple(made))
+        return VolumeChoice(tuple(given), tuple(made))
 
-    def _match(self, claim: PersistentVolumeClaim, node: Node, taken: set[str]) -> Volume | None:
+    def _match(self, claim: PersistentVolumeClaim, node: Node, taken: set[str]) -> KnownVolume | None:
         key = key_of(claim)
         candidates = self._candidates.get(key)
         if candidates is None:
@@ -146,7 +146,7 @@ def needs_of(pod: Pod, named: tuple[NamedClaim, ...], storage: Storage) -> Needs
         else:
             immediate = True
     if immediate:
-        raise Unusable("pod has unbound immediate PersistentVolumeClaims")
+        raise UnusableVolume("pod has unbound immediate PersistentVolumeClaims")
     needs.waiting.sort(key=size_asked)
     return needs
 
@@ -156,18 +156,18 @@ def usable(pod: Pod, named: NamedClaim, storage: Storage) -> PersistentVolumeCla
     claim = storage.claims.get(named.key)
     if claim is None and named.ephemeral:
         words = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{named.name}"'
-        raise Unusable(words, soon=True)
+        raise UnusableVolume(words, soon=True)
     if claim is None:
-        raise Unusable(f'persistentvolumeclaim "{named.name}" not found')
+        raise UnusableVolume(f'persistentvolumeclaim "{named.name}" not found')
     if claim.status.phase == "Lost":
         volume = claim.spec.volume_name or ""
-        raise Unusable(
+        raise UnusableVolume(
             f'persistentvolumeclaim "{named.name}" bound to non-existent persistentvolume "{volume}"'
         )
     if claim.metadata.deletion_timestamp is not None:
-        raise Unusable(f'persistentvolumeclaim "{named.name}" is being deleted')
+        raise UnusableVolume(f'persistentvolumeclaim "{named.name}" is being deleted')
     if named.ephemeral and not controlled_by(claim.metadata, pod.metadata.uid):
-        raise Unusable(
+        raise UnusableVolume(
             f"PVC {named.key} was not created for pod {pod.metadata.namespace}/{pod.metadata.name}"
         )
     return claim

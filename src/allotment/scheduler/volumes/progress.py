@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from allotment.scheduler.binding.step import AwaitVolumes, BindVolume, SelectNode
 
 
-class Lost(Exception):
+class BindingLost(Exception):
     """They will not be bound any more as was decided; the message says why."""
 
 
 def are_bound(step: AwaitVolumes, node: Node | None, storage: Storage) -> bool:
     """Raises Lost."""
     if node is None:
-        raise Lost(f"node {step.node} is gone")
+        raise BindingLost(f"node {step.node} is gone")
     given = [_given(each, node, storage) for each in step.given]
     made = [_made(each, node, storage) for each in step.made]
     return all(given) and all(made)
@@ -28,26 +28,32 @@ def are_bound(step: AwaitVolumes, node: Node | None, storage: Storage) -> bool:
 def _given(step: BindVolume, node: Node, storage: Storage) -> bool:
     volume, claim = storage.volumes.get(step.volume), storage.claims.get(step.claim)
     if volume is None:
-        raise Lost(f"persistentvolume {step.volume} is gone")
+        raise BindingLost(f"persistentvolume {step.volume} is gone")
     if claim is None or claim.metadata.uid != step.uid:
-        raise Lost(f"persistentvolumeclaim {step.claim} is gone")
+        raise BindingLost(f"persistentvolumeclaim {step.claim} is gone")
     if claim.spec.volume_name not in (None, "", step.volume):
-        raise Lost(f"persistentvolumeclaim {step.claim} was bound to {claim.spec.volume_name} meanwhile")
+        raise BindingLost(
+            f"persistentvolumeclaim {step.claim} was bound to {claim.spec.volume_name} meanwhile"
+        )
     if not volume.reached_from(node):
-        raise Lost(f"persistentvolume {step.volume} is not reached from node {node.metadata.name} any more")
+        raise BindingLost(
+            f"persistentvolume {step.volume} is not reached from node {node.metadata.name} any more"
+        )
     ref = volume.pv.spec.claim_ref
     if ref is None or not ref.uid or not belongs_to(volume.pv, claim):
-        raise Lost(f"persistentvolume {step.volume} was taken from persistentvolumeclaim {step.claim}")
+        raise BindingLost(f"persistentvolume {step.volume} was taken from persistentvolumeclaim {step.claim}")
     return is_bound(claim)
 
 
 def _made(step: SelectNode, node: Node, storage: Storage) -> bool:
     claim = storage.claims.get(step.claim)
     if claim is None or claim.metadata.uid != step.uid:
-        raise Lost(f"persistentvolumeclaim {step.claim} is gone")
+        raise BindingLost(f"persistentvolumeclaim {step.claim} is gone")
     if claim.metadata.annotations.get(SELECTED_NODE) != step.node:
-        raise Lost(f"no volume could be made for persistentvolumeclaim {step.claim} on node {step.node}")
+        raise BindingLost(
+            f"no volume could be made for persistentvolumeclaim {step.claim} on node {step.node}"
+        )
     volume = storage.volumes.get(claim.spec.volume_name or "")
     if volume is not None and not volume.reached_from(node):
-        raise Lost(f"persistentvolume {volume.name} is not reached from node {node.metadata.name}")
+        raise BindingLost(f"persistentvolume {volume.name} is not reached from node {node.metadata.name}")
     return is_bound(claim) and volume is not None

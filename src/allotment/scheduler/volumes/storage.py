@@ -53,7 +53,7 @@ KINDS: tuple[type[ApiStruct], ...] = (
 """What ``Storage`` takes in."""
 
 
-class Volume:
+class KnownVolume:
     """A volume with what its spec means: how large it is, of which class, and which nodes reach it."""
 
     __slots__ = ("hosts", "name", "pv", "reach", "size", "storage_class")
@@ -95,8 +95,8 @@ class Storage:
 
     def __init__(self) -> None:
         self.known = True  # False: who asks may not see all of it, so that nothing can be said about volumes
-        self.volumes: dict[str, Volume] = {}
-        self.of_class: dict[str, dict[str, Volume]] = {}  # class → its volumes
+        self.volumes: dict[str, KnownVolume] = {}
+        self.of_class: dict[str, dict[str, KnownVolume]] = {}  # class → its volumes
         self.claims: dict[str, PersistentVolumeClaim] = {}
         self.classes: dict[str, StorageClass] = {}
         self.nodes: dict[str, CSINode] = {}
@@ -138,7 +138,7 @@ class Storage:
                 del self.of_class[before.storage_class]
         if new is None:
             return
-        volume = self.volumes[name] = Volume(new)
+        volume = self.volumes[name] = KnownVolume(new)
         self.of_class.setdefault(volume.storage_class, {})[name] = volume
         assumed = self._given.get(name)
         if assumed is not None and _whose(new) == assumed.value:
@@ -171,7 +171,7 @@ class Storage:
         assumed = self._placed.get(key_of(claim))
         return assumed.value[0] if assumed is not None else claim.metadata.annotations.get(SELECTED_NODE, "")
 
-    def meant_for(self, volume: Volume, claim: PersistentVolumeClaim) -> bool | None:
+    def meant_for(self, volume: KnownVolume, claim: PersistentVolumeClaim) -> bool | None:
         """Whether a volume is, or is to be, this claim's; None: it is nobody's."""
         assumed = self._given.get(volume.name)
         if assumed is not None:
@@ -213,7 +213,7 @@ class Storage:
 
     def validate(self) -> None:
         """Raises AssertionError where an index is not that of the objects, or nobody stands behind a decision."""
-        classes: dict[str, dict[str, Volume]] = {}
+        classes: dict[str, dict[str, KnownVolume]] = {}
         for name, volume in self.volumes.items():
             classes.setdefault(volume.storage_class, {})[name] = volume
         assert classes == self.of_class, "volumes of classes"

@@ -18,7 +18,7 @@ from allotment.api.storage import (
 )
 from allotment.scheduler.binding.claim_writer import FIRST_REST, LONGEST_REST, MOST_CONFLICTS
 from allotment.scheduler.binding.step import BindVolume, SelectNode
-from allotment.scheduler.event import Failure
+from allotment.scheduler.event import WriteFailure
 from allotment.scheduler.instruction import PatchVolume, PatchVolumeClaim
 
 if TYPE_CHECKING:
@@ -74,20 +74,20 @@ class VolumeWriter:
         self._silences = 0
         self._wrote = True
 
-    def failed(self, why: Failure, message: str, now: float) -> None:
+    def failed(self, why: WriteFailure, message: str, now: float) -> None:
         self._sent = False
-        if why is Failure.CONFLICT:
+        if why is WriteFailure.CONFLICT:
             self._conflicts += 1
             self._stale = self._based
             if self._conflicts > MOST_CONFLICTS and not self._undoing:
                 self.error = f"could not be written after {self._conflicts} conflicts"
-        elif why is Failure.UNKNOWN:
+        elif why is WriteFailure.UNKNOWN:
             self._wrote = True
             self.rests_until = now + min(FIRST_REST * 2 ** min(self._silences, 10), LONGEST_REST)
             self._silences += 1
         elif not self._undoing:
             self.error = message or why.value
-        elif why is Failure.GONE:
+        elif why is WriteFailure.GONE:
             self.finished = True
         else:  # it cannot be helped by repeating it soon
             self.rests_until = now + LONGEST_REST

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allotment.api.status import Invalid
-from allotment.apiserver.auth.identity import Attributes, Decision, Identity
+from allotment.apiserver.auth.identity import AccessDecision, Attributes, Identity
 from allotment.apiserver.registry.admissions.admin_access import LABEL, AdminAccess
 from allotment.apiserver.registry.admissions.claim_binding import NODE_NAME, ClaimBinding
 from allotment.apiserver.registry.kinds import resource_claim, resource_claim_template
@@ -32,9 +32,9 @@ class Rights:
     def __init__(self, *allowed: tuple[str, str, str, str]) -> None:
         self._allowed = allowed
 
-    def decide(self, attributes: Attributes) -> Decision:
+    def decide(self, attributes: Attributes) -> AccessDecision:
         asked = (attributes.verb, attributes.subresource, attributes.namespace, attributes.name)
-        return Decision(asked in self._allowed)
+        return AccessDecision(asked in self._allowed)
 
 
 def status_write(identity: Identity = ALICE, verb: str = "update") -> Write:

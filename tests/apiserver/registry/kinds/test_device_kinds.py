@@ -18,7 +18,7 @@ from allotment.api.defaults import with_defaults
 from allotment.api.status import BadRequest
 from allotment.apiserver.auth.identity import ADMINISTRATOR
 from allotment.apiserver.registry import kinds
-from allotment.apiserver.registry.catalogue import Catalogue, Served, found_in
+from allotment.apiserver.registry.catalogue import ResourceCatalogue, ServedResource, found_in
 from allotment.apiserver.registry.resource import Resource
 from allotment.apiserver.registry.strategy import Operation, Write
 from tests.api.validation.examples import CLAIM, CLASS, EXAMPLES, SLICE, STATUS, TAINT_RULE, TEMPLATE
@@ -29,7 +29,7 @@ Json = dict[str, Any]
 NOW = "2026-01-02T00:00:00Z"
 CREATE = Write(Operation.CREATE, ADMINISTRATOR, NOW)
 UPDATE = Write(Operation.UPDATE, ADMINISTRATOR, NOW)
-CATALOGUE = Catalogue(found_in(kinds))
+CATALOGUE = ResourceCatalogue(found_in(kinds))
 RESOURCES = {each.kind: each for each in CATALOGUE.resources if each.group == "resource.k8s.io"}
 
 
@@ -53,7 +53,7 @@ def test_examples_are_accepted_in_every_version(example: Json) -> None:
     stored = created(example)
     for version in RESOURCES[example["kind"]].versions:
         form = CATALOGUE.find("resource.k8s.io", version.version, RESOURCES[example["kind"]].plural)
-        assert isinstance(form, Served)
+        assert isinstance(form, ServedResource)
         other = form.from_hub(stored)
         assert other["apiVersion"] == f"resource.k8s.io/{version.version}"
         assert form.to_hub(other) == stored

@@ -22,8 +22,8 @@ from allotment.apiserver.registry.admissions.priority import Priorities
 from allotment.apiserver.registry.admissions.service_account import ServiceAccounts
 from allotment.apiserver.registry.admissions.service_addresses import ServiceAddresses
 from allotment.apiserver.registry.body import accepted
-from allotment.apiserver.registry.call import Call
-from allotment.apiserver.registry.catalogue import Catalogue, Served, found_in
+from allotment.apiserver.registry.call import WriteContext
+from allotment.apiserver.registry.catalogue import ResourceCatalogue, ServedResource, found_in
 from allotment.apiserver.registry.table import IncludeObject, column_definitions, row, table
 from allotment.apiserver.registry.writes import Writes
 from allotment.apiserver.store.store import Store
@@ -83,21 +83,21 @@ class _Ours:
 
     def __init__(self, store: Store, case: Obj) -> None:
         self._store = store
-        catalogue = Catalogue(found_in(kinds))
+        catalogue = ResourceCatalogue(found_in(kinds))
         self._writes = Writes(
             store, [Priorities(store), ServiceAccounts(store), PodTolerations(), ServiceAddresses(store)]
         )
-        self._call = Call(ADMINISTRATOR, NOW)
+        self._call = WriteContext(ADMINISTRATOR, NOW)
         for resource in catalogue.resources:
             for obj in resource.initial:
                 self._writes.create(catalogue.hub(resource), "", json.loads(json.dumps(obj)), self._call)
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         namespaces = catalogue.find("", "v1", "namespaces")
-        assert isinstance(namespaces, Served)
+        assert isinstance(namespaces, ServedResource)
         self._writes.create(namespaces, "", namespace, self._call)
         group, _, version = case["object"]["apiVersion"].rpartition("/")
         served = catalogue.find(group, version, case["plural"])
-        assert isinstance(served, Served)
+        assert isinstance(served, ServedResource)
         self._served = served
         self._namespace = NAMESPACE if served.resource.namespaced else ""
         self._name = case["object"]["metadata"]["name"]

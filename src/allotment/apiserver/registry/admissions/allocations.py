@@ -27,10 +27,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from allotment.allocator.counters import Counters, Plan
+from allotment.allocator.counters import Counters, CounterTable
 from allotment.allocator.instances import held_ids
-from allotment.allocator.ledger import Conflict, Holding, Ledger, holding
-from allotment.allocator.pool import Device, DeviceID, Pool, PoolID
+from allotment.allocator.ledger import Holding, Ledger, LedgerConflict, holding
+from allotment.allocator.pool import DeviceID, Pool, PooledDevice, PoolID
 from allotment.api import alpha2, resource
 from allotment.api.codec import ApiError, decode
 from allotment.api.conversion import v1alpha2
@@ -47,7 +47,7 @@ CLAIMS = "resourceclaims.resource.k8s.io"
 SLICES = "resourceslices.resource.k8s.io"
 
 
-class Refusal(Exception):
+class AllocationConflict(Exception):
     """Why an allocation cannot stand. Names no claim of a namespace other than that of the claim in question."""
 
 
@@ -81,7 +81,7 @@ class Allocations:
         self._checked = obj, promise
         try:
             self.books.check(f"{namespace}/{name}", promise)
-        except Refusal as exc:
+        except AllocationConflict as exc:
             raise _refused(name, exc) from exc
 
     def validate(self) -> None:
@@ -159,7 +159,7 @@ class Books:
         for waiting, holdings in list(self._disputed.items()):
             try:
                 self._ledger.hold(waiting, holdings)
-            except Conflict:
+            except LedgerConflict:
                 continue
             del self._disputed[waiting]
 
@@ -214,35 +214,37 @@ class Books:
         kept = (Counter(holdings) - new).elements()
         try:
             self._ledger.hold(claim, (*kept, *new.elements()))
-        except Conflict as exc:
-            raise Refusal(f"a device is in the claim twice: {_told(fresh)}") from exc
+        except LedgerConflict as exc:
+            raise AllocationConflict(f"a device is in the claim twice: {_told(fresh)}") from exc
         times = Counter(each.device for each in holdings if not each.admin)
         for device in dict.fromkeys(each.device for each in fresh):
             problem = refused.get(device) or self._counted(device.of_pool).problem(device)
             if problem is not None:
-                raise Refusal(problem)
+                raise AllocationConflict(problem)
             published = self._published(device)
             if published is not None:
                 self._check_capacity(published)
                 if times[device] > 1 and not published.spec.allow_multiple_allocations:
-                    raise Refusal(f"device {_named(device)} cannot be shared and is in the claim twice")
+                    raise AllocationConflict(
+                        f"device {_named(device)} cannot be shared and is in the claim twice"
+                    )
 
     def _check_device(self, claim: str, wanted: Holding) -> None:
         device, whole = wanted.device, wanted.share is None
         published = self._published(device)
         exclusive = published is not None and not published.spec.allow_multiple_allocations
         if self._ledger.exclusive(device) or (self._ledger.shared(device) and (whole or exclusive)):
-            raise Refusal(
+            raise AllocationConflict(
                 f"device {_named(device)} is already allocated to {self._others(claim, self._ledger.holders(device))}"
             )
 
-    def _check_capacity(self, device: Device) -> None:
+    def _check_capacity(self, device: PooledDevice) -> None:
         for name, consumed in self._ledger.consumed(device.id).items():
             capacity = device.spec.capacity.get(name)
             total = capacity.value if capacity is not None else Quantity.of(0)
             if consumed > total.nanos:
                 short = Quantity(consumed - total.nanos, total.format)
-                raise Refusal(
+                raise AllocationConflict(
                     f"device {_named(device.id)} has too little of capacity {name} left: {short} short"
                 )
 
@@ -250,14 +252,14 @@ class Books:
         mine: dict[DeviceID, str] = {}
         for instance, group in locks:
             if mine.setdefault(instance, group) != group:
-                raise Refusal(
+                raise AllocationConflict(
                     f"device {_named(instance)} is in the claim in two ways that exclude each other"
                 )
             for other, users in self._locks.get(instance, {}).items():
                 holders = [user for user in users if user != claim]
                 if other != group and holders:
                     how = f"by way of '{other}'" if other else "as a whole"
-                    raise Refusal(
+                    raise AllocationConflict(
                         f"device {_named(instance)} is already in use {how} by {self._others(claim, holders)}"
                     )
 
@@ -271,7 +273,7 @@ class Books:
 
     # --- counters ---
 
-    def _published(self, device: DeviceID) -> Device | None:
+    def _published(self, device: DeviceID) -> PooledDevice | None:
         return self._counted(device.of_pool).devices.get(device.device)
 
     def _counted(self, pool: PoolID) -> _PoolBooks:
@@ -334,16 +336,16 @@ class _PoolBooks:
     def __init__(self, pool: PoolID, slices: Iterable[ResourceSlice], ledger: Ledger) -> None:
         self.pool = pool
         self.stale = False
-        self.devices: dict[str, Device] = {}
+        self.devices: dict[str, PooledDevice] = {}
         sets: dict[str, CounterSet] = {}
         for slice in sorted(slices, key=lambda each: (each.spec.pool.generation, each.metadata.name)):
             sets.update({each.name: each for each in slice.spec.shared_counters})
-            self.devices.update({spec.name: Device(spec, slice) for spec in slice.spec.devices})
+            self.devices.update({spec.name: PooledDevice(spec, slice) for spec in slice.spec.devices})
         drawing = [each for each in self.devices.values() if each.spec.consumes_counters]
         sound = [each for each in drawing if _counters_exist(each, sets)]
         self._broken = {each.spec.name for each in drawing} - {each.spec.name for each in sound}
         self._positions = {each.spec.name: position for position, each in enumerate(sound)}
-        self._plan = Plan([Pool(pool, tuple(sound), counter_sets=tuple(sets.values()))], sound)
+        self._plan = CounterTable([Pool(pool, tuple(sound), counter_sets=tuple(sets.values()))], sound)
         self._grouped = any(use.compatibility_groups for each in sound for use in each.spec.consumes_counters)
         in_use = 0
         for position, each in enumerate(sound):
@@ -431,7 +433,7 @@ def _locks(claim: Obj) -> Iterator[tuple[DeviceID, str]]:
         yield id, ""
 
 
-def _counters_exist(device: Device, sets: dict[str, CounterSet]) -> bool:
+def _counters_exist(device: PooledDevice, sets: dict[str, CounterSet]) -> bool:
     return all(
         use.counter_set in sets and use.counters.keys() <= sets[use.counter_set].counters.keys()
         for use in device.spec.consumes_counters
@@ -461,7 +463,7 @@ def _told(holdings: Iterable[Holding]) -> str:
     return ", ".join(sorted({_named(each.device) for each in holdings}))
 
 
-def _refused(name: str, refusal: Refusal) -> StatusError:
+def _refused(name: str, refusal: AllocationConflict) -> StatusError:
     """A conflict that a scheduler can tell from one of versions: reading the claim again would not help."""
     error = conflict("resourceclaims", name, "resource.k8s.io", str(refusal))
     cause = {"reason": "DeviceTaken", "field": "status.allocation", "message": str(refusal)}

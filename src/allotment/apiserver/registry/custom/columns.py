@@ -9,14 +9,14 @@ from typing import Any, Final
 from allotment.apiserver.registry.age import since
 from allotment.apiserver.registry.custom.jsonpath import JsonPath, PathError
 from allotment.apiserver.registry.custom.numbers import told
-from allotment.apiserver.registry.resource import Column
+from allotment.apiserver.registry.resource import PrinterColumn
 from allotment.apiserver.store.record import Obj
 
 Cell = Callable[[Any, str], Any]
 """A value and the time now, as a cell."""
 
 
-def printer_columns(definitions: Iterable[Mapping[str, Any]]) -> tuple[Column, ...]:
+def printer_columns(definitions: Iterable[Mapping[str, Any]]) -> tuple[PrinterColumn, ...]:
     """The columns; those after one whose path cannot be read are left out, as upstream leaves them out."""
     made = []
     for each in definitions:
@@ -27,7 +27,7 @@ def printer_columns(definitions: Iterable[Mapping[str, Any]]) -> tuple[Column, .
     return tuple(made) or (AGE,)
 
 
-def _column(definition: Mapping[str, Any]) -> Column:
+def _column(definition: Mapping[str, Any]) -> PrinterColumn:
     text = definition["jsonPath"]
     path, cell = JsonPath(text), _CELLS.get(definition["type"], _text)
 
@@ -35,7 +35,7 @@ def _column(definition: Mapping[str, Any]) -> Column:
         value = path.first(obj)
         return None if value is None else cell(value, now)
 
-    return Column(
+    return PrinterColumn(
         definition["name"],
         definition["type"],
         read,

@@ -104,7 +104,7 @@ class Declared:
         return Range(0, here.largest) if here is not None else None
 
 
-class Declarations:
+class SchemaDeclarations:
     """The types of one schema. ``fields`` is what an environment needs to know of object types."""
 
     def __init__(self) -> None:

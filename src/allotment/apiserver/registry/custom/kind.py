@@ -18,10 +18,10 @@ from allotment.apiserver.registry.catalogue import version_rank
 from allotment.apiserver.registry.custom.columns import printer_columns
 from allotment.apiserver.registry.custom.jsonpath import JsonPath
 from allotment.apiserver.registry.custom.pruning import fill, pruned
-from allotment.apiserver.registry.custom.scale import Scale
+from allotment.apiserver.registry.custom.scale import ScalePaths
 from allotment.apiserver.registry.custom.strategy import CustomStrategy
 from allotment.apiserver.registry.custom.structural import Structural, published
-from allotment.apiserver.registry.resource import Read, Resource, Version
+from allotment.apiserver.registry.resource import Read, Resource, ServedVersion
 from allotment.apiserver.store.record import Obj
 
 
@@ -93,8 +93,8 @@ class _Form:
             "doc": self.schema.description,
         }
 
-    def version(self, hub: _Form) -> Version:
-        return Version(self.name, hub.convert, self.read, own=self.own, deprecated=self.deprecated)
+    def version(self, hub: _Form) -> ServedVersion:
+        return ServedVersion(self.name, hub.convert, self.read, own=self.own, deprecated=self.deprecated)
 
     def reader(self, obj: Obj) -> Conformed:
         """What a body in this version becomes."""
@@ -112,10 +112,12 @@ class _Form:
         return made if written is self else self.convert(made)
 
 
-def _scale(paths: Mapping[str, str] | None) -> Scale | None:
+def _scale(paths: Mapping[str, str] | None) -> ScalePaths | None:
     if paths is None:
         return None
-    return Scale(paths["specReplicasPath"], paths["statusReplicasPath"], paths.get("labelSelectorPath") or "")
+    return ScalePaths(
+        paths["specReplicasPath"], paths["statusReplicasPath"], paths.get("labelSelectorPath") or ""
+    )
 
 
 def _deprecation(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:

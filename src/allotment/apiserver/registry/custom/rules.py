@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from allotment.api.fields import OMITTED, ErrorKind, FieldError, FieldPath
 from allotment.apiserver.allowance import TooMuchAtOnce, left, spend
-from allotment.apiserver.registry.custom.declarations import REQUEST_SIZE, Declarations, Declared
+from allotment.apiserver.registry.custom.declarations import REQUEST_SIZE, Declared, SchemaDeclarations
 from allotment.apiserver.registry.custom.field_path import BadPath, field_path
 from allotment.apiserver.registry.custom.lists import map_key
 from allotment.apiserver.registry.custom.structural import Structural
@@ -51,7 +51,7 @@ _SPENT: Final = "validation failed due to running out of cost budget, no further
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CompiledRule:
     """One rule, compiled. ``problem`` and ``message_problem`` tell what kept it, or its message, from compiling."""
 
     raw: dict[str, Any]
@@ -70,7 +70,9 @@ class Rule:
         return str(self.raw.get("message") or self.raw["rule"]).strip()
 
 
-def compiled(structural: Structural, declared: Declared, declarations: Declarations) -> list[Rule]:
+def compiled(
+    structural: Structural, declared: Declared, declarations: SchemaDeclarations
+) -> list[CompiledRule]:
     """The rules of a value. Those without text are left out by whoever runs them."""
     environments: dict[bool, Environment] = {}
     rules = []
@@ -82,7 +84,7 @@ def compiled(structural: Structural, declared: Declared, declarations: Declarati
     return rules
 
 
-def _environment(declared: Declared, declarations: Declarations, optional: bool) -> Environment:
+def _environment(declared: Declared, declarations: SchemaDeclarations, optional: bool) -> Environment:
     def limits(path: tuple[str, ...]) -> Range | None:
         return declared.size(
             path[1:]
@@ -98,13 +100,13 @@ def _environment(declared: Declared, declarations: Declarations, optional: bool)
     )
 
 
-def _compiled(structural: Structural, raw: dict[str, Any], environment: Environment) -> Rule:
+def _compiled(structural: Structural, raw: dict[str, Any], environment: Environment) -> CompiledRule:
     text = raw.get("rule") or ""
     if not text.strip():
-        return Rule(raw)
+        return CompiledRule(raw)
     program = _program(text, environment, types.BOOL)
     if isinstance(program, str):
-        return Rule(raw, problem=program)
+        return CompiledRule(raw, problem=program)
     reads_old = any(known.name == "oldSelf" for known in program.checked.names.values())
     message: Program | None = None
     problem = ""
@@ -117,7 +119,7 @@ def _compiled(structural: Structural, raw: dict[str, Any], environment: Environm
             at = field_path(raw["fieldPath"], structural)[0]
         except BadPath:
             at = None
-    return Rule(
+    return CompiledRule(
         raw,
         program,
         message=message,
@@ -153,7 +155,7 @@ def most_often(declared: Declared) -> int:
 class RuleTree:
     """The rules of a value and of all that is in it. None where there are none: see :func:`rule_tree`."""
 
-    def __init__(self, structural: Structural, declared: Declared, rules: list[Rule]) -> None:
+    def __init__(self, structural: Structural, declared: Declared, rules: list[CompiledRule]) -> None:
         self.structural = structural
         self.declared = declared
         self.rules = rules
@@ -161,15 +163,15 @@ class RuleTree:
         self.items: RuleTree | None = None
         self.additional: RuleTree | None = None
 
-    def run(self, value: Any, old: Any = None, ratchet: bool = False) -> Verdict:
+    def run(self, value: Any, old: Any = None, ratchet: bool = False) -> RuleOutcome:
         """Judges a value; ``old`` is what it replaces. With ``ratchet`` what did not change is only warned of."""
-        verdict = Verdict()
+        verdict = RuleOutcome()
         with suppress(_Spent):
             self._run(verdict, value, old, NOWHERE, old if ratchet else UNCORRELATED, None)
         return verdict
 
     def _run(
-        self, verdict: Verdict, value: Any, old: Any, path: FieldPath, before: Any, unchanged: bool | None
+        self, verdict: RuleOutcome, value: Any, old: Any, path: FieldPath, before: Any, unchanged: bool | None
     ) -> None:
         """``before`` is the value that this one replaces as ratcheting sees it; ``unchanged`` whether the
         nearest value around this one that can be compared is the same, once there is no ``before`` here."""
@@ -192,7 +194,7 @@ class RuleTree:
 
     def _run_fields(
         self,
-        verdict: Verdict,
+        verdict: RuleOutcome,
         value: dict[str, Any],
         old: Any,
         path: FieldPath,
@@ -208,7 +210,9 @@ class RuleTree:
             earlier, same_ = _inside(value, before, unchanged, name in olds)
             tree._run(verdict, item, olds.get(name), there, olds[name] if earlier else UNCORRELATED, same_)
 
-    def _judge(self, verdict: Verdict, value: Any, old: Any, path: FieldPath, ratchet: _Unchanged) -> None:
+    def _judge(
+        self, verdict: RuleOutcome, value: Any, old: Any, path: FieldPath, ratchet: _Unchanged
+    ) -> None:
         kind = self.structural.type
         if verdict.budget <= 0:
             verdict.errors.append(path.invalid(_SPENT, kind))
@@ -240,7 +244,7 @@ class RuleTree:
                 self._refuse(verdict, rule, named, value, path, ratchet)
 
     def _holds(
-        self, verdict: Verdict, rule: Rule, named: dict[str, Value], path: FieldPath, kind: str
+        self, verdict: RuleOutcome, rule: CompiledRule, named: dict[str, Value], path: FieldPath, kind: str
     ) -> bool:
         """Whether a value keeps a rule. A rule that cannot be evaluated is told, and not held against it twice."""
         assert rule.program is not None
@@ -263,8 +267,8 @@ class RuleTree:
 
     def _refuse(
         self,
-        verdict: Verdict,
-        rule: Rule,
+        verdict: RuleOutcome,
+        rule: CompiledRule,
         named: dict[str, Value],
         value: Any,
         path: FieldPath,
@@ -301,17 +305,17 @@ def _evaluated(program: Program, named: dict[str, Value], limit: int) -> Evaluat
 
 
 def rule_tree(
-    structural: Structural, root: bool, declarations: Declarations | None = None
+    structural: Structural, root: bool, declarations: SchemaDeclarations | None = None
 ) -> RuleTree | None:
     """The rules of a schema, compiled; None if there are none that can be reached."""
     if not _has_rules(structural):
         return None
-    known = declarations or Declarations()
+    known = declarations or SchemaDeclarations()
     declared = known.declare(structural, root)
     return _tree(structural, declared, known) if declared is not None else None
 
 
-def _tree(structural: Structural, declared: Declared, known: Declarations) -> RuleTree | None:
+def _tree(structural: Structural, declared: Declared, known: SchemaDeclarations) -> RuleTree | None:
     made = RuleTree(structural, declared, compiled(structural, declared, known))
     for name, each in structural.properties.items():
         inner = known.declare(each, each.embedded)
@@ -337,7 +341,7 @@ def _inner(structural: Structural) -> Iterator[Structural]:
 
 
 @dataclass(slots=True)
-class Verdict:
+class RuleOutcome:
     """What came of running rules."""
 
     errors: list[FieldError] = field(default_factory=list)
@@ -379,7 +383,7 @@ def _inside(value: Any, before: Any, unchanged: bool | None, known: bool) -> tup
     return False, same(value, before)
 
 
-def _message(verdict: Verdict, rule: Rule, named: dict[str, Value]) -> str:
+def _message(verdict: RuleOutcome, rule: CompiledRule, named: dict[str, Value]) -> str:
     """What the rule's messageExpression says; empty if there is none, or it says nothing that can be told."""
     if rule.message is None:
         return ""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.status import BadRequest, InternalError
-from allotment.apiserver.registry.resource import View
+from allotment.apiserver.registry.resource import SubresourceView
 from allotment.apiserver.store.record import Obj
 
 _MOST: Final = 2**31 - 1
@@ -16,15 +16,15 @@ _GO: Final = {str: "string", int: "int64", float: "float64", bool: "bool", list:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class ScalePaths:
     """The three paths. Names with dots between, as ``.spec.replicas``."""
 
     spec: str
     status: str
     selector: str = ""
 
-    def view(self) -> View:
-        return View("autoscaling/v1", "Scale", self._read, self._write, shown=self._shown)
+    def view(self) -> SubresourceView:
+        return SubresourceView("autoscaling/v1", "Scale", self._read, self._write, shown=self._shown)
 
     def spec_errors(self, obj: Obj) -> Iterator[FieldError]:
         return _count_errors(obj, self.spec)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from allotment.api.fields import FieldError, FieldPath
-from allotment.apiserver.registry.custom.declarations import Declarations
+from allotment.apiserver.registry.custom.declarations import SchemaDeclarations
 from allotment.apiserver.registry.custom.default_check import default_errors
 from allotment.apiserver.registry.custom.field_path import BadPath, field_path
-from allotment.apiserver.registry.custom.rules import Rule, compiled, most_often
+from allotment.apiserver.registry.custom.rules import CompiledRule, compiled, most_often
 from allotment.apiserver.registry.custom.structural import META_FIELDS, Structural
 from allotment.apiserver.registry.custom.structure import UNSUPPORTED, structure_errors
 
@@ -56,7 +56,7 @@ def schema_errors(raw: Raw, path: FieldPath) -> list[FieldError]:
         found = structure_errors(raw, path) or list(default_errors(structural, path))
         errors += found
         sound = not found
-    walk = _Walk(Declarations() if sound else None)
+    walk = _Walk(SchemaDeclarations() if sound else None)
     told = walk.schema(raw, structural if sound else None, path, _Context(root=True))
     errors += told.shape + told.rules
     if walk.cost > SCHEMA_LIMIT:
@@ -132,7 +132,7 @@ class _Told:
 class _Walk:
     """One walk over a schema. Without declarations no expression is looked at."""
 
-    def __init__(self, declarations: Declarations | None) -> None:
+    def __init__(self, declarations: SchemaDeclarations | None) -> None:
         self._declarations = declarations
         self.cost = 0
         self._expensive: list[tuple[int, FieldPath]] = []
@@ -212,7 +212,9 @@ class _Walk:
         for number, rule in enumerate(compiled(structural, declared, self._declarations)):
             yield from self._one_rule(rule, path.index(number), often, context)
 
-    def _one_rule(self, rule: Rule, at: FieldPath, often: int, context: _Context) -> Iterator[FieldError]:
+    def _one_rule(
+        self, rule: CompiledRule, at: FieldPath, often: int, context: _Context
+    ) -> Iterator[FieldError]:
         cost = min(rule.max_cost * often, _MOST)
         if cost > RULE_LIMIT:
             yield at.child("rule").forbidden(_too_expensive("estimated rule cost", cost, RULE_LIMIT))

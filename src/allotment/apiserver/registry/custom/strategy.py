@@ -17,7 +17,7 @@ from allotment.apiserver.registry.custom.embedded import embedded_errors
 from allotment.apiserver.registry.custom.lists import list_errors
 from allotment.apiserver.registry.custom.pruning import fill
 from allotment.apiserver.registry.custom.rules import RuleTree, rule_tree
-from allotment.apiserver.registry.custom.scale import Scale
+from allotment.apiserver.registry.custom.scale import ScalePaths
 from allotment.apiserver.registry.custom.structural import Structural
 from allotment.apiserver.registry.custom.values import UNCHECKED, UNCORRELATED, ValueSchema, blocking
 from allotment.apiserver.registry.strategies import keep
@@ -40,7 +40,7 @@ class CustomStrategy(Strategy):
         read: Callable[[Obj], Obj],
         *,
         status: bool,
-        scale: Scale | None,
+        scale: ScalePaths | None,
         terminating: bool,
     ) -> None:
         self._resource = resource  # plural, group

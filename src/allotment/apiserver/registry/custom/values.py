@@ -56,7 +56,7 @@ def compiled_pattern(pattern: str) -> Any:
 
 
 @dataclass(slots=True)
-class Found:
+class ValueErrors:
     """What came of checking a value: errors by their message (each is told once), and how many checks passed.
 
     So many errors as nobody would correct at once are not kept.
@@ -69,7 +69,7 @@ class Found:
         if len(self.errors) < MOST_ERRORS:
             self.errors.setdefault(message, error)
 
-    def merge(self, other: Found) -> None:
+    def merge(self, other: ValueErrors) -> None:
         for message, error in other.errors.items():
             self.add(error, message)
         self.passed += other.passed
@@ -117,8 +117,8 @@ class ValueSchema:
             known = self._properties[name] = ValueSchema(self._raw_properties[name])
         return known
 
-    def check(self, place: _Place, value: Any, path: str, old: Any, ratchet: bool = True) -> Found:
-        found = Found()
+    def check(self, place: _Place, value: Any, path: str, old: Any, ratchet: bool = True) -> ValueErrors:
+        found = ValueErrors()
         place.count()
         if type(value) is int and not -(2**63) <= value < 2**63:
             value = float(value)  # as JSON is read where integers have 64 bits
@@ -141,13 +141,13 @@ class ValueSchema:
             found.errors.clear()
         return found
 
-    def _check_null(self, found: Found, place: _Place, path: str) -> None:
+    def _check_null(self, found: ValueErrors, place: _Place, path: str) -> None:
         if self._types and not self._nullable:
             place.type_error(found, path, ",".join(self._types), "null")
         if self._enum:
             self._refuse_choice(found, place, None, path)
 
-    def _check_type(self, found: Found, place: _Place, value: Any, path: str) -> None:
+    def _check_type(self, found: ValueErrors, place: _Place, value: Any, path: str) -> None:
         types = self._types
         if not types and not self._format:
             return
@@ -168,10 +168,10 @@ class ValueSchema:
             place.type_error(found, path, ",".join(types), kind)
         found.passed += 1
 
-    def _check_alternatives(self, found: Found, place: _Place, value: Any, path: str, old: Any) -> None:
+    def _check_alternatives(self, found: ValueErrors, place: _Place, value: Any, path: str, old: Any) -> None:
         found.passed += 2
         if self._any:
-            best: Found | None = None
+            best: ValueErrors | None = None
             for schema in self._any:
                 result = schema.check(place, value, path, old, ratchet=False)
                 if not result.errors:
@@ -196,7 +196,7 @@ class ValueSchema:
         if self._not is not None and not self._not.check(place, value, path, old, ratchet=False).errors:
             place.composed(found, f"{json.dumps(path)} must not validate the schema (not)")
 
-    def _check_one(self, found: Found, place: _Place, value: Any, path: str, old: Any) -> None:
+    def _check_one(self, found: ValueErrors, place: _Place, value: Any, path: str, old: Any) -> None:
         results = [schema.check(place, value, path, old, ratchet=False) for schema in self._one]
         valid = [result for result in results if not result.errors]
         if len(valid) == 1:
@@ -207,7 +207,7 @@ class ValueSchema:
         if not valid:
             found.merge(max(results, key=lambda result: result.passed))
 
-    def _check_text(self, found: Found, place: _Place, value: str, path: str) -> None:
+    def _check_text(self, found: ValueErrors, place: _Place, value: str, path: str) -> None:
         raw = self.raw
         longest, shortest = raw.get("maxLength"), raw.get("minLength")
         found.passed += 1
@@ -224,7 +224,7 @@ class ValueSchema:
             if not self._check_format(value):
                 place.type_error(found, path, self._format, value)
 
-    def _check_number(self, found: Found, place: _Place, value: float, path: str) -> None:
+    def _check_number(self, found: ValueErrors, place: _Place, value: float, path: str) -> None:
         raw = self.raw
         kind = self._types[0] if len(self._types) == 1 and self._types[0] in _NATIVE else ""
         format_ = self._format if kind else ""
@@ -251,7 +251,7 @@ class ValueSchema:
                 place.invalid(found, path, value, message)
         found.passed += 2
 
-    def _check_list(self, found: Found, place: _Place, value: list[Any], path: str, old: Any) -> None:
+    def _check_list(self, found: ValueErrors, place: _Place, value: list[Any], path: str, old: Any) -> None:
         if self._items is not None:
             before = self._old_items(old)
             for index, item in enumerate(value):
@@ -271,7 +271,7 @@ class ValueSchema:
             return {}
         return {map_key(self.raw, item): item for item in reversed(old) if isinstance(item, dict)}
 
-    def _check_enum(self, found: Found, place: _Place, value: Any, path: str) -> None:
+    def _check_enum(self, found: ValueErrors, place: _Place, value: Any, path: str) -> None:
         found.passed += 1
         if not self._enum:
             return
@@ -283,7 +283,7 @@ class ValueSchema:
         if not chosen:
             self._refuse_choice(found, place, value, path)
 
-    def _refuse_choice(self, found: Found, place: _Place, value: Any, path: str) -> None:
+    def _refuse_choice(self, found: ValueErrors, place: _Place, value: Any, path: str) -> None:
         message = f"{path} in body should be one of {self._choices}"
         found.add(place.at(path).not_supported(value, self._choices), message)
 
@@ -294,7 +294,7 @@ class ValueSchema:
         return [shortened(each, LONGEST) for each in islice(choices, MOST_CHOICES)]
 
     def _check_object(
-        self, found: Found, place: _Place, value: Mapping[str, Any], path: str, old: Any
+        self, found: ValueErrors, place: _Place, value: Mapping[str, Any], path: str, old: Any
     ) -> None:
         fewest, most = self.raw.get("minProperties"), self.raw.get("maxProperties")
         if fewest is not None and len(value) < fewest:
@@ -338,15 +338,15 @@ class _Place:
         if self.checks > MOST_CHECKS:
             raise _TooMuch
 
-    def invalid(self, found: Found, path: str, value: Any, message: str) -> None:
+    def invalid(self, found: ValueErrors, path: str, value: Any, message: str) -> None:
         text = f"{path} in body {message}"
         found.add(self.at(path).invalid(text, value), text)
 
-    def type_error(self, found: Found, path: str, wanted: str, given: str) -> None:
+    def type_error(self, found: ValueErrors, path: str, wanted: str, given: str) -> None:
         text = f"{path} in body must be of type {wanted}: {json.dumps(given, ensure_ascii=False)}"
         found.add(FieldError(self.at(path), ErrorKind.TYPE_INVALID, text, given), text)
 
-    def composed(self, found: Found, message: str) -> None:
+    def composed(self, found: ValueErrors, message: str) -> None:
         """An error that belongs to the whole."""
         where = self.root if self.root is not None else NOWHERE
         found.add(where.invalid(message, ""), message)

@@ -14,9 +14,9 @@ from allotment.api.validation.pod import check_pod_spec
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import number, of_template, selector
 from allotment.apiserver.registry.kinds.disruption_budget import check_int_or_percent
-from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
 from allotment.apiserver.registry.status_rules import counts
-from allotment.apiserver.registry.strategies import Rules, at, unchanged
+from allotment.apiserver.registry.strategies import StrategyRules, at, unchanged
 from allotment.apiserver.registry.strategy import Write
 from allotment.apiserver.registry.templated import (
     SCALE,
@@ -33,7 +33,7 @@ _ZERO = re.compile(r"0+%?")
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
-class _DeploymentRules(Rules):
+class _DeploymentRules(StrategyRules):
     """Deployments count changes of their annotations too."""
 
     def prepare_update(self, obj: Obj, old: Obj, write: Write) -> None:
@@ -43,7 +43,7 @@ class _DeploymentRules(Rules):
             metadata["generation"] = before.get("generation", 0) + 1
 
 
-class _DaemonSetRules(Rules):
+class _DaemonSetRules(StrategyRules):
     """Daemon sets count changes of their template in an annotation, as old controllers want it."""
 
     def prepare_create(self, obj: Obj, write: Write) -> None:
@@ -238,7 +238,7 @@ def _owner(obj: Obj, now: str) -> str:
 
 
 _TEMPLATE = of_template("spec", "template")
-_READY = Column("Ready", "string", _ready, "How many pods are ready, of how many wanted.")
+_READY = PrinterColumn("Ready", "string", _ready, "How many pods are ready, of how many wanted.")
 _REPLICAS = (
     number("Desired", "spec.replicas", "How many pods are wanted."),
     number("Current", "status.replicas", "How many there are."),
@@ -248,10 +248,10 @@ _REPLICAS = (
 )
 
 
-def _count(name: str, path: str, description: str) -> Column:
+def _count(name: str, path: str, description: str) -> PrinterColumn:
     """As ``number``, but of the type that upstream says, which is text."""
     steps = path.split(".")
-    return Column(name, "string", lambda obj, now: at(obj, *steps) or 0, description)
+    return PrinterColumn(name, "string", lambda obj, now: at(obj, *steps) or 0, description)
 
 
 def _replicas_field(obj: Obj) -> str:
@@ -264,8 +264,8 @@ def _rules(
     status: Obj,
     *,
     immutable: tuple[str, ...] = ("spec.selector",),
-) -> Rules:
-    return Rules(
+) -> StrategyRules:
+    return StrategyRules(
         stated=("spec", "status"),
         complete=complete,
         status=status,
@@ -339,7 +339,7 @@ RESOURCES = (
         columns=(_READY, AGE, *_TEMPLATE),
         status=True,
         views={"scale": SCALE},
-        strategy=Rules(
+        strategy=StrategyRules(
             stated=("spec", "status"),
             complete=_complete_stateful_set,
             status={"replicas": 0, "availableReplicas": 0},
@@ -371,7 +371,7 @@ RESOURCES = (
             number("Ready", "status.numberReady", "On how many it is ready."),
             number("Up-to-date", "status.updatedNumberScheduled", "How many have the newest template."),
             number("Available", "status.numberAvailable", "How many have been ready for long enough."),
-            Column(
+            PrinterColumn(
                 "Node Selector",
                 "string",
                 lambda obj, now: told_labels(at(obj, "spec", "template", "spec", "nodeSelector")),
@@ -413,11 +413,11 @@ RESOURCES = (
         plural="controllerrevisions",
         namespaced=True,
         columns=(
-            Column("Controller", "string", _owner, "Whose revision it is."),
+            PrinterColumn("Controller", "string", _owner, "Whose revision it is."),
             _count("Revision", "revision", "Its number."),
             AGE,
         ),
-        strategy=Rules(
+        strategy=StrategyRules(
             complete=lambda obj: obj.setdefault("revision", 0),
             check=_check_revision,
             check_change=lambda obj, old: unchanged(obj, old, "data"),
@@ -434,7 +434,7 @@ RESOURCES = (
         categories=("all",),
         columns=(
             *_REPLICAS,
-            Column(
+            PrinterColumn(
                 "Selector",
                 "string",
                 lambda obj, now: told_labels(at(obj, "spec", "selector")),

@@ -10,8 +10,8 @@ from allotment.api.text import byte_length
 from allotment.apiserver.registry.age import AGE, between, since, told
 from allotment.apiserver.registry.columns import of_template, selector, text
 from allotment.apiserver.registry.job_status import check_job_status
-from allotment.apiserver.registry.resource import Column, Resource
-from allotment.apiserver.registry.strategies import Rules, at
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
+from allotment.apiserver.registry.strategies import StrategyRules, at
 from allotment.apiserver.registry.strategy import Write
 from allotment.apiserver.registry.templated import SPEC, check_counts, check_template, complete
 from allotment.apiserver.store.record import Obj
@@ -24,7 +24,7 @@ _RESTART = ("Never", "OnFailure")
 _MAX_INT32 = 2**31 - 1
 
 
-class _JobRules(Rules):
+class _JobRules(StrategyRules):
     """Adds the labels by which a job knows its pods, unless the user chose to select them."""
 
     def prepare_create(self, obj: Obj, write: Write) -> None:
@@ -208,9 +208,9 @@ RESOURCES = (
         namespaced=True,
         categories=("all",),
         columns=(
-            Column("Status", "string", _status, "What the job is doing."),
-            Column("Completions", "string", _completions, "How many pods have done their work."),
-            Column("Duration", "string", _duration, "How long it took, or is taking."),
+            PrinterColumn("Status", "string", _status, "What the job is doing."),
+            PrinterColumn("Completions", "string", _completions, "How many pods have done their work."),
+            PrinterColumn("Duration", "string", _duration, "How long it took, or is taking."),
             AGE,
             *of_template("spec", "template"),
             selector("spec", "selector"),
@@ -240,16 +240,16 @@ RESOURCES = (
         columns=(
             text("Schedule", "spec.schedule", "When it runs."),
             text("Timezone", "spec.timeZone", "In which time zone.", absent="<none>"),
-            Column(
+            PrinterColumn(
                 "Suspend",
                 "boolean",
                 lambda obj, now: str(bool(at(obj, "spec", "suspend"))),
                 "Whether it is stopped.",
             ),
-            Column(
+            PrinterColumn(
                 "Active", "integer", lambda obj, now: len(at(obj, "status", "active") or ()), "Jobs that run."
             ),
-            Column(
+            PrinterColumn(
                 "Last Schedule",
                 "string",
                 lambda obj, now: since(at(obj, "status", "lastScheduleTime"), now, absent="<none>"),
@@ -260,7 +260,7 @@ RESOURCES = (
             selector("spec", "jobTemplate", "spec", "selector"),
         ),
         status=True,
-        strategy=Rules(
+        strategy=StrategyRules(
             stated=("spec", "status"),
             complete=_complete_cron,
             status={},

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.text import byte_length
 from allotment.apiserver.registry.age import AGE
-from allotment.apiserver.registry.resource import Column, Resource
-from allotment.apiserver.registry.strategies import Rules
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
+from allotment.apiserver.registry.strategies import StrategyRules
 from allotment.apiserver.store.record import Obj
 
 MAX_SIZE = 1024 * 1024  # all values of one ConfigMap or Secret together
@@ -65,7 +65,7 @@ RESOURCES = (
         namespaced=True,
         short_names=("cm",),
         columns=(
-            Column(
+            PrinterColumn(
                 "Data",
                 "string",
                 lambda obj, now: len(obj.get("data") or ()) + len(obj.get("binaryData") or ()),
@@ -73,7 +73,7 @@ RESOURCES = (
             ),
             AGE,
         ),
-        strategy=Rules(
+        strategy=StrategyRules(
             check=_check, check_change=lambda obj, old: check_sealed(obj, old, "data", "binaryData")
         ),
         doc="Settings that pods read as files or variables.",

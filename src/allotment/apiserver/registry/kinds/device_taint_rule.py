@@ -9,7 +9,7 @@ from allotment.api.fields import FieldError
 from allotment.api.plain_defaults import default_taint_rule
 from allotment.api.validation import validate_taint_rule
 from allotment.apiserver.registry.age import AGE, since
-from allotment.apiserver.registry.resource import Column, Resource, Version
+from allotment.apiserver.registry.resource import PrinterColumn, Resource, ServedVersion
 from allotment.apiserver.registry.strategies import at, keep
 from allotment.apiserver.registry.strategy import Strategy, Write
 from allotment.apiserver.registry.view import (
@@ -71,13 +71,13 @@ RESOURCES = (
         namespaced=False,
         strategy=_DeviceTaintRuleStrategy(),
         columns=(
-            Column("Key", "string", lambda obj, now: _taint(obj).get("key", "")),
-            Column("Value", "string", lambda obj, now: _taint(obj).get("value", "")),
-            Column("Effect", "string", lambda obj, now: _taint(obj).get("effect", "")),
-            Column("TimeAdded", "string", lambda obj, now: _added(obj, now)),
+            PrinterColumn("Key", "string", lambda obj, now: _taint(obj).get("key", "")),
+            PrinterColumn("Value", "string", lambda obj, now: _taint(obj).get("value", "")),
+            PrinterColumn("Effect", "string", lambda obj, now: _taint(obj).get("effect", "")),
+            PrinterColumn("TimeAdded", "string", lambda obj, now: _added(obj, now)),
             AGE,
         ),
-        versions=(Version("v1beta2"),),
+        versions=(ServedVersion("v1beta2"),),
         status=True,
         unconditional_update=False,
     ),

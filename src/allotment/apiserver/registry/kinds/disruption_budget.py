@@ -9,9 +9,9 @@ from allotment.api.fields import FieldError, FieldPath
 from allotment.api.label_selector import check_label_selector
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import number
-from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
 from allotment.apiserver.registry.status_rules import not_negative, strict_conditions
-from allotment.apiserver.registry.strategies import Rules, at
+from allotment.apiserver.registry.strategies import StrategyRules, at
 from allotment.apiserver.store.record import Obj
 
 _PERCENT = re.compile(r"[0-9]{1,9}%")
@@ -50,7 +50,7 @@ def _check_status(budget: Obj, old: Obj) -> Iterator[FieldError]:
     yield from strict_conditions(budget)
 
 
-def _bound(name: str) -> Column:
+def _bound(name: str) -> PrinterColumn:
     title, field = {"min": ("Min Available", "minAvailable"), "max": ("Max Unavailable", "maxUnavailable")}[
         name
     ]
@@ -59,7 +59,7 @@ def _bound(name: str) -> Column:
         value = at(obj, "spec", field)
         return "N/A" if value is None else str(value)
 
-    return Column(title, "string", read, "A number of pods, or a part of all of them.")
+    return PrinterColumn(title, "string", read, "A number of pods, or a part of all of them.")
 
 
 RESOURCES = (
@@ -78,7 +78,7 @@ RESOURCES = (
         ),
         status=True,
         unconditional_update=False,
-        strategy=Rules(
+        strategy=StrategyRules(
             stated=("spec", "status"),
             status=dict.fromkeys(_COUNTS, 0),
             generation=True,

@@ -13,8 +13,8 @@ from allotment.api.names import label_key_problem
 from allotment.api.text import byte_length, trimmed
 from allotment.apiserver.registry.age import UNKNOWN, since
 from allotment.apiserver.registry.columns import text
-from allotment.apiserver.registry.resource import Column, Resource, Version
-from allotment.apiserver.registry.strategies import Rules, at
+from allotment.apiserver.registry.resource import PrinterColumn, Resource, ServedVersion
+from allotment.apiserver.registry.strategies import StrategyRules, at
 from allotment.apiserver.store.record import Obj
 
 _LONGEST = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
@@ -105,16 +105,16 @@ def _source(event: Obj, now: str) -> str:
 
 
 COLUMNS = (
-    Column("Last Seen", "string", _last_seen, "When it happened last."),
+    PrinterColumn("Last Seen", "string", _last_seen, "When it happened last."),
     text("Type", "type", "Normal or Warning."),
     text("Reason", "reason", "What happened, in a word."),
-    Column("Object", "string", _object, "What it happened to."),
+    PrinterColumn("Object", "string", _object, "What it happened to."),
     text("Subobject", "involvedObject.fieldPath", "Which part of it.", wide=True),
-    Column("Source", "string", _source, "Who reports it.", priority=1),
-    Column("Message", "string", lambda obj, now: trimmed(obj.get("message") or ""), "What happened."),
-    Column("First Seen", "string", _first_seen, "When it happened first.", priority=1),
-    Column("Count", "string", _count, "How often it happened.", priority=1),
-    Column(
+    PrinterColumn("Source", "string", _source, "Who reports it.", priority=1),
+    PrinterColumn("Message", "string", lambda obj, now: trimmed(obj.get("message") or ""), "What happened."),
+    PrinterColumn("First Seen", "string", _first_seen, "When it happened first.", priority=1),
+    PrinterColumn("Count", "string", _count, "How often it happened.", priority=1),
+    PrinterColumn(
         "Name",
         "string",
         lambda obj, now: obj["metadata"]["name"],
@@ -148,9 +148,9 @@ RESOURCES = (
         columns=COLUMNS,
         name_first=False,
         fields=_fields(),  # type: ignore[arg-type]  # lambdas with a bound default are Reads
-        versions=(Version("v1", to_hub=_to_core, from_hub=_from_core, group="events.k8s.io"),),
+        versions=(ServedVersion("v1", to_hub=_to_core, from_hub=_from_core, group="events.k8s.io"),),
         create_on_update=True,
-        strategy=Rules(complete=_complete, check=_check),
+        strategy=StrategyRules(complete=_complete, check=_check),
         doc="What happened to an object, told for people.",
     ),
 )

@@ -10,9 +10,9 @@ from allotment.api.names import dns_label_problem, dns_subdomain_problem
 from allotment.api.validation.container import MAX_PORT
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import text
-from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
 from allotment.apiserver.registry.status_rules import balancer_errors
-from allotment.apiserver.registry.strategies import Rules, at
+from allotment.apiserver.registry.strategies import StrategyRules, at
 from allotment.apiserver.registry.templated import SPEC
 from allotment.apiserver.store.record import Obj
 
@@ -136,9 +136,9 @@ RESOURCES = (
         short_names=("ing",),
         columns=(
             text("Class", "spec.ingressClassName", "Who is to route by it.", absent="<none>"),
-            Column("Hosts", "string", _hosts, "For which hosts."),
-            Column("Address", "string", _address, "Where it can be reached."),
-            Column(
+            PrinterColumn("Hosts", "string", _hosts, "For which hosts."),
+            PrinterColumn("Address", "string", _address, "Where it can be reached."),
+            PrinterColumn(
                 "Ports",
                 "string",
                 lambda obj, now: "80, 443" if at(obj, "spec", "tls") else "80",
@@ -147,7 +147,7 @@ RESOURCES = (
             AGE,
         ),
         status=True,
-        strategy=Rules(
+        strategy=StrategyRules(
             stated=("spec", "status"),
             status={"loadBalancer": {}},
             generation=True,

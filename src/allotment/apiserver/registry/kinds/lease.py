@@ -8,7 +8,7 @@ from allotment.api.fields import FieldError, FieldPath
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import text
 from allotment.apiserver.registry.resource import Resource
-from allotment.apiserver.registry.strategies import Rules
+from allotment.apiserver.registry.strategies import StrategyRules
 from allotment.apiserver.store.record import Obj
 
 _SPEC = FieldPath("spec")
@@ -33,7 +33,7 @@ RESOURCES = (
         columns=(text("Holder", "spec.holderIdentity", "Who holds it."), AGE),
         create_on_update=True,
         unconditional_update=False,
-        strategy=Rules(stated=("spec",), check=_check),
+        strategy=StrategyRules(stated=("spec",), check=_check),
         doc="A role that one process holds for a time and must renew.",
     ),
 )

@@ -22,21 +22,21 @@ from allotment.api.validation import (
 )
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import number, text
-from allotment.apiserver.registry.resource import Column, Resource
-from allotment.apiserver.registry.strategies import ALL_METADATA, Rules, at
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
+from allotment.apiserver.registry.strategies import ALL_METADATA, StrategyRules, at
 from allotment.apiserver.registry.view import content_errors, view
 from allotment.apiserver.store.record import Obj
 
 T = TypeVar("T", bound=ApiStruct)
 
 
-def _rules(kind: type[T], validate: Callable[[T], list[FieldError]], **more: Any) -> Rules:
+def _rules(kind: type[T], validate: Callable[[T], list[FieldError]], **more: Any) -> StrategyRules:
     """A spec that counts generations, and a status of its own."""
     facts = {
         "check_status": lambda obj, old: content_errors(validate(view(kind, obj))),
         **more,
     }
-    return Rules(
+    return StrategyRules(
         stated=("spec",),
         status={},
         status_metadata=ALL_METADATA,
@@ -46,16 +46,18 @@ def _rules(kind: type[T], validate: Callable[[T], list[FieldError]], **more: Any
     )
 
 
-def _condition(type_: str, *, wide: bool = False, field: str = "status", name: str = "") -> Column:
+def _condition(type_: str, *, wide: bool = False, field: str = "status", name: str = "") -> PrinterColumn:
     def read(obj: Obj, now: str) -> str:
         found = [each for each in at(obj, "status", "conditions") or () if each.get("type") == type_]
         return str(found[0].get(field) or "") if found else "Unknown" if field == "status" else ""
 
-    return Column(name or type_, "string", read, f"The {field} of the condition {type_}.", priority=int(wide))
+    return PrinterColumn(
+        name or type_, "string", read, f"The {field} of the condition {type_}.", priority=int(wide)
+    )
 
 
-def _label(name: str, key: str, *, wide: bool = False) -> Column:
-    return Column(
+def _label(name: str, key: str, *, wide: bool = False) -> PrinterColumn:
+    return PrinterColumn(
         name,
         "string",
         lambda obj, now: (at(obj, "metadata", "labels") or {}).get(key) or "",
@@ -105,15 +107,15 @@ RESOURCES = (
         columns=(
             _condition(autoscaling.READY),
             AGE,
-            Column(
+            PrinterColumn(
                 "Weight",
                 "integer",
                 lambda obj, now: at(obj, "spec", "weight") or 0,
                 "The higher wins.",
                 priority=1,
             ),
-            Column("Price", "string", _price, "The price, or how it is changed.", priority=1),
-            Column("Drivers", "string", _drivers, "Whose devices are foretold.", priority=1),
+            PrinterColumn("Price", "string", _price, "The price, or how it is changed.", priority=1),
+            PrinterColumn("Drivers", "string", _drivers, "Whose devices are foretold.", priority=1),
             _condition(autoscaling.VALIDATION_SUCCEEDED, wide=True, field="reason", name="Reason"),
         ),
     ),
@@ -128,7 +130,7 @@ RESOURCES = (
             number("Nodes", "status.nodes", "Nodes of the pool."),
             _condition(autoscaling.READY),
             AGE,
-            Column(
+            PrinterColumn(
                 "Weight",
                 "integer",
                 lambda obj, now: at(obj, "spec", "weight") or 0,

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import dns_label_problem, label_key_problem
 from allotment.apiserver.registry.age import AGE
-from allotment.apiserver.registry.resource import Column, Resource, View
-from allotment.apiserver.registry.strategies import Rules, at
+from allotment.apiserver.registry.resource import PrinterColumn, Resource, SubresourceView
+from allotment.apiserver.registry.strategies import StrategyRules, at
 from allotment.apiserver.registry.strategy import Write
 from allotment.apiserver.store.record import Obj
 
@@ -21,7 +21,7 @@ FINALIZER = "kubernetes"
 ALWAYS_THERE = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
-class _NamespaceRules(Rules):
+class _NamespaceRules(StrategyRules):
     """Adds the finalizer and the label with the name, and the turn to Terminating."""
 
     def default(self, obj: Obj, write: Write) -> None:
@@ -91,7 +91,7 @@ RESOURCES = (
         namespaced=False,
         short_names=("ns",),
         columns=(
-            Column(
+            PrinterColumn(
                 "Status",
                 "string",
                 lambda obj, now: at(obj, "status", "phase") or "",
@@ -104,7 +104,9 @@ RESOURCES = (
         status=True,
         verbs=frozenset({"create", "delete", "get", "list", "patch", "update", "watch"}),
         views={
-            "finalize": View("v1", "Namespace", lambda obj: obj, _finalizers, verbs=frozenset({"update"}))
+            "finalize": SubresourceView(
+                "v1", "Namespace", lambda obj: obj, _finalizers, verbs=frozenset({"update"})
+            )
         },
         initial=tuple(map(_initial, ALWAYS_THERE)),
         strategy=_NamespaceRules(

@@ -8,8 +8,8 @@ from ipaddress import ip_network
 from allotment.api.fields import FieldError, FieldPath
 from allotment.api.names import label_key_problem, label_value_problem
 from allotment.apiserver.registry.age import AGE
-from allotment.apiserver.registry.resource import Column, Resource
-from allotment.apiserver.registry.strategies import Rules, at
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
+from allotment.apiserver.registry.strategies import StrategyRules, at
 from allotment.apiserver.store.record import Obj
 
 _ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
@@ -123,33 +123,35 @@ def _address(node: Obj, type_: str) -> str:
 
 
 COLUMNS = (
-    Column("Status", "string", _status, "Whether the node is ready, and whether it takes new pods."),
-    Column("Roles", "string", _roles, "The roles that its labels give it."),
+    PrinterColumn("Status", "string", _status, "Whether the node is ready, and whether it takes new pods."),
+    PrinterColumn("Roles", "string", _roles, "The roles that its labels give it."),
     AGE,
-    Column("Version", "string", lambda obj, now: _info(obj, "kubeletVersion"), "The kubelet's version."),
-    Column(
+    PrinterColumn(
+        "Version", "string", lambda obj, now: _info(obj, "kubeletVersion"), "The kubelet's version."
+    ),
+    PrinterColumn(
         "Internal-IP",
         "string",
         lambda obj, now: _address(obj, "InternalIP"),
         "Its inner address.",
         priority=1,
     ),
-    Column(
+    PrinterColumn(
         "External-IP",
         "string",
         lambda obj, now: _address(obj, "ExternalIP"),
         "Its outer address.",
         priority=1,
     ),
-    Column(
+    PrinterColumn(
         "OS-Image",
         "string",
         lambda obj, now: _info(obj, "osImage") or "<unknown>",
         "Its operating system.",
         priority=1,
     ),
-    Column("Kernel-Version", "string", _kernel, "Its kernel, with the architecture.", priority=1),
-    Column(
+    PrinterColumn("Kernel-Version", "string", _kernel, "Its kernel, with the architecture.", priority=1),
+    PrinterColumn(
         "Container-Runtime",
         "string",
         lambda obj, now: _info(obj, "containerRuntimeVersion") or "<unknown>",
@@ -171,7 +173,7 @@ RESOURCES = (
             "spec.unschedulable": lambda obj: "true" if at(obj, "spec", "unschedulable") else "false",
         },
         status=True,
-        strategy=Rules(
+        strategy=StrategyRules(
             stated=("spec", "status"),
             complete=_complete,
             status={},

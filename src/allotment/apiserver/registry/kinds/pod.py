@@ -29,9 +29,15 @@ from allotment.apiserver.registry.podspec import (
     complete_whole,
     spell_out_label_keys,
 )
-from allotment.apiserver.registry.resource import Action, ActionCall, ActionResult, Resource, View
+from allotment.apiserver.registry.resource import (
+    ActionCall,
+    ActionResult,
+    Resource,
+    SubresourceAction,
+    SubresourceView,
+)
 from allotment.apiserver.registry.status_rules import address_problem, not_negative
-from allotment.apiserver.registry.strategies import Rules, at, keep, opened, unchanged
+from allotment.apiserver.registry.strategies import StrategyRules, at, keep, opened, unchanged
 from allotment.apiserver.registry.strategy import Write
 from allotment.apiserver.store.record import Obj
 
@@ -45,7 +51,7 @@ _RESIZED = ("resources", "resizePolicy")
 _class_of_service = remembered(qos_class)
 
 
-class _PodRules(Rules):
+class _PodRules(StrategyRules):
     """Adds the class of service, the condition of gated pods, and the time that a node has to end a pod."""
 
     status_apart = True
@@ -330,12 +336,14 @@ RESOURCES = (
         },
         status=True,
         actions={
-            "binding": Action("v1", "Binding", _bind),
-            "eviction": Action("policy/v1", "Eviction", evict),
+            "binding": SubresourceAction("v1", "Binding", _bind),
+            "eviction": SubresourceAction("policy/v1", "Eviction", evict),
         },
         views={
-            "ephemeralcontainers": View("v1", "Pod", lambda obj: obj, _add_ephemeral, check=_check_ephemeral),
-            "resize": View("v1", "Pod", lambda obj: obj, _resize, check=_check_resize),
+            "ephemeralcontainers": SubresourceView(
+                "v1", "Pod", lambda obj: obj, _add_ephemeral, check=_check_ephemeral
+            ),
+            "resize": SubresourceView("v1", "Pod", lambda obj: obj, _resize, check=_check_resize),
         },
         strategy=_PodRules(
             complete=complete_pod,

@@ -13,9 +13,9 @@ from allotment.api.validation.pod_group import (
 )
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import text
-from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
 from allotment.apiserver.registry.status_rules import strict_conditions
-from allotment.apiserver.registry.strategies import ALL_METADATA, Rules, at
+from allotment.apiserver.registry.strategies import ALL_METADATA, StrategyRules, at
 from allotment.apiserver.store.record import Obj
 
 
@@ -51,14 +51,14 @@ def _status(group: Obj, now: str) -> str:
     return "Scheduled" if scheduled.get("status") == "True" else "Unschedulable"
 
 
-class _GroupRules(Rules):
+class _GroupRules(StrategyRules):
     """A group is judged as a whole when it changes, as its gang's size may."""
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
         return validate_pod_group_update(obj, old)
 
 
-class _WorkloadRules(Rules):
+class _WorkloadRules(StrategyRules):
     """As for groups."""
 
     def validate_update(self, obj: Obj, old: Obj) -> list[FieldError]:
@@ -73,9 +73,9 @@ RESOURCES = (
         plural="podgroups",
         namespaced=True,
         columns=(
-            Column("Policy", "string", _policy, "How its pods are placed: Gang is all or none."),
+            PrinterColumn("Policy", "string", _policy, "How its pods are placed: Gang is all or none."),
             text("Workload", "spec.workloadRef.workloadName", "The plan it was made from.", absent="<none>"),
-            Column("Status", "string", _status, "Whether it has been placed."),
+            PrinterColumn("Status", "string", _status, "Whether it has been placed."),
             AGE,
         ),
         status=True,

@@ -10,8 +10,8 @@ from allotment.api.label_selector import check_label_map, told_labels
 from allotment.api.validation.pod import check_pod_spec
 from allotment.apiserver.registry.columns import of_template
 from allotment.apiserver.registry.podspec import complete_template
-from allotment.apiserver.registry.resource import Column, Resource
-from allotment.apiserver.registry.strategies import Rules, at
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
+from allotment.apiserver.registry.strategies import StrategyRules, at
 from allotment.apiserver.store.record import Obj
 
 _TEMPLATE = FieldPath("template")
@@ -45,9 +45,9 @@ RESOURCES = (
         namespaced=True,
         columns=(
             *(replace(column, priority=0) for column in of_template("template")),
-            Column("Pod Labels", "string", _labels, "The labels of its pods."),
+            PrinterColumn("Pod Labels", "string", _labels, "The labels of its pods."),
         ),
-        strategy=Rules(complete=_complete, generation=True, check=_check),
+        strategy=StrategyRules(complete=_complete, generation=True, check=_check),
         doc="What pods should be like; kept.",
     ),
 )

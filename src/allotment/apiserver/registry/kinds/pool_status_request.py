@@ -15,7 +15,7 @@ from allotment.api.validation import (
 )
 from allotment.apiserver.registry.age import since
 from allotment.apiserver.registry.columns import number, text
-from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
 from allotment.apiserver.registry.strategies import at, keep, unchanged
 from allotment.apiserver.registry.strategy import Strategy, Write
 from allotment.apiserver.registry.view import content_errors, keep_all_but_status, view
@@ -63,17 +63,17 @@ def _pools(obj: Obj) -> list[Obj]:
     return at(obj, "status", "pools") or []
 
 
-def _told(name: str, description: str, count: Any) -> Column:
+def _told(name: str, description: str, count: Any) -> PrinterColumn:
     """A number over all pools that were told of, or a dash where none were."""
 
     def read(obj: Obj, now: str) -> str:
         told = obj.get("status") is not None and _outcome(obj).get("type") != FAILED
         return str(count(_pools(obj))) if told else "-"
 
-    return Column(name, "string", read, description)
+    return PrinterColumn(name, "string", read, description)
 
 
-def _devices(name: str, field: str, description: str) -> Column:
+def _devices(name: str, field: str, description: str) -> PrinterColumn:
     return _told(name, description, lambda pools: sum(each.get(field) or 0 for each in pools))
 
 
@@ -108,8 +108,8 @@ RESOURCES = (
                 lambda pools: sum(each.get("validationError") is not None for each in pools),
             ),
             number("Pools", "status.poolCount", "Pools that match."),
-            Column("Status", "string", _state, "How far it has come."),
-            Column("Completed", "string", _completed, "How long ago it was answered."),
+            PrinterColumn("Status", "string", _state, "How far it has come."),
+            PrinterColumn("Completed", "string", _completed, "How long ago it was answered."),
         ),
         status=True,
         unconditional_update=False,

@@ -8,7 +8,7 @@ from allotment.api.fields import FieldError, FieldPath
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import flag, number, text
 from allotment.apiserver.registry.resource import Resource
-from allotment.apiserver.registry.strategies import Rules
+from allotment.apiserver.registry.strategies import StrategyRules
 from allotment.apiserver.registry.strategy import Write
 from allotment.apiserver.store.record import Obj
 
@@ -47,7 +47,7 @@ def _complete(priority: Obj) -> None:
     priority.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
-class _PriorityRules(Rules):
+class _PriorityRules(StrategyRules):
     """The generation is 1 and stays so."""
 
     def prepare_create(self, obj: Obj, write: Write) -> None:

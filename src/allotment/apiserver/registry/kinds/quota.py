@@ -13,8 +13,8 @@ from allotment.api.quantity import Quantity, QuantityError
 from allotment.api.validation.container import check_amount
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import CREATED_AT
-from allotment.apiserver.registry.resource import Column, Resource
-from allotment.apiserver.registry.strategies import Rules, at
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
+from allotment.apiserver.registry.strategies import StrategyRules, at
 from allotment.apiserver.store.record import Obj
 
 _STANDARD = frozenset(
@@ -177,12 +177,16 @@ RESOURCES = (
         namespaced=True,
         short_names=("quota",),
         columns=(
-            Column("Request", "string", lambda obj, now: _shown(obj, limits=False), "Used and allowed."),
-            Column("Limit", "string", lambda obj, now: _shown(obj, limits=True), "The same of limits."),
+            PrinterColumn(
+                "Request", "string", lambda obj, now: _shown(obj, limits=False), "Used and allowed."
+            ),
+            PrinterColumn(
+                "Limit", "string", lambda obj, now: _shown(obj, limits=True), "The same of limits."
+            ),
             AGE,
         ),
         status=True,
-        strategy=Rules(
+        strategy=StrategyRules(
             stated=("spec", "status"),
             status={},
             check=_check,
@@ -200,7 +204,7 @@ RESOURCES = (
         short_names=("limits",),
         columns=(CREATED_AT,),
         create_on_update=True,
-        strategy=Rules(stated=("spec",), complete=_complete_range, check=_check_range),
+        strategy=StrategyRules(stated=("spec",), complete=_complete_range, check=_check_range),
         doc="How much a pod or container in a namespace may ask for; kept, not enforced.",
     ),
 )

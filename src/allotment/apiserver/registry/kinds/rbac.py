@@ -9,8 +9,8 @@ from allotment.api.fields import FieldError, FieldPath
 from allotment.api.label_selector import check_label_selector
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import CREATED_AT
-from allotment.apiserver.registry.resource import Column, Resource
-from allotment.apiserver.registry.strategies import Rules, at
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
+from allotment.apiserver.registry.strategies import StrategyRules, at
 from allotment.apiserver.store.record import Obj
 
 GROUP = "rbac.authorization.k8s.io"
@@ -134,20 +134,24 @@ def _subjects(kind: str) -> Any:
 
 
 _BINDING_COLUMNS = (
-    Column(
+    PrinterColumn(
         "Role",
         "string",
         lambda obj, now: f"{at(obj, 'roleRef', 'kind')}/{at(obj, 'roleRef', 'name')}",
         "The role that is given.",
     ),
     AGE,
-    Column("Users", "string", _subjects("User"), "Users who have it.", priority=1),
-    Column("Groups", "string", _subjects("Group"), "Groups who have it.", priority=1),
-    Column("ServiceAccounts", "string", _subjects("ServiceAccount"), "Programs that have it.", priority=1),
+    PrinterColumn("Users", "string", _subjects("User"), "Users who have it.", priority=1),
+    PrinterColumn("Groups", "string", _subjects("Group"), "Groups who have it.", priority=1),
+    PrinterColumn(
+        "ServiceAccounts", "string", _subjects("ServiceAccount"), "Programs that have it.", priority=1
+    ),
 )
 
 
-def _kind(kind: str, namespaced: bool, columns: tuple[Column, ...], strategy: Rules, doc: str) -> Resource:
+def _kind(
+    kind: str, namespaced: bool, columns: tuple[PrinterColumn, ...], strategy: StrategyRules, doc: str
+) -> Resource:
     return Resource(
         group=GROUP,
         version="v1",
@@ -162,8 +166,8 @@ def _kind(kind: str, namespaced: bool, columns: tuple[Column, ...], strategy: Ru
     )
 
 
-def _binding_rules(*kinds: str, namespaced: bool) -> Rules:
-    return Rules(
+def _binding_rules(*kinds: str, namespaced: bool) -> StrategyRules:
+    return StrategyRules(
         complete=_complete_binding,
         check=lambda binding: _check_binding(binding, kinds, namespaced),
         check_change=_check_rebinding,
@@ -175,14 +179,14 @@ RESOURCES = (
         "Role",
         True,
         (CREATED_AT,),
-        Rules(complete=_complete_role, check=_check_role),
+        StrategyRules(complete=_complete_role, check=_check_role),
         "What may be done with the objects of a namespace.",
     ),
     _kind(
         "ClusterRole",
         False,
         (CREATED_AT,),
-        Rules(complete=_complete_role, check=_check_cluster_role),
+        StrategyRules(complete=_complete_role, check=_check_cluster_role),
         "What may be done with objects anywhere, and with paths that are no objects.",
     ),
     _kind(

@@ -24,7 +24,7 @@ from allotment.api.validation import (
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.expressions import check_expression
 from allotment.apiserver.registry.older_versions import V1ALPHA2, V1BETA1, V1BETA2
-from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
 from allotment.apiserver.registry.strategies import at, keep
 from allotment.apiserver.registry.strategy import Strategy, Write
 from allotment.apiserver.registry.view import content_errors, keep_all_but_status, view
@@ -157,7 +157,7 @@ RESOURCES = (
         namespaced=True,
         strategy=_ClaimStrategy(),
         columns=(
-            Column(
+            PrinterColumn(
                 "State",
                 "string",
                 _state,

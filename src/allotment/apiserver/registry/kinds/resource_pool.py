@@ -15,8 +15,8 @@ from allotment.api.validation import (
 )
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import text
-from allotment.apiserver.registry.resource import Column, Resource
-from allotment.apiserver.registry.strategies import ALL_METADATA, Rules, at
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
+from allotment.apiserver.registry.strategies import ALL_METADATA, StrategyRules, at
 from allotment.apiserver.registry.view import content_errors, view
 from allotment.apiserver.store.record import Obj
 
@@ -26,16 +26,16 @@ def _check(obj: Obj) -> list[FieldError]:
     return content_errors(validate_resource_pool(pool)) + validate_resource_pool_status(pool.status)
 
 
-def _count(name: str, field: str, description: str, *, wide: bool = False) -> Column:
+def _count(name: str, field: str, description: str, *, wide: bool = False) -> PrinterColumn:
     """A count of the summary; nothing until it is known."""
 
     def read(obj: Obj, now: str) -> Any:
         return at(obj, "status", "summary", field)
 
-    return Column(name, "integer", read, description, priority=1 if wide else 0)
+    return PrinterColumn(name, "integer", read, description, priority=1 if wide else 0)
 
 
-def _condition(type_: str, description: str) -> Column:
+def _condition(type_: str, description: str) -> PrinterColumn:
     """Whether a condition holds, with its reason where it does not."""
 
     def read(obj: Obj, now: str) -> str:
@@ -45,7 +45,7 @@ def _condition(type_: str, description: str) -> Column:
                 return holds if holds == "True" or not reason else f"{holds} ({reason})"
         return "Unknown"
 
-    return Column(type_, "string", read, description, priority=1)
+    return PrinterColumn(type_, "string", read, description, priority=1)
 
 
 RESOURCES = (
@@ -55,7 +55,7 @@ RESOURCES = (
         kind="ResourcePool",
         plural="resourcepools",
         namespaced=False,
-        strategy=Rules(
+        strategy=StrategyRules(
             status={},
             status_kept_on_create=True,
             status_metadata=ALL_METADATA,
@@ -76,7 +76,7 @@ RESOURCES = (
             ),
             _condition(COMPLETE, "Whether all slices of the pool are there."),
             _condition(VALID, "Whether the slices agree with each other."),
-            Column("Age", "string", AGE.read, AGE.description, priority=1),
+            PrinterColumn("Age", "string", AGE.read, AGE.description, priority=1),
         ),
         fields={
             "spec.driver": lambda obj: at(obj, "spec", "driver") or "",

@@ -10,7 +10,7 @@ from allotment.api.plain_defaults import default_slice
 from allotment.api.validation import validate_slice, validate_slice_update
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.older_versions import V1BETA1, V1BETA2
-from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
 from allotment.apiserver.registry.strategies import at
 from allotment.apiserver.registry.strategy import Strategy, Write
 from allotment.apiserver.registry.view import content_errors, first_generation, next_generation, view
@@ -58,9 +58,9 @@ RESOURCES = (
         namespaced=False,
         strategy=_ResourceSliceStrategy(),
         columns=(
-            Column("Node", "string", lambda obj, now: _spec(obj, "nodeName")),
-            Column("Driver", "string", lambda obj, now: _spec(obj, "driver")),
-            Column("Pool", "string", lambda obj, now: _spec(obj, "pool", "name")),
+            PrinterColumn("Node", "string", lambda obj, now: _spec(obj, "nodeName")),
+            PrinterColumn("Driver", "string", lambda obj, now: _spec(obj, "driver")),
+            PrinterColumn("Pool", "string", lambda obj, now: _spec(obj, "pool", "name")),
             AGE,
         ),
         fields={

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from allotment.api.fields import FieldError, FieldPath
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.kinds.configmap import MAX_SIZE, check_sealed, key_problem
-from allotment.apiserver.registry.resource import Column, Resource
-from allotment.apiserver.registry.strategies import Rules, at, unchanged
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
+from allotment.apiserver.registry.strategies import StrategyRules, at, unchanged
 from allotment.apiserver.store.record import Obj
 
 SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
@@ -82,8 +82,10 @@ RESOURCES = (
         plural="secrets",
         namespaced=True,
         columns=(
-            Column("Type", "string", lambda obj, now: obj.get("type", ""), "What kind of secret it is."),
-            Column(
+            PrinterColumn(
+                "Type", "string", lambda obj, now: obj.get("type", ""), "What kind of secret it is."
+            ),
+            PrinterColumn(
                 "Data",
                 "string",
                 lambda obj, now: len(obj.get("data") or ()),
@@ -92,7 +94,7 @@ RESOURCES = (
             AGE,
         ),
         fields={"type": lambda obj: obj.get("type", "")},
-        strategy=Rules(complete=_complete, check=_check, check_change=_check_change),
+        strategy=StrategyRules(complete=_complete, check=_check, check_change=_check_change),
         doc="Passwords, keys and tokens that pods use.",
     ),
 )

@@ -20,8 +20,8 @@ from allotment.api.validation import (
 )
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.expressions import check_expression
-from allotment.apiserver.registry.resource import Column, Resource
-from allotment.apiserver.registry.strategies import IMMUTABLE, Rules, at
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
+from allotment.apiserver.registry.strategies import IMMUTABLE, StrategyRules, at
 from allotment.apiserver.registry.view import content_errors, view
 from allotment.apiserver.store.record import Obj
 
@@ -46,7 +46,7 @@ def _unmoved(obj: Obj, old: Obj) -> Iterable[FieldError]:
             yield FieldPath("spec", name).invalid(IMMUTABLE, value)
 
 
-def _resource(kind: str, plural: str, *, namespaced: bool, strategy: Rules, **more: Any) -> Resource:
+def _resource(kind: str, plural: str, *, namespaced: bool, strategy: StrategyRules, **more: Any) -> Resource:
     return Resource(
         group="resource.k8s.io",
         version="v1alpha2",
@@ -64,14 +64,14 @@ RESOURCES = (
         "NodeResourceSlice",
         "noderesourceslices",
         namespaced=False,
-        strategy=Rules(
+        strategy=StrategyRules(
             generation=True,
             check=_checked(alpha2.NodeResourceSlice, validate_node_resource_slice),
             check_change=_unmoved,
         ),
         columns=(
-            Column("Node", "string", _field("spec", "nodeName"), "The node that has the resources."),
-            Column("Driver", "string", _field("spec", "driverName"), "The driver that offers them."),
+            PrinterColumn("Node", "string", _field("spec", "nodeName"), "The node that has the resources."),
+            PrinterColumn("Driver", "string", _field("spec", "driverName"), "The driver that offers them."),
             AGE,
         ),
         fields={
@@ -85,9 +85,9 @@ RESOURCES = (
         "ResourceClass",
         "resourceclasses",
         namespaced=False,
-        strategy=Rules(check=_checked(alpha2.ResourceClass, validate_resource_class)),
+        strategy=StrategyRules(check=_checked(alpha2.ResourceClass, validate_resource_class)),
         columns=(
-            Column(
+            PrinterColumn(
                 "DriverName", "string", _field("driverName"), "The driver that serves claims of the class."
             ),
             AGE,
@@ -97,7 +97,7 @@ RESOURCES = (
         "ResourceClassParameters",
         "resourceclassparameters",
         namespaced=False,
-        strategy=Rules(
+        strategy=StrategyRules(
             generation=True,
             check=_checked(
                 alpha2.ResourceClassParameters,
@@ -109,7 +109,7 @@ RESOURCES = (
         "ResourceClaimParameters",
         "resourceclaimparameters",
         namespaced=True,
-        strategy=Rules(
+        strategy=StrategyRules(
             generation=True,
             check=_checked(
                 alpha2.ResourceClaimParameters,

@@ -7,7 +7,7 @@ from allotment.api.label_selector import told_labels
 from allotment.api.names import dns_label_problem
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import text
-from allotment.apiserver.registry.resource import Column, Resource
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
 from allotment.apiserver.registry.service_rules import (
     ServiceRules,
     check,
@@ -15,7 +15,7 @@ from allotment.apiserver.registry.service_rules import (
     check_status,
     complete,
 )
-from allotment.apiserver.registry.strategies import Rules, at
+from allotment.apiserver.registry.strategies import StrategyRules, at
 from allotment.apiserver.store.record import Obj
 
 
@@ -74,11 +74,11 @@ RESOURCES = (
         categories=("all",),
         columns=(
             text("Type", "spec.type", "How it can be reached."),
-            Column("Cluster-IP", "string", _address, "Its inner address."),
-            Column("External-IP", "string", _external, "Its outer addresses."),
-            Column("Port(s)", "string", _ports, "Its ports."),
+            PrinterColumn("Cluster-IP", "string", _address, "Its inner address."),
+            PrinterColumn("External-IP", "string", _external, "Its outer addresses."),
+            PrinterColumn("Port(s)", "string", _ports, "Its ports."),
             AGE,
-            Column(
+            PrinterColumn(
                 "Selector",
                 "string",
                 lambda obj, now: told_labels(at(obj, "spec", "selector")),
@@ -110,9 +110,9 @@ RESOURCES = (
         plural="endpoints",
         namespaced=True,
         short_names=("ep",),
-        columns=(Column("Endpoints", "string", _endpoints, "Addresses and ports."), AGE),
+        columns=(PrinterColumn("Endpoints", "string", _endpoints, "Addresses and ports."), AGE),
         create_on_update=True,
-        strategy=Rules(complete=_complete_endpoints),
+        strategy=StrategyRules(complete=_complete_endpoints),
         doc="Where a service's pods are; kept.",
     ),
 )

@@ -8,7 +8,13 @@ from allotment.api.fields import FieldPath
 from allotment.api.status import invalid
 from allotment.apiserver.registry.admissions.node_restriction import admit_token
 from allotment.apiserver.registry.age import AGE
-from allotment.apiserver.registry.resource import Action, ActionCall, ActionResult, Resource, Services
+from allotment.apiserver.registry.resource import (
+    ActionCall,
+    ActionResult,
+    Resource,
+    Services,
+    SubresourceAction,
+)
 from allotment.apiserver.registry.strategies import at
 from allotment.apiserver.store.record import Obj
 
@@ -52,7 +58,7 @@ RESOURCES = (
         namespaced=True,
         short_names=("sa",),
         columns=(AGE,),
-        actions={"token": Action("authentication.k8s.io/v1", "TokenRequest", _token)},
+        actions={"token": SubresourceAction("authentication.k8s.io/v1", "TokenRequest", _token)},
         doc="The identity under which a program in the cluster acts.",
     ),
 )

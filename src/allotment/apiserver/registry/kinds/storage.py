@@ -6,8 +6,8 @@ from allotment.api.quantity import Quantity, QuantityError
 from allotment.api.validation import storage
 from allotment.apiserver.registry.age import AGE
 from allotment.apiserver.registry.columns import CREATED_AT, flag, text
-from allotment.apiserver.registry.resource import Column, Resource
-from allotment.apiserver.registry.strategies import ALL_METADATA, Rules, at, unchanged
+from allotment.apiserver.registry.resource import PrinterColumn, Resource
+from allotment.apiserver.registry.strategies import ALL_METADATA, StrategyRules, at, unchanged
 from allotment.apiserver.store.record import Obj
 
 GROUP = "storage.k8s.io"
@@ -81,7 +81,7 @@ def _class(obj: Obj, now: str) -> str:
     return at(obj, "metadata", "annotations", _OLD_CLASS) or at(obj, "spec", "storageClassName") or ""
 
 
-def _bound(read: str) -> Column:
+def _bound(read: str) -> PrinterColumn:
     """Of claims: what a claim got, once it is bound."""
 
     def capacity(claim: Obj, now: str) -> str:
@@ -92,25 +92,25 @@ def _bound(read: str) -> Column:
         return _access(at(claim, "status", "accessModes")) if at(claim, "spec", "volumeName") else ""
 
     if read == "capacity":
-        return Column("Capacity", "string", capacity, "How much it got.")
-    return Column("Access Modes", "string", access, "How it can be mounted.")
+        return PrinterColumn("Capacity", "string", capacity, "How much it got.")
+    return PrinterColumn("Access Modes", "string", access, "How it can be mounted.")
 
 
 _ATTRIBUTES_CLASS = text(
     "VolumeAttributesClass", "spec.volumeAttributesClassName", "Its class of attributes.", absent="<unset>"
 )
 _VOLUME_MODE = text("VolumeMode", "spec.volumeMode", "Files or blocks.", absent="<unset>", wide=True)
-_STATUS = Column("Status", "string", _phase, "What it is doing.")
-_CLASS = Column("StorageClass", "string", _class, "Its class.")
+_STATUS = PrinterColumn("Status", "string", _phase, "What it is doing.")
+_CLASS = PrinterColumn("StorageClass", "string", _class, "Its class.")
 
 VOLUME_COLUMNS = (
-    Column(
+    PrinterColumn(
         "Capacity",
         "string",
         lambda obj, now: _amount(at(obj, "spec", "capacity", "storage") or "0"),
         "How much it holds.",
     ),
-    Column(
+    PrinterColumn(
         "Access Modes",
         "string",
         lambda obj, now: _access(at(obj, "spec", "accessModes")),
@@ -118,7 +118,7 @@ VOLUME_COLUMNS = (
     ),
     text("Reclaim Policy", "spec.persistentVolumeReclaimPolicy", "What becomes of it afterwards."),
     _STATUS,
-    Column("Claim", "string", _claim_of, "Who has it."),
+    PrinterColumn("Claim", "string", _claim_of, "Who has it."),
     _CLASS,
     _ATTRIBUTES_CLASS,
     text("Reason", "status.reason", "Why it is in this state."),
@@ -139,7 +139,7 @@ CLASS_COLUMNS = (
     text("Provisioner", "provisioner", "Who makes its volumes."),
     text("ReclaimPolicy", "reclaimPolicy", "What becomes of them afterwards."),
     text("VolumeBindingMode", "volumeBindingMode", "When they are made."),
-    Column(
+    PrinterColumn(
         "AllowVolumeExpansion",
         "string",
         lambda obj, now: bool(obj.get("allowVolumeExpansion")),
@@ -151,14 +151,14 @@ DRIVER_COLUMNS = (
     flag("AttachRequired", "spec.attachRequired", "Whether volumes are attached first.", absent=True),
     flag("PodInfoOnMount", "spec.podInfoOnMount", "Whether it is told about pods."),
     flag("StorageCapacity", "spec.storageCapacity", "Whether it reports capacity."),
-    Column(
+    PrinterColumn(
         "TokenRequests",
         "string",
         lambda obj, now: _audiences(at(obj, "spec", "tokenRequests")),
         "Tokens that it gets.",
     ),
     flag("RequiresRepublish", "spec.requiresRepublish", "Whether it is called again and again."),
-    Column(
+    PrinterColumn(
         "Modes",
         "string",
         lambda obj, now: ",".join(at(obj, "spec", "volumeLifecycleModes") or ()) or "<none>",
@@ -175,8 +175,8 @@ def _audiences(requests: list[Obj] | None) -> str:
 def _kind(
     kind: str,
     plural: str,
-    columns: tuple[Column, ...],
-    rules: Rules,
+    columns: tuple[PrinterColumn, ...],
+    rules: StrategyRules,
     doc: str,
     *,
     group: str = GROUP,
@@ -208,7 +208,7 @@ RESOURCES = (
         "PersistentVolume",
         "persistentvolumes",
         VOLUME_COLUMNS,
-        Rules(
+        StrategyRules(
             stated=("spec",),
             complete=_complete_volume,
             status={"phase": "Pending"},
@@ -225,7 +225,7 @@ RESOURCES = (
         "PersistentVolumeClaim",
         "persistentvolumeclaims",
         CLAIM_COLUMNS,
-        Rules(
+        StrategyRules(
             stated=("spec",),
             complete=_complete_claim,
             status={"phase": "Pending"},
@@ -243,7 +243,7 @@ RESOURCES = (
         "StorageClass",
         "storageclasses",
         CLASS_COLUMNS,
-        Rules(
+        StrategyRules(
             complete=_complete_class,
             check=storage.validate_class,
             check_change=lambda obj, old: [
@@ -259,7 +259,7 @@ RESOURCES = (
         "CSINode",
         "csinodes",
         (
-            Column(
+            PrinterColumn(
                 "Drivers",
                 "integer",
                 lambda obj, now: len(at(obj, "spec", "drivers") or ()),
@@ -267,7 +267,7 @@ RESOURCES = (
             ),
             AGE,
         ),
-        Rules(
+        StrategyRules(
             stated=("spec", "status"),
             status={},
             status_metadata=ALL_METADATA,
@@ -281,7 +281,7 @@ RESOURCES = (
         "CSIDriver",
         "csidrivers",
         DRIVER_COLUMNS,
-        Rules(stated=("spec",), complete=_complete_driver),
+        StrategyRules(stated=("spec",), complete=_complete_driver),
         "A storage driver.",
         unconditional_update=False,
     ),
@@ -289,7 +289,7 @@ RESOURCES = (
         "CSIStorageCapacity",
         "csistoragecapacities",
         (CREATED_AT,),
-        Rules(check=storage.validate_capacity, immutable=("nodeTopology", "storageClassName")),
+        StrategyRules(check=storage.validate_capacity, immutable=("nodeTopology", "storageClassName")),
         "How much storage is left where.",
         namespaced=True,
         unconditional_update=False,
@@ -298,13 +298,15 @@ RESOURCES = (
         "VolumeAttachment",
         "volumeattachments",
         (
-            Column("Attacher", "string", lambda obj, now: at(obj, "spec", "attacher") or "", format="name"),
+            PrinterColumn(
+                "Attacher", "string", lambda obj, now: at(obj, "spec", "attacher") or "", format="name"
+            ),
             text("PV", "spec.source.persistentVolumeName", "The volume."),
             text("Node", "spec.nodeName", "The node."),
             flag("Attached", "status.attached", "Whether it is there already."),
             AGE,
         ),
-        Rules(
+        StrategyRules(
             stated=("spec",),
             status={"attached": False},
             status_metadata=ALL_METADATA,
