@@ -4,8 +4,8 @@
 recorded log can be replayed. The driver gives leave to decide by ``Turn`` events, a bounded number of pods at a time.
 
 The way of a pod: it appears → PreEnqueue (``gate``) → queue → a turn: placed in memory (``placement``) → its steps are written and
-it is bound (``bindings``) → the server shows it bound. Whatever fails on the way leads back to the queue, with a reason. Pods of a
-gang go the same way together (``gangs``). What is sent and said on the way leaves by the ``outbox``.
+it is bound (``binding_stage``) → the server shows it bound. Whatever fails on the way leads back to the queue, with a reason. Pods of a
+gang go the same way together (``gang_lifecycle``). What is sent and said on the way leaves by the ``outbox``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ MOST_STEPS = 1_000_000
 
 
 class Scheduler:
-    """See the module. ``profiles`` by schedulerName: pods that name another are not ours. Without ``gangs`` the pods of a group
+    """See the module. ``profiles`` by schedulerName: pods that name another are not ours. Without ``gang_lifecycle`` the pods of a group
     go on their own. ``making_room`` is what may be done for gangs of Volcano that do not fit."""
 
     def __init__(

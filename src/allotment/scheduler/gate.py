@@ -40,7 +40,7 @@ def admission(pod: PodInfo, cluster: Cluster, profile: Profile, *, gangs: bool) 
 
 
 class Gate:
-    """See the module. Without ``gangs`` it does not matter whether the group of a pod exists."""
+    """See the module. Without ``gang_lifecycle`` it does not matter whether the group of a pod exists."""
 
     def __init__(
         self, cluster: Cluster, profiles: Mapping[str, Profile], queue: SchedulingQueue, *, gangs: bool

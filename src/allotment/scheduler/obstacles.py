@@ -62,7 +62,7 @@ _NAMED = 3
 class Obstacles:
     """See the module. The cluster is the caller's, and may change between questions.
 
-    ``schedulers`` are the names by which pods ask for one that certainly runs. Without ``gangs``, groups do not matter: the caller does not
+    ``schedulers`` are the names by which pods ask for one that certainly runs. Without ``gang_lifecycle``, groups do not matter: the caller does not
     see them. With ``growing`` there may be more nodes than there are: then it is no standing obstacle that what there is now is kept for
     other queues, and ``of_member`` alone asks for that. With ``claim_name``, it is known whether somebody else has the name of a claim that is
     still to be made. ``version`` changes whenever anything in the cluster does: then what holds for a gang is found out once for all members.

@@ -1,7 +1,7 @@
 """Which nodes can go, their pods running elsewhere or on cheaper machines that come in their place.
 
 ``consolidate(simulation, machines, candidates, now=…) -> Consolidation`` looks for the set of nodes whose going saves most. What may go at
-all is told by ``standing`` (pools, annotations, budgets). For a set of nodes, their pods are evicted, the nodes removed, and the pods
+all is told by ``removability`` (pools, annotations, budgets). For a set of nodes, their pods are evicted, the nodes removed, and the pods
 placed as the scheduler would; what finds no room is planned for (``provisioner``) with machines that are cheaper than the set. Every
 set that is taken leaves less to pay, or as much for fewer nodes, so nothing that went comes back, however often this is done.
 

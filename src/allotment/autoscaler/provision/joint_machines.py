@@ -3,7 +3,7 @@
 That is so where devices are reached from several nodes, and where the choice of zones, or of whom a pod joins, was made before the
 machines. The plan is then one that works, but what was proven holds for those choices only. So
 
-- what machines have together (``totals``) gives a bound that holds whatever is chosen;
+- what machines have together (``fleet_totals``) gives a bound that holds whatever is chosen;
 - whole sets of machines are tried (``machine_sets``): for few pods all of them, first for all who wait, then for those who have
   a place; if the steps suffice, what is found is exact;
 - of more pods those are tried who found no place, one after another, and then those of the machines that cost most, a few machines

@@ -1,7 +1,7 @@
 """Pods that wait, sorted into lots of equals.
 
 What goes on one machine together or not at all is a *bundle*: mostly one pod, several where they share a claim that has no
-devices yet, or must be near each other on one node (``company``). Bundles that the scheduler cannot tell apart are one *lot*. Names of claims do not matter for that, and labels of
+devices yet, or must be near each other on one node (``pod_ties``). Bundles that the scheduler cannot tell apart are one *lot*. Names of claims do not matter for that, and labels of
 pods only where somebody's rules about neighbours may look at them.
 
 Zones, and other domains of nodes, are settled before machines are chosen. Pods that must spread over them are dealt out so that

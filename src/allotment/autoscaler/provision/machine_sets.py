@@ -3,7 +3,7 @@
 ``covering`` looks at machines one by one. That is not enough where a pod's devices may come from another machine than its own, or
 where pods depend on each other across machines. Here the cheapest set is the first one, by price, on which the scheduler can bind
 all pods: every order of binding and every place is tried, states that were met before are skipped, and sets of which the totals
-(``totals``) already say no are not tried at all. A machine may be in a set for its devices alone.
+(``fleet_totals``) already say no are not tried at all. A machine may be in a set for its devices alone.
 
 Work is counted in steps, one for each binding that is tried and each set that is looked at. ``complete`` says that the steps sufficed:
 then no cheaper set serves the pods.

@@ -1,13 +1,13 @@
 """Which machines to launch for pods that wait: the cheapest, as far as can be proven, and nothing that the scheduler would refuse.
 
 1. Pods go to nodes that exist, where they fit.
-2. The others are sorted into lots of equals (``lot``); what each machine takes is tried on machines that do not exist
-   (``showroom``); that makes a yard of numbers, and the cheapest machines for it are found (``covering``).
+2. The others are sorted into lots of equals (``lots``); what each machine takes is tried on machines that do not exist
+   (``machine_trials``); that makes a yard of numbers, and the cheapest machines for it are found (``covering``).
 3. The machines are added to the cluster, in a fork, with the slices they would publish, and every pod is bound to its own. A pod
    that does not go after all (spreading, neighbours, a device that several nodes reach) gets another round.
 4. A gang of which fewer than its minimum have a place leaves everything, and all is done again without it.
 5. Where machines cannot be looked at one by one (devices that several nodes reach, pods that must be near others or spread), the
-   bound of ``covering`` is only one for the choices that were made before. Then what is added up over all machines (``totals``)
+   bound of ``covering`` is only one for the choices that were made before. Then what is added up over all machines (``fleet_totals``)
    proves a bound, and whole sets of machines are tried (``machine_sets``): exact for few pods, and for more pods a few at a time.
 
 Preferences come before price: of a claim's alternatives the first that any machine has (unless the caller wants the cheapest),

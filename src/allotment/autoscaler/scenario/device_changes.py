@@ -1,6 +1,6 @@
 """What a scenario does to devices: taints, and the sizes of pools.
 
-Who must leave is evicted here; who waits is placed by ``rehearsal``. What cannot be done raises ``Refused``, maybe after changes
+Who must leave is evicted here; who waits is placed by ``scenario_run``. What cannot be done raises ``Refused``, maybe after changes
 were made: the caller has a fork to revert.
 """
 

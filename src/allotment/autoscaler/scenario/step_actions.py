@@ -1,7 +1,7 @@
 """What each verb of a scenario does to a simulated cluster.
 
-A verb does its part and no more: it takes away, adds, evicts. Who waits afterwards is placed by ``rehearsal``. What happens
-to devices is in ``hardware``. What cannot be done raises ``Refused``, maybe after changes were made: the caller has a fork to revert.
+A verb does its part and no more: it takes away, adds, evicts. Who waits afterwards is placed by ``scenario_run``. What happens
+to devices is in ``device_changes``. What cannot be done raises ``Refused``, maybe after changes were made: the caller has a fork to revert.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Objects as the server would show them after a binding, and after an eviction.
 
-A binding's steps (``scheduler.step``) are data for somebody who patches; here they are applied to typed objects at once. Binding
+A binding's steps (``scheduler.binding.step``) are data for somebody who patches; here they are applied to typed objects at once. Binding
 conditions count as met: what a simulation asks is where a pod can run, not when.
 """
 

@@ -3,10 +3,10 @@
 In stages, each of which leaves a plan and a bound that may be used as they are:
 
 1. the relaxation (``relaxation``) gives the bound and the patterns worth having;
-2. a dive (``diving``) makes whole machines of it;
+2. a dive (``rounding``) makes whole machines of it;
 3. improvement: every machine becomes the cheapest that holds its pods; then the machines that lose most by fair values are
    sold again, a few at a time, and their pods provided for anew;
-4. branch and bound (``branching``) where the demand is small: what it finishes is exact.
+4. branch and bound (``branch_and_bound``) where the demand is small: what it finishes is exact.
 
 All work is counted in steps, nothing in time, and nothing is random: the same yard gives the same plan.
 """

@@ -1,6 +1,6 @@
 """Lets machines go that nobody needs, or in whose place cheaper ones do.
 
-What can go is found by ``autoscaler.consolidation``, once nothing has come or gone on a node for as long as its pool says. It is
+What can go is found by ``autoscaler.consolidate.consolidation``, once nothing has come or gone on a node for as long as its pool says. It is
 looked for when something changed, but so that looking takes a small part of the time, and never while machines are on their way: what is
 found then may be wrong in a moment. What was found has to be found a second time, a little later, before it is done.
 

@@ -9,7 +9,7 @@
             ...
             return ResourceClaimParameters(requests=(...,), vendor_parameters=snapshot(obj))
 
-``controllers.parameters`` does the rest. The answer has content only; name, namespace and origin are filled in. A package
+``controllers.semantic.parameters`` does the rest. The answer has content only; name, namespace and origin are filled in. A package
 that has translators names their classes as entry points of the group ``allotment.translators``; installing it is enough.
 """
 

@@ -1,5 +1,5 @@
 """What pods ask for by extended resources, as ``allot allocate`` serves it: from what a node's device plugin offers, else by a claim
-that the scheduler would make (see ``scheduler.extended_resources``). So what is claimed depends on the node.
+that the scheduler would make (see ``scheduler.devices.extended_resources``). So what is claimed depends on the node.
 """
 
 from __future__ import annotations

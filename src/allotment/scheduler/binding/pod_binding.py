@@ -1,6 +1,6 @@
 """One pod on its way from the decision to its node, and the members of a gang that go together.
 
-What happens to them on the way is told in ``bindings``.
+What happens to them on the way is told in ``binding_stage``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class BindingStage(Enum):
-    """Where a binding is; see ``bindings``."""
+    """Where a binding is; see ``binding_stage``."""
 
     WRITING = "writing"
     AWAITING = "awaiting"

@@ -1,4 +1,4 @@
-"""What must happen before a pod is bound, as data: PreBind plugins list it, the binding stage (``bindings``) does it.
+"""What must happen before a pod is bound, as data: PreBind plugins list it, the binding stage (``binding_stage``) does it.
 
 Steps run in their order, each when the one before is done; what writes claims and volumes comes first (``in_order``), and is
 written side by side. When one fails for good, every step is undone in reverse order, the failing one too: an undo is safe where its step never ran.

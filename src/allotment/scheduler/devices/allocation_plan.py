@@ -1,6 +1,6 @@
 """How a pod's pending claims are to be allocated on nodes of one kind.
 
-The claims of one pod are allocated together. v1's go through the fleet (``device_wish``); seed 0's through the partition
+The claims of one pod are allocated together. v1's go through the fleet (``shape_answers``); seed 0's through the partition
 trees (``semantic_fleet``), of which no v1 claim can have a part. Nodes differ in kind only where the pod asks for extended
 resources: what a node's device plugins offer need not be claimed.
 """

@@ -2,7 +2,7 @@
 
 With ``all``, a pod of the group goes only with all others of the group that have a node, and only if each of them may go. With
 ``single``, each pod goes alone, also those that the gang needs to be whole. A group that says neither, and every Volcano group,
-keeps the scheduler's own rule, which ``actions`` has: what is above the minimum goes alone, the rest together.
+keeps the scheduler's own rule, which ``session_actions`` has: what is above the minimum goes alone, the rest together.
 
 As in Kubernetes, this binds whoever makes room: preemption and reclaim. An eviction by a taint follows from the pod's own node or
 device, and takes nobody else along.

@@ -1,4 +1,4 @@
-"""The way of gangs through the scheduler: gathered until there are enough, placed whole (``actions``), bound together (``Party``).
+"""The way of gangs through the scheduler: gathered until there are enough, placed whole (``session_actions``), bound together (``Party``).
 
 A gang is one entry of the queue. What it lacks is worked out anew when something about its group changed since the last turn, since
 many changes come at once when a gang is made.

@@ -2,7 +2,7 @@
 
 First the members are taken one after another, each to its best node; that nearly always answers. If fewer than the gang
 needs find a place so, the order or the choice of devices may be to blame, and the search is joint: members that ask for the
-same are one class, what fits together on a node is asked of the allocator for all their claims at once, and ``gang_search``
+same are one class, what fits together on a node is asked of the allocator for all their claims at once, and ``member_placement``
 puts the nodes together. So whether a gang fits does not depend on the order of its pods.
 
 What the joint search cannot see: other devices for the members on one node, where that would leave the right ones of a pool that

@@ -4,7 +4,7 @@ In a cycle:
 
 * PreEnqueue and PreFilter find the pod's claims (``claim_references``) and split them: those that are *given*, allocated or
   about to be for this pod or its gang, restrict nodes; those that are *pending* are to be allocated together.
-* Filter asks whether a node can give the pending ones (``device_plan``), and has enough of its own resources for devices that
+* Filter asks whether a node can give the pending ones (``allocation_plan``), and has enough of its own resources for devices that
   are part of those (``node_allocatable``). The answer follows from what the claims ask for and from the node's state, so it
   is asked once for all pods of a shape.
 * Reserve writes the chosen devices down for this very pod, as a flight of each claim (``claims``). PreBind says what to write.
